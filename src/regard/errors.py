@@ -1,0 +1,76 @@
+"""What can go wrong for a user: one small family of exceptions, each with a message and a hint.
+
+RegardError            shown as one `error:` line and one `hint:` line
+├── UserError          something the user can mend: exit code 2
+│   ├── RecipeError    a recipe or a setting of it
+│   ├── ConfigError    a model configuration that cannot be built
+│   ├── DataError      a corpus, a line, an encoding, a data set
+│   ├── FolderError    a model folder, a run folder, a weights file
+│   └── MissingExtra   an optional dependency that is not installed
+├── RunError           a failure while running: exit code 1
+└── Interrupted        a signal: exit code 130 or 143
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class RegardError(Exception):
+    """A failure that is shown to the user: `message` says what is wrong, `hint` what to do."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UserError(RegardError):
+    """Something that the user can mend."""
+
+    exit_code = 2
+
+
+class RecipeError(UserError):
+    """A recipe, or a setting in it, that cannot be read."""
+
+
+class ConfigError(UserError):
+    """A model configuration that cannot be built."""
+
+
+class DataError(UserError):
+    """A corpus that cannot be read as it is."""
+
+
+class FolderError(UserError):
+    """A model or run folder that is missing, damaged or of another kind."""
+
+
+class MissingExtra(UserError):
+    """An optional dependency that is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs {package}, which is not installed", f"pip install 'regard[{extra}]'"
+        )
+
+
+class RunError(RegardError):
+    """A failure while running, not of the user's making."""
+
+
+class Interrupted(RegardError):
+    """Stopped by a signal; `exit_code` is 128 + its number."""
+
+    def __init__(self, signal_number: int, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.exit_code = 128 + signal_number
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The hint for a misspelt name: the nearest known one, else all of them."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"

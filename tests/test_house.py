@@ -1,0 +1,109 @@
+"""The house keeps its order: imports run down, never round; each file says what it is for."""
+
+import ast
+import graphlib
+import sys
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parent.parent / "src" / "regard"
+FILES = sorted(HOUSE.rglob("*.py"))
+MODULES = {
+    ".".join(file.relative_to(HOUSE.parent).with_suffix("").parts).removesuffix(".__init__"): file
+    for file in FILES
+}
+MAY_USE = {
+    "errors": "",
+    "layers": "",
+    "recipe": "errors",
+    "console": "errors",
+    "evaluation": "errors",
+    "data": "errors",
+    "models": "layers errors",
+    "decoding": "models layers errors",
+    "distributed": "models layers errors",
+    "inspection": "models layers decoding errors",
+    "weights": "models layers data errors",
+    "training": "models layers data weights distributed console errors",
+    "export": "models layers data weights decoding errors",
+    "verbs": "training export inspection evaluation weights decoding distributed models layers data "
+    "recipe console errors",
+    "page": "",
+    "serving": "verbs inspection decoding weights page errors",
+    "cli": "serving verbs recipe console errors",
+    "__init__": "verbs errors",
+    "__main__": "cli",
+}
+ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and jaxtyping may stand anywhere
+    "tokenizers": "data/tokenizer.py",
+    "sacrebleu": "evaluation/",
+    "safetensors": "weights/",
+    "rich": "console.py",
+    "click": "cli/",
+    "babel": "data/synthetic.py",
+    "matplotlib": "inspection/",
+}
+
+
+def imported(file: Path) -> set[str]:
+    """Dotted names that `file` imports, wherever in it the import stands, relative ones resolved."""
+    here = ".".join(file.relative_to(HOUSE.parent).with_suffix("").parts).split(".")
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = (
+                [*here[: len(here) - node.level], *([node.module] if node.module else [])]
+                if node.level
+                else [node.module]
+            )
+            package = ".".join(base)
+            names |= {
+                f"{package}.{alias.name}" if f"{package}.{alias.name}" in MODULES else package
+                for alias in node.names
+            }
+    return names
+
+
+def uses(file: Path) -> set[Path]:
+    """The files of the house that `file` imports."""
+    return {MODULES[name] for name in imported(file) if name in MODULES} - {file}
+
+
+def room(file: Path) -> str:
+    return file.relative_to(HOUSE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(HOUSE)))
+def test_imports_run_down(file):
+    assert room(file) in MAY_USE, f"{room(file)} is no room of the house: give it a place in the table"
+    upward = {room(used) for used in uses(file)} - {room(file), *MAY_USE[room(file)].split()}
+    assert not upward, f"{room(file)} may not use {', '.join(sorted(upward))}"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(HOUSE)))
+def test_third_parties_stay_in_their_rooms(file):
+    outside = (
+        {name.split(".")[0] for name in imported(file)}
+        - {"regard", "torch", "numpy", "jaxtyping"}
+        - set(sys.stdlib_module_names)
+    )
+    for package in outside:
+        place = ONLY_IN.get(package)
+        assert place, f"{package} has no place in the table"
+        assert str(file.relative_to(HOUSE).as_posix()).startswith(place), f"{package} belongs in {place}"
+
+
+def test_imports_never_run_round():
+    graphlib.TopologicalSorter(
+        {file: {used for used in uses(file) if used.name != "__init__.py"} for file in FILES}
+    ).prepare()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(HOUSE)))
+def test_every_file_says_what_it_is_for(file):
+    first = (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").splitlines()[:1]
+    assert first, "no first line"
+    assert len(first[0]) <= 100
