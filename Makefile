@@ -1,0 +1,50 @@
+# Two commands on a fresh machine with Python 3.11+, make and pip:
+#
+#   make demo    install into .venv, train a small date translator from nothing, show what it does
+#   make test    install into .venv, check the code, run every test
+#
+# `make install` is their common first step. It runs once and again only when pyproject.toml or
+# constraints.txt change; everything after it works offline.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt
+
+# One process uses few threads: the tests' models are tiny, and more threads only wait for each other.
+TEST_THREADS ?= 1
+export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
+
+.PHONY: help install demo test check clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "error: regard needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)" >&2; \
+	  echo "hint: make $(or $(MAKECMDGOALS),install) PYTHON=python3.12" >&2; exit 2; }
+	@echo "installing into .venv (once; some minutes, most of them PyTorch)"
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear .venv 2>/dev/null || { \
+	  $(PYTHON) -m venv --clear --without-pip .venv && \
+	  $(PYTHON) -m pip --python .venv install --quiet --disable-pip-version-check pip; }
+	@$(PIP) hatchling editables
+	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@touch $(INSTALLED)
+
+demo: install
+	@$(BIN)/regard demo
+
+test: check
+	OMP_NUM_THREADS=$(TEST_THREADS) $(BIN)/python -m pytest
+
+check: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/python -m pytest tests/test_house.py
+
+clean:
+	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis
