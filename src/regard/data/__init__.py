@@ -1,0 +1,1 @@
+"""Data: the outside world -> batches of ids."""

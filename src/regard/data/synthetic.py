@@ -1,0 +1,256 @@
+"""Tasks that need no download: dates, numbers, reverse, copy, sort; as many pairs as are asked for.
+
+What a pair is about (the date, the number, the sequence) belongs to one split, told by its SHA-256:
+5 % to test, 5 % to valid, the rest to train. So nothing that is tested was ever trained on, whatever
+the seeds and sizes are. A seed makes the pairs; those of `dates` also depend on the version of Babel.
+
+Dates are read by one rule, and no pair breaks it. A name of a month says which number is the day.
+Of three numbers, one of four digits in front is the year, then come month and day; otherwise they
+are day, month, year; except that if only the second can be a day, it is month, day, year, as in
+America. A year of two digits lies between 1969 and 2068 (POSIX).
+"""
+
+import datetime
+import hashlib
+import random
+import re
+from collections.abc import Callable, Iterator
+from typing import Literal, TypeVar
+
+from regard.errors import DataError, MissingExtra, did_you_mean
+
+LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "pl", "cs", "tr")
+YEARS = range(1800, 2200)
+SHORT_YEARS = range(1969, 2069)  # those that two digits may stand for; half of all dates lie in them
+TASKS = ("dates", "numbers", "reverse", "copy", "sort")
+
+Split = Literal["train", "valid", "test"]
+Item = TypeVar("Item")
+
+
+def synthetic_pairs(
+    task: str,
+    *,
+    size: int,
+    seed: int,
+    split: Split = "train",
+    languages: tuple[str, ...] = (),
+    length: int = 16,
+    symbols: int = 10,
+) -> Iterator[tuple[str, str]]:
+    """`size` pairs (source, target) of one of TASKS, the same for the same arguments.
+
+    `languages` (Babel's names; none: LANGUAGES) is of `dates`; `length` and `symbols`, how many symbols
+    a sequence has and how many there are, of `reverse`, `copy` and `sort`.
+    """
+    if length < 1 or symbols < 2:
+        raise DataError(
+            f"length ({length}) must be 1 or more, symbols ({symbols}) 2 or more", "length = 16, symbols = 10"
+        )
+    draw = random.Random(f"{task} {split} {seed}")  # noqa: S311 (a seed makes the pairs; no secret)
+    if task == "dates":
+        forms = _date_forms(languages or LANGUAGES)
+        return (_date_pair(draw, split, forms) for _ in range(size))
+    if task == "numbers":
+        return (_number_pair(draw, split) for _ in range(size))
+    if task in SEQUENCE_TASKS:
+        change = SEQUENCE_TASKS[task]
+        return (_sequence_pair(draw, split, change, length, symbols) for _ in range(size))
+    raise DataError(f"no synthetic task is called {task!r}", did_you_mean(task, TASKS))
+
+
+# Splits and draws
+
+
+def split_of(subject: str) -> Split:
+    """The split that whatever this text names belongs to."""
+    bucket = hashlib.sha256(subject.encode("utf-8")).digest()[0] * 100 // 256
+    return "test" if bucket < 5 else "valid" if bucket < 10 else "train"
+
+
+def _below(draw: random.Random, bound: int) -> int:
+    """A number from 0 to `bound` - 1; of `random` alone is it promised that it never changes."""
+    return int(draw.random() * bound)
+
+
+def _drawn(split: Split, once: Callable[[], Item], subject: Callable[[Item], str]) -> Item:
+    """Draw until the subject belongs to `split`."""
+    for _ in range(10_000):
+        item = once()
+        if split_of(subject(item)) == split:
+            return item
+    raise DataError(f"too few different examples: none falls into {split}", "raise length or symbols")
+
+
+# Dates
+
+
+def _date_pair(draw: random.Random, split: Split, forms: list[list["Form"]]) -> tuple[str, str]:
+    date = _drawn(split, lambda: _date(draw), datetime.date.isoformat)
+    while True:  # most forms say most dates rightly
+        of_language = forms[_below(draw, len(forms))]
+        source = of_language[_below(draw, len(of_language))](date)
+        if _says(source, date):
+            break
+    if _below(draw, 5) == 0:
+        source = source.lower()
+    return source, date.isoformat()
+
+
+def _date(draw: random.Random) -> datetime.date:
+    years = SHORT_YEARS if _below(draw, 2) else YEARS
+    first = datetime.date(years.start, 1, 1).toordinal()
+    return datetime.date.fromordinal(
+        first + _below(draw, datetime.date(years.stop, 1, 1).toordinal() - first)
+    )
+
+
+def _says(text: str, date: datetime.date) -> bool:
+    """Whether `text`, written for `date`, also reads as `date` by the rule above."""
+    numbers = re.findall(r"\d+", text)
+    if len(numbers) == 3:
+        return read_numbers(numbers[0], numbers[1], numbers[2]) == date
+    return f"{date.year}" in numbers or date.year in SHORT_YEARS
+
+
+def read_numbers(first: str, second: str, third: str) -> datetime.date | None:
+    """The date that three numbers name by the rule above, or None where they name no date."""
+    if len(first) == 4:
+        year, month, day = int(first), int(second), int(third)
+    else:
+        day, month, year = int(first), int(second), int(third)
+        if month > 12 >= day:
+            day, month = month, day
+        if len(third) == 2:
+            year += 2000 if 2000 + year in SHORT_YEARS else 1900
+    try:
+        return datetime.date(year, month, day)
+    except ValueError:
+        return None
+
+
+Form = Callable[[datetime.date], str]
+
+
+def _date_forms(languages: tuple[str, ...]) -> list[list[Form]]:
+    """For each language, the forms in which people who speak it write a date."""
+    try:
+        from babel import Locale, UnknownLocaleError
+        from babel.dates import format_date
+    except ImportError:
+        raise MissingExtra("Babel", "demo", "writing dates in many languages") from None
+    forms = []
+    for language in languages:
+        try:
+            locale = Locale.parse(language)
+        except (ValueError, UnknownLocaleError):
+            raise DataError(
+                f"Babel knows no language {language!r}", f"languages such as {', '.join(LANGUAGES)}"
+            ) from None
+        patterns = ["full", "long", "medium", "short", "d MMM yy", "d MMMM y", "EEE d MMM y"]
+        of_language: list[Form] = [_babel_form(format_date, pattern, locale) for pattern in patterns]
+        forms.append([*of_language, *ENGLISH_FORMS] if locale.language == "en" else of_language)
+    return forms
+
+
+def _babel_form(format_date: Callable[..., str], pattern: str, locale: object) -> Form:
+    return lambda date: format_date(date, pattern, locale=locale)
+
+
+def _ordinal(day: int) -> str:
+    """1st, 2nd, 3rd, 4th, ..., 11th, ..., 21st."""
+    ending = "th" if day // 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
+    return f"{day}{ending}"
+
+
+ENGLISH_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+ENGLISH_FORMS: list[Form] = [
+    lambda date: f"{ENGLISH_MONTHS[date.month - 1]} the {_ordinal(date.day)}, {date.year}",
+    lambda date: f"{ENGLISH_MONTHS[date.month - 1]} {_ordinal(date.day)}, {date.year}",
+    lambda date: f"the {_ordinal(date.day)} of {ENGLISH_MONTHS[date.month - 1]} {date.year}",
+    lambda date: f"{date.day}/{date.month}/{date.year}",
+    datetime.date.isoformat,
+]
+
+
+# Numbers
+
+UNITS = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+
+
+def number_name(number: int) -> str:
+    """A number from 0 to 999,999 in English, without "and": 40217 is forty thousand two hundred seventeen."""
+    if number < 20:
+        return UNITS[number]
+    if number < 100:
+        tens = TENS[number // 10 - 2]
+        return f"{tens}-{UNITS[number % 10]}" if number % 10 else tens
+    unit, name = (100, "hundred") if number < 1000 else (1000, "thousand")
+    rest = f" {number_name(number % unit)}" if number % unit else ""
+    return f"{number_name(number // unit)} {name}{rest}"
+
+
+def _number_pair(draw: random.Random, split: Split) -> tuple[str, str]:
+    """Each count of digits, 1 to 6, is as likely; numbers below 100 are parts of others, and all train."""
+
+    def once() -> int:
+        return _below(draw, 10 ** (1 + _below(draw, 6)))
+
+    number = _drawn(split, once, lambda number: "" if number < 100 else str(number))
+    return str(number), number_name(number)
+
+
+# Sequences
+
+SEQUENCE_TASKS: dict[str, Callable[[list[int]], list[int]]] = {
+    "reverse": lambda sequence: sequence[::-1],
+    "copy": list,
+    "sort": sorted,
+}
+
+
+def _sequence_pair(
+    draw: random.Random, split: Split, change: Callable[[list[int]], list[int]], length: int, symbols: int
+) -> tuple[str, str]:
+    """Symbols are the numbers from 0, set apart by spaces."""
+    sequence = _drawn(split, lambda: [_below(draw, symbols) for _ in range(length)], _words)
+    return _words(sequence), _words(change(sequence))
+
+
+def _words(sequence: list[int]) -> str:
+    return " ".join(map(str, sequence))
