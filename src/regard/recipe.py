@@ -1,0 +1,174 @@
+"""The strict reader: TOML -> frozen dataclasses; what is unknown or of the wrong type is refused."""
+
+import dataclasses
+import tomllib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union
+
+from regard.errors import RecipeError, did_you_mean
+
+Settings = TypeVar("Settings")
+
+
+def read_toml(path: Path) -> tuple[dict[str, Any], str]:
+    """The table in a TOML file and its text, verbatim."""
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise RecipeError(
+            f"{path}: no such recipe", "write one with `regard new SOURCE TARGET`, or see `regard recipes`"
+        ) from None
+    except IsADirectoryError:
+        raise RecipeError(f"{path} is a folder, not a recipe", "name the TOML file in it") from None
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path}: not UTF-8 at byte {error.start}", "save the recipe as UTF-8") from None
+    except OSError as error:
+        raise RecipeError(f"{path}: {error.strerror}", "check the path and its permissions") from None
+    try:
+        return tomllib.loads(text), text
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{path}: {error}", "see https://toml.io for the format") from None
+
+
+def apply_overrides(table: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """`table` with each `section.key=value` set; a value is TOML where it reads as TOML, else a string."""
+    result = _copy(table)
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        keys = name.strip().split(".")
+        if not equals or not all(keys):
+            raise RecipeError(f"--set {override}: not of the form section.key=value", "--set training.seed=1")
+        inner = result
+        for key in keys[:-1]:
+            inner = inner.setdefault(key, {})
+            if not isinstance(inner, dict):
+                raise RecipeError(
+                    f"--set {override}: {key} is a value, not a section", "name the value itself"
+                )
+        inner[keys[-1]] = _value(text.strip())
+    return result
+
+
+def _copy(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _copy(value) if isinstance(value, Mapping) else value for key, value in table.items()}
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any], where: str = "") -> list[str]:
+    """One line for each setting in which two tables differ."""
+    lines = []
+    for key in sorted({*old, *new}):
+        name, before, after = f"{where}{key}", old.get(key), new.get(key)
+        if isinstance(before, Mapping) or isinstance(after, Mapping):
+            lines += differences(before or {}, after or {}, f"{name}.")
+        elif before != after:
+            lines.append(f"{name}: {_shown(before)} -> {_shown(after)}")
+    return lines
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else repr(value)
+
+
+def read(cls: type[Settings], table: Mapping[str, Any], where: str = "") -> Settings:
+    """An instance of the frozen dataclass `cls` from a table.
+
+    Nested dataclasses, `Literal`, unions, tuples and `Path` are read by their annotations; an integer
+    serves as a float. `where` is the dotted name of the table, for messages.
+
+    Raises:
+        RecipeError: an unknown or missing key, or a value of the wrong type, named in full.
+    """
+    assert dataclasses.is_dataclass(cls), cls
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    hints = typing.get_type_hints(cls)
+    for key in table:
+        if key not in fields:
+            raise RecipeError(f"unknown key {_name(where, key)}", did_you_mean(key, fields))
+    for name, field in fields.items():
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and name not in table:
+            raise RecipeError(f"{_name(where, name)} is missing", f"add it: {_form(hints[name])}")
+    values = {key: _read_value(hints[key], value, _name(where, key)) for key, value in table.items()}
+    return cls(**values)
+
+
+def _name(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
+
+
+def _read_value(kind: Any, value: Any, name: str) -> Any:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return value
+    if origin is Literal:
+        if value in arguments and type(value) in {type(choice) for choice in arguments}:
+            return value
+        hint = did_you_mean(value, map(str, arguments)) if isinstance(value, str) else _form(kind)
+        raise RecipeError(f"{name} must be {_form(kind)}, not {value!r}", hint)
+    if origin in (Union, types.UnionType):
+        return _read_union(arguments, value, name, kind)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise _wrong(name, kind, value)
+        return tuple(_read_value(arguments[0], each, f"{name}[{i}]") for i, each in enumerate(value))
+    if origin is dict or kind is dict:
+        if not isinstance(value, Mapping):
+            raise _wrong(name, kind, value)
+        return dict(value)
+    if dataclasses.is_dataclass(kind):
+        if not isinstance(value, Mapping):
+            raise _wrong(name, kind, value)
+        return read(typing.cast(type, kind), value, name)
+    return _read_plain(kind, value, name)
+
+
+def _read_union(choices: tuple[Any, ...], value: Any, name: str, kind: Any) -> Any:
+    if value is None and type(None) in choices:
+        return None
+    failure: RecipeError | None = None
+    for choice in choices:
+        if choice is not type(None):
+            try:
+                return _read_value(choice, value, name)
+            except RecipeError as error:
+                failure = error
+    raise failure if failure and isinstance(value, Mapping) else _wrong(name, kind, value)
+
+
+def _read_plain(kind: Any, value: Any, name: str) -> Any:
+    if kind is float and type(value) is int:
+        return float(value)
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    if type(value) is kind:  # not isinstance: True is no number
+        return value
+    raise _wrong(name, kind, value)
+
+
+def _wrong(name: str, kind: Any, value: Any) -> RecipeError:
+    return RecipeError(f"{name} must be {_form(kind)}, not {value!r}", f"write {name} as {_form(kind)}")
+
+
+def _form(kind: Any) -> str:
+    """How a value of this type is written, in words."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, arguments))
+    if origin in (Union, types.UnionType):
+        return " or ".join(_form(choice) for choice in arguments if choice is not type(None))
+    if origin is tuple:
+        return f"a list, each {_form(arguments[0])}"
+    if dataclasses.is_dataclass(kind) or origin is dict or kind is dict:
+        return "a table"
+    words = {int: "an integer", float: "a number", bool: "true or false", str: "a string", Path: "a path"}
+    return words.get(kind, str(kind))

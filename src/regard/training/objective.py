@@ -1,0 +1,90 @@
+"""What training makes smaller: losses, summed over real target tokens, in nats."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from regard.data.batch import Batch
+from regard.models.encoder_decoder import EncoderDecoder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """Sums over the `num_targets` real target tokens of a batch."""
+
+    total: Float[Tensor, ""]  # what the gradient is taken of
+    nll: Float[Tensor, ""]  # negative log-likelihood alone, without smoothing or regularisers
+    num_targets: int
+
+
+class Objective(Protocol):
+    def __call__(self, model: EncoderDecoder, batch: Batch) -> Loss: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossEntropy:
+    """Cross-entropy with label smoothing (Szegedy et al. 2016; section 5.4 of Vaswani et al. 2017).
+
+    The smoothed target gives `smoothing` to all tokens alike, the gold one included, as
+    `F.cross_entropy(label_smoothing=...)` does. Padding counts nothing.
+    """
+
+    smoothing: float = 0.0
+    pad_id: int = 0
+
+    def __call__(self, model: EncoderDecoder, batch: Batch) -> Loss:
+        logits, labels = real_logits(model, batch, self.pad_id)
+        return self.of_log_probs(F.log_softmax(logits, dim=-1), labels)
+
+    def of_log_probs(
+        self, log_probs: Float[Tensor, "tokens vocab"], labels: Int64[Tensor, " tokens"]
+    ) -> Loss:
+        nll = F.nll_loss(log_probs, labels, reduction="sum")
+        total = nll
+        if self.smoothing:
+            total = (1 - self.smoothing) * nll - self.smoothing * log_probs.sum() / log_probs.size(-1)
+        return Loss(total=total, nll=nll.detach(), num_targets=labels.numel())
+
+
+@dataclass(frozen=True, kw_only=True)
+class RDrop:
+    """Two passes under two dropout masks that are to agree (Wu et al. 2021, equation 4).
+
+    Half of the paper's sum, so that it compares with the loss of one pass: the mean of both
+    cross-entropies plus `weight` / 2 times the mean of the two Kullback-Leibler divergences.
+    """
+
+    base: CrossEntropy
+    weight: float = 5.0
+
+    def __call__(self, model: EncoderDecoder, batch: Batch) -> Loss:
+        logits, labels = real_logits(model, batch, self.base.pad_id)
+        other_logits, _ = real_logits(model, batch, self.base.pad_id)
+        log_probs, other = F.log_softmax(logits, dim=-1), F.log_softmax(other_logits, dim=-1)
+        first, second = self.base.of_log_probs(log_probs, labels), self.base.of_log_probs(other, labels)
+        # KL(p||q) + KL(q||p) = sum (p - q)(log p - log q)
+        divergence = ((log_probs.exp() - other.exp()) * (log_probs - other)).sum() / 2
+        return Loss(
+            total=(first.total + second.total) / 2 + self.weight / 2 * divergence,
+            nll=(first.nll + second.nll) / 2,
+            num_targets=first.num_targets,
+        )
+
+
+def real_logits(
+    model: EncoderDecoder, batch: Batch, pad_id: int
+) -> tuple[Float[Tensor, "tokens vocab"], Int64[Tensor, " tokens"]]:
+    """Logits and labels at real target positions: padding never meets the vocabulary's matrix."""
+    labels = batch.labels
+    real = labels != pad_id
+    memory = model.encode(batch.src_ids, batch.src_lengths)
+    states = model.decoder_states(batch.tgt_input, memory)
+    return model.project(states[real]), labels[real]
+
+
+def build_objective(*, label_smoothing: float, r_drop: float, pad_id: int) -> Objective:
+    base = CrossEntropy(smoothing=label_smoothing, pad_id=pad_id)
+    return RDrop(base=base, weight=r_drop) if r_drop else base

@@ -1,0 +1,67 @@
+"""How the learning rate moves: one value an update, counted from 1."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.errors import RecipeError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleSettings:
+    """The shape of the learning rate over a run.
+
+    Every shape warms up linearly over `warmup_steps` updates, the first of which is not zero. `cooldown` is
+    the share of the run, at its end, over which the rate falls linearly to 0 whatever the shape.
+    """
+
+    kind: Literal["noam", "inverse_square_root", "cosine", "linear", "constant"] = "inverse_square_root"
+    learning_rate: float = (
+        1e-3  # at the end of the warm-up; for noam the factor before d_model^-0.5, usually 1
+    )
+    warmup_steps: int = 1000
+    final: float = 0.0  # where cosine and linear end, as a share of `learning_rate`
+    cooldown: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.learning_rate <= 0:
+            raise RecipeError(f"learning_rate must be above 0, not {self.learning_rate}", "try 0.001")
+        if self.warmup_steps < 1:
+            raise RecipeError(f"warmup_steps must be 1 or more, not {self.warmup_steps}", "1 is no warm-up")
+        if not 0 <= self.cooldown <= 1:
+            raise RecipeError(
+                f"cooldown must lie between 0 and 1, not {self.cooldown}", "0.3 is the last 30 %"
+            )
+        if not 0 <= self.final <= 1:
+            raise RecipeError(f"final must lie between 0 and 1, not {self.final}", "0 ends at nothing")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """`schedule(step)` is the learning rate of update `step` (1, 2, ... `max_steps`)."""
+
+    settings: ScheduleSettings
+    max_steps: int
+    d_model: int
+
+    def __call__(self, step: int) -> float:
+        assert step >= 1, step
+        return self._rate(step) * self._cooldown(step)
+
+    def _rate(self, step: int) -> float:
+        peak, warmup = self.settings.learning_rate, self.settings.warmup_steps
+        if self.settings.kind == "noam":  # section 5.3, equation 3
+            return peak * self.d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
+        if step <= warmup:
+            return peak * step / warmup
+        if self.settings.kind == "inverse_square_root":
+            return peak * math.sqrt(warmup / step)
+        if self.settings.kind == "constant":
+            return peak
+        progress = min(1.0, (step - warmup) / max(1, self.max_steps - warmup))
+        height = 1 - progress if self.settings.kind == "linear" else (1 + math.cos(math.pi * progress)) / 2
+        return peak * (self.settings.final + (1 - self.settings.final) * height)
+
+    def _cooldown(self, step: int) -> float:
+        length = round(self.max_steps * self.settings.cooldown)
+        return 1.0 if not length else min(1.0, max(0.0, (self.max_steps - step + 1) / length))

@@ -1,0 +1,61 @@
+"""What a recipe's `[training]` section may say."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regard.errors import RecipeError
+from regard.training.optimizer import OptimizerSettings
+from regard.training.schedule import ScheduleSettings
+
+METRICS = {"loss": False, "bleu": True, "chrf": True, "exact_match": True}  # name -> is more better?
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """How long, how fast, how regular, and how often to look and to save; all counts are of updates."""
+
+    seed: int = 1
+    max_steps: int = 10_000
+    accumulate: int = 1  # batches an update, weighted by their tokens
+    clip_norm: float = 0.0  # 0 clips nothing
+    label_smoothing: float = 0.1
+    r_drop: float = 0.0  # weight of R-Drop's divergence; doubles the cost of an update
+    moving_average: float = 0.0  # decay of the exponential moving average of weights, e.g. 0.998
+    average_last: int = 0  # at the end, the mean of the last k checkpoints is a candidate too
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 where a GPU has it
+    report_every: int = 50
+    validate_every: int = 500
+    save_every: int = 500
+    keep: int = 2  # checkpoints on disk; averaging keeps as many as it needs
+    patience: int = 0  # validations without a better `best_metric` before stopping; 0 never stops
+    best_metric: Literal["loss", "bleu", "chrf", "exact_match"] = "loss"
+    nonfinite_skips: int = 5  # updates in a row that may be skipped before rolling back
+    schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+
+    def __post_init__(self) -> None:
+        for name in ("max_steps", "accumulate", "report_every", "validate_every", "save_every"):
+            if getattr(self, name) < 1:
+                raise RecipeError(
+                    f"training.{name} must be 1 or more, not {getattr(self, name)}", "count updates"
+                )
+        for name in ("clip_norm", "r_drop", "average_last", "patience", "nonfinite_skips", "seed"):
+            if getattr(self, name) < 0:
+                raise RecipeError(
+                    f"training.{name} must be 0 or more, not {getattr(self, name)}", "0 turns it off"
+                )
+        for name in ("label_smoothing", "moving_average"):
+            if not 0 <= getattr(self, name) < 1:
+                raise RecipeError(
+                    f"training.{name} must lie in [0, 1), not {getattr(self, name)}", "0 turns it off"
+                )
+        if self.keep < 2:
+            raise RecipeError(f"training.keep must be 2 or more, not {self.keep}", "one may be half written")
+
+    @property
+    def kept_checkpoints(self) -> int:
+        return max(self.keep, self.average_last)
+
+    @property
+    def more_is_better(self) -> bool:
+        return METRICS[self.best_metric]

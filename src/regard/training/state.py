@@ -1,0 +1,59 @@
+"""All that a resumed run needs beside tensors, as plain data that JSON holds."""
+
+import base64
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from regard.errors import FolderError
+
+
+@dataclass(kw_only=True)
+class TrainingState:
+    """Where a run stands. Everything but `seconds` is the same in every run of the same recipe."""
+
+    step: int = 0  # updates done
+    cursor: dict[str, int] = field(default_factory=dict)  # the next batch of the loader
+    target_tokens: int = 0
+    window_nll: float = 0.0  # since the last report
+    window_tokens: int = 0
+    validated_step: int = 0
+    best_value: float | None = None
+    best_step: int = 0
+    validations_since_best: int = 0
+    skipped_in_a_row: int = 0  # updates whose loss or gradient was not finite
+    skipped: int = 0
+    rollbacks: int = 0
+    random: dict[str, str] = field(default_factory=dict)  # device -> state of torch's generator, base64
+    seconds: float = 0.0  # of training, validation and saving
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "TrainingState":
+        names = {field.name for field in dataclasses.fields(cls)}
+        if set(values) != names:
+            odd = ", ".join(sorted(names.symmetric_difference(values)))
+            raise FolderError(f"state.json does not fit this version of regard: {odd}", "start a new run")
+        return cls(**values)
+
+
+def random_state() -> dict[str, str]:
+    """The state of torch's generators, one a device in use."""
+    states = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states |= {f"cuda:{i}": torch.cuda.get_rng_state(i) for i in range(torch.cuda.device_count())}
+    return {name: base64.b64encode(bytes(state.tolist())).decode() for name, state in states.items()}
+
+
+def restore_random_state(states: Mapping[str, str]) -> None:
+    for name, text in states.items():
+        state = torch.tensor(list(base64.b64decode(text)), dtype=torch.uint8)
+        if name == "cpu":
+            torch.set_rng_state(state)
+        elif torch.cuda.is_available():
+            torch.cuda.set_rng_state(state, device=name)

@@ -1,0 +1,284 @@
+"""The training loop: Vaswani et al. 2017, section 5, and nothing lost on the way."""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.data.batch import Batch
+from regard.data.loader import Cursor, Loader
+from regard.errors import Interrupted, RunError
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.training.objective import Objective
+from regard.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
+from regard.training.schedule import Schedule
+from regard.training.settings import TrainingSettings
+from regard.training.state import TrainingState, random_state, restore_random_state
+from regard.weights.average import MovingAverage, average_tensors
+from regard.weights.checkpoint import Checkpoint, RunFolder
+from regard.weights.tensors import model_tensors, restore_model
+
+Validate = Callable[[EncoderDecoder], dict[str, float]]
+
+
+class Trainer:
+    """Trains `model` in place, in a run folder from which any later process goes on to the same bits.
+
+    Args:
+        model_files: what makes a checkpoint a model folder beside its weights: config, tokenisers, recipe.
+        validate: scores the weights in deployment (the moving average where there is one); handed in, so
+            that training knows nothing of decoding. It must draw no random numbers.
+        report: is given each record that goes to `metrics.jsonl`.
+        stop: the number of a signal that asks to stop, or None; asked between updates.
+    """
+
+    def __init__(
+        self,
+        model: EncoderDecoder,
+        objective: Objective,
+        loader: Loader,
+        settings: TrainingSettings,
+        run: RunFolder,
+        model_files: Mapping[str, bytes],
+        *,
+        validate: Validate,
+        report: Callable[[dict[str, Any]], None],
+        stop: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        self.model, self.objective, self.loader = model, objective, loader
+        self.settings, self.run, self.model_files = settings, run, model_files
+        self.validate, self.report, self.stop = validate, report, stop
+        self.device = next(model.parameters()).device
+        self.optimizer = build_optimizer(model, settings.optimizer)
+        self.schedule = Schedule(
+            settings=settings.schedule, max_steps=settings.max_steps, d_model=model.config.d_model
+        )
+        self.average = MovingAverage(model, settings.moving_average) if settings.moving_average else None
+        self.state = TrainingState(cursor=loader.cursor.to_dict())
+        self._reported = time.perf_counter(), 0  # when the window of the next report began, its tokens
+        self._saved_step = -1
+
+    def train(self) -> TrainingState:
+        """Go on from the newest checkpoint, or from nothing, to the end.
+
+        Raises:
+            Interrupted: a signal asked to stop; the current step was saved.
+            RunError: losses stayed non-finite after rolling back.
+        """
+        torch.manual_seed(self.settings.seed)
+        if checkpoint := self.run.latest():
+            self.restore(checkpoint)
+        self.run.cut_metrics(self.state.step)
+        batches = iter(self.loader)
+        self.model.train()
+        while True:
+            started = time.perf_counter()
+            signal = self.stop()
+            if self._validation_is_due() and signal is None:
+                self._validate()
+            finished = self._is_finished()
+            if finished or signal is not None or self.state.step % self.settings.save_every == 0:
+                self._save()
+            if signal is not None:
+                raise Interrupted(
+                    signal, f"stopped at step {self.state.step}, which is saved", self._resume_hint()
+                )
+            if finished:
+                break
+            batches = self._update(batches)
+            self.state.seconds += time.perf_counter() - started
+        self._average_last()
+        return self.state
+
+    # One update
+
+    def _update(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Gradients of `accumulate` batches weighted by their tokens, then one step of the optimiser."""
+        state = self.state
+        state.step += 1
+        group = [next(batches).to(self.device) for _ in range(self.settings.accumulate)]
+        state.cursor = self.loader.cursor.to_dict()
+        num_targets = sum(batch.num_targets for batch in group)
+        rate = self.schedule(state.step)
+        set_learning_rate(self.optimizer, rate)
+        self.optimizer.zero_grad(set_to_none=True)
+        nll = sum(self._backward(batch, num_targets) for batch in group)
+        norm = self._clip()
+        if not math.isfinite(nll + norm):
+            return self._skip(group, batches)
+        self.optimizer.step()
+        if self.average:
+            self.average.update(self.model)
+        state.skipped_in_a_row = 0
+        state.target_tokens += num_targets
+        state.window_nll += nll
+        state.window_tokens += num_targets
+        if state.step % self.settings.report_every == 0:
+            self._report(rate, norm)
+        return batches
+
+    def _backward(self, batch: Batch, num_targets: int) -> float:
+        with self._autocast():
+            loss = self.objective(self.model, batch)
+        (loss.total / num_targets).backward()
+        return float(loss.nll)
+
+    def _autocast(self):
+        wanted = self.settings.precision
+        on_gpu = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
+        if wanted == "bfloat16" or (wanted == "auto" and on_gpu):
+            return torch.autocast(self.device.type, dtype=torch.bfloat16)
+        return nullcontext()  # on a CPU without bfloat16 units autocast costs ten times what it saves
+
+    def _clip(self) -> float:
+        limit = self.settings.clip_norm or math.inf
+        return float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
+
+    def _report(self, rate: float, norm: float) -> None:
+        state, now = self.state, time.perf_counter()
+        began, tokens = self._reported
+        record = {
+            "kind": "train",
+            "step": state.step,
+            "epoch": state.cursor["epoch"],
+            "loss": state.window_nll / state.window_tokens,
+            "learning_rate": rate,
+            "gradient_norm": norm,
+            "target_tokens": state.target_tokens,
+            "tokens_per_second": (state.target_tokens - tokens) / (now - began),
+        }
+        self._record(record)
+        state.window_nll, state.window_tokens = 0.0, 0
+        self._reported = now, state.target_tokens
+
+    def _record(self, record: dict[str, Any]) -> None:
+        self.run.append_metrics(record)
+        self.report(record)
+
+    # What is not finite
+
+    def _skip(self, group: list[Batch], batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Leave the weights as they are; after too many in a row go back to the last checkpoint, once."""
+        state = self.state
+        state.skipped += 1
+        state.skipped_in_a_row += 1
+        lines = sorted(line for batch in group for line in batch.lines.tolist())
+        self._record({"kind": "skipped", "step": state.step, "lines": lines})
+        if state.skipped_in_a_row <= self.settings.nonfinite_skips:
+            return batches
+        checkpoint = self.run.latest()
+        if state.rollbacks or checkpoint is None:
+            path = self.run.path / "nonfinite.json"
+            path.write_text(json.dumps({"step": state.step, "lines": lines}) + "\n", "utf-8")
+            raise RunError(
+                f"loss or gradient not finite at step {state.step}, {state.skipped_in_a_row} times in a row",
+                f"the batch's lines are in {path}; a lower learning_rate or clip_norm = 1.0 often helps",
+            )
+        self._record({"kind": "rollback", "step": state.step, "to": checkpoint.step})
+        self.restore(checkpoint)
+        self.state.rollbacks = 1
+        torch.manual_seed(self.settings.seed + 1)  # other dropout masks than those that led here
+        return iter(self.loader)
+
+    # Looking and saving
+
+    def _validation_is_due(self) -> bool:
+        step = self.state.step
+        due = step % self.settings.validate_every == 0 or step >= self.settings.max_steps
+        return due and step > self.state.validated_step
+
+    def _validate(self) -> None:
+        state = self.state
+        began = time.perf_counter()
+        with self.average.applied(self.model) if self.average else nullcontext():
+            metrics = self._score()
+            state.validated_step = state.step
+            self._record({"kind": "validation", "step": state.step, **metrics})
+            if self._is_better(metrics):
+                state.best_value, state.best_step = metrics[self.settings.best_metric], state.step
+                state.validations_since_best = 0
+                self._write_best(model_tensors(self.model))
+            else:
+                state.validations_since_best += 1
+        when, tokens = self._reported
+        self._reported = when + time.perf_counter() - began, tokens  # tokens a second are of training alone
+
+    def _score(self) -> dict[str, float]:
+        self.model.eval()
+        with torch.no_grad():
+            metrics = self.validate(self.model)
+        self.model.train()
+        return metrics
+
+    def _is_better(self, metrics: Mapping[str, float]) -> bool:
+        value, best = metrics[self.settings.best_metric], self.state.best_value
+        if math.isnan(value):
+            return False
+        return best is None or (value > best if self.settings.more_is_better else value < best)
+
+    def _is_finished(self) -> bool:
+        patience = self.settings.patience
+        stale = patience > 0 and self.state.validations_since_best >= patience
+        return stale or self.state.step >= self.settings.max_steps
+
+    def _average_last(self) -> None:
+        """The mean of the last checkpoints becomes the best model if it validates better."""
+        if self.settings.average_last < 2 or any(
+            record["kind"] == "average" and record["step"] == self.state.step for record in self.run.metrics()
+        ):
+            return
+        checkpoints = self.run.checkpoints()[: self.settings.average_last]
+        mean = average_tensors([checkpoint.read_tensors("model.safetensors") for checkpoint in checkpoints])
+        own = {name: tensor.clone() for name, tensor in model_tensors(self.model).items()}
+        restore_model(self.model, mean)
+        metrics = self._score()
+        if self._is_better(metrics):
+            self._write_best(model_tensors(self.model))
+        restore_model(self.model, own)
+        self._record(
+            {
+                "kind": "average",
+                "step": self.state.step,
+                "of": [point.step for point in checkpoints],
+                **metrics,
+            }
+        )
+
+    def _write_best(self, tensors: Mapping[str, Tensor]) -> None:
+        self.run.write_best({"model.safetensors": tensors, **self.model_files})
+
+    def _save(self) -> None:
+        if self._saved_step == self.state.step:
+            return
+        self.state.random = random_state()
+        files: dict[str, Any] = {
+            **self.model_files,
+            "model.safetensors": model_tensors(self.model),
+            "optimizer.safetensors": optimizer_tensors(self.model, self.optimizer),
+            "state.json": json.dumps(self.state.to_dict(), indent=1, sort_keys=True).encode(),
+        }
+        if self.average:
+            files["average.safetensors"] = self.average.tensors()
+        self.run.save(self.state.step, files)
+        self.run.prune(self.settings.kept_checkpoints)
+        self._saved_step = self.state.step
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Be where the run was when it wrote `checkpoint`."""
+        self.state = TrainingState.from_dict(checkpoint.read_json("state.json"))
+        restore_model(self.model, checkpoint.read_tensors("model.safetensors"))
+        restore_optimizer(self.model, self.optimizer, checkpoint.read_tensors("optimizer.safetensors"))
+        if self.average:
+            self.average.restore(checkpoint.read_tensors("average.safetensors"))
+        restore_random_state(self.state.random)
+        self.loader.cursor = Cursor.from_dict(self.state.cursor)
+        self._saved_step = self.state.step
+        self._reported = time.perf_counter(), self.state.target_tokens
+
+    def _resume_hint(self) -> str:
+        return f"go on with `regard train {self.run.path / 'recipe.toml'} --out {self.run.path} --resume`"

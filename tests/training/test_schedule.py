@@ -1,0 +1,60 @@
+"""Laws of the learning rate."""
+
+import itertools
+import math
+
+import pytest
+
+from regard.errors import RecipeError
+from regard.training.schedule import Schedule, ScheduleSettings
+
+KINDS = ["noam", "inverse_square_root", "cosine", "linear", "constant"]
+
+
+def schedule(max_steps=1000, d_model=512, **settings):
+    return Schedule(settings=ScheduleSettings(**settings), max_steps=max_steps, d_model=d_model)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_update_is_not_wasted_and_warm_up_is_a_straight_line(kind):
+    rate = schedule(kind=kind, warmup_steps=100, learning_rate=0.5)
+    assert rate(1) > 0
+    assert all(math.isclose(rate(step), step * rate(1)) for step in range(1, 101))
+    assert max(range(1, 1001), key=rate) == 100 or kind == "constant"
+
+
+def test_noam_is_equation_3():
+    rate = schedule(kind="noam", learning_rate=1.0, warmup_steps=4000, max_steps=100_000)
+    for step in (1, 17, 4000, 4001, 99_999):
+        assert math.isclose(rate(step), 512**-0.5 * min(step**-0.5, step * 4000**-1.5))
+
+
+def test_inverse_square_root_is_noam_with_another_peak():
+    noam = schedule(kind="noam", learning_rate=1.0, warmup_steps=100)
+    other = schedule(kind="inverse_square_root", learning_rate=noam(100), warmup_steps=100)
+    assert all(math.isclose(noam(step), other(step)) for step in range(1, 1001))
+
+
+@pytest.mark.parametrize("kind", ["cosine", "linear"])
+def test_cosine_and_linear_never_rise_after_the_warm_up_and_end_at_their_share(kind):
+    rate = schedule(kind=kind, learning_rate=0.1, warmup_steps=10, final=0.1)
+    rates = [rate(step) for step in range(10, 2000)]  # beyond the end too
+    assert all(later <= earlier for earlier, later in itertools.pairwise(rates))
+    assert math.isclose(rate(1000), 0.01)
+    assert math.isclose(rate(1999), 0.01)
+
+
+def test_cooldown_falls_to_nothing_over_its_share_and_changes_nothing_before():
+    plain = schedule(kind="constant", learning_rate=1.0, warmup_steps=1)
+    cooled = schedule(kind="constant", learning_rate=1.0, warmup_steps=1, cooldown=0.3)
+    assert all(plain(step) == cooled(step) for step in range(1, 701))
+    assert 0 < cooled(1000) < 0.01
+    assert math.isclose(cooled(850), 0.5, abs_tol=0.01)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"learning_rate": 0.0}, {"warmup_steps": 0}, {"cooldown": 1.5}, {"final": -0.1}]
+)
+def test_a_value_that_cannot_work_is_refused_by_name(wrong):
+    with pytest.raises(RecipeError, match=next(iter(wrong))):
+        ScheduleSettings(**wrong)
