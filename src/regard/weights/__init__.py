@@ -1,0 +1,1 @@
+"""Models <-> files: folders that are whole or absent, checkpoints, averages. No pickle anywhere."""

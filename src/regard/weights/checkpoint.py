@@ -1,0 +1,245 @@
+"""The run folder: checkpoints that are whole or absent, the best model, metrics, the recipe.
+
+    RUN/checkpoints/step-00000400/    a model folder with optimizer.safetensors and state.json beside
+    RUN/best/                         the model folder that validated best
+    RUN/metrics.jsonl  RUN/recipe.toml
+    RUN/LATEST                        a hint for people; what is true is found by verifying
+    RUN/.lock                         held while a process writes here
+
+Kill the writer at any instant: the next start finds the newest checkpoint that is whole.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regard.errors import FolderError, UserError
+from regard.weights import metrics
+from regard.weights.folder import (
+    MANIFEST,
+    Files,
+    find,
+    remove_folder,
+    replace_file,
+    set_aside,
+    settle,
+    told,
+    verify_folder,
+    write_folder,
+)
+from regard.weights.lock import locked
+from regard.weights.strict_json import read_json
+from regard.weights.tensors import read_tensors
+
+TIME_KEYS = frozenset({"seconds"})  # of state.json: all that differs between two equal runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """A model folder that has been verified; only what its manifest lists can be read from it."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+
+    @classmethod
+    def open(cls, path: Path) -> "Folder":
+        path = Path(path).expanduser()
+        return cls(path=path, manifest=verify_folder(path))
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self.manifest["files"])
+
+    def file(self, name: str) -> Path:
+        if name not in self.manifest["files"]:
+            raise FolderError(
+                f"{self.path} has no {name}",
+                f"it holds {', '.join(self.names)}: is it another kind of folder?",
+            )
+        return self.path / name
+
+    def read_bytes(self, name: str) -> bytes:
+        with told("read", self.path / name):
+            return self.file(name).read_bytes()
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        return read_json(self.file(name))
+
+    def read_tensors(self, name: str) -> dict[str, Tensor]:
+        return read_tensors(self.file(name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint(Folder):
+    """All that a run needs to go on after `step` updates."""
+
+    step: int
+
+    @classmethod
+    def open(cls, path: Path) -> "Checkpoint":
+        folder = Folder.open(path)
+        match folder.manifest.get("step"):
+            case int(step):
+                return cls(path=folder.path, manifest=folder.manifest, step=step)
+        raise FolderError(f"{path} is a model folder, not a checkpoint", "resume from a run folder")
+
+
+def digest(checkpoint: Folder) -> str:
+    """SHA-256 over weights, optimiser and state: equal for a run left alone and one killed and resumed."""
+    state = json.dumps(_without_times(checkpoint.read_json("state.json")), sort_keys=True)
+    whole = hashlib.sha256(state.encode("ascii"))
+    for name in checkpoint.names:
+        if name.endswith(".safetensors"):
+            whole.update(f"\n{name} {checkpoint.manifest['files'][name]['sha256']}".encode())
+    return whole.hexdigest()
+
+
+def _without_times(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: _without_times(item) for name, item in value.items() if name not in TIME_KEYS}
+        case list():
+            return [_without_times(item) for item in value]
+    return value
+
+
+class RunFolder:
+    """One training run on disk. Whoever writes holds the lock: `with RunFolder(path).lock() as run:`."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(os.path.realpath(Path(path).expanduser()))
+        self.broken: list[Path] = []  # damaged checkpoints found by this process, renamed and kept
+        self._locked = False
+        self._verified: set[Path] = set()
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator["RunFolder"]:
+        """Be the only writer; finish or sweep first what a killed one left."""
+        with told("use", self.path):
+            os.makedirs(self._checkpoints, exist_ok=True)
+        with locked(self.path):
+            self._locked = True
+            try:
+                with told("use", self.path):
+                    settle(self.path)
+                    settle(self._checkpoints)
+                yield self
+            finally:
+                self._locked = False
+
+    def save(self, step: int, files: Files) -> Checkpoint:
+        """Commit the checkpoint of `step`; on disk when this returns, and the metrics so far with it."""
+        assert self._locked, "write inside `with run.lock()`"
+        metrics.flush_records(self._metrics)
+        target = self._checkpoints / f"step-{step:08d}"
+        self._make_room(target)
+        write_folder(target, files, manifest_extra={"step": step})
+        self._verified.discard(target)
+        replace_file(self.path / "LATEST", f"{target.name}\n".encode("ascii"))
+        return Checkpoint(path=target, manifest=read_json(target / MANIFEST), step=step)
+
+    def latest(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole; None where none was ever written."""
+        broken = []
+        for path in self._named():
+            checkpoint = self._open(path, broken)
+            if checkpoint:
+                return checkpoint
+        if broken:
+            raise FolderError(
+                f"{self.path}: none of its {len(broken)} checkpoints is whole; "
+                f"the newest: {broken[0].message}",
+                "restore one from a copy, or choose a new folder with --out",
+            )
+        return None
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Every checkpoint that is whole, newest first."""
+        opened = [self._open(path, []) for path in self._named()]
+        return [checkpoint for checkpoint in opened if checkpoint]
+
+    def prune(self, keep: int) -> None:
+        """Remove the oldest checkpoints, once `keep` newer ones, two at least, are known to be whole."""
+        assert self._locked, "write inside `with run.lock()`"
+        whole = 0
+        for path in self._named():
+            if whole >= max(keep, 2):
+                remove_folder(path)
+                self._verified.discard(path)
+            elif path in self._verified or self._open(path, []):
+                whole += 1
+
+    def write_best(self, files: Files, *, step: int = 0) -> Folder:
+        """Replace RUN/best; at any instant the old or the new one can be found."""
+        assert self._locked, "write inside `with run.lock()`"
+        self._make_room(self.path / "best")
+        write_folder(self.path / "best", files, manifest_extra={"step": step})
+        return Folder.open(self.path / "best")
+
+    def best(self) -> Folder | None:
+        """The model that validated best so far."""
+        path = find(self.path / "best")
+        return Folder.open(path) if path else None
+
+    def append_metrics(self, record: Mapping[str, Any]) -> None:
+        metrics.append_record(self._metrics, record)
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        return metrics.read_records(self._metrics)
+
+    def cut_metrics(self, step: int) -> None:
+        """Forget what was measured after `step`; the resumed run measures it again."""
+        assert self._locked, "write inside `with run.lock()`"
+        metrics.cut_records(self._metrics, step)
+
+    def recipe(self) -> str | None:
+        """The recipe that this run was started with, verbatim; None before there is one."""
+        path = self.path / "recipe.toml"
+        with told("read", path):
+            return path.read_bytes().decode("utf-8", "replace") if path.exists() else None
+
+    def write_recipe(self, text: str) -> None:
+        assert self._locked, "write inside `with run.lock()`"
+        replace_file(self.path / "recipe.toml", text.encode("utf-8"))
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def _metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    def _make_room(self, target: Path) -> None:
+        """What stands in the place of a folder of ours and is none is kept under another name."""
+        if os.path.lexists(target) and not (target / MANIFEST).exists():
+            self.broken.append(set_aside(target, "broken"))
+
+    def _named(self) -> list[Path]:
+        """The folders that are called like checkpoints, newest first."""
+        found: dict[int, Path] = {}
+        if self._checkpoints.is_dir():
+            for path in sorted(self._checkpoints.iterdir()):  # `.step-N.aside`, just being replaced, first
+                if match := re.fullmatch(r"step-(\d{8,18})|\.step-(\d{8,18})\.aside", path.name):
+                    found[int(match[1] or match[2])] = path
+        return [found[step] for step in sorted(found, reverse=True)]
+
+    def _open(self, path: Path, broken: list[UserError]) -> Checkpoint | None:
+        """The checkpoint, or None for a damaged one, which the holder of the lock puts aside."""
+        try:
+            checkpoint = Checkpoint.open(path)
+        except UserError as error:
+            broken.append(error)
+            if self._locked:
+                self.broken.append(set_aside(path, "broken"))
+            return None
+        self._verified.add(path)
+        return checkpoint
