@@ -14,7 +14,7 @@ import sys
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -247,20 +247,12 @@ def _tatoeba(name: str, archive: bytes) -> bytes:
     with zipfile.ZipFile(io.BytesIO(archive)) as folder:
         if name == "ABOUT.upstream.txt":
             return folder.read("_about.txt")
-        split, language = name.removesuffix(".gz").split(".")
-        column = ("en", "de").index(language)
-        pairs = _pairs(folder.read("deu.txt").decode("utf-8"))
-        return "".join(f"{pair[column]}\n" for pair in pairs if _tatoeba_split(pair[0]) == split).encode(
-            "utf-8"
-        )
-
-
-def _pairs(text: str) -> Iterator[list[str]]:
-    for line in text.split("\n"):
-        if line:
-            yield line.rstrip("\r").split("\t")[:2]
-
-
-def _tatoeba_split(english: str) -> str:
-    bucket = int(hashlib.sha256(english.encode("utf-8")).hexdigest()[:8], 16) % 50
-    return {0: "test", 1: "valid"}.get(bucket, "train")
+        text = folder.read("deu.txt").decode("utf-8")
+    split, language = name.removesuffix(".gz").split(".")
+    buckets = {"test": [0], "valid": [1], "train": range(2, 50)}[split]
+    kept = []
+    for line in filter(None, text.split("\n")):
+        english, german = line.rstrip("\r").split("\t")[:2]
+        if int(hashlib.sha256(english.encode("utf-8")).hexdigest()[:8], 16) % 50 in buckets:
+            kept.append(english if language == "en" else german)
+    return "".join(f"{sentence}\n" for sentence in kept).encode("utf-8")

@@ -110,7 +110,7 @@ def _says(text: str, date: datetime.date) -> bool:
     numbers = re.findall(r"\d+", text)
     if len(numbers) == 3:
         return read_numbers(numbers[0], numbers[1], numbers[2]) == date
-    return f"{date.year}" in numbers or date.year in SHORT_YEARS
+    return date.year in map(int, numbers) or date.year in SHORT_YEARS
 
 
 def read_numbers(first: str, second: str, third: str) -> datetime.date | None:
@@ -164,19 +164,9 @@ def _ordinal(day: int) -> str:
 
 
 ENGLISH_MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+]  # fmt: skip
 ENGLISH_FORMS: list[Form] = [
     lambda date: f"{ENGLISH_MONTHS[date.month - 1]} the {_ordinal(date.day)}, {date.year}",
     lambda date: f"{ENGLISH_MONTHS[date.month - 1]} {_ordinal(date.day)}, {date.year}",
@@ -189,27 +179,10 @@ ENGLISH_FORMS: list[Form] = [
 # Numbers
 
 UNITS = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
+    "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
     "nineteen",
-]
+]  # fmt: skip
 TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 
 
