@@ -1,0 +1,1 @@
+"""The paper, one idea a file; knows tensors and nothing else."""

@@ -1,0 +1,127 @@
+"""Multi-head attention (Vaswani et al. 2017, section 3.2.2): self, cross, grouped; any input widths."""
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.layers.cache import KeyValue, KeyValueCache
+from regard.layers.kernels import attention
+from regard.layers.positions import RotaryPositions
+from regard.layers.stacked import StackedLinear
+
+
+class MultiHeadAttention(nn.Module):
+    """Each position of `x` gathers what it needs from the positions of `memory`.
+
+    Keys are made of inputs of width `key_dim`, values of inputs of width `value_dim`; `num_kv_heads`
+    heads of them are shared by the `num_heads` of the queries (Ainslie et al. 2023).
+
+    `attend` mixes the values; whoever wants to watch, or another kernel, puts a function with the
+    signature of `kernels.attention` in its place.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        num_kv_heads: int | None = None,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        if d_model % num_heads:
+            raise ValueError(f"d_model ({d_model}) must be divisible by num_heads ({num_heads})")
+        if num_heads % num_kv_heads:
+            raise ValueError(f"num_heads ({num_heads}) must be divisible by num_kv_heads ({num_kv_heads})")
+        self.num_heads, self.num_kv_heads, self.d_head = num_heads, num_kv_heads, d_model // num_heads
+        self.dropout = dropout
+        self.attend = attention
+        self._make_inputs(d_model, key_dim or d_model, value_dim or d_model, bias)
+        self.output = nn.Linear(d_model, d_model, bias)
+
+    def _make_inputs(self, d_model: int, key_dim: int, value_dim: int, bias: bool) -> None:
+        self.query = nn.Linear(d_model, d_model, bias)
+        self.key = nn.Linear(key_dim, self.num_kv_heads * self.d_head, bias)
+        self.value = nn.Linear(value_dim, self.num_kv_heads * self.d_head, bias)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tgt_len d_model"],
+        memory: Float[Tensor, "batch new_len key_dim"] | KeyValue,
+        mask: Bool[Tensor, "#batch #heads #tgt_len src_len"] | None = None,
+        *,
+        values: Float[Tensor, "batch new_len value_dim"] | None = None,
+        position_bias: Float[Tensor, "#batch #heads #tgt_len src_len"] | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Float[Tensor, "batch tgt_len d_model"]:
+        """What `x` finds in `memory`, a sequence or what `read` has made of one.
+
+        The values are made of `values` where that is given. With a `cache`, what it holds is looked at
+        too, as the positions before those of `memory`, which it keeps.
+        """
+        query, seen = self._project(x, memory, values, cache)
+        dropout = self.dropout if self.training else 0.0
+        mixed = self.attend(query, seen.key, seen.value, mask, position_bias, dropout)
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+    def read(
+        self,
+        memory: Float[Tensor, "batch new_len key_dim"],
+        values: Float[Tensor, "batch new_len value_dim"] | None = None,
+    ) -> KeyValue:
+        """Keys and values of a memory, to be looked at many times."""
+        return KeyValue(
+            self._heads(self.key(memory)), self._heads(self.value(memory if values is None else values))
+        )
+
+    def _project(
+        self, x: Tensor, memory: Tensor | KeyValue, values: Tensor | None, cache: KeyValueCache | None
+    ) -> tuple[Tensor, KeyValue]:
+        """Queries, and the keys and values of all that can be looked at; heads apart."""
+        seen = memory if isinstance(memory, KeyValue) else self.read(memory, values)
+        return self._heads(self.query(x)), seen if cache is None else cache.append(*seen)
+
+    def _heads(self, x: Float[Tensor, "batch len width"]) -> Float[Tensor, "batch some_heads len d_head"]:
+        return x.unflatten(-1, (-1, self.d_head)).transpose(1, 2)
+
+
+class SelfAttention(MultiHeadAttention):
+    """A sequence looks at itself: query, key and value are made in one product.
+
+    `rotary` turns queries and keys by their positions.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        num_kv_heads: int | None = None,
+        dropout: float = 0.0,
+        bias: bool = True,
+        rotary: RotaryPositions | None = None,
+    ) -> None:
+        super().__init__(d_model, num_heads, num_kv_heads=num_kv_heads, dropout=dropout, bias=bias)
+        self.rotary = rotary
+
+    def _make_inputs(self, d_model: int, key_dim: int, value_dim: int, bias: bool) -> None:
+        kv_width = self.num_kv_heads * self.d_head
+        self.query_key_value = StackedLinear(d_model, (d_model, kv_width, kv_width), bias)
+
+    def read(self, memory: Tensor, values: Tensor | None = None) -> KeyValue:
+        raise ValueError("self-attention makes keys and values of its own input, together with the queries")
+
+    def _project(
+        self, x: Tensor, memory: Tensor | KeyValue, values: Tensor | None, cache: KeyValueCache | None
+    ) -> tuple[Tensor, KeyValue]:
+        if memory is not x or values is not None:
+            raise ValueError("self-attention looks at its own input: give x as the memory, and no values")
+        parts = self.query_key_value(x).split(self.query_key_value.widths, dim=-1)
+        query, key, value = (self._heads(part) for part in parts)
+        if self.rotary is not None:
+            start = 0 if cache is None else cache.length
+            query, key = self.rotary(query, start), self.rotary(key, start)
+        return query, KeyValue(key, value) if cache is None else cache.append(key, value)

@@ -1,0 +1,121 @@
+"""Encoder and decoder blocks, and the three places of the norm around a sub-layer."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.layers.attention import MultiHeadAttention, SelfAttention
+from regard.layers.cache import KeyValue, KeyValueCache
+from regard.layers.dropout import Dropout
+
+NormPosition = Literal["post", "pre", "sandwich"]
+Sublayer = Callable[[Tensor], Tensor]
+MakeNorm = Callable[[], nn.Module]
+
+
+class PostNorm(nn.Module):
+    """norm(x + dropout(sublayer(x))), as in Vaswani et al. 2017, section 5.4."""
+
+    def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
+        super().__init__()
+        self.norm, self.dropout = make_norm(), Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "batch len d_model"], sublayer: Sublayer
+    ) -> Float[Tensor, "batch len d_model"]:
+        return self.norm(x + self.dropout(sublayer(x)))
+
+
+class PreNorm(nn.Module):
+    """x + dropout(sublayer(norm(x))); the stack then ends in a norm of its own (Xiong et al. 2020)."""
+
+    def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
+        super().__init__()
+        self.norm, self.dropout = make_norm(), Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "batch len d_model"], sublayer: Sublayer
+    ) -> Float[Tensor, "batch len d_model"]:
+        return x + self.dropout(sublayer(self.norm(x)))
+
+
+class SandwichNorm(nn.Module):
+    """x + dropout(norm_after(sublayer(norm_before(x)))) (Ding et al. 2021); a final norm here too."""
+
+    def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
+        super().__init__()
+        self.norm_before, self.norm_after, self.dropout = make_norm(), make_norm(), Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "batch len d_model"], sublayer: Sublayer
+    ) -> Float[Tensor, "batch len d_model"]:
+        return x + self.dropout(self.norm_after(sublayer(self.norm_before(x))))
+
+
+Around = PostNorm | PreNorm | SandwichNorm
+AROUND: dict[NormPosition, type[Around]] = {"post": PostNorm, "pre": PreNorm, "sandwich": SandwichNorm}
+
+
+class EncoderBlock(nn.Module):
+    """A sequence looks at itself, then each position thinks for itself.
+
+    `around` makes what stands around a sub-layer: residual, dropout, norm.
+    """
+
+    def __init__(
+        self, self_attention: SelfAttention, feed_forward: nn.Module, around: Callable[[], Around]
+    ) -> None:
+        super().__init__()
+        self.self_attention, self.around_self_attention = self_attention, around()
+        self.feed_forward, self.around_feed_forward = feed_forward, around()
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch src_len d_model"],
+        mask: Bool[Tensor, "#batch #heads #src_len src_len"] | None = None,
+        position_bias: Float[Tensor, "#batch heads src_len src_len"] | None = None,
+    ) -> Float[Tensor, "batch src_len d_model"]:
+        x = self.around_self_attention(
+            x, lambda y: self.self_attention(y, y, mask, position_bias=position_bias)
+        )
+        return self.around_feed_forward(x, self.feed_forward)
+
+
+class DecoderBlock(nn.Module):
+    """As the encoder's, and between the two each position looks at the memory.
+
+    With a `cache`, `x` are the positions after those that it holds.
+    """
+
+    def __init__(
+        self,
+        self_attention: SelfAttention,
+        cross_attention: MultiHeadAttention,
+        feed_forward: nn.Module,
+        around: Callable[[], Around],
+    ) -> None:
+        super().__init__()
+        self.self_attention, self.around_self_attention = self_attention, around()
+        self.cross_attention, self.around_cross_attention = cross_attention, around()
+        self.feed_forward, self.around_feed_forward = feed_forward, around()
+
+    def read(self, memory: Float[Tensor, "batch src_len d_memory"]) -> KeyValue:
+        """What the cross-attention looks at, to be made once and given as `memory` many times."""
+        return self.cross_attention.read(memory)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tgt_len d_model"],
+        memory: Float[Tensor, "batch src_len d_memory"] | KeyValue,
+        mask: Bool[Tensor, "#batch #heads tgt_len seen_len"] | None = None,
+        memory_mask: Bool[Tensor, "#batch #heads #tgt_len src_len"] | None = None,
+        position_bias: Float[Tensor, "#batch heads tgt_len seen_len"] | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Float[Tensor, "batch tgt_len d_model"]:
+        x = self.around_self_attention(
+            x, lambda y: self.self_attention(y, y, mask, position_bias=position_bias, cache=cache)
+        )
+        x = self.around_cross_attention(x, lambda y: self.cross_attention(y, memory, memory_mask))
+        return self.around_feed_forward(x, self.feed_forward)

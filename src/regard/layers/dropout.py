@@ -1,0 +1,7 @@
+"""Dropout (Srivastava et al. 2014)."""
+
+from torch import nn
+
+
+class Dropout(nn.Dropout):
+    pass

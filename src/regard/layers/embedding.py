@@ -1,0 +1,25 @@
+"""Ids -> vectors: token embeddings, scaled (Vaswani et al. 2017, section 3.4)."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+
+class TokenEmbedding(nn.Module):
+    """One vector a token, times sqrt(d_model).
+
+    The weight is drawn from N(0, 1/d_model), so that the embeddings have unit variance and the same
+    weight fits before the softmax.
+    """
+
+    def __init__(self, vocab_size: int, d_model: int) -> None:
+        super().__init__()
+        self.scale = math.sqrt(d_model)
+        self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
+        nn.init.normal_(self.weight, std=d_model**-0.5)
+
+    def forward(self, ids: Int64[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
+        return F.embedding(ids, self.weight) * self.scale

@@ -1,0 +1,67 @@
+"""Position-wise feed-forward networks: each position thinks for itself (Vaswani et al. 2017, section 3.3)."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.layers.dropout import Dropout
+from regard.layers.stacked import StackedLinear
+
+Activation = Literal["relu", "gelu", "swiglu"]
+
+
+class FeedForward(nn.Module):
+    """Equation 2: max(0, x W1 + b1) W2 + b2, or another activation; `dropout` acts between the two."""
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        activation: Callable[[Tensor], Tensor] = F.relu,
+        *,
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.activation = activation
+        self.inner = nn.Linear(d_model, d_ff, bias)
+        self.dropout = Dropout(dropout)
+        self.outer = nn.Linear(d_ff, d_model, bias)
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        return self.outer(self.dropout(self.activation(self.inner(x))))
+
+
+class GatedFeedForward(nn.Module):
+    """(activation(x W) * x V) W2, without biases: SwiGLU with `F.silu` (Shazeer 2020, equation 6)."""
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        activation: Callable[[Tensor], Tensor] = F.silu,
+        *,
+        dropout: float = 0.0,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.activation = activation
+        self.gate_inner = StackedLinear(d_model, (d_ff, d_ff), bias)
+        self.dropout = Dropout(dropout)
+        self.outer = nn.Linear(d_ff, d_model, bias)
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        gate, inner = self.gate_inner(x).chunk(2, dim=-1)
+        return self.outer(self.dropout(self.activation(gate) * inner))
+
+
+def feed_forward(
+    kind: Activation, d_model: int, d_ff: int, *, dropout: float = 0.0
+) -> FeedForward | GatedFeedForward:
+    """The network that `kind` names."""
+    if kind == "swiglu":
+        return GatedFeedForward(d_model, d_ff, dropout=dropout)
+    return FeedForward(d_model, d_ff, {"relu": F.relu, "gelu": F.gelu}[kind], dropout=dropout)

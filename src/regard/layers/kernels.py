@@ -1,0 +1,95 @@
+"""softmax(QK^T / sqrt(d_head)) V: the readable reference, the fused form tested against it, the choice.
+
+Every kernel takes (query, key, value, mask, position_bias, dropout) and can stand in the `attend` of an
+attention. `mask` is boolean, True = may look; `position_bias` is added to the scores; a query that may
+look nowhere gets zeros. Fewer heads in key and value than in query are shared by groups of neighbouring
+query heads (Ainslie et al. 2023).
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+Query = Float[Tensor, "batch heads tgt_len d_head"]
+Key = Float[Tensor, "batch kv_heads src_len d_head"]
+Value = Float[Tensor, "batch kv_heads src_len d_value"]
+Mask = Bool[Tensor, "#batch #heads #tgt_len src_len"]
+PositionBias = Float[Tensor, "#batch #heads #tgt_len src_len"]
+Mixed = Float[Tensor, "batch heads tgt_len d_value"]
+
+
+def attention_weights(
+    query: Query, key: Key, mask: Mask | None = None, position_bias: PositionBias | None = None
+) -> Float[Tensor, "batch heads tgt_len src_len"]:
+    """How much each target position looks at each source position.
+
+    Vaswani et al. 2017, equation 1. A position that may look nowhere gets zeros, not NaN.
+    """
+    query = query / math.sqrt(query.size(-1))
+    scores = query @ _for_each_query_head(key, query).transpose(-2, -1)
+    if position_bias is not None:
+        scores = scores + position_bias
+    if mask is None:
+        return scores.softmax(dim=-1)
+    weights = scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
+    return weights.masked_fill(~mask, 0.0)  # a row masked whole is 0/0
+
+
+def plain_attention(
+    query: Query,
+    key: Key,
+    value: Value,
+    mask: Mask | None = None,
+    position_bias: PositionBias | None = None,
+    dropout: float = 0.0,
+) -> Mixed:
+    """The reference: weights, then their mean of the values. `dropout` drops weights."""
+    weights = attention_weights(query, key, mask, position_bias)
+    if dropout:
+        weights = F.dropout(weights, dropout)
+    return weights @ _for_each_query_head(value, query)
+
+
+def fused_attention(
+    query: Query,
+    key: Key,
+    value: Value,
+    mask: Mask | None = None,
+    position_bias: PositionBias | None = None,
+    dropout: float = 0.0,
+) -> Mixed:
+    """PyTorch's kernels: the weights are never written to memory."""
+    bias = mask
+    if position_bias is not None:
+        bias = position_bias if mask is None else position_bias.masked_fill(~mask, -torch.inf)
+    return F.scaled_dot_product_attention(
+        query, key, value, bias, dropout, enable_gqa=key.size(1) != query.size(1)
+    )
+
+
+def attention(
+    query: Query,
+    key: Key,
+    value: Value,
+    mask: Mask | None = None,
+    position_bias: PositionBias | None = None,
+    dropout: float = 0.0,
+) -> Mixed:
+    """The fused kernel, but the plain one where there is a single query.
+
+    One query has nothing to fuse, and the last bits of the fused kernel depend on how many queries and
+    rows there are: a sentence must be decoded the same alone and in a batch.
+    """
+    kernel = plain_attention if query.size(2) == 1 else fused_attention
+    return kernel(query, key, value, mask, position_bias, dropout)
+
+
+def _for_each_query_head(
+    shared: Float[Tensor, "batch kv_heads src_len width"], query: Query
+) -> Float[Tensor, "batch heads src_len width"]:
+    """Keys or values, those of a shared head repeated for each query head of its group."""
+    group = query.size(1) // shared.size(1)
+    return shared if group == 1 else shared.repeat_interleave(group, dim=1)

@@ -1,0 +1,183 @@
+"""Where a token stands: sinusoidal, learned, rotary, ALiBi, T5 buckets.
+
+Three ways to say it, each with one call: a vector added to the embedding (`SinusoidalPositions`,
+`LearnedPositions`), a rotation of queries and keys (`RotaryPositions`), a bias added to the scores
+(`LinearBias`, `BucketBias`). Attention without any of them cannot tell one order from another.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+Layout = Literal["interleaved", "split"]
+
+
+def sinusoids(
+    start: int,
+    length: int,
+    d_model: int,
+    layout: Layout = "interleaved",
+    *,
+    device: torch.device | str | None = None,
+) -> Float[Tensor, "{length} {d_model}"]:
+    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(the same): Vaswani et al. 2017, 3.5.
+
+    "split" puts all sines before all cosines (tensor2tensor, Marian). An odd width ends with a sine.
+    """
+    angles = _angles(start, length, d_model, 10000.0, device)
+    sines, cosines = angles.sin(), angles[:, : d_model // 2].cos()
+    if layout == "split":
+        return torch.cat([sines, cosines], dim=1).float()
+    table = torch.empty(length, d_model, device=device)
+    table[:, 0::2], table[:, 1::2] = sines, cosines
+    return table
+
+
+class SinusoidalPositions(nn.Module):
+    """The paper's fixed positions, of any length: beyond `table_len` they are made when asked for."""
+
+    table: Tensor
+
+    def __init__(self, d_model: int, layout: Layout = "interleaved", table_len: int = 1024) -> None:
+        super().__init__()
+        self.d_model = d_model
+        self.layout: Layout = layout
+        self.register_buffer("table", sinusoids(0, table_len, d_model, layout), persistent=False)
+
+    def forward(self, start: int, length: int) -> Float[Tensor, "{length} d_model"]:
+        if start + length <= self.table.size(0):
+            return self.table[start : start + length]
+        return sinusoids(start, length, self.d_model, self.layout, device=self.table.device).to(self.table)
+
+
+class LearnedPositions(nn.Module):
+    """One vector a position, learned (Gehring et al. 2017); there are `max_positions` and no more."""
+
+    def __init__(self, d_model: int, max_positions: int) -> None:
+        super().__init__()
+        self.max_positions = max_positions
+        self.weight = nn.Parameter(torch.empty(max_positions, d_model))
+        nn.init.normal_(self.weight, std=d_model**-0.5)
+
+    def forward(self, start: int, length: int) -> Float[Tensor, "{length} d_model"]:
+        if start + length > self.max_positions:
+            raise ValueError(
+                f"{start + length} positions, but only max_positions ({self.max_positions}) are learned"
+            )
+        return self.weight[start : start + length]
+
+
+class RotaryPositions(nn.Module):
+    """Queries and keys turned by their positions, so that scores depend on distance (Su et al. 2021).
+
+    Feature i is turned together with feature i + d_head/2, in the plane of angle pos / base^(2i/d_head)
+    (the half-split layout of GPT-NeoX and Llama).
+    """
+
+    sine: Tensor
+    cosine: Tensor
+
+    def __init__(self, d_head: int, base: float = 10000.0, table_len: int = 1024) -> None:
+        super().__init__()
+        if d_head % 2:
+            raise ValueError(f"rotary positions turn pairs of features: d_head ({d_head}) must be even")
+        self.d_head, self.base = d_head, base
+        sine, cosine = self._turns(0, table_len, None)
+        self.register_buffer("sine", sine, persistent=False)
+        self.register_buffer("cosine", cosine, persistent=False)
+
+    def forward(
+        self, x: Float[Tensor, "batch heads len d_head"], start: int = 0
+    ) -> Float[Tensor, "batch heads len d_head"]:
+        end = start + x.size(2)
+        if end <= self.sine.size(0):
+            sine, cosine = self.sine[start:end], self.cosine[start:end]
+        else:
+            sine, cosine = (turn.to(self.sine) for turn in self._turns(start, x.size(2), x.device))
+        first, second = x.chunk(2, dim=-1)
+        return x * cosine + torch.cat([-second, first], dim=-1) * sine
+
+    def _turns(self, start: int, length: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
+        angles = _angles(start, length, self.d_head, self.base, device).repeat(1, 2)
+        return angles.sin().float(), angles.cos().float()
+
+
+class LinearBias(nn.Module):
+    """ALiBi: the further away, the lower the score, by a slope that each head has (Press et al. 2022).
+
+    Both directions count alike, so that an encoder can use it too.
+    """
+
+    slopes: Tensor
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        self.register_buffer("slopes", torch.tensor(alibi_slopes(num_heads)), persistent=False)
+
+    def forward(self, tgt_len: int, src_len: int) -> Float[Tensor, "1 heads {tgt_len} {src_len}"]:
+        """The queries are the last `tgt_len` of `src_len` positions."""
+        distance = _offsets(tgt_len, src_len, self.slopes.device).abs()
+        return (-self.slopes[:, None, None] * distance)[None]
+
+
+def alibi_slopes(num_heads: int) -> list[float]:
+    """2^(-8/n), 2^(-16/n), ...; for n that is no power of two, as the paper's code: those of the power
+    below, then every other one of the power above."""
+    power = 2 ** math.floor(math.log2(num_heads))
+    slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
+    between = [2 ** (-8 * (i + 1) / (2 * power)) for i in range(0, 2 * power, 2)]
+    return (slopes + between)[:num_heads]
+
+
+class BucketBias(nn.Module):
+    """T5's relative positions: a learned score for each head and bucket of distances (Raffel et al. 2020).
+
+    Half of the buckets of a direction are exact distances, the rest grow logarithmically up to
+    `max_distance`, beyond which all share the last.
+    """
+
+    def __init__(
+        self, num_heads: int, *, bidirectional: bool, num_buckets: int = 32, max_distance: int = 128
+    ) -> None:
+        super().__init__()
+        self.bidirectional, self.num_buckets, self.max_distance = bidirectional, num_buckets, max_distance
+        self.weight = nn.Parameter(torch.empty(num_buckets, num_heads))
+        nn.init.normal_(self.weight, std=num_heads**-0.5)
+
+    def forward(self, tgt_len: int, src_len: int) -> Float[Tensor, "1 heads {tgt_len} {src_len}"]:
+        """The queries are the last `tgt_len` of `src_len` positions."""
+        buckets = self.buckets(_offsets(tgt_len, src_len, self.weight.device))
+        return self.weight[buckets].permute(2, 0, 1)[None]
+
+    def buckets(self, offsets: Int[Tensor, "tgt_len src_len"]) -> Int[Tensor, "tgt_len src_len"]:
+        """The bucket of each offset, key position minus query position."""
+        buckets = self.num_buckets
+        if self.bidirectional:
+            buckets //= 2
+            ahead = (offsets > 0) * buckets
+            distance = offsets.abs()
+        else:
+            ahead = torch.zeros_like(offsets)
+            distance = (-offsets).clamp(min=0)
+        exact = buckets // 2
+        growth = (distance.clamp(min=1) / exact).log() / math.log(self.max_distance / exact)
+        far = (exact + (growth * (buckets - exact)).long()).clamp(max=buckets - 1)
+        return ahead + torch.where(distance < exact, distance, far)
+
+
+def _angles(
+    start: int, length: int, width: int, base: float, device: torch.device | str | None
+) -> Float[Tensor, "{length} pairs"]:
+    """pos / base^(2i/width) for each position and pair of features, in double precision."""
+    positions = torch.arange(start, start + length, dtype=torch.float64, device=device)
+    exponents = torch.arange(0, width, 2, dtype=torch.float64, device=device) / width
+    return positions[:, None] / base**exponents
+
+
+def _offsets(tgt_len: int, src_len: int, device: torch.device) -> Int[Tensor, "{tgt_len} {src_len}"]:
+    """Key position minus query position, the queries being the last of the positions."""
+    keys = torch.arange(src_len, device=device)
+    return keys - keys[src_len - tgt_len :, None]

@@ -1,0 +1,13 @@
+"""Several linear maps of one input in one product: few large products are faster than many small ones."""
+
+from collections.abc import Sequence
+
+from torch import nn
+
+
+class StackedLinear(nn.Linear):
+    """Linear maps to `widths`, their matrices stacked in one weight; what comes out lies side by side."""
+
+    def __init__(self, in_features: int, widths: Sequence[int], bias: bool = True) -> None:
+        super().__init__(in_features, sum(widths), bias)
+        self.widths = tuple(widths)

@@ -1,0 +1,1 @@
+"""Layers put together: each model has a config, a forward and a name."""

@@ -1,0 +1,141 @@
+"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017), later variants as options."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from jaxtyping import Bool, Float, Int, Int64
+from torch import Tensor, nn
+
+from regard.layers.block import DecoderBlock
+from regard.layers.cache import DecoderCache, KeyValue, KeyValueCache
+from regard.layers.masks import causal_mask, padding_mask
+from regard.models import parts
+from regard.models.config import ModelConfig
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The source as the encoder has understood it, and where it may be looked at."""
+
+    hidden: Float[Tensor, "batch src_len d_model"]
+    mask: Bool[Tensor, "batch 1 1 src_len"]
+
+    def select(self, rows: Int64[Tensor, " rows"]) -> "Memory":
+        """Row i becomes what row `rows[i]` was."""
+        return Memory(self.hidden[rows], self.mask[rows])
+
+
+class Encoder(nn.Module):
+    """Source ids -> one vector a position that knows the whole sentence."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        rotary = parts.rotary(config)
+        self.input = parts.Input(config, config.src_vocab_size)
+        self.position_bias = parts.position_bias(config, bidirectional=True)
+        self.blocks = nn.ModuleList(
+            parts.encoder_block(config, rotary) for _ in range(config.num_encoder_layers)
+        )
+        self.norm = parts.last_norm(config)
+
+    def forward(
+        self, ids: Int64[Tensor, "batch src_len"], mask: Bool[Tensor, "batch 1 1 src_len"]
+    ) -> Float[Tensor, "batch src_len d_model"]:
+        x = self.input(ids)
+        bias = self.position_bias(ids.size(1), ids.size(1)) if self.position_bias is not None else None
+        for block in self.blocks:
+            x = block(x, mask, bias)
+        return self.norm(x)
+
+
+class Decoder(nn.Module):
+    """Target ids, each knowing those before it, and the memory -> what predicts the next id."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        rotary = parts.rotary(config)
+        self.input = parts.Input(config, config.tgt_vocab_size)
+        self.position_bias = parts.position_bias(config, bidirectional=False)
+        self.blocks = nn.ModuleList(
+            parts.decoder_block(config, rotary) for _ in range(config.num_decoder_layers)
+        )
+        self.norm = parts.last_norm(config)
+
+    def read(self, memory: Float[Tensor, "batch src_len d_model"]) -> list[KeyValue]:
+        """What each block makes of the memory."""
+        return [block.read(memory) for block in cast(Iterable[DecoderBlock], self.blocks)]
+
+    def forward(
+        self,
+        ids: Int64[Tensor, "batch new_len"],
+        memories: Sequence[Tensor | KeyValue],
+        memory_mask: Bool[Tensor, "batch 1 1 src_len"],
+        caches: Sequence[KeyValueCache | None],
+    ) -> Float[Tensor, "batch new_len d_model"]:
+        """Each block looks at its own of the `memories` and continues its own of the `caches`."""
+        start = 0 if caches[0] is None else caches[0].length
+        new_len, seen_len = ids.size(1), start + ids.size(1)
+        mask = causal_mask(new_len, seen_len, device=ids.device) if new_len > 1 else None
+        bias = self.position_bias(new_len, seen_len) if self.position_bias is not None else None
+        x = self.input(ids, start)
+        for block, memory, cache in zip(self.blocks, memories, caches, strict=True):
+            x = block(x, memory, mask, memory_mask, bias, cache)
+        return self.norm(x)
+
+
+class EncoderDecoder(nn.Module):
+    """A source sentence and the beginning of its target -> logits of each next target token.
+
+    Rows are padded on the right. Padding of the source is masked by its lengths; padding of the target
+    needs no mask, because nothing looks ahead.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Encoder(config)
+        self.decoder = Decoder(config)
+        self.output = nn.Linear(config.d_model, config.tgt_vocab_size, bias=False)
+        if config.tied == "all":
+            self.decoder.input.embedding.weight = self.encoder.input.embedding.weight
+        if config.tied != "none":
+            self.output.weight = self.decoder.input.embedding.weight
+
+    def forward(
+        self,
+        src_ids: Int64[Tensor, "batch src_len"],
+        src_lengths: Int[Tensor, " batch"],
+        tgt_ids: Int64[Tensor, "batch tgt_len"],
+    ) -> Float[Tensor, "batch tgt_len vocab"]:
+        """At each position the logits of the id after it, from the source and the ids up to it."""
+        return self.decode(tgt_ids, self.encode(src_ids, src_lengths))
+
+    def encode(self, src_ids: Int64[Tensor, "batch src_len"], src_lengths: Int[Tensor, " batch"]) -> Memory:
+        mask = padding_mask(src_lengths, src_ids.size(1))
+        return Memory(self.encoder(src_ids, mask), mask)
+
+    def decode(
+        self, tgt_ids: Int64[Tensor, "batch tgt_len"], memory: Memory
+    ) -> Float[Tensor, "batch tgt_len vocab"]:
+        return self.project(self.decoder_states(tgt_ids, memory))
+
+    def decoder_states(
+        self, tgt_ids: Int64[Tensor, "batch tgt_len"], memory: Memory
+    ) -> Float[Tensor, "batch tgt_len d_model"]:
+        layers = len(self.decoder.blocks)
+        return self.decoder(tgt_ids, [memory.hidden] * layers, memory.mask, [None] * layers)
+
+    def project(self, hidden: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
+        """Decoder states -> logits."""
+        return self.output(hidden)
+
+    def start(self, memory: Memory) -> DecoderCache:
+        """An empty target beside the memory, of which each block makes its keys and values here, once."""
+        return DecoderCache(self.decoder.read(memory.hidden), memory.mask)
+
+    def extend(
+        self, tgt_ids: Int64[Tensor, "rows new_len"], cache: DecoderCache
+    ) -> Float[Tensor, "rows new_len vocab"]:
+        """What `decode` gives for these ids after those that the cache has read; it reads them too."""
+        return self.project(self.decoder(tgt_ids, cache.memories, cache.memory_mask, cache.targets))

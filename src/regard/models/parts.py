@@ -1,0 +1,90 @@
+"""The layers that a config asks for, ready to be put into a model."""
+
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from regard.layers.attention import MultiHeadAttention, SelfAttention
+from regard.layers.block import AROUND, Around, DecoderBlock, EncoderBlock
+from regard.layers.dropout import Dropout
+from regard.layers.embedding import TokenEmbedding
+from regard.layers.feedforward import feed_forward
+from regard.layers.norm import norm
+from regard.layers.positions import (
+    BucketBias,
+    LearnedPositions,
+    LinearBias,
+    RotaryPositions,
+    SinusoidalPositions,
+)
+from regard.models.config import ModelConfig
+
+
+class Input(nn.Module):
+    """What enters a stack: scaled embeddings, plus positions where they are added, and dropout of the sum."""
+
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+        super().__init__()
+        self.embedding = TokenEmbedding(vocab_size, config.d_model)
+        self.positions = None
+        if config.positions == "sinusoidal":
+            self.positions = SinusoidalPositions(config.d_model)
+        elif config.positions == "learned":
+            self.positions = LearnedPositions(config.d_model, config.max_positions)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, ids: Int64[Tensor, "batch len"], start: int = 0) -> Float[Tensor, "batch len d_model"]:
+        """`start` is the position of the first id."""
+        x = self.embedding(ids)
+        if self.positions is not None:
+            x = x + self.positions(start, ids.size(1))
+        return self.dropout(x)
+
+
+def position_bias(config: ModelConfig, *, bidirectional: bool) -> LinearBias | BucketBias | None:
+    """What a stack adds to the scores of all its self-attentions, if positions are told that way."""
+    if config.positions == "alibi":
+        return LinearBias(config.num_heads)
+    if config.positions == "t5":
+        return BucketBias(config.num_heads, bidirectional=bidirectional)
+    return None
+
+
+def rotary(config: ModelConfig) -> RotaryPositions | None:
+    """What turns queries and keys in all self-attentions of a stack, if positions are told that way."""
+    return RotaryPositions(config.d_head) if config.positions == "rotary" else None
+
+
+def encoder_block(config: ModelConfig, rotary: RotaryPositions | None) -> EncoderBlock:
+    return EncoderBlock(_self_attention(config, rotary), _feed_forward(config), lambda: _around(config))
+
+
+def decoder_block(config: ModelConfig, rotary: RotaryPositions | None) -> DecoderBlock:
+    cross_attention = MultiHeadAttention(
+        config.d_model, config.num_heads, num_kv_heads=config.num_kv_heads, dropout=config.attention_dropout
+    )
+    return DecoderBlock(
+        _self_attention(config, rotary), cross_attention, _feed_forward(config), lambda: _around(config)
+    )
+
+
+def last_norm(config: ModelConfig) -> nn.Module:
+    """What ends a stack: nothing after a post-norm block, which ends in a norm itself."""
+    return nn.Identity() if config.norm_position == "post" else norm(config.norm, config.d_model)
+
+
+def _self_attention(config: ModelConfig, rotary: RotaryPositions | None) -> SelfAttention:
+    return SelfAttention(
+        config.d_model,
+        config.num_heads,
+        num_kv_heads=config.num_kv_heads,
+        dropout=config.attention_dropout,
+        rotary=rotary,
+    )
+
+
+def _feed_forward(config: ModelConfig) -> nn.Module:
+    return feed_forward(config.activation, config.d_model, config.d_ff, dropout=config.activation_dropout)
+
+
+def _around(config: ModelConfig) -> Around:
+    return AROUND[config.norm_position](lambda: norm(config.norm, config.d_model), config.dropout)
