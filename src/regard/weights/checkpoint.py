@@ -15,6 +15,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.errors import FolderError, UserError
-from regard.weights import metrics
+from regard.weights.environment import environment_differences
 from regard.weights.folder import (
     MANIFEST,
     Files,
@@ -36,6 +37,7 @@ from regard.weights.folder import (
     write_folder,
 )
 from regard.weights.lock import locked
+from regard.weights.metrics import append_record, cut_records, flush_records, read_records
 from regard.weights.strict_json import read_json
 from regard.weights.tensors import read_tensors
 
@@ -135,15 +137,23 @@ class RunFolder:
             finally:
                 self._locked = False
 
+    def sweep(self) -> list[str]:
+        """Put damaged checkpoints aside, renamed and kept; one sentence about each."""
+        broken: list[UserError] = []
+        with self._writing():
+            for path in self._named():
+                self._open(path, broken)
+        return [f"{error.message}; it was put aside, an older checkpoint is used" for error in broken]
+
     def save(self, step: int, files: Files) -> Checkpoint:
         """Commit the checkpoint of `step`; on disk when this returns, and the metrics so far with it."""
-        assert self._locked, "write inside `with run.lock()`"
-        metrics.flush_records(self._metrics)
         target = self._checkpoints / f"step-{step:08d}"
-        self._make_room(target)
-        write_folder(target, files, manifest_extra={"step": step})
-        self._verified.discard(target)
-        replace_file(self.path / "LATEST", f"{target.name}\n".encode("ascii"))
+        with self._writing():
+            flush_records(self._metrics)
+            self._make_room(target)
+            write_folder(target, files, manifest_extra={"step": step})
+            self._verified.discard(target)
+            replace_file(self.path / "LATEST", f"{target.name}\n".encode("ascii"))
         return Checkpoint(path=target, manifest=read_json(target / MANIFEST), step=step)
 
     def latest(self) -> Checkpoint | None:
@@ -168,37 +178,44 @@ class RunFolder:
 
     def prune(self, keep: int) -> None:
         """Remove the oldest checkpoints, once `keep` newer ones, two at least, are known to be whole."""
-        assert self._locked, "write inside `with run.lock()`"
-        whole = 0
-        for path in self._named():
-            if whole >= max(keep, 2):
-                remove_folder(path)
-                self._verified.discard(path)
-            elif path in self._verified or self._open(path, []):
-                whole += 1
+        with self._writing():
+            whole = 0
+            for path in self._named():
+                if whole >= max(keep, 2):
+                    remove_folder(path)
+                    self._verified.discard(path)
+                elif path in self._verified or self._open(path, []):
+                    whole += 1
 
     def write_best(self, files: Files, *, step: int = 0) -> Folder:
         """Replace RUN/best; at any instant the old or the new one can be found."""
-        assert self._locked, "write inside `with run.lock()`"
-        self._make_room(self.path / "best")
-        write_folder(self.path / "best", files, manifest_extra={"step": step})
-        return Folder.open(self.path / "best")
+        target = self.path / "best"
+        with self._writing():
+            self._make_room(target)
+            write_folder(target, files, manifest_extra={"step": step})
+        return Folder(path=target, manifest=read_json(target / MANIFEST))
 
     def best(self) -> Folder | None:
         """The model that validated best so far."""
         path = find(self.path / "best")
         return Folder.open(path) if path else None
 
-    def append_metrics(self, record: Mapping[str, Any]) -> None:
-        metrics.append_record(self._metrics, record)
+    def environment_warnings(self) -> list[str]:
+        """What is otherwise than when the newest checkpoint was written, if that may change bits."""
+        checkpoint = self.latest()
+        return environment_differences(checkpoint.manifest) if checkpoint else []
 
-    def read_metrics(self) -> list[dict[str, Any]]:
-        return metrics.read_records(self._metrics)
+    def append_metrics(self, record: Mapping[str, Any]) -> None:
+        append_record(self._metrics, record)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All records of `metrics.jsonl`, in order."""
+        return read_records(self._metrics)
 
     def cut_metrics(self, step: int) -> None:
         """Forget what was measured after `step`; the resumed run measures it again."""
-        assert self._locked, "write inside `with run.lock()`"
-        metrics.cut_records(self._metrics, step)
+        with self._writing():
+            cut_records(self._metrics, step)
 
     def recipe(self) -> str | None:
         """The recipe that this run was started with, verbatim; None before there is one."""
@@ -206,9 +223,14 @@ class RunFolder:
         with told("read", path):
             return path.read_bytes().decode("utf-8", "replace") if path.exists() else None
 
-    def write_recipe(self, text: str) -> None:
-        assert self._locked, "write inside `with run.lock()`"
-        replace_file(self.path / "recipe.toml", text.encode("utf-8"))
+    def write_text(self, name: str, text: str) -> None:
+        """Write a small file of the run, such as its recipe: at any instant the old or the new is there."""
+        with self._writing():
+            replace_file(self.path / name, text.encode("utf-8"))
+
+    def _writing(self) -> AbstractContextManager[object]:
+        """Whoever writes without holding the lock takes it for that while."""
+        return contextlib.nullcontext() if self._locked else self.lock()
 
     @property
     def _checkpoints(self) -> Path:

@@ -14,11 +14,7 @@ from regard.weights.strict_json import parse_json
 
 def append_record(path: Path, record: Mapping[str, Any]) -> None:
     """Add one line. A number that is not finite is written as null, which JSON has and NaN it has not."""
-    plain = {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in record.items()
-    }
-    line = (json.dumps(plain, allow_nan=False) + "\n").encode("ascii")
+    line = (json.dumps(_plain(record), allow_nan=False) + "\n").encode("ascii")
     with told("write", path), path.open("ab", buffering=0) as file:
         file.write(line)
 
@@ -47,6 +43,17 @@ def flush_records(path: Path) -> None:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case Mapping():
+            return {name: _plain(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+    return value
 
 
 def _step(record: Mapping[str, Any]) -> int:

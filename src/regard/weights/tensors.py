@@ -1,4 +1,4 @@
-"""Named tensors <-> safetensors files: finite when written, whole when read."""
+"""Named tensors <-> safetensors files and models: finite when written, every one in its place."""
 
 import os
 import re
@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import safetensors.torch
+import torch
 from safetensors import SafetensorError
-from torch import Tensor
+from torch import Tensor, nn
 
-from regard.errors import FolderError, RunError
+from regard.errors import FolderError, RunError, did_you_mean
 
 METADATA = {"format": "pt"}  # one key at most: the order of several is not stable
 
@@ -54,15 +55,57 @@ def refuse_non_finite(file: str, tensors: Mapping[str, Tensor]) -> None:
             )
 
 
-def once(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Without repeats: of names that share one memory, the first in sorted order stays."""
-    kept: dict[tuple[object, ...], str] = {}
-    for name in sorted(tensors):
-        kept.setdefault(_place(name, tensors[name]), name)
-    return {name: tensors[name] for name in kept.values()}
+def model_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """The model's weights by name; of names that share one memory, the first in sorted order."""
+    tensors = model.state_dict(keep_vars=True)
+    return {names[0]: tensors[names[0]].detach() for names in _tied(tensors)}
 
 
-def ties(tensors: Mapping[str, Tensor]) -> list[list[str]]:
+def half(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """In float16, for a model that is to be small on disk; `restore_model` widens it again."""
+    return {name: t.half() if t.is_floating_point() else t for name, t in tensors.items()}
+
+
+def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: str = "the weights") -> None:
+    """Copy `tensors` into `model`, whose weights they must fill exactly (see `check_weights`).
+
+    Floating-point numbers of other widths are converted; the model's own ties are kept.
+    """
+    check_weights(model, tensors, where)
+    own = model.state_dict()
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            own[name].copy_(tensor)
+
+
+def check_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str = "the weights") -> None:
+    """Each weight of `model`, which may be on the meta device, is there once, and nothing is left over."""
+    own = model.state_dict(keep_vars=True)
+    for names in _tied(own):
+        _check_weight(where, names[0], own[names[0]], {n: tensors[n] for n in names if n in tensors})
+    if odd := sorted(set(tensors) - set(own)):
+        raise FolderError(
+            f"{where}: {odd[0]!r} {list(tensors[odd[0]].shape)} has no place in the model",
+            did_you_mean(odd[0], own),
+        )
+
+
+def _check_weight(where: str, name: str, own: Tensor, stored: Mapping[str, Tensor]) -> None:
+    shape, hint = list(own.shape), "these weights belong to another config.json"
+    if not stored:
+        raise FolderError(f"{where}: {name!r} {shape} is missing", hint)
+    if len(stored) > 1:
+        raise FolderError(f"{where}: {' and '.join(map(repr, stored))} are one tensor in the model", hint)
+    ((found, tensor),) = stored.items()
+    if list(tensor.shape) != shape:
+        raise FolderError(f"{where}: {found!r} is {list(tensor.shape)}, the model's is {shape}", hint)
+    if tensor.is_floating_point() != own.is_floating_point():
+        raise FolderError(f"{where}: {found!r} is {tensor.dtype}, the model's is {own.dtype}", hint)
+    if tensor.is_floating_point() and not tensor.isfinite().all():
+        raise FolderError(f"{where}: {found!r} holds NaN or infinity", "use another checkpoint")
+
+
+def _tied(tensors: Mapping[str, Tensor]) -> list[list[str]]:
     """The names in sorted order, those that share one memory together."""
     groups: dict[tuple[object, ...], list[str]] = {}
     for name in sorted(tensors):
@@ -73,4 +116,6 @@ def ties(tensors: Mapping[str, Tensor]) -> list[list[str]]:
 def _place(name: str, tensor: Tensor) -> tuple[object, ...]:
     if tensor.numel() == 0:
         return (name,)
+    if tensor.is_meta:  # has no memory; one parameter under two names is still one
+        return (id(tensor),)
     return (tensor.device, tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())

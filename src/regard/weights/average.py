@@ -1,0 +1,104 @@
+"""Averages of weights: of the last checkpoints, and over the whole of training."""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import FolderError
+from regard.weights.tensors import model_tensors
+
+UPDATES = "updates"
+
+
+def average_tensors(checkpoints: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of each tensor, summed in float64 (Vaswani et al. 2017, section 6.1).
+
+    One checkpoint is looked at at a time, so that they may be read lazily. What is not floating-point
+    must be equal in all.
+    """
+    first: Mapping[str, Tensor] = {}
+    sums: dict[str, Tensor] = {}
+    count = 0
+    for count, tensors in enumerate(checkpoints, start=1):
+        if count == 1:
+            first, sums = tensors, {name: tensor.double() for name, tensor in tensors.items()}
+            continue
+        _refuse_other(first, tensors)
+        for name, total in sums.items():
+            if not first[name].is_floating_point() and not torch.equal(first[name], tensors[name]):
+                raise FolderError(f"{name!r} differs, and has no mean", "average weights of one run only")
+            total += tensors[name]
+    if not count:
+        raise FolderError("there is no checkpoint to average", "train first, or name another run")
+    return {
+        name: (sums[name] / count).to(tensor.dtype) if tensor.is_floating_point() else tensor
+        for name, tensor in first.items()
+    }
+
+
+class MovingAverage:
+    """An exponential moving average of a model's weights, a second set beside the trained one.
+
+    After each update, average <- decay * average + (1 - decay) * weights. With `warm_up` the decay of
+    update t is at most (1 + t) / (10 + t), so that the random weights of the start are soon forgotten.
+    """
+
+    def __init__(self, model: nn.Module, decay: float, *, warm_up: bool = True) -> None:
+        self.decay, self.warm_up = decay, warm_up
+        self.updates = 0
+        self._average = {name: tensor.clone() for name, tensor in model_tensors(model).items()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        self.updates += 1
+        decay = min(self.decay, (1 + self.updates) / (10 + self.updates)) if self.warm_up else self.decay
+        for name, weight in model_tensors(model).items():
+            average = self._average[name]
+            if average.is_floating_point():
+                average.lerp_(weight, 1 - decay)
+            else:
+                average.copy_(weight)
+
+    @contextlib.contextmanager
+    def applied(self, model: nn.Module) -> Iterator[None]:
+        """Within, `model` has the average for its weights; afterwards its own again, to the bit."""
+        weights = model_tensors(model)
+        own = {name: weight.clone() for name, weight in weights.items()}
+        _copy(self._average, weights)
+        try:
+            yield
+        finally:
+            _copy(own, weights)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of its state, for a checkpoint."""
+        return {**self._average, UPDATES: torch.tensor(self.updates)}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Be as when `tensors` were taken."""
+        stored = dict(tensors)
+        updates = stored.pop(UPDATES, None)
+        _refuse_other(self._average, stored)
+        if updates is None or updates.numel() != 1:
+            raise FolderError(f"the moving average lacks {UPDATES!r}", "use another checkpoint")
+        self.updates = int(updates)
+        _copy(stored, self._average)
+
+
+@torch.no_grad()
+def _copy(source: Mapping[str, Tensor], target: Mapping[str, Tensor]) -> None:
+    for name, tensor in target.items():
+        tensor.copy_(source[name])
+
+
+def _refuse_other(first: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> None:
+    """The two must be of one model: the same names and shapes."""
+    hint = "only checkpoints of one run fit together"
+    if odd := sorted(set(first) ^ set(other)):
+        raise FolderError(f"{odd[0]!r} is in one set of weights and not in the other", hint)
+    for name, tensor in first.items():
+        if tensor.shape != other[name].shape:
+            shapes = f"{list(tensor.shape)} in one set of weights, {list(other[name].shape)} in the other"
+            raise FolderError(f"{name!r} is {shapes}", hint)
