@@ -1,0 +1,1 @@
+"""Next-token scores -> sequences: greedy and beam search, sampling, rules, forced scores."""

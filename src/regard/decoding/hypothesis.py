@@ -1,0 +1,57 @@
+"""What is asked of a search and what it answers: requests, hypotheses and their scores."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One sentence to be continued from the beginning, or from a forced `prefix`."""
+
+    src_len: int  # tokens without the end
+    prefix: tuple[int, ...] = ()
+    index: int = 0  # its place in the whole input, from which its noise is drawn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hypothesis:
+    """A finished translation. Its end counts as a token in its probability and in its length."""
+
+    ids: list[int]  # without bos and eos
+    log_prob: float  # nats, the end included
+    score: float  # log_prob by the length penalty
+    token_log_probs: list[float] = field(repr=False)  # the last is the end's
+
+
+class LengthPenalty(Protocol):
+    """What the log-probability of a hypothesis is divided by.
+
+    Must not fall as `length` (tokens, the end included) grows: the stopping rule counts on it.
+    """
+
+    def __call__(self, length: int) -> float: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wu:
+    """((5 + |Y|) / 6)^alpha (Wu et al. 2016, equation 14; in Vaswani et al. 2017 alpha is 0.6)."""
+
+    alpha: float
+
+    def __call__(self, length: int) -> float:
+        return ((5 + length) / 6) ** self.alpha
+
+
+@dataclass(frozen=True, kw_only=True)
+class Power:
+    """|Y|^alpha: with alpha 1 the score is the mean log-probability of a token, with 0 their sum."""
+
+    alpha: float
+
+    def __call__(self, length: int) -> float:
+        return float(length**self.alpha)
+
+
+def best_first(hypotheses: list[Hypothesis], count: int) -> list[Hypothesis]:
+    """The `count` best; of equal scores the lower ids first."""
+    return sorted(hypotheses, key=lambda hypothesis: (-hypothesis.score, hypothesis.ids))[:count]

@@ -1,0 +1,89 @@
+"""One step of decoding: the last tokens go in, log-probabilities of the next come out.
+
+A search knows a `Stepper` and nothing of models. Rows are hypotheses; a search keeps, drops,
+repeats and reorders them with `select`, and the keys and values already computed follow.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from regard.errors import ConfigError
+from regard.models.encoder_decoder import EncoderDecoder
+
+
+@runtime_checkable
+class Stepper(Protocol):
+    """What a search asks of a model, or of several. Ids and rows come from the host."""
+
+    def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
+        """Read the sources; from here on there is a row for each."""
+        ...
+
+    def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        """Append a token to each row; the log-probabilities of what follows, the caller's to change."""
+        ...
+
+    def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
+        """Row i becomes what row `rows[i]` was."""
+        ...
+
+
+class ModelStepper:
+    """Steps of one encoder-decoder with a key/value cache, on the model's device."""
+
+    def __init__(self, model: EncoderDecoder) -> None:
+        self.model = model
+        self.device = model.output.weight.device
+
+    def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
+        src_ids, src_lengths = src_ids.to(self.device), src_lengths.to(self.device)
+        self.cache = self.model.start(self.model.encode(src_ids, src_lengths))
+
+    def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        logits = self.model.extend(ids[:, None].to(self.device), self.cache)[:, -1]
+        return logits.float().log_softmax(dim=-1)
+
+    def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
+        self.cache = self.cache.select(rows.to(self.device))
+
+
+class EnsembleStepper:
+    """Several models that share their vocabularies; the mean of their probabilities."""
+
+    def __init__(self, steppers: Sequence[Stepper]) -> None:
+        if not steppers:
+            raise ConfigError("an ensemble needs at least one model")
+        self.steppers = list(steppers)
+
+    def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
+        for stepper in self.steppers:
+            stepper.start(src_ids, src_lengths)
+
+    def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        return mean_log_probs([stepper.step(ids) for stepper in self.steppers])
+
+    def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
+        for stepper in self.steppers:
+            stepper.select(rows)
+
+
+def mean_log_probs(log_probs: Sequence[Float[Tensor, "*shape vocab"]]) -> Float[Tensor, "*shape vocab"]:
+    """Log of the mean of the probabilities."""
+    if len({each.size(-1) for each in log_probs}) > 1:
+        sizes = ", ".join(str(each.size(-1)) for each in log_probs)
+        raise ConfigError(
+            f"the models of an ensemble must share one target vocabulary; theirs have {sizes} tokens",
+            "train them with the same tokenisers",
+        )
+    return torch.stack(list(log_probs)).logsumexp(dim=0) - math.log(len(log_probs))
+
+
+def stepper_of(models: Sequence[EncoderDecoder]) -> Stepper:
+    """The stepper of one model, or of an ensemble."""
+    steppers = [ModelStepper(model) for model in models]
+    return steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
