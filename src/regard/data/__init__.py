@@ -1,1 +1,1 @@
-"""Data: the outside world -> batches of ids."""
+"""The outside world becomes batches of ids: corpora, tokenisers, shards, loaders."""

@@ -1,0 +1,323 @@
+"""Files become pairs of lines, streamed; strict about encodings, lines and columns.
+
+A line ends at "\\n" and nowhere else: U+2028, U+0085, form feed and their like are text. UTF-8 is
+strict. A byte order mark that opens a file and a "\\r" that ends a line are dropped; elsewhere both are
+text. A gzipped file is known by its first bytes; one that is cut short is an error. What else can
+befall a line has a policy (`LinePolicy`), and every line that is skipped is counted by its reason.
+"""
+
+import codecs
+import gzip
+import hashlib
+import itertools
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
+
+from regard.data.catalogue import find, is_spec
+from regard.data.synthetic import synthetic_pairs
+from regard.errors import DataError, RecipeError, did_you_mean
+
+MAX_LINE_BYTES = 1 << 24  # beyond it a file is not text of one sentence a line, and must not fill the memory
+
+Policy = Literal["error", "skip"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusSettings:
+    """Where the pairs are: two aligned files, one file with both sides, or a synthetic task.
+
+    A path is relative to the recipe; `NAME:FILE` is a file of the catalogue. `source_field` and
+    `target_field` are columns (from 0) of a `tsv` file and keys of a `jsonl` one.
+    """
+
+    source: str | None = None
+    target: str | None = None
+    file: str | None = None
+    format: Literal["text", "tsv", "jsonl", "scan", "cmudict"] = "text"
+    source_field: str | None = None
+    target_field: str | None = None
+    synthetic: str | None = None
+    size: int = 10_000
+    seed: int = 0
+    split: Literal["train", "valid", "test"] = "train"
+    languages: tuple[str, ...] = ()
+    length: int = 16
+    symbols: int = 10
+
+    def __post_init__(self) -> None:
+        places = [self.source is not None or self.target is not None, self.file is not None]
+        if sum(places) + (self.synthetic is not None) != 1:
+            raise RecipeError(
+                "a corpus needs one place to come from",
+                "give source and target, or file and format, or synthetic",
+            )
+        if places[0] and (self.source is None or self.target is None):
+            missing = "source" if self.source is None else "target"
+            raise RecipeError(f"a corpus of two files has no {missing}", f"give {missing} too")
+        if places[0] and self.format != "text":
+            raise RecipeError(
+                f"format = {self.format!r} reads one file, not source and target", "give file instead"
+            )
+        if places[1] and self.format == "text":
+            raise RecipeError("file needs a format", "give format = 'tsv', 'jsonl', 'scan' or 'cmudict'")
+        if self.format == "tsv":
+            for name in ("source_field", "target_field"):
+                value = getattr(self, name)
+                if value is not None and not value.isdecimal():
+                    raise RecipeError(
+                        f"{name} = {value!r} is no column of a tsv file", "columns count from 0"
+                    )
+        if self.synthetic is not None and self.size < 1:
+            raise RecipeError(f"size = {self.size} makes no examples", "give 1 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinePolicy:
+    """What befalls a line that cannot be used: `skip` counts it, `error` stops and names it.
+
+    `empty`: a side without a visible character. `too_long`: more than `max_characters`, counted before
+    anything is tokenised. `control`: NUL, or a line feed or a lone surrogate in a JSON string.
+    `malformed`: columns or keys that are missing. `unequal`: lines that only one of two files has.
+    """
+
+    empty: Policy = "skip"
+    too_long: Policy = "skip"
+    control: Policy = "skip"
+    malformed: Policy = "error"
+    unequal: Policy = "error"
+    max_characters: int = 5000
+
+    def __post_init__(self) -> None:
+        if self.max_characters < 1:
+            raise RecipeError(f"max_characters = {self.max_characters} lets no line in", "give 1 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A source and its target, and the line (from 1) on which they stand."""
+
+    source: str
+    target: str
+    line: int
+
+
+class Problem(NamedTuple):
+    """Why a row is no pair: the policy it falls under, the words for it, the side it is on."""
+
+    reason: str
+    why: str
+    side: int = 0
+
+
+Row = tuple[str, str] | Problem
+
+
+class Corpus:
+    """Pairs that can be read again and again; `skipped` counts what the latest reading left out."""
+
+    def __init__(
+        self,
+        name: str,
+        rows: Callable[[], Iterable[Row]],
+        policy: LinePolicy,
+        files: Sequence[Path] = (),
+        settings: CorpusSettings | None = None,
+    ) -> None:
+        self.name = name
+        self.files = tuple(files)
+        self.skipped: Counter[str] = Counter()
+        self._rows = rows
+        self._policy = policy
+        self._settings = settings
+
+    def __iter__(self) -> Iterator[Pair]:
+        self.skipped = skipped = Counter[str]()
+        for line, row in enumerate(self._rows(), start=1):
+            problem = row if isinstance(row, Problem) else self._problem(*row)
+            if problem is None:
+                yield Pair(source=row[0], target=cast(str, row[1]), line=line)
+            elif getattr(self._policy, problem.reason) == "skip":
+                skipped[problem.reason] += 1
+            else:
+                place = self.files[min(problem.side, len(self.files) - 1)] if self.files else self.name
+                raise DataError(
+                    f"{place}:{line}: {problem.why}",
+                    f"mend the line, or set {problem.reason} = 'skip' to leave such lines out",
+                )
+
+    def _problem(self, source: str, target: str) -> Problem | None:
+        most = self._policy.max_characters
+        for side, text in enumerate((source, target)):
+            if len(text) > most:
+                return Problem("too_long", f"{len(text):,} characters, more than {most:,}", side)
+            if not text or text.isspace():
+                return Problem("empty", "nothing on the line", side)
+            if "\0" in text or "\n" in text:
+                return Problem("control", "a NUL" if "\0" in text else "a line feed inside the text", side)
+            if not text.isascii() and _SURROGATE.search(text):
+                return Problem("control", "a lone surrogate, which is no character", side)
+        return None
+
+    def fingerprint(self) -> str:
+        """A digest of everything that decides which pairs come out, and not of where the files lie."""
+        digest = hashlib.sha256(repr(self._policy).encode())
+        if self._settings is not None:
+            choices = asdict(self._settings)
+            digest.update(repr({name: choices[name] for name in choices if name not in _PLACES}).encode())
+        for path in self.files:
+            with _opened(path) as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_PLACES = {"source", "target", "file"}
+
+
+def open_corpus(settings: CorpusSettings, policy: LinePolicy, base: Path) -> Corpus:
+    """The corpus that `settings` describe; `base` is the folder its paths are relative to."""
+    if settings.synthetic is not None:
+        task = settings.synthetic
+
+        def rows() -> Iterator[Row]:
+            return synthetic_pairs(
+                task,
+                size=settings.size,
+                seed=settings.seed,
+                languages=settings.languages,
+                length=settings.length,
+                symbols=settings.symbols,
+                split=settings.split,
+            )
+
+        return Corpus(task, rows, policy, settings=settings)
+    if settings.file is not None:
+        path = locate(settings.file, base)
+        parse = _parser(settings)
+        return Corpus(path.name, lambda: map(parse, read_lines(path)), policy, [path], settings)
+    source, target = locate(settings.source or "", base), locate(settings.target or "", base)
+    name = f"{source.name} - {target.name}"
+    return Corpus(name, lambda: _aligned(source, target), policy, [source, target], settings)
+
+
+def locate(spec: str, base: Path) -> Path:
+    """The file that `spec` names: a path relative to `base`, or `NAME:FILE` of the catalogue."""
+    path = base / Path(spec).expanduser()
+    if path.exists():
+        return path
+    if is_spec(spec):
+        return find(spec)
+    raise _missing(path)
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file, plain or gzipped, without their ends; never more than one in memory."""
+    with _opened(path) as plain:
+        file = gzip.GzipFile(fileobj=plain) if plain.peek(2)[:2] == b"\x1f\x8b" else plain
+        for number in itertools.count(1):
+            try:
+                raw = file.readline(MAX_LINE_BYTES + 1)
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise DataError(
+                    f"{path}:{number}: the compressed file is cut short or damaged",
+                    "fetch or make it again; `gzip -t` tells whether it is whole",
+                ) from error
+            if not raw:
+                return
+            if len(raw) > MAX_LINE_BYTES:
+                raise DataError(
+                    f"{path}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB",
+                    "a corpus holds one sentence a line, ended by a line feed",
+                )
+            if number == 1:
+                raw = raw.removeprefix(codecs.BOM_UTF8)
+            try:
+                yield raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{path}:{number}: not UTF-8 (byte 0x{raw[error.start]:02x} at byte {error.start + 1})",
+                    "convert the file: iconv -f LATIN1 -t UTF-8",
+                ) from error
+
+
+def _opened(path: Path) -> BufferedReader:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}", "give a file that can be read") from error
+
+
+def _missing(path: Path) -> DataError:
+    beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+    return DataError(
+        f"no such file: {path}",
+        did_you_mean(path.name, beside) if 0 < len(beside) < 100 else f"looked in {path.parent}",
+    )
+
+
+def _aligned(source: Path, target: Path) -> Iterator[Row]:
+    sources, targets = read_lines(source), read_lines(target)
+    for line, (left, right) in enumerate(itertools.zip_longest(sources, targets)):
+        if left is not None and right is not None:
+            yield left, right
+            continue
+        surplus = 1 + sum(1 for _ in itertools.chain(sources, targets))
+        lines = (line, line + surplus) if left is None else (line + surplus, line)
+        why = f"{source.name} has {lines[0]:,} lines, {target.name} has {lines[1]:,}"
+        yield from itertools.repeat(Problem("unequal", why, side=int(left is None)), surplus)
+        return
+
+
+def _parser(settings: CorpusSettings) -> Callable[[str], Row]:
+    if settings.format == "scan":
+        return _scan
+    if settings.format == "cmudict":
+        return _cmudict
+    if settings.format == "jsonl":
+        keys = settings.source_field or "source", settings.target_field or "target"
+        return lambda line: _json_line(line, *keys)
+    columns = int(settings.source_field or 0), int(settings.target_field or 1)
+    return lambda line: _columns(line, *columns)
+
+
+def _columns(line: str, source: int, target: int) -> Row:
+    cells = line.split("\t")
+    if len(cells) <= max(source, target):
+        return Problem("malformed", f"{len(cells)} columns, but column {max(source, target)} is asked for")
+    return cells[source], cells[target]
+
+
+def _json_line(line: str, source: str, target: str) -> Row:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return Problem("malformed", f"not JSON ({str(error).splitlines()[0]})")
+    if not isinstance(record, dict):
+        return Problem("malformed", f"a JSON {type(record).__name__}, not an object")
+    for key in (source, target):
+        if not isinstance(record.get(key), str):
+            return Problem("malformed", f"{key!r} is {'not text' if key in record else 'missing'}")
+    return record[source], record[target]
+
+
+def _scan(line: str) -> Row:
+    """`IN: jump twice OUT: I_JUMP I_JUMP` (Lake and Baroni 2018)."""
+    found = re.fullmatch(r"IN: (.*?) OUT: (.*)", line)
+    return (found[1], found[2].rstrip()) if found else Problem("malformed", "not `IN: ... OUT: ...`")
+
+
+def _cmudict(line: str) -> Row:
+    """`word(2) W ER1 D # comment`: the headword without its number, then its phonemes."""
+    word, _, phonemes = line.partition(" # ")[0].rstrip().partition(" ")
+    if not phonemes:
+        return Problem("malformed", "no phonemes after the headword")
+    return re.sub(r"\(\d+\)\Z", "", word), phonemes

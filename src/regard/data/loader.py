@@ -1,0 +1,194 @@
+"""Batches without end, in an order that is a function of (seed, epoch, position) and of nothing else.
+
+An epoch shuffles the corpus in blocks of neighbouring examples, takes as many blocks at a time as make
+a window, shuffles the window, sorts it by length into batches of a token budget and shuffles these. So
+only a window is ever held in memory, and three integers (`Cursor`) say where a run stands.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+
+from regard.data.batch import Batch, collate
+from regard.data.shards import Copy, Shards
+from regard.errors import DataError, RecipeError
+
+BLOCK = 128  # neighbouring examples that are read together, so that a big corpus is not read at random
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderSettings:
+    """How examples become batches.
+
+    `batch_tokens`: rows times positions of the longer side, padding included, in one batch of one
+    process. `window`: examples among which lengths are sorted. `max_tokens`: of one side, its mark
+    included; a longer pair is left out (and counted) when the shards are written. An example beyond
+    `batch_tokens` is a batch of its own.
+    """
+
+    batch_tokens: int = 4096
+    window: int = 65_536
+    max_tokens: int = 256
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value < 1:
+                raise RecipeError(f"{name} = {value} leaves nothing to read", "give 1 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cursor:
+    """Where a run stands: the next batch to give, counted over all processes, in a window of an epoch."""
+
+    epoch: int = 0
+    window: int = 0
+    batch: int = 0
+
+    def to_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, numbers: Mapping[str, int]) -> Self:
+        return cls(**numbers)
+
+
+class Loader:
+    """Iterates over batches, epoch after epoch, from `cursor`, which points at the next one.
+
+    Process `rank` of `world_size` takes every `world_size`-th batch. Each step has one batch for every
+    process: where the batches of a window run out, the biggest of the last are halved, so that every
+    example is given once an epoch and none twice.
+    """
+
+    def __init__(
+        self,
+        shards: Path | Shards,
+        settings: LoaderSettings,
+        *,
+        seed: int,
+        pad_id: int,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        self.shards = shards if isinstance(shards, Shards) else Shards(shards)
+        self.settings = settings
+        self.cursor = Cursor()
+        self._seed = seed
+        self._pad_id = pad_id
+        self._rank = rank
+        self._world_size = world_size
+        self._block = min(BLOCK, settings.window)
+        blocks = -(-len(self.shards) // self._block)
+        self._num_windows = -(-blocks // max(1, settings.window // self._block))
+        self._planned: tuple[int, int, list[np.ndarray]] | None = None
+
+    @property
+    def epoch_pairs(self) -> int:
+        """Examples in an epoch, over all processes."""
+        return len(self.shards)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Batches without end; assigning to `cursor` between two of them moves the reading."""
+        while True:
+            yield self._advance()
+
+    def epoch(self, epoch: int = 0) -> Iterator[Batch]:
+        """This process's batches of one whole epoch; `cursor` stays where it is."""
+        for window in range(self._num_windows):
+            batches = self._plan(epoch, window)
+            place = 0
+            while place < len(batches):
+                group, place = self._group(batches, place)
+                yield self._read(self.shards.copy(epoch), group[self._rank])
+
+    def batches_in_epoch(self, epoch: int) -> int:
+        """How many batches each process gets in an epoch."""
+        counts = (len(self._plan(epoch, window)) for window in range(self._num_windows))
+        return sum(-(-count // self._world_size) for count in counts)
+
+    def _advance(self) -> Batch:
+        at = self.cursor
+        if self._planned is None or self._planned[:2] != (at.epoch, at.window):
+            self._planned = at.epoch, at.window, self._plan(at.epoch, at.window)
+        batches = self._planned[2]
+        group, place = self._group(batches, at.batch)
+        if place < len(batches):
+            self.cursor = Cursor(epoch=at.epoch, window=at.window, batch=place)
+        elif at.window + 1 < self._num_windows:
+            self.cursor = Cursor(epoch=at.epoch, window=at.window + 1)
+        else:
+            self.cursor = Cursor(epoch=at.epoch + 1)
+        return self._read(self.shards.copy(at.epoch), group[self._rank])
+
+    def _group(self, batches: list[np.ndarray], place: int) -> tuple[list[np.ndarray], int]:
+        """One batch for each process, from `place` on, and the place after them."""
+        group = batches[place : place + self._world_size]
+        after = place + len(group)
+        while len(group) < self._world_size:
+            biggest = max(range(len(group)), key=lambda number: len(group[number]))
+            group[biggest : biggest + 1] = np.array_split(group[biggest], 2)
+        return group, after
+
+    def _plan(self, epoch: int, window: int) -> list[np.ndarray]:
+        """The batches of a window as arrays of example numbers, in the order in which they are given."""
+        generator = torch.Generator().manual_seed(_mixed(self._seed, epoch))
+        blocks = torch.randperm(-(-len(self.shards) // self._block), generator=generator).numpy()
+        mine = np.array_split(blocks, self._num_windows)[window]
+        examples = (mine[:, None] * self._block + np.arange(self._block)).ravel()
+        examples = examples[examples < len(self.shards)]
+        generator.manual_seed(_mixed(self._seed, epoch, window))
+        examples = examples[torch.randperm(len(examples), generator=generator).numpy()]
+        batches = bucketed(examples, self.shards.copy(epoch), self.settings.batch_tokens)
+        batches = [batches[number] for number in torch.randperm(len(batches), generator=generator)]
+        return self._with_a_tail(batches)
+
+    def _with_a_tail(self, batches: list[np.ndarray]) -> list[np.ndarray]:
+        """See to it that what is left for the last step can be shared among all processes."""
+        if len(batches[-1]) < self._world_size:
+            biggest = max(range(len(batches)), key=lambda number: len(batches[number]))
+            batches[biggest], batches[-1] = batches[-1], batches[biggest]
+        if len(batches) % self._world_size and len(batches[-1]) < self._world_size:
+            raise DataError(
+                f"{len(self.shards):,} examples in batches of {self.settings.batch_tokens:,} tokens "
+                f"cannot be shared among {self._world_size} processes",
+                "raise batch_tokens, or run fewer processes",
+            )
+        return batches
+
+    def _read(self, copy: Copy, examples: np.ndarray) -> Batch:
+        numbers = examples.tolist()
+        return collate(
+            [copy.source(number) for number in numbers],
+            [copy.target(number) for number in numbers],
+            self.shards.lines[examples],
+            pad_id=self._pad_id,
+        )
+
+
+def bucketed(examples: np.ndarray, copy: Copy, batch_tokens: int) -> list[np.ndarray]:
+    """Neighbours in length, as many at a time as `batch_tokens` holds.
+
+    Sorted by target, then by source in alternating directions, so that lengths change little from one
+    example to the next. Among equals the order given stays.
+    """
+    sources = copy.source_lengths(examples)
+    targets = copy.target_lengths(examples) - 1  # what the decoder reads
+    order = np.lexsort((np.where(targets % 2, -sources, sources), targets))
+    batches, start, longest = [], 0, 0
+    for place, length in enumerate(np.maximum(sources, targets)[order].tolist()):
+        longest = max(longest, length)
+        if (place + 1 - start) * longest > batch_tokens and place > start:
+            batches.append(examples[order[start:place]])
+            start, longest = place, length
+    batches.append(examples[order[start:]])
+    return batches
+
+
+def _mixed(*numbers: int) -> int:
+    """One seed from several numbers."""
+    return int.from_bytes(hashlib.sha256(repr(numbers).encode()).digest()[:7], "big")

@@ -1,0 +1,89 @@
+"""Noise for training: sampled segmentations, so that a model sees a word in more than one spelling."""
+
+import functools
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from regard.data.tokenizer import Tokenizer
+from regard.errors import RecipeError
+
+LONGEST_SAMPLED = 100  # characters; the draws grow with the square of them
+
+
+class SampledTokenizer:
+    """BPE with dropout over the vocabulary of `tokenizer`, as a function of the text and the seed.
+
+    The tokenizers library cannot seed its own draw, so its merges are applied here. An occurrence of a
+    word gets one of `VARIANTS` draws, which keeps the cost to that of the vocabulary.
+    """
+
+    VARIANTS = 16
+    REMEMBERED = 500_000  # words times variants
+
+    def __init__(self, tokenizer: Tokenizer, dropout: float, seed: int) -> None:
+        merges = tokenizer.merges()
+        if not merges:
+            raise RecipeError(
+                "this kind of tokeniser has no merges to drop", "set dropout = 0 or kind = 'bpe'"
+            )
+        self._tokenizer = tokenizer
+        self._vocabulary = tokenizer.vocabulary()
+        ranks = {merge: rank for rank, merge in enumerate(merges)}
+        self._segment = BpeDropout(ranks=ranks, dropout=dropout, seed=seed)
+        self._ids = functools.lru_cache(self.REMEMBERED)(self._word_ids)
+
+    def encode(self, text: str) -> list[int]:
+        words = self._tokenizer.words(text)
+        start = zlib.crc32(text.encode())
+        return [
+            number
+            for place, word in enumerate(words)
+            for number in self._ids(word, (start + 7 * place) % self.VARIANTS)
+        ]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self.encode(text) for text in texts]
+
+    def _word_ids(self, word: str, variant: int) -> list[int]:
+        unknown = self._tokenizer.unk_id
+        return [self._vocabulary.get(piece, unknown) for piece in self._segment(word, variant)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BpeDropout:
+    """BPE-dropout (Provilkov et al. 2020): every merge is left out with probability `dropout`, each time.
+
+    `ranks` gives each merge its place in the order of merging. The random numbers are a hash of the
+    seed, the word and `variant`, so that a segmentation depends on these and on nothing else: not on
+    what was read before, not on the machine. A word of more than 100 characters is segmented without
+    dropout.
+    """
+
+    ranks: Mapping[tuple[str, str], int]
+    dropout: float
+    seed: int
+
+    def __call__(self, word: str, variant: int = 0) -> list[str]:
+        """The pieces of `word`, of which there is another draw for each `variant`."""
+        pieces = list(word)
+        size = len(pieces)
+        threshold = round(self.dropout * 65536) if size <= LONGEST_SAMPLED else 0
+        numbers = memoryview(b"")
+        if threshold:
+            draw = hashlib.shake_128(f"{self.seed} {variant} {word}".encode())
+            numbers = memoryview(draw.digest(size * (size - 1))).cast("H")
+        never = len(self.ranks)
+        at = 0
+        while len(pieces) > 1:
+            best, best_rank = -1, never
+            for place in range(len(pieces) - 1):
+                rank = self.ranks.get((pieces[place], pieces[place + 1]), never)
+                if rank < best_rank and not (threshold and numbers[at + place] < threshold):
+                    best, best_rank = place, rank
+            if best < 0:
+                break
+            at += len(pieces) - 1
+            pieces[best : best + 2] = [pieces[best] + pieces[best + 1]]
+        return pieces

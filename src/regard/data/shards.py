@@ -1,0 +1,246 @@
+"""A corpus tokenised once into files that are mapped into memory, not read into it.
+
+The folder holds `shards.json` (counts and what they were made from) and, for each sampled segmentation
+`copy-N`, the ids of both sides end to end, with the offsets at which examples start. It is written
+beside its place and renamed when whole, so a preparation that was killed is simply made again, and one
+that is there for the same corpus, tokenisers and settings is used as it is.
+"""
+
+import hashlib
+import itertools
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from regard.data.corpus import Corpus, Pair
+from regard.data.noise import SampledTokenizer
+from regard.data.tokenizer import Tokenizer, TokenizerPair
+from regard.errors import DataError
+
+FORMAT_VERSION = 1
+CHUNK = 2048  # pairs tokenised at a time
+SIDES = ("source", "target")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardReport:
+    """What a preparation kept and, by reason, what it left out; tokens count the marks, of copy 0."""
+
+    pairs: int
+    source_tokens: int
+    target_tokens: int
+    skipped: dict[str, int]
+
+
+def write_shards(
+    corpus: Corpus,
+    tokenizers: TokenizerPair,
+    folder: Path,
+    *,
+    max_tokens: int,
+    dropout: float = 0.0,
+    copies: int = 1,
+    seed: int = 0,
+) -> ShardReport:
+    """Tokenise `corpus` into `folder`; with `dropout`, into `copies` sampled segmentations.
+
+    A pair of which either side has more than `max_tokens` tokens as the model sees them, its mark
+    included, is left out of every copy and counted as `too_many_tokens`.
+    """
+    copies = copies if dropout else 1
+    made_from = {
+        "format_version": FORMAT_VERSION,
+        "corpus": corpus.fingerprint(),
+        "tokenizers": tokenizers.digest(),
+        "max_tokens": max_tokens,
+        "dropout": dropout,
+        "copies": copies,
+        "seed": seed if dropout else 0,
+    }
+    if (folder / "shards.json").exists():
+        written = json.loads((folder / "shards.json").read_text("utf-8"))
+        if written["made_from"] == made_from:
+            return ShardReport(**written["report"])
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    report = _write(corpus, _segmenters(tokenizers, dropout, copies, seed), partial, tokenizers, max_tokens)
+    if not report.pairs:
+        raise DataError(
+            f"{corpus.name}: no pair is left to train on (left out: {report.skipped or 'nothing'})",
+            "look at the files, at max_characters and at max_tokens",
+        )
+    description = {"made_from": made_from, "report": asdict(report), "copies": copies}
+    (partial / "shards.json").write_text(json.dumps(description, indent=1), "utf-8")
+    _take_place(partial, folder)
+    return report
+
+
+class Shards:
+    """A folder of shards, its arrays mapped into memory. An example is known by its number, from 0."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            description = json.loads((folder / "shards.json").read_text("utf-8"))
+            self.report = ShardReport(**description["report"])
+            self.copies = [Copy(folder, number, self.report.pairs) for number in range(description["copies"])]
+            self.lines = _mapped(folder / "lines", np.int64, len(self))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(
+                f"{folder}: no whole shards ({str(error).splitlines()[0]})",
+                "remove the folder; it is made again",
+            ) from error
+
+    def __len__(self) -> int:
+        return self.report.pairs
+
+    def copy(self, epoch: int) -> "Copy":
+        """The segmentation that an epoch reads."""
+        return self.copies[epoch % len(self.copies)]
+
+
+class Copy:
+    """One segmentation: sources `ids + [eos]` and targets `[bos] + ids + [eos]`."""
+
+    def __init__(self, folder: Path, number: int, pairs: int) -> None:
+        self._ids: list[np.ndarray] = []
+        self._starts: list[np.ndarray] = []
+        for side in SIDES:
+            starts = _mapped(folder / f"copy-{number}.{side}.starts", np.int64, pairs + 1)
+            path = folder / f"copy-{number}.{side}.ids"
+            dtype = np.uint16 if path.stat().st_size == 2 * starts[-1] else np.uint32
+            self._ids.append(_mapped(path, dtype, int(starts[-1])))
+            self._starts.append(starts)
+
+    def source(self, example: int) -> np.ndarray:
+        return self._sequence(0, example)
+
+    def target(self, example: int) -> np.ndarray:
+        return self._sequence(1, example)
+
+    def source_lengths(self, examples: np.ndarray) -> np.ndarray:
+        return self._starts[0][examples + 1] - self._starts[0][examples]
+
+    def target_lengths(self, examples: np.ndarray) -> np.ndarray:
+        return self._starts[1][examples + 1] - self._starts[1][examples]
+
+    def _sequence(self, side: int, example: int) -> np.ndarray:
+        start, stop = self._starts[side][example : example + 2]
+        return self._ids[side][start:stop]
+
+
+def _mapped(path: Path, dtype: type[np.integer], size: int) -> np.ndarray:
+    """A file as an array; a plain one, for slices of `memmap` itself take ten times as long."""
+    return np.asarray(np.memmap(path, dtype, "r", shape=(size,)))
+
+
+Segmenter = Tokenizer | SampledTokenizer
+
+
+class _CopyWriter:
+    """Appends examples to the four files of one copy."""
+
+    def __init__(self, stack: ExitStack, folder: Path, number: int, tokenizers: TokenizerPair) -> None:
+        def opened(name: str) -> BinaryIO:
+            return stack.enter_context((folder / f"copy-{number}.{name}").open("wb"))
+
+        self._marks = [
+            ([], [tokenizers.source.eos_id]),
+            ([tokenizers.target.bos_id], [tokenizers.target.eos_id]),
+        ]
+        self._ids = [opened(f"{side}.ids") for side in SIDES]
+        self._starts = [opened(f"{side}.starts") for side in SIDES]
+        sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
+        self._dtypes = [np.dtype(np.uint16 if size <= 1 << 16 else np.uint32) for size in sizes]
+        self.tokens = [0, 0]
+        for file in self._starts:
+            file.write(np.int64(0).tobytes())
+
+    def append(self, sequences: Sequence[Sequence[list[int]]]) -> None:
+        """Write the sources and the targets of as many examples."""
+        for side in range(len(SIDES)):
+            before, after = self._marks[side]
+            whole = [before + ids + after for ids in sequences[side]]
+            ends = self.tokens[side] + np.cumsum([len(ids) for ids in whole], dtype=np.int64)
+            flat = np.fromiter(itertools.chain.from_iterable(whole), self._dtypes[side])
+            self._ids[side].write(flat.tobytes())
+            self._starts[side].write(ends.tobytes())
+            self.tokens[side] += len(flat)
+
+
+def _segmenters(
+    tokenizers: TokenizerPair, dropout: float, copies: int, seed: int
+) -> list[tuple[Segmenter, Segmenter]]:
+    if not dropout:
+        return [(tokenizers.source, tokenizers.target)]
+    draws = [_mixed(seed, copy) for copy in range(copies)]
+    sources = [SampledTokenizer(tokenizers.source, dropout, draw) for draw in draws]
+    if tokenizers.joint:
+        return list(zip(sources, sources, strict=True))
+    targets = [SampledTokenizer(tokenizers.target, dropout, draw) for draw in draws]
+    return list(zip(sources, targets, strict=True))
+
+
+def _write(
+    corpus: Corpus,
+    segmenters: Sequence[tuple[Segmenter, Segmenter]],
+    folder: Path,
+    tokenizers: TokenizerPair,
+    max_tokens: int,
+) -> ShardReport:
+    pairs = too_many = 0
+    with ExitStack() as stack:
+        writers = [_CopyWriter(stack, folder, copy, tokenizers) for copy in range(len(segmenters))]
+        lines = stack.enter_context((folder / "lines").open("wb"))
+        for chunk in _chunks(corpus):
+            texts = [pair.source for pair in chunk], [pair.target for pair in chunk]
+            copies = [
+                [segmenter.encode_batch(side) for segmenter, side in zip(both, texts, strict=True)]
+                for both in segmenters
+            ]
+            kept = [
+                place
+                for place in range(len(chunk))
+                if all(len(side[place]) < max_tokens for sides in copies for side in sides)
+            ]
+            for writer, sides in zip(writers, copies, strict=True):
+                writer.append([[side[place] for place in kept] for side in sides])
+            lines.write(np.array([chunk[place].line for place in kept], np.int64).tobytes())
+            pairs += len(kept)
+            too_many += len(chunk) - len(kept)
+    skipped = Counter(corpus.skipped) + Counter(too_many_tokens=too_many)
+    source_tokens, target_tokens = writers[0].tokens
+    return ShardReport(
+        pairs=pairs, source_tokens=source_tokens, target_tokens=target_tokens, skipped=dict(skipped)
+    )
+
+
+def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
+    pairs = iter(corpus)
+    while chunk := list(itertools.islice(pairs, CHUNK)):
+        yield chunk
+
+
+def _take_place(partial: Path, folder: Path) -> None:
+    """Put a whole preparation in the place of an earlier one, if there is one."""
+    for path in partial.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    former = folder.with_name(f"{folder.name}.former")
+    shutil.rmtree(former, ignore_errors=True)
+    if folder.exists():
+        folder.rename(former)
+    partial.rename(folder)
+    shutil.rmtree(former, ignore_errors=True)
+
+
+def _mixed(*numbers: int) -> int:
+    return int.from_bytes(hashlib.sha256(repr(numbers).encode()).digest()[:7], "big")

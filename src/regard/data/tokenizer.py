@@ -1,0 +1,374 @@
+"""Tokenisers: words, characters, bytes, BPE, WordPiece, Unigram: one face over the tokenizers library.
+
+What all kinds share: the marks `<pad> <unk> <s> </s>` are ids 0 to 3, and no text can make them, not
+even text that spells them. A space belongs to the word after it, and one is put before every text and
+taken away after decoding, so that a word is the same piece wherever it stands and several spaces are
+kept. `bytes` and `characters` have no need of that. Training is deterministic.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+from regard.data.corpus import Pair
+from regard.errors import DataError, FolderError, RecipeError
+
+PAD, UNK, BOS, EOS = SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
+
+Kind = Literal["bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram"]
+
+# A word with its inner apostrophes and hyphens, or a run of punctuation; each with the space before it.
+_PIECES = r" ?[\p{L}\p{M}\p{N}]+(?:['’\-][\p{L}\p{M}\p{N}]+)*| ?[^\s\p{L}\p{M}\p{N}]+|\s"
+_SPELLED_MARK = r"<(?=(?:pad|unk|s|/s)>)"
+_UNKNOWN_WORD = rf"\A{UNK}\z"
+_CONTINUING = r"\A##"
+_REGEXES = {_PIECES, _SPELLED_MARK, _UNKNOWN_WORD, _CONTINUING}
+_PARTS = {
+    "normalizer": {"Sequence", "NFC", "NFKC", "Lowercase", "Prepend"},
+    "pre_tokenizer": {"Sequence", "Split", "ByteLevel"},
+    "model": {"BPE", "WordLevel", "WordPiece", "Unigram"},
+    "decoder": {"Sequence", "Fuse", "Strip", "Replace", "ByteLevel"},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerSettings:
+    """How text becomes ids.
+
+    `vocab_size` counts the four marks and is an upper bound: a small corpus gives fewer. `joint`: one
+    vocabulary for both sides. `target_kind`: the target's kind where it differs from the source's.
+    `normalization`: "auto" is "none" for `bytes` and `bytebpe`, which keep every string as it is, and
+    "nfc" for the rest. `dropout`: of BPE merges in training, over `copies` sampled segmentations.
+    """
+
+    kind: Kind = "bpe"
+    target_kind: Kind | None = None
+    vocab_size: int = 8000
+    joint: bool = True
+    lowercase: bool = False
+    normalization: Literal["auto", "none", "nfc", "nfkc"] = "auto"
+    dropout: float = 0.0
+    copies: int = 4
+
+    def __post_init__(self) -> None:
+        if self.vocab_size <= len(SPECIALS):
+            raise RecipeError(f"vocab_size = {self.vocab_size} holds only marks", "give some thousands")
+        if self.joint and self.target_kind not in (None, self.kind):
+            raise RecipeError(
+                f"target_kind = {self.target_kind!r} differs from kind = {self.kind!r} in a joint vocabulary",
+                "set joint = false",
+            )
+        if not 0 <= self.dropout < 1:
+            raise RecipeError(f"dropout = {self.dropout} is no probability below 1", "0.1 is usual")
+        if self.dropout and {self.kind, self.target_kind or self.kind}.isdisjoint({"bpe", "bytebpe"}):
+            raise RecipeError(
+                f"kind = {self.kind!r} has no merges to drop", "set dropout = 0 or kind = 'bpe'"
+            )
+        if self.copies < 1:
+            raise RecipeError(f"copies = {self.copies} leaves nothing to read", "give 1 or more")
+
+
+class Tokenizer:
+    """Text to ids and back. The marks are never made by `encode`, and left out by `decode` but for <unk>."""
+
+    def __init__(self, backend: tokenizers.Tokenizer) -> None:
+        backend.encode_special_tokens = True  # the file does not keep it
+        self._backend = backend
+        vocabulary = backend.get_vocab()
+        self.pad_id, self.unk_id, self.bos_id, self.eos_id = (vocabulary[mark] for mark in SPECIALS)
+        self._silent = {self.pad_id, self.bos_id, self.eos_id}
+
+    @property
+    def vocab_size(self) -> int:
+        return self._backend.get_vocab_size()
+
+    def encode(self, text: str) -> list[int]:
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        with _library("encode this text"):
+            try:
+                found = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
+            except TypeError as error:
+                raise _surrogate(texts) from error
+        return [encoding.ids for encoding in found]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        kept = [number for number in ids if number not in self._silent]
+        with _library("decode these ids"):
+            return self._backend.decode(kept, skip_special_tokens=False)
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """The pieces behind `ids` as the vocabulary writes them, for display."""
+        return [self._backend.id_to_token(number) or UNK for number in ids]
+
+    def words(self, text: str) -> list[str]:
+        """What the pieces are cut from: `text` normalised and split, before the model of the vocabulary."""
+        normalizer, splitter = self._backend.normalizer, self._backend.pre_tokenizer
+        with _library("split this text"):
+            text = normalizer.normalize_str(text) if normalizer else text
+            return [word for word, _ in splitter.pre_tokenize_str(text)] if splitter else [text]
+
+    def vocabulary(self) -> dict[str, int]:
+        """Every piece and its id."""
+        return self._backend.get_vocab()
+
+    def merges(self) -> list[tuple[str, str]]:
+        """The merges of BPE in their order; none for other kinds."""
+        model = json.loads(self._backend.to_str())["model"]
+        return [(left, right) for left, right in model.get("merges", [])]
+
+    def to_bytes(self) -> bytes:
+        """`tokenizer.json`, which the tokenizers library reads unchanged."""
+        return self._backend.to_str(pretty=True).encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes, name: str = "tokenizer.json") -> Self:
+        try:
+            text = content.decode()
+            _inspect(json.loads(text))
+            with _library(f"read {name}"):
+                return cls(_loaded(text))
+        except (ValueError, RecursionError, LookupError, TypeError, DataError) as error:
+            raise FolderError(
+                f"{name} is no tokeniser of ours ({str(error).splitlines()[0]})",
+                "take tokenizer.json from the folder of a trained model",
+            ) from error
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        try:
+            return cls.from_bytes(path.read_bytes(), str(path))
+        except OSError as error:
+            raise FolderError(f"{path}: {error.strerror}", "is this a model folder?") from error
+
+
+@dataclass(frozen=True)
+class TokenizerPair:
+    """The tokenisers of the two sides; one and the same if the vocabulary is joint."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @property
+    def joint(self) -> bool:
+        return self.source is self.target
+
+    def files(self) -> dict[str, bytes]:
+        """What a model folder keeps of them."""
+        if self.joint:
+            return {"tokenizer.json": self.source.to_bytes()}
+        return {
+            "source_tokenizer.json": self.source.to_bytes(),
+            "target_tokenizer.json": self.target.to_bytes(),
+        }
+
+    def digest(self) -> str:
+        return hashlib.sha256(b"\0".join(self.files().values())).hexdigest()
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        if (folder / "source_tokenizer.json").exists():
+            return cls(*(Tokenizer.load(folder / f"{side}_tokenizer.json") for side in ("source", "target")))
+        both = Tokenizer.load(folder / "tokenizer.json")
+        return cls(both, both)
+
+
+def train_tokenizers(pairs: Iterable[Pair], settings: TokenizerSettings) -> TokenizerPair:
+    """Vocabularies from a corpus, which is read once if they are joint and twice if not."""
+    if settings.joint:
+        both = train_tokenizer(
+            (text for pair in pairs for text in (pair.source, pair.target)), settings.kind, settings
+        )
+        return TokenizerPair(both, both)
+    source = train_tokenizer((pair.source for pair in pairs), settings.kind, settings)
+    target_kind = settings.target_kind or settings.kind
+    return TokenizerPair(source, train_tokenizer((pair.target for pair in pairs), target_kind, settings))
+
+
+def train_tokenizer(texts: Iterable[str], kind: Kind, settings: TokenizerSettings) -> Tokenizer:
+    """One vocabulary from the texts of a corpus."""
+    backend = tokenizers.Tokenizer(models.BPE())
+    backend.normalizer = _normalizer(kind, settings)
+    backend.pre_tokenizer = _pre_tokenizer(kind)
+    with _library(f"train a tokeniser of {kind}"):
+        backend.model = _trained_model(backend, texts, kind, settings.vocab_size - len(SPECIALS))
+    backend.decoder = _decoder(kind)
+    backend.add_special_tokens(list(SPECIALS))
+    if backend.get_vocab_size() > settings.vocab_size:
+        raise RecipeError(
+            f"vocab_size = {settings.vocab_size} is less than the corpus's symbols and the marks, "
+            f"{backend.get_vocab_size()}",
+            "raise it, or set kind = 'bytebpe', which has 256 symbols",
+        )
+    return Tokenizer(backend)
+
+
+def _trained_model(
+    backend: tokenizers.Tokenizer, texts: Iterable[str], kind: Kind, size: int
+) -> models.Model:
+    """The model of `kind` with at most `size` pieces after the marks."""
+    match kind:
+        case "bytes":
+            return _bpe(_bytes(), [])
+        case "characters":
+            counts = Counter[str]()
+            normalizer = backend.normalizer
+            for text in texts:
+                counts.update(normalizer.normalize_str(text) if normalizer else text)
+            return _bpe(sorted(counts, key=lambda symbol: (-counts[symbol], symbol))[:size], [])
+        case "words":
+            backend.model = models.WordLevel(unk_token=UNK)
+            backend.train_from_iterator(
+                texts, trainers.WordLevelTrainer(vocab_size=size, show_progress=False)
+            )
+            return models.WordLevel(_numbered(_pieces(backend)), unk_token=UNK)
+        case _:
+            alphabet = _bytes() if kind == "bytebpe" else []
+            trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, show_progress=False)
+            backend.train_from_iterator(texts, trainer)
+            merges = json.loads(backend.to_str())["model"]["merges"]
+            if kind == "wordpiece":
+                pieces = [piece if piece[0] == " " else f"##{piece}" for piece in _pieces(backend)]
+                return models.WordPiece(_numbered(pieces), unk_token=UNK, max_input_chars_per_word=200)
+            return _bpe(_pieces(backend), merges)
+
+
+def _bpe(pieces: Iterable[str], merges: Iterable[Sequence[str]]) -> models.BPE:
+    """BPE without the merges that would spell a mark."""
+    refused: set[str] = set(SPECIALS)
+    kept = []
+    for left, right in merges:
+        if left in refused or right in refused or left + right in refused:
+            refused.add(left + right)
+        else:
+            kept.append((left, right))
+    made = {left + right for left, right in kept}
+    pieces = [piece for piece in pieces if piece not in refused or piece in made]
+    return models.BPE(_numbered(pieces), kept, unk_token=UNK)
+
+
+def _bytes() -> list[str]:
+    """The 256 characters by which byte-level tokenisers write bytes."""
+    return sorted(pre_tokenizers.ByteLevel.alphabet())
+
+
+def _pieces(backend: tokenizers.Tokenizer) -> list[str]:
+    vocabulary = backend.get_vocab()
+    return sorted(vocabulary, key=lambda piece: vocabulary[piece])
+
+
+def _numbered(pieces: Iterable[str]) -> dict[str, int]:
+    return {piece: number for number, piece in enumerate((*SPECIALS, *pieces))}
+
+
+def _normalizer(kind: Kind, settings: TokenizerSettings) -> normalizers.Normalizer | None:
+    form = settings.normalization
+    if form == "auto":
+        form = "none" if kind in ("bytes", "bytebpe") else "nfc"
+    steps: list[normalizers.Normalizer] = []
+    if form != "none":
+        steps.append(normalizers.NFC() if form == "nfc" else normalizers.NFKC())
+    if settings.lowercase:
+        steps.append(normalizers.Lowercase())
+    if kind not in ("bytes", "characters"):
+        steps.append(normalizers.Prepend(" "))
+    return normalizers.Sequence(steps) if steps else None
+
+
+def _pre_tokenizer(kind: Kind) -> pre_tokenizers.PreTokenizer | None:
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    pieces = pre_tokenizers.Split(tokenizers.Regex(_PIECES), "isolated")
+    match kind:
+        case "characters":
+            return None
+        case "bytes":
+            return to_bytes
+        case "words" | "wordpiece":
+            return pre_tokenizers.Split(" ", "merged_with_next")
+        case "bytebpe":
+            return pre_tokenizers.Sequence([pieces, to_bytes])
+        case _:
+            return pieces
+
+
+def _decoder(kind: Kind) -> decoders.Decoder:
+    without_space = decoders.Strip(" ", 1, 0)
+    match kind:
+        case "characters":
+            return decoders.Fuse()
+        case "bytes":
+            return decoders.ByteLevel()
+        case "bytebpe":
+            return decoders.Sequence([decoders.ByteLevel(), without_space])
+        case "words" | "wordpiece":
+            unknown = decoders.Replace(tokenizers.Regex(_UNKNOWN_WORD), f" {UNK}")
+            joined = decoders.Replace(tokenizers.Regex(_CONTINUING), "")
+            steps = [unknown, joined] if kind == "wordpiece" else [unknown]
+            return decoders.Sequence([*steps, decoders.Fuse(), without_space])
+        case _:
+            return decoders.Sequence([decoders.Fuse(), without_space])
+
+
+def _loaded(text: str) -> tokenizers.Tokenizer:
+    try:
+        return tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # the library raises Exception itself, nothing narrower
+        raise DataError(str(error)) from error
+
+
+def _inspect(content: Mapping[str, Any]) -> None:
+    """Raise ValueError unless a tokenizer.json is made of parts that this file makes."""
+    for name, known in _PARTS.items():
+        for part in _walk(content[name]):
+            kind, pattern = part.get("type"), part.get("pattern")
+            if kind is not None and kind not in known:
+                raise ValueError(f"{name} {kind!r} is unknown")
+            if isinstance(pattern, dict) and pattern.get("Regex", _PIECES) not in _REGEXES:
+                raise ValueError("it holds a regular expression of its own")
+    marks = [token["content"] for token in content["added_tokens"]]
+    if not set(SPECIALS) <= set(marks):
+        raise ValueError(f"it lacks the marks {' '.join(SPECIALS)}")
+
+
+def _walk(part: object) -> Iterator[Mapping[str, object]]:
+    """A part of a tokenizer.json and the parts in it."""
+    if isinstance(part, list):
+        for inner in part:
+            yield from _walk(inner)
+    elif isinstance(part, dict):
+        yield part
+        for name in ("normalizers", "pretokenizers", "decoders"):
+            yield from _walk(part.get(name))
+
+
+@contextmanager
+def _library(doing: str) -> Iterator[None]:
+    """Turn a panic of the Rust code, which is a BaseException without a name to import, into an error."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise DataError(
+            f"the tokenizers library could not {doing}: {error}", "is the file damaged?"
+        ) from error
+
+
+def _surrogate(texts: Sequence[str]) -> DataError:
+    for number, text in enumerate(texts):
+        for offset, symbol in enumerate(text):
+            if "\ud800" <= symbol <= "\udfff":
+                return DataError(
+                    f"text {number + 1} holds a lone surrogate at character {offset + 1}",
+                    "it is no character: take it out, or put U+FFFD in its place",
+                )
+    return DataError("a text to encode is not a string", "give str")
