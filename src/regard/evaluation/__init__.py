@@ -1,0 +1,1 @@
+"""Evaluation: outputs and references -> numbers with signatures."""

@@ -1,0 +1,57 @@
+"""Answers that are right or wrong: exact match, and error rates by edit distance (Levenshtein 1966).
+
+Where a line has several references, the nearest one counts. All results are fractions.
+"""
+
+from collections.abc import Callable, Sequence
+
+from regard.evaluation.streams import References, check_aligned
+
+
+def exact_match(hypotheses: Sequence[str], references: References) -> float:
+    """The fraction of lines that equal one of their references."""
+    check_aligned(hypotheses, references)
+    accepted = zip(*references, strict=True)
+    return sum(text in answers for text, answers in zip(hypotheses, accepted, strict=True)) / len(hypotheses)
+
+
+def word_error_rate(hypotheses: Sequence[str], references: References) -> float:
+    """Edits by words over the words of the nearest reference; of phonemes, the phoneme error rate.
+
+    Words stand between white space. More than 1 where the output is much longer than the reference.
+    (In grapheme-to-phoneme work, "word error rate" is another thing: 1 - `exact_match`.)
+    """
+    return _error_rate(hypotheses, references, str.split)
+
+
+def character_error_rate(hypotheses: Sequence[str], references: References) -> float:
+    """Edits by characters over the characters of the nearest reference."""
+    return _error_rate(hypotheses, references, list)
+
+
+def edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
+    """The fewest insertions, deletions and substitutions that make one sequence of the other."""
+    if one == other:
+        return 0
+    above = list(range(len(other) + 1))  # the row of the table before: no item of `one` is read yet
+    for row, item in enumerate(one, start=1):
+        here = [row]
+        for column, facing in enumerate(other, start=1):
+            here.append(min(here[-1] + 1, above[column] + 1, above[column - 1] + (item != facing)))
+        above = here
+    return above[-1]
+
+
+def _error_rate(
+    hypotheses: Sequence[str], references: References, units: Callable[[str], list[str]]
+) -> float:
+    check_aligned(hypotheses, references)
+    edits, length = 0, 0
+    for text, answers in zip(hypotheses, zip(*references, strict=True), strict=True):
+        found = units(text)
+        nearest = min(
+            (edit_distance(found, reference), len(reference))
+            for reference in (units(answer) for answer in answers if answer is not None)
+        )
+        edits, length = edits + nearest[0], length + nearest[1]
+    return edits / max(length, 1)
