@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import ConfigError, FolderError, did_you_mean
-from regard.models.build import build
+from regard.models.build import MODELS, build
 from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.weights.checkpoint import Folder, RunFolder
@@ -24,7 +24,6 @@ from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import check_weights, restore_model
 
 CONFIG_VERSION = 1
-KINDS = ("encoder_decoder",)
 RUN_ONLY = frozenset({"state.json"})  # of a checkpoint; beside these and its tensors it is a model folder
 
 
@@ -113,8 +112,8 @@ def read_config(folder: Folder) -> ModelConfig:
             raise FolderError(f"{path} lacks format_version, kind or settings", "was it written by regard?")
     if others:
         raise FolderError(f"{path}: unknown key {min(others)!r}", "it holds format_version, kind, settings")
-    if kind not in KINDS:
-        raise FolderError(f"{path}: unknown kind of model {kind!r}", did_you_mean(kind, KINDS))
+    if kind not in MODELS:
+        raise FolderError(f"{path}: unknown kind of model {kind!r}", did_you_mean(kind, MODELS))
     fields = {field.name: field for field in dataclasses.fields(ModelConfig) if field.name != "kind"}
     if unknown := sorted(set(settings) - set(fields)):
         raise FolderError(f"{path}: unknown setting {unknown[0]!r}", did_you_mean(unknown[0], fields))
@@ -128,13 +127,15 @@ def read_config(folder: Folder) -> ModelConfig:
 
 
 def _tokenizers(folder: Folder) -> TokenizerPair:
-    if "tokenizer.json" in folder.names:
-        tokenizer = Tokenizer.from_bytes(folder.read_bytes("tokenizer.json"))
-        return TokenizerPair(source=tokenizer, target=tokenizer)
-    return TokenizerPair(
-        source=Tokenizer.from_bytes(folder.read_bytes("source_tokenizer.json")),
-        target=Tokenizer.from_bytes(folder.read_bytes("target_tokenizer.json")),
-    )
+    """From the verified bytes alone, whatever else lies in the folder."""
+
+    def read(name: str) -> Tokenizer:
+        return Tokenizer.from_bytes(folder.read_bytes(name), str(folder.path / name))
+
+    if "source_tokenizer.json" in folder.names:
+        return TokenizerPair(read("source_tokenizer.json"), read("target_tokenizer.json"))
+    tokenizer = read("tokenizer.json")
+    return TokenizerPair(tokenizer, tokenizer)
 
 
 def _check_vocabularies(folder: Folder, config: ModelConfig, tokenizers: TokenizerPair) -> None:
@@ -158,4 +159,4 @@ def _check_size(config: ModelConfig, tensors: Mapping[str, Tensor], where: str) 
             "these weights belong to another config.json",
         )
     with torch.device("meta"):
-        check_weights(build(config, seed=None), tensors, where)
+        check_weights(MODELS[config.kind](config), tensors, where)
