@@ -250,7 +250,7 @@ class Trainer:
         )
 
     def _write_best(self, tensors: Mapping[str, Tensor]) -> None:
-        self.run.write_best({"model.safetensors": tensors, **self.model_files})
+        self.run.write_best({"model.safetensors": tensors, **self.model_files}, step=self.state.step)
 
     def _save(self) -> None:
         if self._saved_step == self.state.step:

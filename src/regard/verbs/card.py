@@ -1,0 +1,45 @@
+"""The model card: what a model is, what it was made of, what it scores, in the README of its folder."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from regard import __version__
+from regard.evaluation.translation import Score
+from regard.models.build import count_parameters
+from regard.verbs.settings import RecipeFile
+from regard.weights.model_folder import LoadedModel
+
+
+def model_card(
+    source: RecipeFile, model: LoadedModel, scores: Sequence[Score], metrics: Sequence[dict[str, Any]]
+) -> str:
+    """Markdown: the recipe's own words, the shape of the model, its scores with their signatures."""
+    recipe = source.recipe
+    trained = max((record.get("step", 0) for record in metrics), default=0)
+    parts = [
+        f"# {recipe.name}",
+        recipe.description,
+        '```sh\nregard translate --model . "..."\n```',
+        f"{count_parameters(model.model):,} parameters; trained for {trained:,} updates by"
+        f" regard {__version__} on PyTorch {torch.__version__}. The recipe is in `recipe.toml`, verbatim.",
+        _score_table(scores),
+        recipe.card,
+    ]
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def _score_table(scores: Sequence[Score]) -> str:
+    if not scores:
+        return ""
+    rows = [f"| {score.name} | {_value(score)} | `{score.signature}` |" for score in scores]
+    return "\n".join(
+        ["## Scores on the test pairs", "", "| metric | score | signature |", "| --- | --- | --- |", *rows]
+    )
+
+
+def _value(score: Score) -> str:
+    if score.low is None or score.high is None:
+        return f"{score.value:.2f}"
+    return f"{score.value:.2f} (95 %: {score.low:.2f} to {score.high:.2f})"

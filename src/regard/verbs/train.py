@@ -1,0 +1,160 @@
+"""Train a recipe, or go on with a run: raw text in, a scored model folder out."""
+
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard import console
+from regard.errors import FolderError
+from regard.models.build import build, count_parameters
+from regard.recipe import apply_overrides, differences
+from regard.training.trainer import Trainer
+from regard.verbs.device import choose_device
+from regard.verbs.dry_run import try_recipe
+from regard.verbs.finish import finish
+from regard.verbs.parts import model_config, objective, training_loader
+from regard.verbs.prepare import Prepared, prepare
+from regard.verbs.settings import RecipeFile, load_recipe, recipe_from
+from regard.verbs.validation import validator
+from regard.weights.checkpoint import RunFolder
+from regard.weights.model_folder import model_files
+
+RESOLVED = "resolved.json"  # in a run folder: the table that was read, and where its paths begin
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainResult:
+    """A finished run: its folder and its best model's (None of a dry run), and its last scores."""
+
+    run: Path | None
+    model: Path | None
+    steps: int
+    metrics: dict[str, float]
+
+
+def train(
+    recipe: str | Path,
+    *,
+    out: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    resume: bool = False,
+    dry_run: bool = False,
+    device: str = "auto",
+    threads: int | None = None,
+) -> TrainResult:
+    """Train `recipe`, a TOML file, or go on with it, a run folder.
+
+    A run folder that holds the same recipe is gone on with; one that holds another is refused.
+
+    Args:
+        out: the run folder; `runs/NAME` without.
+        overrides: `section.key=value` each.
+        resume: refuse to start from nothing.
+        dry_run: read everything, build everything, do one update, keep nothing.
+
+    Raises:
+        UserError: recipe, data or folder do not do; RunError: training failed; Interrupted: by a signal.
+    """
+    source = _load(Path(recipe), overrides)
+    chosen = choose_device(device, threads)
+    if dry_run:
+        return TrainResult(run=None, model=None, steps=1, metrics=try_recipe(source, chosen))
+    path = Path(out) if out else _default_folder(Path(recipe), source)
+    if resume and not (path / RESOLVED).exists():
+        raise FolderError(f"{path}: no run to resume", "leave out --resume to start one")
+    run = RunFolder(path)
+    with run.lock():
+        _claim(run, source)
+        prepared = prepare(source, path / "data", say=console.note)
+        return _train(source, prepared, run, chosen)
+
+
+def _load(path: Path, overrides: Sequence[str]) -> RecipeFile:
+    resolved = path / RESOLVED
+    if not resolved.is_file():
+        return load_recipe(path, overrides)
+    saved = json.loads(resolved.read_text("utf-8"))
+    text = (path / "recipe.toml").read_text("utf-8")
+    return recipe_from(apply_overrides(saved["recipe"], overrides), text, Path(saved["base"]), str(path))
+
+
+def _default_folder(path: Path, source: RecipeFile) -> Path:
+    return path if path.is_dir() else Path("runs") / source.recipe.name
+
+
+def _claim(run: RunFolder, source: RecipeFile) -> None:
+    """Write the recipe into a new run folder, or see that the old one holds the same."""
+    resolved = run.path / RESOLVED
+    if not resolved.exists():
+        run.write_text("recipe.toml", source.text)
+        saved = {"recipe": source.table, "base": str(source.base)}
+        run.write_text(RESOLVED, json.dumps(saved, indent=1))
+        return
+    old = json.loads(resolved.read_text("utf-8"))["recipe"]
+    if changed := differences(old, source.table):
+        raise FolderError(
+            f"{run.path} holds a run of another recipe: {'; '.join(changed)}",
+            "take another --out, or set these back to go on with the run that is there",
+        )
+
+
+def _train(source: RecipeFile, prepared: Prepared, run: RunFolder, device: torch.device) -> TrainResult:
+    recipe = source.recipe
+    config = model_config(source, prepared)
+    model = build(config, seed=recipe.training.seed).to(device)
+    console.note(
+        f"model: {count_parameters(model):,} parameters; device: {device}, {torch.get_num_threads()} threads"
+    )
+    files = model_files(config, prepared.tokenizers, recipe.decoding.to_dict(), source.text)
+    with ExitStack() as stack:
+        stop = stack.enter_context(_stop_signal())
+        progress = stack.enter_context(console.Progress(recipe.training.max_steps))
+        trainer = Trainer(
+            model,
+            objective(source, prepared),
+            training_loader(source, prepared),
+            recipe.training,
+            run,
+            files,
+            validate=validator(prepared.valid, prepared.tokenizers, recipe.validation, recipe.decoding),
+            report=progress.report,
+            stop=stop,
+        )
+        for warning in [*run.sweep(), *run.environment_warnings()]:
+            console.warn(warning)
+        if checkpoint := run.latest():
+            console.note(f"going on from step {checkpoint.step}")
+        state = trainer.train()
+    metrics = finish(source, prepared, run, device)
+    return TrainResult(run=run.path, model=run.path / "best", steps=state.step, metrics=metrics)
+
+
+@contextmanager
+def _stop_signal() -> Iterator[Callable[[], int | None]]:
+    """A first SIGINT or SIGTERM asks for a stop after the update; a second does its usual work."""
+    caught: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    usual: Mapping[int, Any] = {
+        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+
+    def catch(number: int, frame: object) -> None:
+        caught.append(number)
+        signal.signal(number, usual[number])
+
+    for number in usual:
+        signal.signal(number, catch)
+    try:
+        yield lambda: caught[0] if caught else None
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)

@@ -1,0 +1,92 @@
+"""Losses are sums over real target tokens; smoothing and padding as the field defines them."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.data.batch import collate
+from regard.models.build import build
+from regard.models.config import ModelConfig
+from regard.training.objective import CrossEntropy, RDrop, real_logits
+
+PAIRS = [([5, 6, 7, 3], [2, 8, 9, 3]), ([4, 3], [2, 10, 3]), ([4, 4, 4, 4, 4, 3], [2, 7, 8, 9, 10, 11, 3])]
+
+
+def batch_of(pairs=PAIRS):
+    sources, targets = zip(*pairs, strict=True)
+    return collate(sources, targets, range(1, len(pairs) + 1), pad_id=0)
+
+
+def model(dropout=0.0):
+    config = ModelConfig(
+        src_vocab_size=12,
+        tgt_vocab_size=12,
+        d_model=16,
+        num_heads=2,
+        d_ff=32,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        dropout=dropout,
+    )
+    return build(config, seed=1)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_cross_entropy_is_pytorchs_over_all_real_targets(smoothing):
+    batch, net = batch_of(), model()
+    loss = CrossEntropy(smoothing=smoothing)(net, batch)
+    logits = net(batch.src_ids, batch.src_lengths, batch.tgt_input)
+    expected = F.cross_entropy(
+        logits.flatten(0, 1),
+        batch.labels.flatten(),
+        ignore_index=0,
+        label_smoothing=smoothing,
+        reduction="sum",
+    )
+    torch.testing.assert_close(loss.total, expected)
+    assert loss.num_targets == batch.num_targets == sum(len(target) - 1 for _, target in PAIRS)
+
+
+def test_the_likelihood_reported_is_without_smoothing():
+    batch, net = batch_of(), model()
+    torch.testing.assert_close(
+        CrossEntropy(smoothing=0.3)(net, batch).nll, CrossEntropy(smoothing=0.0)(net, batch).total.detach()
+    )
+
+
+@pytest.mark.parametrize("objective", [CrossEntropy(smoothing=0.1), RDrop(base=CrossEntropy(smoothing=0.1))])
+def test_a_batch_costs_the_sum_of_its_pairs(objective):
+    net = model()
+    together = objective(net, batch_of())
+    alone = [objective(net, batch_of([pair])) for pair in PAIRS]
+    torch.testing.assert_close(together.total, torch.stack([loss.total for loss in alone]).sum())
+
+
+def test_logits_leave_the_model_not_probabilities():
+    """A perfect model costs nothing: the double softmax of the notebooks has a floor far above 0."""
+    logits = torch.full((4, 10), -50.0)
+    labels = torch.arange(4)
+    logits[labels, labels] = 50.0
+    assert CrossEntropy().of_log_probs(F.log_softmax(logits, dim=-1), labels).total < 1e-6
+
+
+def test_r_drop_without_dropout_is_cross_entropy():
+    batch, net, base = batch_of(), model(), CrossEntropy(smoothing=0.1)
+    torch.testing.assert_close(RDrop(base=base, weight=5.0)(net, batch).total, base(net, batch).total)
+
+
+def test_r_drop_adds_the_divergence_of_two_dropout_masks():
+    """Half of equation 4 of Wu et al. 2021, with the divergences as PyTorch computes them."""
+    batch, net, base = batch_of(), model(dropout=0.5).train(), CrossEntropy(smoothing=0.1)
+    torch.manual_seed(7)
+    loss = RDrop(base=base, weight=3.0)(net, batch)
+    torch.manual_seed(7)
+    p, labels = real_logits(net, batch, 0)
+    q, _ = real_logits(net, batch, 0)
+    p, q = p.log_softmax(-1), q.log_softmax(-1)
+    divergence = (
+        F.kl_div(p, q, log_target=True, reduction="sum") + F.kl_div(q, p, log_target=True, reduction="sum")
+    ) / 2
+    nll = (base.of_log_probs(p, labels).total + base.of_log_probs(q, labels).total) / 2
+    assert divergence > 0.1
+    torch.testing.assert_close(loss.total, nll + 3.0 / 2 * divergence)

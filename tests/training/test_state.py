@@ -1,0 +1,34 @@
+"""State is plain data: JSON and back, generators included."""
+
+import json
+
+import pytest
+import torch
+
+from regard.errors import FolderError
+from regard.training.state import TrainingState, random_state, restore_random_state
+
+
+def test_state_goes_through_json_unchanged():
+    state = TrainingState(
+        step=3, cursor={"epoch": 1}, window_nll=0.1 + 0.2, best_value=1 / 3, random=random_state()
+    )
+    assert TrainingState.from_dict(json.loads(json.dumps(state.to_dict()))) == state
+
+
+def test_a_restored_generator_draws_the_same_numbers():
+    torch.manual_seed(5)
+    torch.rand(7)
+    saved = json.loads(json.dumps(random_state()))
+    expected = torch.rand(9), torch.nn.functional.dropout(torch.ones(99))
+    torch.manual_seed(6)
+    restore_random_state(saved)
+    assert torch.equal(torch.rand(9), expected[0])
+    assert torch.equal(torch.nn.functional.dropout(torch.ones(99)), expected[1])
+
+
+def test_state_of_another_version_is_refused():
+    values = TrainingState().to_dict()
+    values["stepp"] = values.pop("step")
+    with pytest.raises(FolderError, match="step, stepp"):
+        TrainingState.from_dict(values)

@@ -1,0 +1,224 @@
+"""A run left alone and a run stopped, killed or starved on the way end in the same bits."""
+
+import dataclasses
+import itertools
+import json
+import math
+
+import pytest
+import torch
+
+from regard.data.batch import collate
+from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
+from regard.data.loader import Loader, LoaderSettings
+from regard.data.shards import write_shards
+from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+from regard.errors import Interrupted, RunError
+from regard.models.build import build
+from regard.models.config import ModelConfig
+from regard.training.objective import CrossEntropy, Loss
+from regard.training.schedule import ScheduleSettings
+from regard.training.settings import TrainingSettings
+from regard.training.trainer import Trainer
+from regard.weights.checkpoint import RunFolder, digest
+from regard.weights.tensors import model_tensors
+
+SETTINGS = TrainingSettings(
+    max_steps=12,
+    accumulate=2,
+    save_every=4,
+    validate_every=3,
+    report_every=5,
+    moving_average=0.9,
+    keep=3,
+    clip_norm=1.0,
+    schedule=ScheduleSettings(warmup_steps=4, learning_rate=0.01),
+)
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    corpus = open_corpus(CorpusSettings(synthetic="reverse", size=150, length=5), LinePolicy(), folder)
+    tokenizers = train_tokenizers(corpus, TokenizerSettings(kind="words"))
+    write_shards(corpus, tokenizers, folder / "train", max_tokens=20)
+    return folder / "train", tokenizers
+
+
+def trainer(shards, run, settings=SETTINGS, *, stop=lambda: None, objective=None, reports=None, seed=1):
+    folder, tokenizers = shards
+    size = tokenizers.source.vocab_size
+    config = ModelConfig(
+        src_vocab_size=size,
+        tgt_vocab_size=size,
+        d_model=16,
+        num_heads=2,
+        d_ff=32,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        dropout=0.2,
+    )
+
+    def validate(model):
+        return {"loss": float(sum(tensor.double().sum() for tensor in model_tensors(model).values()))}
+
+    return Trainer(
+        build(config, seed=seed),
+        objective or CrossEntropy(smoothing=0.1),
+        Loader(folder, LoaderSettings(batch_tokens=120), seed=settings.seed, pad_id=0),
+        settings,
+        run,
+        {"config.json": b"{}"},
+        validate=validate,
+        report=(reports if reports is not None else []).append,
+        stop=stop,
+    )
+
+
+def trained(shards, path, settings=SETTINGS, **options):
+    with RunFolder(path).lock() as run:
+        trainer(shards, run, settings, **options).train()
+        return digest(run.latest())
+
+
+@pytest.fixture(scope="module")
+def left_alone(shards, tmp_path_factory):
+    path = tmp_path_factory.mktemp("left alone") / "run"
+    return trained(shards, path), path
+
+
+def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(shards, left_alone, tmp_path):
+    assert trained(shards, tmp_path / "again") == left_alone[0]
+    assert trained(shards, tmp_path / "other", dataclasses.replace(SETTINGS, seed=2)) != left_alone[0]
+
+
+@pytest.mark.parametrize("stops", [(0,), (1,), (4,), (3, 7), (5, 6, 11)])
+def test_a_run_stopped_and_resumed_ends_in_the_bits_of_the_run_left_alone(
+    shards, left_alone, tmp_path, stops
+):
+    for step in stops:
+        with RunFolder(tmp_path).lock() as run:
+            # a resumed model's fresh weights must not matter
+            current = trainer(shards, run, seed=1 if step == stops[0] else 99)
+            current.stop = lambda current=current, step=step: 15 if current.state.step == step else None
+            with pytest.raises(Interrupted, match=f"step {step}") as caught:
+                current.train()
+        assert caught.value.exit_code == 143
+        assert run.latest().step == step, "no step is lost"
+    assert trained(shards, tmp_path, seed=98) == left_alone[0]
+    records = [RunFolder(path).metrics() for path in (tmp_path, left_alone[1])]
+    for record in [*records[0], *records[1]]:
+        record.pop("tokens_per_second", None)
+    assert records[0] == records[1]
+    best = [RunFolder(path).best().read_tensors("model.safetensors") for path in (tmp_path, left_alone[1])]
+    assert all(torch.equal(best[0][name], best[1][name]) for name in best[1])
+
+
+def test_a_damaged_newest_checkpoint_costs_its_steps_and_nothing_else(shards, left_alone, tmp_path):
+    trained(shards, tmp_path)
+    newest = max((tmp_path / "checkpoints").iterdir())
+    weights = newest / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    assert trained(shards, tmp_path) == left_alone[0]
+
+
+def test_accumulating_four_batches_equals_one_of_all_their_tokens(shards):
+    """Token-weighted: not the mean of the batches' means, which differs where lengths do."""
+    loader = Loader(shards[0], LoaderSettings(batch_tokens=40), seed=1, pad_id=0)
+    batches = list(itertools.islice(loader, 4))
+    rows = [row for batch in batches for row in zip(*_sequences(batch), batch.lines.tolist(), strict=True)]
+    together = collate(*zip(*rows, strict=True), pad_id=0)
+    gradients = []
+    for group in (batches, [together]):
+        model = trainer(shards, RunFolder("unused")).model.double().eval()
+        num_targets = sum(batch.num_targets for batch in group)
+        for batch in group:
+            (CrossEntropy(smoothing=0.1)(model, batch).total / num_targets).backward()
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    for accumulated, at_once in zip(*gradients, strict=True):
+        torch.testing.assert_close(accumulated, at_once, rtol=1e-6, atol=1e-9)
+
+
+def _sequences(batch):
+    """The sources and the targets of a batch without their padding."""
+    sides = ((batch.src_ids, batch.src_lengths), (batch.tgt_ids, batch.tgt_lengths))
+    return [[row[:length].tolist() for row, length in zip(*side, strict=True)] for side in sides]
+
+
+class Broken:
+    """An objective whose loss is NaN at some calls."""
+
+    def __init__(self, bad):
+        self.bad, self.calls, self.base = bad, 0, CrossEntropy(smoothing=0.1)
+
+    def __call__(self, model, batch):
+        self.calls += 1
+        loss = self.base(model, batch)
+        if self.bad(self.calls):
+            return Loss(total=loss.total * math.nan, nll=loss.nll * math.nan, num_targets=loss.num_targets)
+        return loss
+
+
+SINGLE = dataclasses.replace(SETTINGS, accumulate=1, nonfinite_skips=2)
+
+
+def test_a_loss_that_is_not_finite_is_skipped_and_its_lines_are_named(shards, tmp_path):
+    reports = []
+    with RunFolder(tmp_path).lock() as run:
+        current = trainer(shards, run, SINGLE, objective=Broken(lambda call: call == 6), reports=reports)
+        state = current.train()
+    assert state.skipped == 1
+    assert state.step == SINGLE.max_steps
+    skipped = [record for record in reports if record["kind"] == "skipped"]
+    assert skipped[0]["step"] == 6
+    assert skipped[0]["lines"] == sorted(set(skipped[0]["lines"]))
+    assert all(tensor.isfinite().all() for tensor in model_tensors(current.model).values())
+
+
+def test_too_many_in_a_row_go_back_to_the_last_checkpoint_once(shards, tmp_path):
+    reports = []
+    with RunFolder(tmp_path).lock() as run:
+        bad = Broken(lambda call: call in (6, 7, 8))
+        state = trainer(shards, run, SINGLE, objective=bad, reports=reports).train()
+    assert [(record["step"], record["to"]) for record in reports if record["kind"] == "rollback"] == [(8, 4)]
+    assert state.step == SINGLE.max_steps
+
+
+def test_a_loss_that_stays_bad_stops_the_run_with_the_lines_on_disk(shards, tmp_path):
+    with RunFolder(tmp_path).lock() as run, pytest.raises(RunError, match="not finite at step") as caught:
+        trainer(shards, run, SINGLE, objective=Broken(lambda call: call >= 6)).train()
+    assert "nonfinite.json" in caught.value.hint
+    assert json.loads((tmp_path / "nonfinite.json").read_text())["lines"]
+    assert RunFolder(tmp_path).latest().step == 4
+
+
+def test_patience_ends_a_run_that_gets_no_better(shards, tmp_path):
+    settings = dataclasses.replace(SETTINGS, max_steps=60, validate_every=2, patience=3, save_every=50)
+    with RunFolder(tmp_path).lock() as run:
+        current = trainer(shards, run, settings)
+        current.validate = lambda model: {"loss": 1.0}
+        state = current.train()
+        assert state.step == 2 + 3 * 2
+        assert state.best_step == 2
+        assert run.latest().step == state.step
+
+
+def test_the_mean_of_the_last_checkpoints_is_kept_where_it_is_better(shards, tmp_path):
+    settings = dataclasses.replace(SETTINGS, moving_average=0.0, average_last=3, save_every=2)
+    scores = iter([1.0, 1.0, 1.0, 1.0, 0.5])  # four validations, then the average
+    with RunFolder(tmp_path).lock() as run:
+        current = trainer(shards, run, settings)
+        current.validate = lambda model: {"loss": next(scores)}
+        current.train()
+        points = [point.read_tensors("model.safetensors") for point in run.checkpoints()]
+        best = run.best().read_tensors("model.safetensors")
+    assert len(points) == 3
+    for name, tensor in best.items():
+        torch.testing.assert_close(tensor, sum(point[name] for point in points) / 3)
+
+
+def test_a_finished_run_stays_finished(shards, tmp_path):
+    first = trained(shards, tmp_path)
+    before = RunFolder(tmp_path).metrics()
+    assert trained(shards, tmp_path) == first
+    assert RunFolder(tmp_path).metrics() == before
