@@ -236,15 +236,19 @@ def read_lines(path: Path) -> Iterator[str]:
                     f"{path}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB",
                     "a corpus holds one sentence a line, ended by a line feed",
                 )
-            if number == 1:
-                raw = raw.removeprefix(codecs.BOM_UTF8)
-            try:
-                yield raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{path}:{number}: not UTF-8 (byte 0x{raw[error.start]:02x} at byte {error.start + 1})",
-                    "convert the file: iconv -f LATIN1 -t UTF-8",
-                ) from error
+            yield line_text(raw, str(path), number)
+
+
+def line_text(raw: bytes, place: str, number: int) -> str:
+    """Line `number` of a file or a stream called `place`, without its end; a byte order mark opens line 1."""
+    raw = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+    try:
+        return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{place}:{number}: not UTF-8 (byte 0x{raw[error.start]:02x} at byte {error.start + 1})",
+            "convert the file: iconv -f LATIN1 -t UTF-8",
+        ) from error
 
 
 def _opened(path: Path) -> BufferedReader:
