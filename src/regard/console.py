@@ -1,0 +1,367 @@
+"""Progress, tables and plots in the terminal: the one file that knows the terminal.
+
+Results go to stdout; progress, notes and warnings to stderr. On a terminal there are bars and colours
+(none where NO_COLOR is set), elsewhere plain lines for grep, never wrapped and never cut.
+"""
+
+import functools
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, Self
+
+from rich import progress as bars
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+HUES = ("cyan", "yellow", "magenta", "green")
+MARKS = ("", "o", "x", "+")  # what tells series apart where there is no colour
+SHADES = " ░▒▓█"
+SHADES_ASCII = " .:*#"
+
+
+class ScoreLike(Protocol):
+    """What `scores` shows: a score in percent, perhaps with an interval, and how it was computed."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+    @property
+    def signature(self) -> str: ...
+
+
+@functools.cache
+def _out() -> Console:
+    return Console(markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+@functools.cache
+def _err() -> Console:
+    """One for all, so that a note appears above a bar rather than through it."""
+    return Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+def _line(text: str) -> str:
+    """The text in one line that moves no cursor, whatever is in it."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+# Words and tables
+
+
+def say(text: str) -> None:
+    """A result, to stdout."""
+    _out().print(Text(text))
+
+
+def note(text: str) -> None:
+    """Something worth knowing, to stderr."""
+    _err().print(Text(_line(text)))
+
+
+def warn(text: str) -> None:
+    """Something that may be wrong, to stderr."""
+    _err().print(Text.assemble(("warning:", "bold yellow"), " ", _line(text)))
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table to stdout; a column of numbers only is set to the right."""
+    cells = [[_line(str(cell)) for cell in row] for row in rows]
+    right = [bool(cells) and all(_is_number(row[i]) for row in cells) for i in range(len(columns))]
+    out = _out()
+    if out.is_terminal:
+        grid = Table(
+            title=title or None, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
+        )
+        for name, is_right in zip(columns, right, strict=True):
+            grid.add_column(name, justify="right" if is_right else "left", overflow="fold")
+        for row in cells:
+            grid.add_row(*(Text(cell) for cell in row))
+        out.print(grid, soft_wrap=False)
+        return
+    if title:
+        out.print(Text(title))
+    lines = [list(columns), *cells]
+    widths = [max(cell_len(line[i]) for line in lines) for i in range(len(columns))]
+    for line in lines:
+        padded = (
+            " " * (width - cell_len(cell)) + cell if is_right else cell + " " * (width - cell_len(cell))
+            for cell, width, is_right in zip(line, widths, right, strict=True)
+        )
+        out.print(Text("  ".join(padded).rstrip()))
+
+
+def scores(title: str, found: Sequence[ScoreLike]) -> None:
+    """Scores to stdout, one a line: `BLEU 39.52 (38.11 to 40.93)` and its signature."""
+    if title:
+        _out().print(Text(title, "bold"))
+    for score in found:
+        line = Text.assemble((score.name, "bold"), " ", (score_text(score), "bold cyan"))
+        if score.low is not None and score.high is not None:
+            line.append(f" ({score.low:.2f} to {score.high:.2f})")
+        line.append(f"  {score.signature}", "dim")
+        _out().print(line)
+
+
+def score_text(score: ScoreLike) -> str:
+    """`39.52`; a share of right answers `98.7 %`, never rounded up to what was not reached."""
+    if score.name == "exact match":
+        return f"{math.floor(round(score.value * 10, 6)) / 10:.1f} %"
+    return f"{score.value:.2f}"
+
+
+def _is_number(cell: str) -> bool:
+    return cell.replace(",", "").replace(".", "", 1).removeprefix("-").isdecimal()
+
+
+# Progress
+
+
+class Progress:
+    """How far a training run is: a bar on a terminal, else one line for each report.
+
+    `report` takes the records that go to `metrics.jsonl`. The time left is told from the steps since the
+    first report, so that a resumed run does not count what was done before.
+    """
+
+    def __init__(self, total_steps: int) -> None:
+        self.total_steps = total_steps
+        self._first: tuple[float, int] | None = None  # when the first report came, and its step
+        self._bar: bars.Progress | None = None
+
+    def __enter__(self) -> Self:
+        if _err().is_terminal:
+            self._bar = bars.Progress(
+                bars.TextColumn("step {task.completed:,.0f}/{task.total:,.0f}"),
+                bars.BarColumn(bar_width=None),
+                bars.TextColumn("{task.fields[facts]}"),
+                console=_err(),
+                auto_refresh=False,  # a report refreshes it: no thread beside the training
+                redirect_stdout=False,
+                expand=True,
+            )
+            self._bar.start()
+            self._bar.add_task("", total=self.total_steps, facts="")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def report(self, record: Mapping[str, Any]) -> None:
+        kind, step = record.get("kind"), record.get("step", 0)
+        if kind != "train":
+            facts = [f"{name} {_number(value)}" for name, value in record.items() if _is_fact(name, value)]
+            _err().print(
+                Text("  ".join([f"step {step}", str(kind), *facts]), "green" * (kind == "validation"))
+            )
+            return
+        facts = "  ".join(self._facts(record))
+        if self._bar is None:
+            _err().print(Text(f"step {step}  {facts}"))
+        else:
+            self._bar.update(bars.TaskID(0), completed=step, facts=facts, refresh=True)
+
+    def _facts(self, record: Mapping[str, Any]) -> list[str]:
+        return [
+            f"loss {_number(record['loss'])}",
+            f"lr {record['learning_rate']:.1e}",
+            f"{record['tokens_per_second']:,.0f} tok/s",
+            f"eta {self._time_left(record['step'])}",
+        ]
+
+    def _time_left(self, step: int) -> str:
+        now = time.monotonic()
+        if self._first is None:
+            self._first = now, step
+        began, first_step = self._first
+        if step <= first_step:
+            return "-:--:--"
+        seconds = round((now - began) / (step - first_step) * max(self.total_steps - step, 0))
+        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def _is_fact(name: str, value: object) -> bool:
+    return name not in ("kind", "step", "epoch") and isinstance(value, int | float)
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:.2f}"
+
+
+@contextmanager
+def downloads() -> Iterator[Callable[[str, int, int | None], None]]:
+    """Gives `progress(path, bytes done, bytes in all)`: a bar for each path, else a line when it is whole."""
+    if not _err().is_terminal:
+        yield lambda path, done, total: note(f"{path}  {done:,} bytes") if done == total else None
+        return
+    columns = (
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.DownloadColumn(),
+        bars.TransferSpeedColumn(),
+        bars.TimeRemainingColumn(),
+    )
+    with bars.Progress(*columns, console=_err(), redirect_stdout=False) as bar:
+        tasks: dict[str, bars.TaskID] = {}
+
+        def progress(path: str, done: int, total: int | None) -> None:
+            if path not in tasks:
+                tasks[path] = bar.add_task(_line(path), total=None)
+            bar.update(tasks[path], completed=done, total=total)
+
+        yield progress
+
+
+# Plots
+
+Points = Sequence[tuple[float, float]]
+
+
+def plot(title: str, series: Mapping[str, Points], *, log: bool = False, height: int = 10) -> None:
+    """Curves to stdout, in braille dots; `log` for a logarithmic axis. A series without points is left out."""
+    drawn = {name: points for name, points in series.items() if points}
+    if not drawn:
+        return
+    out = _out()
+    ends = [point for points in drawn.values() for point in points]
+    x_low, x_high = min(x for x, _ in ends), max(x for x, _ in ends)
+    y_low, y_high = min(y for _, y in ends), max(y for _, y in ends)
+    log = log and y_low > 0
+    labels = [f"{_tick(y_high)} ", f"{_tick(y_low)} "]
+    margin = max(map(len, labels))
+    canvas = _Canvas(max(min(out.width, 100) - margin - 2, 10), height)
+    for number, points in enumerate(drawn.values()):
+        places = [
+            (_share(x, x_low, x_high, log=False), _share(y, y_low, y_high, log=log))
+            for x, y in sorted(points)
+        ]
+        canvas.line(places, number)
+        if number:
+            canvas.marks(places, number)
+    legend = [Text(f"{MARKS[i % 4] or '·'} {name}", HUES[i % 4]) for i, name in enumerate(drawn)]
+    out.print(Text.assemble((title, "bold"), "   ", Text("   ").join(legend)))
+    for row, cells in enumerate(canvas.rows(ascii_only=not out.encoding.startswith("utf"))):
+        label = labels[0] if row == 0 else labels[1] if row == height - 1 else ""
+        out.print(Text.assemble(label.rjust(margin), "|", cells))
+    first, last = f"step {x_low:,.0f}", f"{x_high:,.0f}"
+    out.print(Text(" " * (margin + 1) + first + last.rjust(canvas.width - len(first))))
+
+
+def _tick(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _share(value: float, low: float, high: float, *, log: bool) -> float:
+    """Where a value lies between the ends of its axis, from 0 to 1."""
+    if log:
+        value, low, high = math.log(value), math.log(low), math.log(high)
+    return (value - low) / (high - low) if high > low else 0.5
+
+
+class _Canvas:
+    """Dots, 2 x 4 in a braille character, and marks; each with the number of its series."""
+
+    DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+
+    def __init__(self, width: int, height: int) -> None:
+        self.width, self.height = width, height
+        self.dots: dict[tuple[int, int], int] = {}  # (row, column) -> which of the eight
+        self.marked: dict[tuple[int, int], str] = {}
+        self.series: dict[tuple[int, int], int] = {}
+
+    def line(self, places: Sequence[tuple[float, float]], series: int) -> None:
+        pixels = [self._pixel(x, y, 2, 4) for x, y in places]
+        for (row, column), (next_row, next_column) in zip(pixels, [*pixels[1:], pixels[-1]], strict=True):
+            steps = max(abs(next_row - row), abs(next_column - column), 1)
+            for step in range(steps):
+                y = row + round((next_row - row) * step / steps)
+                x = column + round((next_column - column) * step / steps)
+                cell = y // 4, x // 2
+                self.dots[cell] = self.dots.get(cell, 0) | self.DOTS[y % 4][x % 2]
+                self.series[cell] = series
+
+    def marks(self, places: Sequence[tuple[float, float]], series: int) -> None:
+        for x, y in places:
+            cell = self._pixel(x, y, 1, 1)
+            self.marked[cell], self.series[cell] = MARKS[series % 4] or "*", series
+
+    def _pixel(self, x: float, y: float, across: int, down: int) -> tuple[int, int]:
+        """Row and column, counted from above and from the left, on a grid that is finer by these."""
+        return round((1 - y) * (self.height * down - 1)), round(x * (self.width * across - 1))
+
+    def rows(self, *, ascii_only: bool) -> Iterator[Text]:
+        for row in range(self.height):
+            cells = [self._cell((row, column), ascii_only) for column in range(self.width)]
+            runs = itertools.groupby(cells, key=lambda cell: cell[1])
+            line = Text.assemble(*(("".join(drawn for drawn, _ in run), hue) for hue, run in runs))
+            line.rstrip()
+            yield line
+
+    def _cell(self, cell: tuple[int, int], ascii_only: bool) -> tuple[str, str]:
+        """What stands there, and its hue."""
+        dots, mark = self.dots.get(cell), self.marked.get(cell)
+        if dots is None and mark is None:
+            return " ", ""
+        return mark or ("*" if ascii_only else chr(0x2800 + (dots or 0))), HUES[self.series[cell] % 4]
+
+
+# Alignments
+
+
+def alignment(source: Sequence[str], target: Sequence[str], weights: Sequence[Sequence[float]]) -> None:
+    """How much each target token (a row) looks at each source token (a column), to stdout.
+
+    On a terminal the cells are coloured, elsewhere shaded. Source tokens are written downwards; what is
+    wider than the terminal is continued below.
+    """
+    out = _out()
+    source, target = [_line(token) for token in source], [_line(token) for token in target]
+    margin = max(map(cell_len, target), default=0) + 1
+    at_once = max((out.width - margin) // 2, 1) if out.is_terminal else max(len(source), 1)
+    shades = SHADES if out.encoding.startswith("utf") else SHADES_ASCII
+    coloured = out.is_terminal and out.color_system is not None and not out.no_color
+    for start in range(0, len(source), at_once):
+        part = source[start : start + at_once]
+        height = max(map(len, part))
+        for row in range(height):
+            letters = [token.rjust(height)[row] for token in part]
+            out.print(Text((" " * margin + "".join(map(_two_wide, letters))).rstrip()))
+        for token, row_weights in zip(target, weights, strict=True):
+            line = Text(" " * (margin - 1 - cell_len(token)) + token + " ")
+            for weight in row_weights[start : start + at_once]:
+                if coloured:
+                    line.append("  ", _heat(weight))
+                else:
+                    line.append(shades[_level(weight)] * 2)
+            if not coloured:
+                line.rstrip()
+            out.print(line)
+
+
+def _two_wide(letter: str) -> str:
+    return letter + " " * (2 - cell_len(letter))
+
+
+def _level(weight: float) -> int:
+    """0 to 4: what is under a twentieth is nothing, what is over two thirds is all."""
+    return sum(weight >= bound for bound in (0.05, 0.2, 0.4, 0.67))
+
+
+def _heat(weight: float) -> str:
+    """From grey, which shows on dark and on light, to orange; nothing is nothing."""
+    if weight < 0.02:
+        return ""
+    share = min(math.sqrt(weight), 1.0)
+    red, green, blue = (round(a + (b - a) * share) for a, b in ((96, 255), (96, 140), (96, 0)))
+    return f"on rgb({red},{green},{blue})"
