@@ -129,6 +129,7 @@ class Corpus:
         policy: LinePolicy,
         files: Sequence[Path] = (),
         settings: CorpusSettings | None = None,
+        limit: int | None = None,
     ) -> None:
         self.name = name
         self.files = tuple(files)
@@ -136,8 +137,16 @@ class Corpus:
         self._rows = rows
         self._policy = policy
         self._settings = settings
+        self._limit = limit
+
+    def first(self, pairs: int) -> "Corpus":
+        """The same corpus, ended after so many pairs."""
+        return Corpus(self.name, self._rows, self._policy, self.files, self._settings, pairs)
 
     def __iter__(self) -> Iterator[Pair]:
+        return itertools.islice(self._pairs(), self._limit)
+
+    def _pairs(self) -> Iterator[Pair]:
         self.skipped = skipped = Counter[str]()
         for line, row in enumerate(self._rows(), start=1):
             problem = row if isinstance(row, Problem) else self._problem(*row)
@@ -149,7 +158,7 @@ class Corpus:
                 place = self.files[min(problem.side, len(self.files) - 1)] if self.files else self.name
                 raise DataError(
                     f"{place}:{line}: {problem.why}",
-                    f"mend the line, or set {problem.reason} = 'skip' to leave such lines out",
+                    f'mend the file, or set lines.{problem.reason} = "skip" to leave such lines out',
                 )
 
     def _problem(self, source: str, target: str) -> Problem | None:
@@ -167,7 +176,7 @@ class Corpus:
 
     def fingerprint(self) -> str:
         """A digest of everything that decides which pairs come out, and not of where the files lie."""
-        digest = hashlib.sha256(repr(self._policy).encode())
+        digest = hashlib.sha256(repr((self._policy, self._limit)).encode())
         if self._settings is not None:
             choices = asdict(self._settings)
             digest.update(repr({name: choices[name] for name in choices if name not in _PLACES}).encode())

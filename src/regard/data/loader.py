@@ -5,7 +5,6 @@ a window, shuffles the window, sorts it by length into batches of a token budget
 only a window is ever held in memory, and three integers (`Cursor`) say where a run stands.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import torch
 
 from regard.data.batch import Batch, collate
+from regard.data.noise import mixed
 from regard.data.shards import Copy, Shards
 from regard.errors import DataError, RecipeError
 
@@ -136,12 +136,12 @@ class Loader:
 
     def _plan(self, epoch: int, window: int) -> list[np.ndarray]:
         """The batches of a window as arrays of example numbers, in the order in which they are given."""
-        generator = torch.Generator().manual_seed(_mixed(self._seed, epoch))
+        generator = torch.Generator().manual_seed(mixed(self._seed, epoch))
         blocks = torch.randperm(-(-len(self.shards) // self._block), generator=generator).numpy()
         mine = np.array_split(blocks, self._num_windows)[window]
         examples = (mine[:, None] * self._block + np.arange(self._block)).ravel()
         examples = examples[examples < len(self.shards)]
-        generator.manual_seed(_mixed(self._seed, epoch, window))
+        generator.manual_seed(mixed(self._seed, epoch, window))
         examples = examples[torch.randperm(len(examples), generator=generator).numpy()]
         batches = bucketed(examples, self.shards.copy(epoch), self.settings.batch_tokens)
         batches = [batches[number] for number in torch.randperm(len(batches), generator=generator)]
@@ -187,8 +187,3 @@ def bucketed(examples: np.ndarray, copy: Copy, batch_tokens: int) -> list[np.nda
             start, longest = place, length
     batches.append(examples[order[start:]])
     return batches
-
-
-def _mixed(*numbers: int) -> int:
-    """One seed from several numbers."""
-    return int.from_bytes(hashlib.sha256(repr(numbers).encode()).digest()[:7], "big")

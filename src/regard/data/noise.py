@@ -12,6 +12,11 @@ from regard.errors import RecipeError
 LONGEST_SAMPLED = 100  # characters; the draws grow with the square of them
 
 
+def mixed(*numbers: int) -> int:
+    """One seed from several numbers, as far from its neighbours' as chance would have it."""
+    return int.from_bytes(hashlib.sha256(repr(numbers).encode()).digest()[:7], "big")
+
+
 class SampledTokenizer:
     """BPE with dropout over the vocabulary of `tokenizer`, as a function of the text and the seed.
 

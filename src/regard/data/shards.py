@@ -6,14 +6,13 @@ beside its place and renamed when whole, so a preparation that was killed is sim
 that is there for the same corpus, tokenisers and settings is used as it is.
 """
 
-import hashlib
 import itertools
 import json
 import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -21,7 +20,7 @@ from typing import BinaryIO
 import numpy as np
 
 from regard.data.corpus import Corpus, Pair
-from regard.data.noise import SampledTokenizer
+from regard.data.noise import SampledTokenizer, mixed
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import DataError
 
@@ -65,10 +64,10 @@ def write_shards(
         "copies": copies,
         "seed": seed if dropout else 0,
     }
-    if (folder / "shards.json").exists():
-        written = json.loads((folder / "shards.json").read_text("utf-8"))
-        if written["made_from"] == made_from:
-            return ShardReport(**written["report"])
+    with suppress(DataError):  # none yet, or a damaged one
+        present = Shards(folder)
+        if present.made_from == made_from:
+            return present.report
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -90,6 +89,7 @@ class Shards:
     def __init__(self, folder: Path) -> None:
         try:
             description = json.loads((folder / "shards.json").read_text("utf-8"))
+            self.made_from: dict[str, object] = description["made_from"]
             self.report = ShardReport(**description["report"])
             self.copies = [Copy(folder, number, self.report.pairs) for number in range(description["copies"])]
             self.lines = _mapped(folder / "lines", np.int64, len(self))
@@ -181,7 +181,7 @@ def _segmenters(
 ) -> list[tuple[Segmenter, Segmenter]]:
     if not dropout:
         return [(tokenizers.source, tokenizers.target)]
-    draws = [_mixed(seed, copy) for copy in range(copies)]
+    draws = [mixed(seed, copy) for copy in range(copies)]
     sources = [SampledTokenizer(tokenizers.source, dropout, draw) for draw in draws]
     if tokenizers.joint:
         return list(zip(sources, sources, strict=True))
@@ -240,7 +240,3 @@ def _take_place(partial: Path, folder: Path) -> None:
         folder.rename(former)
     partial.rename(folder)
     shutil.rmtree(former, ignore_errors=True)
-
-
-def _mixed(*numbers: int) -> int:
-    return int.from_bytes(hashlib.sha256(repr(numbers).encode()).digest()[:7], "big")

@@ -7,6 +7,7 @@ kept. `bytes` and `characters` have no need of that. Training is deterministic.
 """
 
 import hashlib
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.data.corpus import Pair
+from regard.data.unigram import Vocabulary, train_unigram
 from regard.errors import DataError, FolderError, RecipeError
 
 PAD, UNK, BOS, EOS = SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
@@ -112,10 +114,8 @@ class Tokenizer:
 
     def words(self, text: str) -> list[str]:
         """What the pieces are cut from: `text` normalised and split, before the model of the vocabulary."""
-        normalizer, splitter = self._backend.normalizer, self._backend.pre_tokenizer
         with _library("split this text"):
-            text = normalizer.normalize_str(text) if normalizer else text
-            return [word for word, _ in splitter.pre_tokenize_str(text)] if splitter else [text]
+            return _split(self._backend, text)
 
     def vocabulary(self) -> dict[str, int]:
         """Every piece and its id."""
@@ -216,15 +216,15 @@ def _trained_model(
     backend: tokenizers.Tokenizer, texts: Iterable[str], kind: Kind, size: int
 ) -> models.Model:
     """The model of `kind` with at most `size` pieces after the marks."""
+    words = (word for text in texts for word in _split(backend, text))
     match kind:
         case "bytes":
             return _bpe(_bytes(), [])
         case "characters":
-            counts = Counter[str]()
-            normalizer = backend.normalizer
-            for text in texts:
-                counts.update(normalizer.normalize_str(text) if normalizer else text)
-            return _bpe(sorted(counts, key=lambda symbol: (-counts[symbol], symbol))[:size], [])
+            symbols = Counter(itertools.chain.from_iterable(words))
+            return _bpe(sorted(symbols, key=lambda symbol: (-symbols[symbol], symbol))[:size], [])
+        case "unigram":
+            return _unigram(train_unigram(Counter(words), size, _segment_by_unigram))
         case "words":
             backend.model = models.WordLevel(unk_token=UNK)
             backend.train_from_iterator(
@@ -254,6 +254,23 @@ def _bpe(pieces: Iterable[str], merges: Iterable[Sequence[str]]) -> models.BPE:
     made = {left + right for left, right in kept}
     pieces = [piece for piece in pieces if piece not in refused or piece in made]
     return models.BPE(_numbered(pieces), kept, unk_token=UNK)
+
+
+def _unigram(vocabulary: Vocabulary) -> models.Unigram:
+    least = min((score for _, score in vocabulary), default=0.0)
+    return models.Unigram([*((mark, least) for mark in SPECIALS), *vocabulary], SPECIALS.index(UNK))
+
+
+def _segment_by_unigram(vocabulary: Vocabulary, words: Sequence[str]) -> list[list[int]]:
+    backend = tokenizers.Tokenizer(models.Unigram(vocabulary, 0))
+    return [found.ids for found in backend.encode_batch_fast(list(words), add_special_tokens=False)]
+
+
+def _split(backend: tokenizers.Tokenizer, text: str) -> list[str]:
+    """`text` normalised and cut where no piece may reach across."""
+    normalizer, splitter = backend.normalizer, backend.pre_tokenizer
+    text = normalizer.normalize_str(text) if normalizer else text
+    return [word for word, _ in splitter.pre_tokenize_str(text)] if splitter else [text]
 
 
 def _bytes() -> list[str]:
@@ -296,6 +313,10 @@ def _pre_tokenizer(kind: Kind) -> pre_tokenizers.PreTokenizer | None:
             return pre_tokenizers.Split(" ", "merged_with_next")
         case "bytebpe":
             return pre_tokenizers.Sequence([pieces, to_bytes])
+        case "unigram":  # it would match the spelling of a mark whole
+            return pre_tokenizers.Sequence(
+                [pieces, pre_tokenizers.Split(tokenizers.Regex(_SPELLED_MARK), "isolated")]
+            )
         case _:
             return pieces
 
@@ -334,9 +355,12 @@ def _inspect(content: Mapping[str, Any]) -> None:
                 raise ValueError(f"{name} {kind!r} is unknown")
             if isinstance(pattern, dict) and pattern.get("Regex", _PIECES) not in _REGEXES:
                 raise ValueError("it holds a regular expression of its own")
-    marks = [token["content"] for token in content["added_tokens"]]
-    if not set(SPECIALS) <= set(marks):
-        raise ValueError(f"it lacks the marks {' '.join(SPECIALS)}")
+    for name in ("truncation", "padding", "post_processor"):
+        if content.get(name) is not None:
+            raise ValueError(f"{name} is not ours to do")
+    marks = [token["content"] for token in content["added_tokens"] if token["special"]]
+    if sorted(marks) != sorted(SPECIALS) or len(content["added_tokens"]) != len(marks):
+        raise ValueError(f"its marks are not {' '.join(SPECIALS)}")
 
 
 def _walk(part: object) -> Iterator[Mapping[str, object]]:

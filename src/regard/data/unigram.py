@@ -1,0 +1,78 @@
+"""The vocabulary of a unigram language model (Kudo 2018), trained so that the same words give the same.
+
+The tokenizers library segments with such a vocabulary, but its own trainer adds up in the order of a
+hash table, and two trainings on one corpus differ. Here the best segmentation is counted instead of
+the expected one, so that all sums are of whole numbers.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+LONGEST_PIECE = 16
+SEED_WORDS = 200_000  # the most frequent; their substrings are the first vocabulary
+SEED_PIECES = 10  # times the size asked for
+KEPT = 0.75  # of the vocabulary at each pruning
+ROUNDS = 2  # of segmenting and counting between two prunings
+
+Vocabulary = list[tuple[str, float]]
+Segment = Callable[[Vocabulary, Sequence[str]], list[list[int]]]
+
+
+def train_unigram(words: Mapping[str, int], size: int, segment: Segment) -> Vocabulary:
+    """At most `size` pieces with their log-probabilities, the likeliest first; single symbols always stay.
+
+    `words` are the pieces' places with their counts; `segment` gives the best segmentation of words as
+    numbers of pieces.
+    """
+    ranked = sorted(words, key=lambda word: (-words[word], word))
+    symbols = {symbol for word in ranked for symbol in word}
+    pieces = _seeds({word: words[word] for word in ranked[:SEED_WORDS]}, SEED_PIECES * size)
+    pieces.update({symbol: max(pieces[symbol], 1) for symbol in symbols})
+    size = max(size, len(symbols))
+    counts = np.fromiter((words[word] for word in ranked), np.int64)
+    while True:
+        for _ in range(ROUNDS):
+            pieces = _recounted(pieces, symbols, ranked, counts, segment)
+        if len(pieces) <= size:
+            return _log_probabilities(pieces)
+        room = max(size, int(KEPT * len(pieces))) - len(symbols)
+        longer = [piece for piece in _by_count(pieces) if piece not in symbols]
+        pieces = Counter({piece: pieces[piece] for piece in (*longer[:room], *symbols)})
+
+
+def _seeds(words: Mapping[str, int], size: int) -> Counter[str]:
+    """Substrings that occur more than once, those that cover most text."""
+    found = Counter[str]()
+    for word, count in words.items():
+        for start in range(len(word)):
+            for stop in range(start + 1, min(len(word), start + LONGEST_PIECE) + 1):
+                found[word[start:stop]] += count
+    repeated = [piece for piece, count in found.items() if count > 1]
+    repeated.sort(key=lambda piece: (-found[piece] * len(piece), piece))
+    return Counter({piece: found[piece] for piece in repeated[:size]})
+
+
+def _recounted(
+    pieces: Counter[str], symbols: set[str], words: Sequence[str], counts: np.ndarray, segment: Segment
+) -> Counter[str]:
+    """How often the best segmentation of the corpus uses each piece; those that it never uses are dropped."""
+    vocabulary = _log_probabilities(pieces)
+    segmented = segment(vocabulary, words)
+    numbers = np.fromiter((number for ids in segmented for number in ids), np.int64)
+    weights = np.repeat(counts, [len(ids) for ids in segmented])
+    used = np.zeros(len(vocabulary), np.int64)
+    np.add.at(used, numbers, weights)
+    found = {piece: int(count) for (piece, _), count in zip(vocabulary, used, strict=True)}
+    return Counter({piece: max(count, 1) for piece, count in found.items() if count or piece in symbols})
+
+
+def _by_count(pieces: Mapping[str, int]) -> list[str]:
+    return sorted(pieces, key=lambda piece: (-pieces[piece], piece))
+
+
+def _log_probabilities(pieces: Mapping[str, int]) -> Vocabulary:
+    ranked = _by_count(pieces)
+    counts = np.array([pieces[piece] for piece in ranked], np.float64)
+    return list(zip(ranked, np.log(counts / counts.sum()).tolist(), strict=True))
