@@ -242,16 +242,17 @@ class RunFolder:
 
     def _make_room(self, target: Path) -> None:
         """What stands in the place of a folder of ours and is none is kept under another name."""
-        if os.path.lexists(target) and not (target / MANIFEST).exists():
+        if os.path.lexists(target) and not os.path.isfile(target / MANIFEST):
             self.broken.append(set_aside(target, "broken"))
 
     def _named(self) -> list[Path]:
         """The folders that are called like checkpoints, newest first."""
         found: dict[int, Path] = {}
-        if self._checkpoints.is_dir():
-            for path in sorted(self._checkpoints.iterdir()):  # `.step-N.aside`, just being replaced, first
-                if match := re.fullmatch(r"step-(\d{8,18})|\.step-(\d{8,18})\.aside", path.name):
-                    found[int(match[1] or match[2])] = path
+        with told("read", self._checkpoints):
+            names = os.listdir(self._checkpoints) if os.path.isdir(self._checkpoints) else []
+        for name in sorted(names):  # `.step-N.aside`, whose step is just being replaced, comes first
+            if match := re.fullmatch(r"step-(\d{8,18})|\.step-(\d{8,18})\.aside", name):
+                found[int(match[1] or match[2])] = self._checkpoints / name
         return [found[step] for step in sorted(found, reverse=True)]
 
     def _open(self, path: Path, broken: list[UserError]) -> Checkpoint | None:

@@ -61,10 +61,10 @@ def verify_folder(path: Path) -> dict[str, Any]:
 
     Files that the manifest does not list are left alone and never read.
     """
-    if not path.is_dir():
-        problem = "is a file" if path.exists() else "does not exist"
+    if not os.path.isdir(path):
+        problem = "is a file" if os.path.exists(path) else "does not exist"
         raise FolderError(f"{path} {problem}", "a model is a folder with a MANIFEST.json")
-    if not (path / MANIFEST).is_file():
+    if not os.path.isfile(path / MANIFEST):
         raise FolderError(
             f"{path} has no {MANIFEST}", "it is no model folder, or was never written to its end"
         )
@@ -85,7 +85,7 @@ def verify_folder(path: Path) -> dict[str, Any]:
 
 def find(target: Path) -> Path | None:
     """Where the folder `target` is now: at its place, aside while it is being replaced, or nowhere."""
-    return next((path for path in (target, _beside(target, "aside")) if path.is_dir()), None)
+    return next((path for path in (target, _beside(target, "aside")) if os.path.isdir(path)), None)
 
 
 def settle(parent: Path) -> None:
@@ -253,9 +253,9 @@ def _refuse_foreign(target: Path) -> None:
     """Replace only what we wrote: never a folder of somebody's, whatever the path that was typed."""
     if not os.path.lexists(target):
         return
-    if not target.is_dir():
+    if not os.path.isdir(target):
         raise FolderError(f"{target} is a file", "choose the name of a folder")
-    if os.listdir(target) and not (target / MANIFEST).exists():
+    if os.listdir(target) and not os.path.isfile(target / MANIFEST):
         raise FolderError(f"{target} exists and is no model folder", "choose a new or an empty folder")
 
 
@@ -268,7 +268,7 @@ def _verify_file(folder: Path, name: str, entry: object) -> None:
         case _:
             raise FolderError(f"{folder / MANIFEST}: the entry of {name!r} is incomplete", HINT)
     path = folder / name
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise FolderError(f"{path} is missing", "copy the folder anew, or use another checkpoint")
     try:
         if path.stat().st_size != size:
@@ -280,7 +280,7 @@ def _verify_file(folder: Path, name: str, entry: object) -> None:
 
 
 def _is_plain(name: str) -> bool:
-    return name not in ("", ".", "..") and not set(name) & set("/\\\0:")
+    return name.isprintable() and name not in ("", ".", "..") and not set(name) & set("/\\:")
 
 
 def _beside(target: Path, suffix: str) -> Path:

@@ -5,6 +5,7 @@ unknown key is refused, and nothing in it names code.
 """
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +22,10 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.weights.checkpoint import Folder, RunFolder
 from regard.weights.folder import MANIFEST, find
 from regard.weights.strict_json import json_bytes
-from regard.weights.tensors import check_weights, restore_model
+from regard.weights.tensors import restore_model
 
 CONFIG_VERSION = 1
+CHEAP_LAYERS, CHEAP_NUMBERS = 100, 10**8
 RUN_ONLY = frozenset({"state.json"})  # of a checkpoint; beside these and its tensors it is a model folder
 
 
@@ -88,7 +90,7 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedMo
 def open_model_folder(path: str | Path) -> Folder:
     """The verified model folder at `path`, or the one that a run folder at `path` would be used by."""
     path = Path(path).expanduser()
-    if not (path / MANIFEST).exists() and ((path / "checkpoints").is_dir() or find(path / "best")):
+    if not os.path.isfile(path / MANIFEST) and (find(path / "best") or find(path / "checkpoints")):
         run = RunFolder(path)
         folder = run.best() or run.latest()
         if folder is None:
@@ -151,12 +153,14 @@ def _check_vocabularies(folder: Folder, config: ModelConfig, tokenizers: Tokeniz
 
 
 def _check_size(config: ModelConfig, tensors: Mapping[str, Tensor], where: str) -> None:
-    """Compare sizes before memory is taken, so that a wrong config costs a line and not the machine."""
+    """Stop before a wrong config takes all memory; what is cheap to build is compared by name instead."""
     layers = config.num_encoder_layers + config.num_decoder_layers
-    if layers > len(tensors):
+    vocabulary = max(config.src_vocab_size, config.tgt_vocab_size)
+    positions = config.max_positions if config.positions == "learned" else 0
+    needed = config.d_model * (vocabulary + positions + layers * (config.d_model + 2 * config.d_ff))
+    held = sum(tensor.numel() for tensor in tensors.values())
+    if layers > max(len(tensors), CHEAP_LAYERS) or needed > max(held, CHEAP_NUMBERS):
         raise FolderError(
-            f"{where} holds {len(tensors)} tensors, too few for {layers} layers",
+            f"{where}: {held:,} numbers in {len(tensors)} tensors, too few for the model of config.json",
             "these weights belong to another config.json",
         )
-    with torch.device("meta"):
-        check_weights(MODELS[config.kind](config), tensors, where)

@@ -57,8 +57,8 @@ def refuse_non_finite(file: str, tensors: Mapping[str, Tensor]) -> None:
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     """The model's weights by name; of names that share one memory, the first in sorted order."""
-    tensors = model.state_dict(keep_vars=True)
-    return {names[0]: tensors[names[0]].detach() for names in _tied(tensors)}
+    tensors = model.state_dict()
+    return {names[0]: tensors[names[0]] for names in _tied(tensors)}
 
 
 def half(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -67,20 +67,12 @@ def half(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: str = "the weights") -> None:
-    """Copy `tensors` into `model`, whose weights they must fill exactly (see `check_weights`).
+    """Copy `tensors` into `model`: each of its weights is there once, and nothing is left over.
 
-    Floating-point numbers of other widths are converted; the model's own ties are kept.
+    Floating-point numbers of other widths are converted; the model's own ties are kept. `where` names
+    the file in errors; after one, the model is as it was.
     """
-    check_weights(model, tensors, where)
     own = model.state_dict()
-    with torch.no_grad():
-        for name, tensor in tensors.items():
-            own[name].copy_(tensor)
-
-
-def check_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str = "the weights") -> None:
-    """Each weight of `model`, which may be on the meta device, is there once, and nothing is left over."""
-    own = model.state_dict(keep_vars=True)
     for names in _tied(own):
         _check_weight(where, names[0], own[names[0]], {n: tensors[n] for n in names if n in tensors})
     if odd := sorted(set(tensors) - set(own)):
@@ -88,6 +80,9 @@ def check_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str = 
             f"{where}: {odd[0]!r} {list(tensors[odd[0]].shape)} has no place in the model",
             did_you_mean(odd[0], own),
         )
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            own[name].copy_(tensor)
 
 
 def _check_weight(where: str, name: str, own: Tensor, stored: Mapping[str, Tensor]) -> None:
@@ -116,6 +111,4 @@ def _tied(tensors: Mapping[str, Tensor]) -> list[list[str]]:
 def _place(name: str, tensor: Tensor) -> tuple[object, ...]:
     if tensor.numel() == 0:
         return (name,)
-    if tensor.is_meta:  # has no memory; one parameter under two names is still one
-        return (id(tensor),)
     return (tensor.device, tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())

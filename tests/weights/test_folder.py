@@ -1,0 +1,259 @@
+import json
+import os
+import random
+import stat
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from regard.errors import FolderError, RunError
+from regard.weights import folder as folders
+from regard.weights.checkpoint import Folder
+from regard.weights.folder import find, replace_file, settle, verify_folder, write_folder
+
+FILES = {
+    "model.safetensors": {"w": torch.arange(100.0)},
+    "config.json": b'{"a": 1}',
+    "README.md": b"# card",
+}
+
+
+def names(path):
+    return sorted(entry.name for entry in path.iterdir())
+
+
+def test_a_folder_holds_its_files_and_a_manifest_of_all_but_the_card(tmp_path):
+    write_folder(tmp_path / "m", FILES, manifest_extra={"step": 7})
+    assert names(tmp_path) == ["m"]
+    assert names(tmp_path / "m") == ["MANIFEST.json", *sorted(FILES)]
+    manifest = verify_folder(tmp_path / "m")
+    assert manifest["step"] == 7
+    assert sorted(manifest["files"]) == ["config.json", "model.safetensors"]
+    assert {"torch", "threads", "cpu_capability", "platform"} <= manifest["environment"].keys()
+    assert torch.equal(
+        Folder.open(tmp_path / "m").read_tensors("model.safetensors")["w"], FILES["model.safetensors"]["w"]
+    )
+
+
+def test_the_card_may_be_edited_and_files_of_ones_own_may_lie_there(tmp_path):
+    write_folder(tmp_path / "m", FILES)
+    (tmp_path / "m" / "README.md").write_text("better words")
+    (tmp_path / "m" / "notes.txt").write_text("mine")
+    folder = Folder.open(tmp_path / "m")
+    for unlisted in ("README.md", "notes.txt", "optimizer.safetensors"):
+        with pytest.raises(FolderError, match="has no"):  # what was not verified is not read
+            folder.read_bytes(unlisted)
+
+
+def test_files_are_as_readable_as_the_umask_lets_them_be(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_folder(tmp_path / "m", FILES)
+    finally:
+        os.umask(before)
+    for name in names(tmp_path / "m"):
+        assert stat.S_IMODE((tmp_path / "m" / name).stat().st_mode) == 0o640, name
+
+
+@pytest.mark.parametrize("name", ["a b", "模型 😀 ü", "n" * 255, "-rf", "100%{x}"])
+def test_any_name_that_the_disk_takes_will_do(tmp_path, name):
+    for _ in range(2):
+        write_folder(tmp_path / name, FILES)
+        verify_folder(tmp_path / name)
+    assert names(tmp_path) == [name]
+
+
+def test_a_link_is_followed_and_stays_a_link(tmp_path):
+    (tmp_path / "disk").mkdir()
+    os.symlink(tmp_path / "disk" / "m", tmp_path / "link")
+    for _ in range(2):
+        write_folder(tmp_path / "link", FILES)
+        assert (tmp_path / "link").is_symlink()
+        verify_folder(tmp_path / "disk" / "m")
+    os.symlink(tmp_path / "disk", tmp_path / "link_to_parent")
+    write_folder(tmp_path / "link_to_parent" / "n", FILES)
+    assert names(tmp_path / "disk") == ["m", "n"]
+
+
+def test_a_replaced_folder_goes_unless_somebody_put_files_of_their_own_into_it(tmp_path):
+    write_folder(tmp_path / "m", FILES)
+    (tmp_path / "m" / ".DS_Store").write_text("")
+    write_folder(tmp_path / "m", FILES | {"config.json": b"{}"})
+    assert names(tmp_path) == ["m"]
+    (tmp_path / "m" / "notes.txt").write_text("a week's work")
+    write_folder(tmp_path / "m", FILES)
+    (kept,) = set(names(tmp_path)) - {"m"}
+    assert kept.startswith("m.replaced-")
+    assert (tmp_path / kept / "notes.txt").read_text() == "a week's work"
+
+
+def test_a_folder_that_is_not_ours_is_never_replaced(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.tex").write_text("...")
+    with pytest.raises(FolderError, match="exists and is no model folder"):
+        write_folder(tmp_path / "thesis", FILES)
+    (tmp_path / "file").write_text("...")
+    with pytest.raises(FolderError, match="is a file"):
+        write_folder(tmp_path / "file", FILES)
+    with pytest.raises(FolderError, match="exists and is no"):
+        write_folder(tmp_path / "file" / ".." / ".." / tmp_path.name, FILES)
+    assert names(tmp_path) == ["file", "thesis"]
+    (tmp_path / "empty").mkdir()
+    write_folder(tmp_path / "empty", FILES)
+
+
+def test_what_is_not_finite_is_never_written_and_the_old_folder_stays(tmp_path):
+    write_folder(tmp_path / "m", FILES)
+    before = verify_folder(tmp_path / "m")
+    with pytest.raises(RunError, match="'w' holds NaN"):
+        write_folder(tmp_path / "m", {"model.safetensors": {"w": torch.tensor([torch.nan])}})
+    assert verify_folder(tmp_path / "m") == before
+    assert names(tmp_path) == ["m"]
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", "..", "a\\b", "MANIFEST.json"])
+def test_files_have_plain_names(tmp_path, name):
+    with pytest.raises(AssertionError):
+        write_folder(tmp_path / "m", {name: b""})
+    assert names(tmp_path) == []
+
+
+def test_every_damage_is_found_and_told_in_one_line(tmp_path):
+    write_folder(tmp_path / "m", FILES)
+    weights = (tmp_path / "m" / "model.safetensors").read_bytes()
+    draw = random.Random(0)
+    for _ in range(300):
+        mutant = bytearray(weights)
+        if draw.random() < 0.3:
+            mutant = mutant[: draw.randrange(len(weights))]
+        else:
+            mutant[draw.randrange(len(weights))] ^= 1 << draw.randrange(8)
+        (tmp_path / "m" / "model.safetensors").write_bytes(bytes(mutant))
+        with pytest.raises(FolderError, match=r"model\.safetensors") as raised:
+            Folder.open(tmp_path / "m")
+        assert raised.value.hint
+        assert "\n" not in raised.value.message
+    (tmp_path / "m" / "model.safetensors").unlink()
+    with pytest.raises(FolderError, match=r"model\.safetensors is missing"):
+        Folder.open(tmp_path / "m")
+
+
+def test_a_damaged_manifest_is_told_in_one_line_or_harms_nothing(tmp_path):
+    write_folder(tmp_path / "m", FILES)
+    good = (tmp_path / "m" / "MANIFEST.json").read_bytes()
+    draw = random.Random(1)
+    refused = []
+    for _ in range(500):
+        mutant = bytearray(good)
+        for _ in range(draw.randint(1, 3)):
+            place = draw.randrange(len(mutant))
+            match draw.randrange(3):
+                case 0:
+                    mutant[place] = draw.randrange(256)
+                case 1:
+                    del mutant[place : place + draw.randint(1, 40)]
+                case _:
+                    mutant[place:place] = draw.choice(
+                        [b"{", b"[", b'"', b"null", b"1e999", b"-", b",", b"\0"]
+                    )
+            mutant = mutant or bytearray(b"0")
+        (tmp_path / "m" / "MANIFEST.json").write_bytes(bytes(mutant))
+        try:
+            folder = Folder.open(tmp_path / "m")
+        except FolderError as error:
+            refused.append(error.message)
+        else:
+            assert set(folder.names) <= set(FILES)
+    assert len(refused) > 300
+    assert not [message for message in refused if "\n" in message]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        ({}, "format None"),
+        ({"format_version": 2, "files": {}}, "format 2, this regard reads format 1"),
+        ({"format_version": 1}, "'files' is missing"),
+        ({"format_version": 1, "files": []}, "'files' is missing"),
+        (
+            {"format_version": 1, "files": {"../m/config.json": {"bytes": 8, "sha256": ""}}},
+            "is no name of a file",
+        ),
+        ({"format_version": 1, "files": {"/etc/passwd": {"bytes": 8, "sha256": ""}}}, "is no name of a file"),
+        ({"format_version": 1, "files": {"": {"bytes": 8, "sha256": ""}}}, "is no name of a file"),
+        ({"format_version": 1, "files": {"\ud800": {"bytes": 8, "sha256": ""}}}, "is no name of a file"),
+        ({"format_version": 1, "files": {"n" * 300: {"bytes": 8, "sha256": ""}}}, "is missing"),
+        (
+            {"format_version": 1, "files": {"config.json": {"bytes": "8"}}},
+            "entry of 'config.json' is incomplete",
+        ),
+        ({"format_version": 1, "files": {"config.json": [8, ""]}}, "entry of 'config.json' is incomplete"),
+        ({"format_version": 1, "files": {"config.json": {"bytes": 8, "sha256": "x"}}}, "SHA-256 differs"),
+        (
+            {"format_version": 1, "files": {"config.json": {"bytes": 9, "sha256": "x"}}},
+            "8 bytes instead of 9",
+        ),
+    ],
+)
+def test_a_hostile_manifest_leads_nowhere(tmp_path, manifest, said):
+    write_folder(tmp_path / "m", FILES)
+    (tmp_path / "m" / "MANIFEST.json").write_text(json.dumps(manifest))
+    with pytest.raises(FolderError, match=said):
+        verify_folder(tmp_path / "m")
+
+
+def test_a_path_that_is_no_folder_of_ours_is_told_apart(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "dir").mkdir()
+    for name, said in [("absent", "does not exist"), ("file", "is a file"), ("dir", "has no MANIFEST.json")]:
+        with pytest.raises(FolderError, match=said):
+            verify_folder(tmp_path / name)
+
+
+def test_settling_puts_back_what_stepped_aside_and_sweeps_the_rest(tmp_path):
+    write_folder(tmp_path / "best", FILES)
+    (tmp_path / "best").rename(tmp_path / ".best.aside")
+    (tmp_path / ".best.1.partial").mkdir()
+    (tmp_path / ".best.1.partial" / "model.safetensors").write_bytes(b"half")
+    (tmp_path / ".LATEST.77.partial").write_bytes(b"half")
+    (tmp_path / "my.partial").write_text("mine")
+    assert find(tmp_path / "best") == tmp_path / ".best.aside"
+    settle(tmp_path)
+    assert names(tmp_path) == ["best", "my.partial"]
+    verify_folder(tmp_path / "best")
+    assert find(tmp_path / "nothing") is None
+
+
+def test_what_a_dead_writer_left_goes_with_the_next_writing_and_a_living_ones_stays(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    (tmp_path / f".m.{dead.pid}.partial").mkdir()
+    (tmp_path / f".m.{os.getppid()}.partial").mkdir()
+    (tmp_path / f".other.{dead.pid}.partial").mkdir()
+    write_folder(tmp_path / "m", FILES)
+    assert names(tmp_path) == [f".m.{os.getppid()}.partial", f".other.{dead.pid}.partial", "m"]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "said"),
+    [(30, FolderError, "Read-only"), (13, FolderError, "Permission"), (28, RunError, "No space left")],
+)
+def test_a_disk_that_will_not_is_told_in_one_line(tmp_path, monkeypatch, number, kind, said):
+    def mkdir(path, mode=0o777):
+        raise OSError(number, os.strerror(number), str(path))
+
+    (tmp_path / "m").mkdir()
+    monkeypatch.setattr(folders.os, "mkdir", mkdir)
+    with pytest.raises(kind, match=f"cannot save .*: {said}") as raised:
+        write_folder(tmp_path / "m", FILES)
+    assert raised.value.hint
+    assert raised.value.exit_code == (2 if kind is FolderError else 1)
+
+
+def test_a_small_file_is_replaced_whole(tmp_path):
+    for text in (b"one", b"", b"two"):
+        replace_file(tmp_path / "LATEST", text)
+        assert (tmp_path / "LATEST").read_bytes() == text
+    assert names(tmp_path) == ["LATEST"]
