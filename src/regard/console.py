@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, runtime_checkable
 
 from rich import progress as bars
 from rich.box import SIMPLE_HEAD
@@ -25,6 +25,7 @@ SHADES = " ░▒▓█"
 SHADES_ASCII = " .:*#"
 
 
+@runtime_checkable
 class ScoreLike(Protocol):
     """What `scores` shows: a score in percent, perhaps with an interval, and how it was computed."""
 
@@ -139,7 +140,7 @@ class Progress:
         self._first: tuple[float, int] | None = None  # when the first report came, and its step
         self._bar: bars.Progress | None = None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Progress":
         if _err().is_terminal:
             self._bar = bars.Progress(
                 bars.TextColumn("step {task.completed:,.0f}/{task.total:,.0f}"),
@@ -195,7 +196,7 @@ def _is_fact(name: str, value: object) -> bool:
     return name not in ("kind", "step", "epoch") and isinstance(value, int | float)
 
 
-def _number(value: float) -> str:
+def _number(value: int | float) -> str:
     return f"{value:.3f}" if abs(value) < 10 else f"{value:.2f}"
 
 
@@ -225,11 +226,11 @@ def downloads() -> Iterator[Callable[[str, int, int | None], None]]:
 
 # Plots
 
-Points = Sequence[tuple[float, float]]
+Points = Sequence[tuple[int, float]]  # step and value
 
 
 def plot(title: str, series: Mapping[str, Points], *, log: bool = False, height: int = 10) -> None:
-    """Curves to stdout, in braille dots; `log` for a logarithmic axis. A series without points is left out."""
+    """Curves to stdout, in braille dots; `log` for a logarithmic axis. A series of no points is left out."""
     drawn = {name: points for name, points in series.items() if points}
     if not drawn:
         return
@@ -262,7 +263,7 @@ def _tick(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def _share(value: float, low: float, high: float, *, log: bool) -> float:
+def _share(value: int | float, low: int | float, high: int | float, *, log: bool) -> float:
     """Where a value lies between the ends of its axis, from 0 to 1."""
     if log:
         value, low, high = math.log(value), math.log(low), math.log(high)
