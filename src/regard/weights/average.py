@@ -23,7 +23,10 @@ def average_tensors(checkpoints: Iterable[Mapping[str, Tensor]]) -> dict[str, Te
     count = 0
     for count, tensors in enumerate(checkpoints, start=1):
         if count == 1:
-            first, sums = tensors, {name: tensor.double() for name, tensor in tensors.items()}
+            first, sums = (
+                tensors,
+                {name: tensor.to(torch.float64, copy=True) for name, tensor in tensors.items()},
+            )
             continue
         _refuse_other(first, tensors)
         for name, total in sums.items():

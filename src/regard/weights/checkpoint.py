@@ -259,6 +259,8 @@ class RunFolder:
         """The checkpoint, or None for a damaged one, which the holder of the lock puts aside."""
         try:
             checkpoint = Checkpoint.open(path)
+            if f"step-{checkpoint.step:08d}" not in path.name:
+                raise FolderError(f"{path} is of step {checkpoint.step}", "was it renamed?")
         except UserError as error:
             broken.append(error)
             if self._locked:

@@ -1,0 +1,45 @@
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from regard.errors import FolderError
+from regard.weights.lock import locked
+
+HOLD = "import sys, pathlib; from regard.weights.lock import locked\n"
+HOLD += "with locked(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+
+
+def test_a_second_process_is_refused_and_told_who_holds_the_folder(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(FolderError, match=f"is in use by process {other.pid}") as raised:
+            locked(tmp_path).__enter__()
+        assert raised.value.hint
+        os.kill(other.pid, signal.SIGKILL)
+    with locked(tmp_path):  # the lock dies with its holder
+        pass
+
+
+def test_a_second_holder_in_the_same_process_is_refused_too(tmp_path):
+    again = pytest.raises(FolderError, match=f"in use by process {os.getpid()}")
+    with locked(tmp_path), again, locked(tmp_path):
+        pass
+    with locked(tmp_path):
+        pass
+
+
+def test_an_error_inside_gives_the_lock_back(tmp_path):
+    with pytest.raises(ZeroDivisionError), locked(tmp_path):
+        raise ZeroDivisionError
+    with locked(tmp_path):
+        pass
+
+
+def test_a_folder_that_is_not_there_cannot_be_locked(tmp_path):
+    with pytest.raises(FolderError, match="cannot use"), locked(tmp_path / "absent"):
+        pass
