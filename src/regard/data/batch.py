@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import torch
@@ -42,7 +41,7 @@ class Batch:
     def __len__(self) -> int:
         return self.src_ids.size(0)
 
-    def to(self, device: torch.device | str) -> Self:
+    def to(self, device: torch.device | str) -> "Batch":
         return type(self)(
             src_ids=self.src_ids.to(device, non_blocking=True),
             src_lengths=self.src_lengths.to(device, non_blocking=True),

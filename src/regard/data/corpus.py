@@ -238,7 +238,7 @@ def read_lines(path: Path) -> Iterator[str]:
                     f"{path}:{number}: the compressed file is cut short or damaged",
                     "fetch or make it again; `gzip -t` tells whether it is whole",
                 ) from error
-            if not raw:
+            if not raw or (number == 1 and raw == codecs.BOM_UTF8):
                 return
             if len(raw) > MAX_LINE_BYTES:
                 raise DataError(

@@ -8,7 +8,6 @@ only a window is ever held in memory, and three integers (`Cursor`) say where a 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 import torch
@@ -53,7 +52,7 @@ class Cursor:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, numbers: Mapping[str, int]) -> Self:
+    def from_dict(cls, numbers: Mapping[str, int]) -> "Cursor":
         return cls(**numbers)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
@@ -131,7 +131,7 @@ class Tokenizer:
         return self._backend.to_str(pretty=True).encode()
 
     @classmethod
-    def from_bytes(cls, content: bytes, name: str = "tokenizer.json") -> Self:
+    def from_bytes(cls, content: bytes, name: str = "tokenizer.json") -> "Tokenizer":
         try:
             text = content.decode()
             _inspect(json.loads(text))
@@ -144,7 +144,7 @@ class Tokenizer:
             ) from error
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path) -> "Tokenizer":
         try:
             return cls.from_bytes(path.read_bytes(), str(path))
         except OSError as error:
@@ -175,7 +175,7 @@ class TokenizerPair:
         return hashlib.sha256(b"\0".join(self.files().values())).hexdigest()
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
+    def load(cls, folder: Path) -> "TokenizerPair":
         if (folder / "source_tokenizer.json").exists():
             return cls(*(Tokenizer.load(folder / f"{side}_tokenizer.json") for side in ("source", "target")))
         both = Tokenizer.load(folder / "tokenizer.json")
@@ -207,7 +207,7 @@ def train_tokenizer(texts: Iterable[str], kind: Kind, settings: TokenizerSetting
         raise RecipeError(
             f"vocab_size = {settings.vocab_size} is less than the corpus's symbols and the marks, "
             f"{backend.get_vocab_size()}",
-            "raise it, or set kind = 'bytebpe', which has 256 symbols",
+            f"give {backend.get_vocab_size()} or more; kind = 'bytebpe' does with 260",
         )
     return Tokenizer(backend)
 

@@ -1,0 +1,46 @@
+"""Laws of a batch: padding stands on the right, and lengths, targets and lines keep to their rows."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.data.batch import collate, pad
+
+sequences = st.lists(st.lists(st.integers(4, 99), max_size=9), max_size=9)
+
+
+@given(rows=sequences, rows_multiple=st.integers(1, 8), length_multiple=st.integers(1, 16))
+def test_padding_is_on_the_right_and_takes_nothing_away(rows, rows_multiple, length_multiple):
+    ids, lengths = pad(rows, 0, rows_multiple=rows_multiple, length_multiple=length_multiple)
+    assert ids.dtype == lengths.dtype == torch.int64
+    assert ids.size(0) % rows_multiple == 0
+    assert ids.size(1) % length_multiple == 0
+    assert ids.size(0) - len(rows) < rows_multiple
+    assert ids.size(1) - max(map(len, rows), default=0) < length_multiple
+    assert lengths.tolist() == [len(row) for row in rows] + [0] * (ids.size(0) - len(rows))
+    for row, length, kept in zip(ids.tolist(), lengths.tolist(), [*rows, *[[]] * len(ids)], strict=False):
+        assert row[:length] == kept
+        assert set(row[length:]) <= {0}
+
+
+def test_a_batch_is_read_one_place_behind_what_it_predicts():
+    batch = collate([[7, 3], [5, 6, 3]], [[2, 8, 9, 3], [2, 3]], np.array([12, 5]), pad_id=0)
+    assert batch.tgt_input.tolist() == [[2, 8, 9], [2, 3, 0]]
+    assert batch.labels.tolist() == [[8, 9, 3], [3, 0, 0]]
+    assert batch.num_targets == 4 == int((batch.labels != 0).sum())
+    assert batch.src_ids.tolist() == [[7, 3, 0], [5, 6, 3]]
+    assert batch.src_lengths.tolist() == [2, 3]
+    assert batch.lines.tolist() == [12, 5]
+    assert len(batch) == 2
+
+
+def test_a_batch_moves_whole():
+    batch = collate([[3]], [[2, 3]], [1], pad_id=0).to("meta")
+    assert {str(getattr(batch, name).device) for name in batch.__dataclass_fields__} == {"meta"}
+
+
+def test_a_batch_does_not_change():
+    with pytest.raises(AttributeError):
+        collate([[3]], [[2, 3]], [1], pad_id=0).src_ids = torch.zeros(1, 1, dtype=torch.int64)
