@@ -11,7 +11,7 @@ from regard.training.state import TrainingState, random_state, restore_random_st
 
 def test_state_goes_through_json_unchanged():
     state = TrainingState(
-        step=3, cursor={"epoch": 1}, window_nll=0.1 + 0.2, best_value=1 / 3, random=random_state()
+        step=3, cursor={"epoch": 1}, window_nll=0.1 + 0.2, best_value=1 / 3, random=[random_state()]
     )
     assert TrainingState.from_dict(json.loads(json.dumps(state.to_dict()))) == state
 

@@ -1,7 +1,7 @@
 """What training makes smaller: losses, summed over real target tokens, in nats."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
@@ -20,7 +20,10 @@ class Loss:
     num_targets: int
 
 
+@runtime_checkable
 class Objective(Protocol):
+    """From a model and a batch to a loss."""
+
     def __call__(self, model: EncoderDecoder, batch: Batch) -> Loss: ...
 
 

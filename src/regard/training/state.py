@@ -27,7 +27,7 @@ class TrainingState:
     skipped_in_a_row: int = 0  # updates whose loss or gradient was not finite
     skipped: int = 0
     rollbacks: int = 0
-    random: dict[str, str] = field(default_factory=dict)  # device -> state of torch's generator, base64
+    random: list[dict[str, str]] = field(default_factory=list)  # a process: device -> generator, base64
     seconds: float = 0.0  # of training, validation and saving
 
     def to_dict(self) -> dict[str, Any]:

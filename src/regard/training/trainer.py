@@ -1,5 +1,6 @@
 """The training loop: Vaswani et al. 2017, section 5, and nothing lost on the way."""
 
+import itertools
 import json
 import math
 import time
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.data.loader import Cursor, Loader
+from regard.distributed.group import SINGLE, Group
 from regard.errors import Interrupted, RunError
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.training.objective import Objective
@@ -35,6 +37,8 @@ class Trainer:
             that training knows nothing of decoding. It must draw no random numbers.
         report: is given each record that goes to `metrics.jsonl`.
         stop: the number of a signal that asks to stop, or None; asked between updates.
+        group: the processes that train this model together, each with its own share of the loader. The
+            first of them validates, reports and writes; all are in the same state all the time.
     """
 
     def __init__(
@@ -49,10 +53,11 @@ class Trainer:
         validate: Validate,
         report: Callable[[dict[str, Any]], None],
         stop: Callable[[], int | None] = lambda: None,
+        group: Group = SINGLE,
     ) -> None:
         self.model, self.objective, self.loader = model, objective, loader
         self.settings, self.run, self.model_files = settings, run, model_files
-        self.validate, self.report, self.stop = validate, report, stop
+        self.validate, self.report, self.stop, self.group = validate, report, stop, group
         self.device = next(model.parameters()).device
         self.optimizer = build_optimizer(model, settings.optimizer)
         self.schedule = Schedule(
@@ -70,21 +75,22 @@ class Trainer:
             Interrupted: a signal asked to stop; the current step was saved.
             RunError: losses stayed non-finite after rolling back.
         """
-        torch.manual_seed(self.settings.seed)
+        torch.manual_seed(self._seed())
         if checkpoint := self.run.latest():
             self.restore(checkpoint)
-        self.run.cut_metrics(self.state.step)
+        if self.group.is_first:
+            self.run.cut_metrics(self.state.step)
         batches = iter(self.loader)
         self.model.train()
         while True:
             started = time.perf_counter()
-            signal = self.stop()
-            if self._validation_is_due() and signal is None:
+            signal = self.group.largest(self.stop() or 0)
+            if self._validation_is_due() and not signal:
                 self._validate()
             finished = self._is_finished()
-            if finished or signal is not None or self.state.step % self.settings.save_every == 0:
+            if finished or signal or self.state.step % self.settings.save_every == 0:
                 self._save()
-            if signal is not None:
+            if signal:
                 raise Interrupted(
                     signal, f"stopped at step {self.state.step}, which is saved", self._resume_hint()
                 )
@@ -92,8 +98,13 @@ class Trainer:
                 break
             batches = self._update(batches)
             self.state.seconds += time.perf_counter() - started
-        self._average_last()
+        if self.group.is_first:
+            self._average_last()
         return self.state
+
+    def _seed(self) -> int:
+        """Of this process's dropout masks; after a rollback other ones than those that led there."""
+        return self.settings.seed + 1_000_003 * self.group.rank + self.state.rollbacks
 
     # One update
 
@@ -103,11 +114,10 @@ class Trainer:
         state.step += 1
         group = [next(batches).to(self.device) for _ in range(self.settings.accumulate)]
         state.cursor = self.loader.cursor.to_dict()
-        num_targets = sum(batch.num_targets for batch in group)
         rate = self.schedule(state.step)
         set_learning_rate(self.optimizer, rate)
         self.optimizer.zero_grad(set_to_none=True)
-        nll = sum(self._backward(batch, num_targets) for batch in group)
+        nll, num_targets = self._backward(group)
         norm = self._clip()
         if not math.isfinite(nll + norm):
             return self._skip(group, batches)
@@ -122,11 +132,23 @@ class Trainer:
             self._report(rate, norm)
         return batches
 
-    def _backward(self, batch: Batch, num_targets: int) -> float:
-        with self._autocast():
-            loss = self.objective(self.model, batch)
-        (loss.total / num_targets).backward()
-        return float(loss.nll)
+    def _backward(self, batches: list[Batch]) -> tuple[float, int]:
+        """Gradients of the mean loss over the target tokens of all batches of all processes.
+
+        Returns the summed negative log-likelihood and the number of those tokens.
+        """
+        sums = torch.zeros(2, device=self.device)
+        for batch in batches:
+            with self._autocast():
+                loss = self.objective(self.model, batch)
+            loss.total.backward()
+            sums += torch.stack([loss.nll.float(), torch.tensor(float(loss.num_targets), device=self.device)])
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        self.group.sum_([*gradients, sums])
+        nll, num_targets = sums.tolist()
+        for gradient in gradients:
+            gradient /= num_targets
+        return nll, int(num_targets)
 
     def _autocast(self):
         wanted = self.settings.precision
@@ -157,8 +179,9 @@ class Trainer:
         self._reported = now, state.target_tokens
 
     def _record(self, record: dict[str, Any]) -> None:
-        self.run.append_metrics(record)
-        self.report(record)
+        if self.group.is_first:
+            self.run.append_metrics(record)
+            self.report(record)
 
     # What is not finite
 
@@ -167,7 +190,8 @@ class Trainer:
         state = self.state
         state.skipped += 1
         state.skipped_in_a_row += 1
-        lines = sorted(line for batch in group for line in batch.lines.tolist())
+        mine = [line for batch in group for line in batch.lines.tolist()]
+        lines = sorted(itertools.chain(*self.group.all_values(mine)))
         self._record({"kind": "skipped", "step": state.step, "lines": lines})
         if state.skipped_in_a_row <= self.settings.nonfinite_skips:
             return batches
@@ -182,7 +206,7 @@ class Trainer:
         self._record({"kind": "rollback", "step": state.step, "to": checkpoint.step})
         self.restore(checkpoint)
         self.state.rollbacks = 1
-        torch.manual_seed(self.settings.seed + 1)  # other dropout masks than those that led here
+        torch.manual_seed(self._seed())
         return iter(self.loader)
 
     # Looking and saving
@@ -196,7 +220,7 @@ class Trainer:
         state = self.state
         began = time.perf_counter()
         with self.average.applied(self.model) if self.average else nullcontext():
-            metrics = self._score()
+            metrics = self.group.from_first(self._score() if self.group.is_first else None)
             state.validated_step = state.step
             self._record({"kind": "validation", "step": state.step, **metrics})
             if self._is_better(metrics):
@@ -250,12 +274,19 @@ class Trainer:
         )
 
     def _write_best(self, tensors: Mapping[str, Tensor]) -> None:
-        self.run.write_best({"model.safetensors": tensors, **self.model_files}, step=self.state.step)
+        if self.group.is_first:
+            self.run.write_best({"model.safetensors": tensors, **self.model_files}, step=self.state.step)
 
     def _save(self) -> None:
         if self._saved_step == self.state.step:
             return
-        self.state.random = random_state()
+        self._saved_step = self.state.step
+        self.state.random = self.group.all_values(random_state())
+        if self.group.is_first:
+            self._write_checkpoint()
+        self.group.wait()
+
+    def _write_checkpoint(self) -> None:
         files: dict[str, Any] = {
             **self.model_files,
             "model.safetensors": model_tensors(self.model),
@@ -266,7 +297,6 @@ class Trainer:
             files["average.safetensors"] = self.average.tensors()
         self.run.save(self.state.step, files)
         self.run.prune(self.settings.kept_checkpoints)
-        self._saved_step = self.state.step
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Be where the run was when it wrote `checkpoint`."""
@@ -275,7 +305,8 @@ class Trainer:
         restore_optimizer(self.model, self.optimizer, checkpoint.read_tensors("optimizer.safetensors"))
         if self.average:
             self.average.restore(checkpoint.read_tensors("average.safetensors"))
-        restore_random_state(self.state.random)
+        if self.group.rank < len(self.state.random):  # else there were fewer processes then
+            restore_random_state(self.state.random[self.group.rank])
         self.loader.cursor = Cursor.from_dict(self.state.cursor)
         self._saved_step = self.state.step
         self._reported = time.perf_counter(), self.state.target_tokens

@@ -7,13 +7,13 @@ from regard.decoding.batches import decode_all
 from regard.evaluation.sequences import exact_match
 from regard.evaluation.translation import Score, corpus_scores
 from regard.verbs.card import model_card
-from regard.verbs.prepare import Prepared, corpus_of
+from regard.verbs.prepare import corpus_of
 from regard.verbs.settings import RecipeFile
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import LoadedModel, load_model
 
 
-def finish(source: RecipeFile, prepared: Prepared, run: RunFolder, device: torch.device) -> dict[str, float]:
+def finish(source: RecipeFile, run: RunFolder, device: torch.device) -> dict[str, float]:
     """Scores on the test pairs, decoded as the recipe says; where there are none, the last validation's."""
     best = load_model(run.path / "best", device)
     scores = test_scores(source, best) if source.recipe.data.test else []

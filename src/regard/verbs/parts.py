@@ -1,6 +1,9 @@
 """What a recipe asks for, built: the model's configuration, the objective, the loader."""
 
+import dataclasses
+
 from regard.data.loader import Loader
+from regard.distributed.group import SINGLE, Group
 from regard.models.config import ModelConfig, config_from
 from regard.training.objective import Objective, build_objective
 from regard.verbs.prepare import Prepared
@@ -25,8 +28,15 @@ def objective(source: RecipeFile, prepared: Prepared) -> Objective:
     )
 
 
-def training_loader(source: RecipeFile, prepared: Prepared) -> Loader:
+def training_loader(source: RecipeFile, prepared: Prepared, group: Group = SINGLE) -> Loader:
+    """This process's share of the training batches; a batch's token budget is that of all together."""
     recipe = source.recipe
+    batches = dataclasses.replace(recipe.batches, batch_tokens=recipe.batches.batch_tokens // group.size)
     return Loader(
-        prepared.shards, recipe.batches, seed=recipe.training.seed, pad_id=prepared.tokenizers.target.pad_id
+        prepared.shards,
+        batches,
+        seed=recipe.training.seed,
+        pad_id=prepared.tokenizers.target.pad_id,
+        rank=group.rank,
+        world_size=group.size,
     )

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 
 from regard import console
+from regard.distributed.group import Group
+from regard.distributed.workers import workers as started
 from regard.errors import FolderError
 from regard.models.build import build, count_parameters
 from regard.recipe import apply_overrides, differences
@@ -20,7 +22,7 @@ from regard.verbs.device import choose_device
 from regard.verbs.dry_run import try_recipe
 from regard.verbs.finish import finish
 from regard.verbs.parts import model_config, objective, training_loader
-from regard.verbs.prepare import Prepared, prepare
+from regard.verbs.prepare import prepare
 from regard.verbs.settings import RecipeFile, load_recipe, recipe_from
 from regard.verbs.validation import validator
 from regard.weights.checkpoint import RunFolder
@@ -48,6 +50,7 @@ def train(
     dry_run: bool = False,
     device: str = "auto",
     threads: int | None = None,
+    workers: int = 1,
 ) -> TrainResult:
     """Train `recipe`, a TOML file, or go on with it, a run folder.
 
@@ -58,6 +61,9 @@ def train(
         overrides: `section.key=value` each.
         resume: refuse to start from nothing.
         dry_run: read everything, build everything, do one update, keep nothing.
+        threads: of each worker; torch's own choice without.
+        workers: processes of this machine that share each batch. On a CPU two of one thread are
+            faster than one of two.
 
     Raises:
         UserError: recipe, data or folder do not do; RunError: training failed; Interrupted: by a signal.
@@ -69,11 +75,18 @@ def train(
     path = Path(out) if out else _default_folder(Path(recipe), source)
     if resume and not (path / RESOLVED).exists():
         raise FolderError(f"{path}: no run to resume", "leave out --resume to start one")
-    run = RunFolder(path)
-    with run.lock():
-        _claim(run, source)
-        prepared = prepare(source, path / "data", say=console.note)
-        return _train(source, prepared, run, chosen)
+    command = _command(recipe, path, overrides, device, threads)
+    with started(workers, command) as group, _claimed(path, source, group) as run:
+        return _train(source, run, chosen, group)
+
+
+def _command(
+    recipe: str | Path, path: Path, overrides: Sequence[str], device: str, threads: int | None
+) -> list[str]:
+    """What another worker of this run is called with."""
+    sets = [argument for override in overrides for argument in ("--set", override)]
+    count = [] if threads is None else ["--threads", str(threads)]
+    return ["-m", "regard", "train", str(recipe), "--out", str(path), *sets, "--device", device, *count]
 
 
 def _load(path: Path, overrides: Sequence[str]) -> RecipeFile:
@@ -89,7 +102,21 @@ def _default_folder(path: Path, source: RecipeFile) -> Path:
     return path if path.is_dir() else Path("runs") / source.recipe.name
 
 
-def _claim(run: RunFolder, source: RecipeFile) -> None:
+@contextmanager
+def _claimed(path: Path, source: RecipeFile, group: Group) -> Iterator[RunFolder]:
+    """The run folder, locked by the first process; the others come in when it holds the recipe."""
+    run = RunFolder(path)
+    with ExitStack() as stack:
+        if group.is_first:
+            stack.enter_context(run.lock())
+            _write_recipe(run, source)
+            for warning in [*run.sweep(), *run.environment_warnings()]:
+                console.warn(warning)
+        group.wait()
+        yield run
+
+
+def _write_recipe(run: RunFolder, source: RecipeFile) -> None:
     """Write the recipe into a new run folder, or see that the old one holds the same."""
     resolved = run.path / RESOLVED
     if not resolved.exists():
@@ -105,35 +132,45 @@ def _claim(run: RunFolder, source: RecipeFile) -> None:
         )
 
 
-def _train(source: RecipeFile, prepared: Prepared, run: RunFolder, device: torch.device) -> TrainResult:
-    recipe = source.recipe
+def _train(source: RecipeFile, run: RunFolder, device: torch.device, group: Group) -> TrainResult:
+    recipe, say = source.recipe, console.note if group.is_first else _silence
+    with group.first_alone():
+        prepared = prepare(source, run.path / "data", say=say)
     config = model_config(source, prepared)
     model = build(config, seed=recipe.training.seed).to(device)
-    console.note(
-        f"model: {count_parameters(model):,} parameters; device: {device}, {torch.get_num_threads()} threads"
-    )
-    files = model_files(config, prepared.tokenizers, recipe.decoding.to_dict(), source.text)
+    say(f"model: {count_parameters(model):,} parameters; {_place(device, group)}")
     with ExitStack() as stack:
         stop = stack.enter_context(_stop_signal())
-        progress = stack.enter_context(console.Progress(recipe.training.max_steps))
+        report = _silence
+        if group.is_first:
+            report = stack.enter_context(console.Progress(recipe.training.max_steps)).report
         trainer = Trainer(
             model,
             objective(source, prepared),
-            training_loader(source, prepared),
+            training_loader(source, prepared, group),
             recipe.training,
             run,
-            files,
+            model_files(config, prepared.tokenizers, recipe.decoding.to_dict(), source.text),
             validate=validator(prepared.valid, prepared.tokenizers, recipe.validation, recipe.decoding),
-            report=progress.report,
+            report=report,
             stop=stop,
+            group=group,
         )
-        for warning in [*run.sweep(), *run.environment_warnings()]:
-            console.warn(warning)
         if checkpoint := run.latest():
-            console.note(f"going on from step {checkpoint.step}")
+            say(f"going on from step {checkpoint.step}")
         state = trainer.train()
-    metrics = finish(source, prepared, run, device)
+    metrics = finish(source, run, device) if group.is_first else {}
     return TrainResult(run=run.path, model=run.path / "best", steps=state.step, metrics=metrics)
+
+
+def _place(device: torch.device, group: Group) -> str:
+    threads = torch.get_num_threads()
+    each = f"{threads} thread{'s' if threads > 1 else ''}"
+    return f"{device}, {each}" if group.size == 1 else f"{device}, {group.size} workers of {each}"
+
+
+def _silence(_: object) -> None:
+    """What the other workers say."""
 
 
 @contextmanager

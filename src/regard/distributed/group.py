@@ -1,0 +1,95 @@
+"""The processes that train one model together, and what they say to each other.
+
+Data parallelism (Goyal et al. 2017): every process has the whole model and its own share of each batch;
+gradients are summed before the step, so all take the same one. A group of one says nothing to anyone.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+PATIENCE = timedelta(hours=6)  # the others wait while the first validates
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """This process's place (`rank`, from 0) among `size` processes."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+    def sum_(self, tensors: Sequence[Tensor]) -> None:
+        """Each tensor becomes its sum over all processes, in place; in one message, in one order."""
+        if self.size == 1:
+            return
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        dist.all_reduce(flat)
+        for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+            tensor.copy_(part.view_as(tensor))
+
+    def largest(self, number: int) -> int:
+        """The largest of the numbers that the processes bring."""
+        if self.size == 1:
+            return number
+        found = torch.tensor(number)
+        dist.all_reduce(found, dist.ReduceOp.MAX)
+        return int(found)
+
+    def from_first(self, value: Any) -> Any:
+        """What the first process brings, for all; plain data that JSON holds."""
+        return self.all_values(value if self.is_first else None)[0]
+
+    def all_values(self, value: Any) -> list[Any]:
+        """What each process brings, in order of rank; plain data that JSON holds."""
+        if self.size == 1:
+            return [value]
+        mine = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+        lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
+        dist.all_gather(lengths, torch.tensor([len(mine)]))
+        longest = max(int(length) for length in lengths)
+        room = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.size)]
+        dist.all_gather(room, torch.cat([mine, mine.new_zeros(longest - len(mine))]))
+        texts = [bytes(text[: int(length)].tolist()) for text, length in zip(room, lengths, strict=True)]
+        return [json.loads(text) for text in texts]
+
+    @contextmanager
+    def first_alone(self) -> Iterator[None]:
+        """The first process goes through the block before the others do."""
+        if not self.is_first:
+            self.wait()
+        yield
+        if self.is_first:
+            self.wait()
+
+    def wait(self) -> None:
+        """Go on when all have come here."""
+        if self.size > 1:
+            dist.barrier()
+
+
+SINGLE = Group()
+
+
+def join(rank: int, size: int, meeting_place: Path) -> Group:
+    """Meet the other processes of this machine at a file that none has written yet."""
+    dist.init_process_group(
+        "gloo", init_method=f"file://{meeting_place}", rank=rank, world_size=size, timeout=PATIENCE
+    )
+    return Group(rank=rank, size=size)
+
+
+def leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
