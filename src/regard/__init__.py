@@ -1,3 +1,68 @@
-"""regard: the Transformer and its family; train it, run it, look inside it."""
+"""regard: the Transformer and its family; train it, run it, look inside it.
+
+Each verb of the command line is a function here, with the same names and defaults:
+
+    import regard
+    regard.translate("Where is the station?")
+
+They are loaded when they are first used, so that `import regard` is quick.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import RegardError, UserError
+
+if TYPE_CHECKING:
+    from regard.verbs.average import average
+    from regard.verbs.compare import compare
+    from regard.verbs.curves import curves
+    from regard.verbs.data import data_check, data_get, data_list, data_show
+    from regard.verbs.demo import demo
+    from regard.verbs.doctor import doctor
+    from regard.verbs.evaluate import evaluate
+    from regard.verbs.new import new
+    from regard.verbs.recipes import recipes, recipes_show
+    from regard.verbs.score import score
+    from regard.verbs.train import train
+    from regard.verbs.translate import Translator, translate, translate_file
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "RegardError",
+    "Translator",
+    "UserError",
+    "average",
+    "compare",
+    "curves",
+    "data_check",
+    "data_get",
+    "data_list",
+    "data_show",
+    "demo",
+    "doctor",
+    "evaluate",
+    "new",
+    "recipes",
+    "recipes_show",
+    "score",
+    "train",
+    "translate",
+    "translate_file",
+]
+
+_ELSEWHERE = {"Translator": "translate"}  # names that stand in another verb's file than they say
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    module = _ELSEWHERE.get(name, name.partition("_")[0])
+    value = getattr(importlib.import_module(f"regard.verbs.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,48 @@
+"""The command line: options and help of each verb, and how a failure is told."""
+
+import io
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
+
+from regard.cli.failures import Session, failure, tell
+from regard.cli.group import NOBODY_READS, regard
+from regard.errors import Interrupted
+
+__all__ = ["main", "run"]
+
+
+def main() -> NoReturn:
+    """Run `regard` with the arguments of this process, and leave with its exit code."""
+    signal.signal(signal.SIGTERM, _stop)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal of another encoding shows the rest
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code of `regard` with these arguments.
+
+    0 where it went well, 2 for what the user can mend, 1 for a failure while running, and 128 + its
+    number for a signal: 130 for Ctrl-C, 143 for SIGTERM, 141 (in silence) where nobody reads any more.
+    """
+    session = Session()
+    try:
+        return regard.main(list(arguments), prog_name="regard", standalone_mode=False, obj=session) or 0
+    except (Exception, KeyboardInterrupt) as error:  # the last place that can tell it in one line
+        told = failure(error)
+        if told.exit_code == NOBODY_READS:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor does Python complain at exit
+        elif session.debug:
+            raise
+        else:
+            tell(told)
+        return told.exit_code
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise Interrupted(number, f"stopped by {signal.Signals(number).name}")

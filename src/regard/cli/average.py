@@ -1,0 +1,25 @@
+"""`regard average`."""
+
+from pathlib import Path
+
+import click
+
+from regard.cli import options
+from regard.cli.group import Command
+
+
+@click.command("average", cls=Command)
+@click.argument("run", type=options.FILE)
+@click.option(
+    "--last",
+    type=click.IntRange(min=1),
+    required=True,
+    metavar="K",
+    help="How many checkpoints, the newest first.",
+)
+@click.option("--out", type=options.FILE, required=True, metavar="DIR", help="Model folder to write.")
+def command(run: Path, last: int, out: Path) -> None:
+    """Average the last checkpoints of a run into one model."""
+    from regard.verbs.average import average
+
+    click.echo(average(run, last=last, out=out))

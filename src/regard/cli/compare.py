@@ -1,0 +1,47 @@
+"""`regard compare`."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from regard.cli import options
+from regard.cli.group import Command
+
+
+@click.command("compare", cls=Command)
+@options.refs
+@click.argument("systems", type=options.FILE, nargs=-1, required=True, metavar="SYSTEM SYSTEM...")
+@options.tokenize
+@options.lowercase
+@options.as_json
+def command(
+    systems: tuple[Path, ...], ref: tuple[Path, ...], tokenize: str, lowercase: bool, as_json: bool
+) -> None:
+    """Compare translations by several systems, with significance.
+
+    Each SYSTEM is a file of translations, aligned with the references; the first is the baseline.
+    p is the chance of a difference as large as that to the baseline, if there were none (paired
+    bootstrap resampling, Koehn 2004).
+    """
+    from regard import console
+    from regard.verbs.compare import compare
+
+    comparisons = compare(
+        systems, ref=ref, tokenize="none" if tokenize == "none" else "13a", lowercase=lowercase
+    )
+    if as_json:
+        click.echo(json.dumps([asdict(comparison) for comparison in comparisons], indent=2))
+        return
+    for comparison in comparisons:
+        rows = [
+            [
+                each.system,
+                f"{each.value:.2f}",
+                f"{each.low:.2f} to {each.high:.2f}",
+                "baseline" if each.p_value is None else f"{each.p_value:.3f}",
+            ]
+            for each in comparison.systems
+        ]
+        console.table(f"{comparison.name}  {comparison.signature}", ["system", "score", "95 %", "p"], rows)

@@ -1,0 +1,22 @@
+"""`regard demo`."""
+
+from pathlib import Path
+
+import click
+
+from regard.cli import options
+from regard.cli.group import Command
+
+
+@click.command("demo", cls=Command)
+@click.option("--out", type=options.FILE, metavar="DIR", help="Run folder. [default: runs/demo]")
+@options.device
+@options.threads
+def command(out: Path | None, device: str, threads: int | None) -> None:
+    """Train a small date translator from nothing, and show what it does.
+
+    Needs no network and no data: the dates are made on the fly. Takes a minute or two.
+    """
+    from regard.verbs.demo import demo
+
+    demo(out=out, device=device, threads=threads)

@@ -1,0 +1,18 @@
+"""`regard doctor`."""
+
+import click
+
+from regard.cli.group import Command
+
+
+@click.command("doctor", cls=Command)
+def command() -> None:
+    """Say what regard finds on this machine.
+
+    Versions, processors, threads, memory, disk, data sets and the model in the box; a hint
+    where something is missing.
+    """
+    from regard import console
+    from regard.verbs.doctor import doctor
+
+    console.table("", ["what", "found", "hint"], [[item.topic, item.found, item.hint] for item in doctor()])

@@ -1,0 +1,59 @@
+"""From any exception to one `error:` line and one `hint:` line."""
+
+import os
+import signal
+from dataclasses import dataclass
+
+import click
+
+from regard.errors import Interrupted, RegardError, RunError, UserError, did_you_mean
+
+
+@dataclass
+class Session:
+    """What holds for one call of the command line."""
+
+    debug: bool = False
+
+
+def tell(error: RegardError) -> None:
+    """Write the error and what to do about it to stderr, each in one line whatever is in it."""
+    colour = False if os.environ.get("NO_COLOR") else None
+    for label, text, hue in (("error", error.message, "red"), ("hint", error.hint, "cyan")):
+        line = "".join(character if character.isprintable() else " " for character in text)
+        click.echo(f"{click.style(f'{label}:', fg=hue, bold=True)} {line}", err=True, color=colour)
+
+
+def failure(error: BaseException) -> RegardError:
+    """The same failure as a RegardError with a hint."""
+    if isinstance(error, RegardError):
+        error.hint = error.hint or "see `regard --help`"
+        return error
+    if isinstance(error, click.ClickException):
+        return _mistyped(error)
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return Interrupted(signal.SIGINT, "interrupted", "the same command starts it again")
+    traceback = "the same command with --debug shows the traceback"
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return RunError(f"{where}{error.strerror}", traceback)
+    text = f"{type(error).__name__}: {error}".removesuffix(": ")
+    if isinstance(error, MemoryError) or "out of memory" in text or "not enough memory" in text:
+        return RunError(
+            text, "smaller batches need less: --batch-tokens, or batches.batch_tokens in the recipe"
+        )
+    return RunError(text, traceback)
+
+
+def _mistyped(error: click.ClickException) -> UserError:
+    """What click refused, with the nearest name that it would have taken."""
+    message = error.message or error.format_message()
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = f"see `{context.command_path} --help`" if context else "see `regard --help`"
+    if isinstance(error, click.NoSuchOption) and context:
+        known = {name for parameter in context.command.get_params(context) for name in parameter.opts}
+        options = {name for name in known if name.startswith("--")}
+        return UserError(f"no option {error.option_name}", did_you_mean(error.option_name, options))
+    if isinstance(error, click.BadParameter | click.BadOptionUsage):
+        message = error.format_message()
+    return UserError(f"{message[:1].lower()}{message[1:]}".removesuffix("."), hint)

@@ -1,0 +1,125 @@
+"""The group of all verbs; the module of each is loaded when it is called, and not for `--help`."""
+
+import importlib
+import signal
+import sys
+
+import click
+
+from regard import __version__
+from regard.cli.failures import Session
+from regard.errors import Interrupted, UserError, did_you_mean
+
+VERBS = {  # heading -> name -> what `regard --help` says of it: the first line of its own help
+    "Begin": {
+        "demo": "Train a small date translator from nothing, and show what it does.",
+        "doctor": "Say what regard finds on this machine.",
+    },
+    "Train": {
+        "new": "Write a commented recipe for two aligned text files.",
+        "train": "Train a model by a recipe, or go on where it was stopped.",
+        "average": "Average the last checkpoints of a run into one model.",
+        "curves": "Draw loss and scores of a run.",
+        "recipes": "List the recipes that come with regard, or show one.",
+        "data": "Find, fetch and check known data sets.",
+    },
+    "Use": {
+        "translate": "Translate a text, a file or what comes through a pipe.",
+    },
+    "Measure": {
+        "evaluate": "Translate a test set and score it against references.",
+        "score": "Say how likely a model finds given translations.",
+        "compare": "Compare translations by several systems, with significance.",
+    },
+}
+NOBODY_READS = 128 + signal.SIGPIPE  # the exit code of whatever writes to a pipe that was closed
+NAMES = {name: text for verbs in VERBS.values() for name, text in verbs.items()}
+
+
+def set_debug(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.ensure_object(Session).debug = True
+
+
+def debug_option() -> click.Option:
+    """`--debug`, which every command takes, and before the command too."""
+    return click.Option(
+        ["--debug"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=set_debug,
+        help="Show the traceback of a failure.",
+    )
+
+
+class Command(click.Command):
+    """One verb."""
+
+    def __init__(self, *arguments, **settings) -> None:
+        super().__init__(*arguments, **settings)
+        self.params.append(debug_option())
+
+
+class Verbs(click.Group):
+    """A group whose members are named in a table and loaded one by one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(NAMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in NAMES:
+            return None
+        return importlib.import_module(f"regard.cli.{cmd_name}").command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in NAMES and not ctx.resilient_parsing:
+            raise UserError(f"no command {args[0]!r}", did_you_mean(args[0], NAMES))
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> None:
+        """Run the command; what click would swallow or answer with another code is told apart here."""
+        try:
+            super().invoke(ctx)
+            sys.stdout.flush()
+        except (BrokenPipeError, SystemExit):  # the latter is how rich leaves a closed pipe
+            raise Interrupted(signal.SIGPIPE, "nobody reads the output") from None
+        except KeyboardInterrupt:
+            raise Interrupted(signal.SIGINT, "interrupted", "the same command starts it again") from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading, verbs in VERBS.items():
+            with formatter.section(heading):
+                formatter.write_dl(list(verbs.items()))
+
+
+class Family(click.Group):
+    """A verb with verbs of its own, such as `regard data`; a misspelt one is answered with the nearest."""
+
+    command_class = Command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands and not ctx.resilient_parsing:
+            raise UserError(
+                f"no command `{ctx.command_path} {args[0]}`", did_you_mean(args[0], self.commands)
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=Verbs,
+    params=[debug_option()],
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="regard COMMAND --help says more of each.",
+)
+@click.version_option(__version__, prog_name="regard", message="%(prog)s %(version)s")
+@click.pass_context
+def regard(ctx: click.Context) -> None:
+    """The Transformer and its family: train it, run it, look inside it."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

@@ -1,0 +1,26 @@
+"""`regard recipes`."""
+
+import click
+
+from regard.cli.group import Command, Family
+
+
+@click.group("recipes", cls=Family, invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """List the recipes that come with regard, or show one."""
+    if ctx.invoked_subcommand is None:
+        from regard import console
+        from regard.verbs.recipes import recipes
+
+        rows = [[recipe.name, recipe.description] for recipe in recipes()]
+        console.table("recipes: `regard recipes show NAME`", ["name", "what it trains"], rows)
+
+
+@command.command("show", cls=Command)
+@click.argument("name")
+def show(name: str) -> None:
+    """Print a recipe: `regard recipes show NAME > my.toml` is a beginning."""
+    from regard.verbs.recipes import recipes_show
+
+    click.echo(recipes_show(name), nl=False)

@@ -1,0 +1,65 @@
+"""`regard train`."""
+
+from pathlib import Path
+
+import click
+
+from regard.cli import options
+from regard.cli.group import Command
+
+
+@click.command("train", cls=Command, short_help="Train a model by a recipe, or go on where it was stopped.")
+@click.argument("recipe", type=options.FILE)
+@click.option("--out", type=options.FILE, metavar="DIR", help="Run folder. [default: runs/NAME]")
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="SECTION.KEY=VALUE",
+    help="Change a setting of the recipe; VALUE is TOML, else a string. May stand several times.",
+)
+@click.option("--resume", is_flag=True, help="Refuse to start from nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Check recipe, data, shapes and memory, do one step, keep nothing."
+)
+@options.device
+@options.threads
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes that share each batch, of --threads each.",
+)
+def command(
+    recipe: Path,
+    out: Path | None,
+    overrides: tuple[str, ...],
+    resume: bool,
+    dry_run: bool,
+    device: str,
+    threads: int | None,
+    workers: int,
+) -> None:
+    """Train a model by a recipe, or go on where it was stopped.
+
+    RECIPE is a TOML file, the name of a recipe that comes with regard, or a run folder. A run
+    that was stopped, by Ctrl-C, a signal or a power cut, goes on when the same command is given
+    again.
+    """
+    from regard.verbs.recipes import recipe_path
+    from regard.verbs.train import train
+
+    result = train(
+        recipe_path(recipe),
+        out=out,
+        overrides=overrides,
+        resume=resume,
+        dry_run=dry_run,
+        device=device,
+        threads=threads,
+        workers=workers,
+    )
+    if result.model:
+        click.echo(f"model: {result.model}", err=True)

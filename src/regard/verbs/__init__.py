@@ -1,0 +1,1 @@
+"""One file a verb: raw text in, answer out; what users import."""

@@ -1,0 +1,42 @@
+"""Curves: how a run went, as figures in its folder and as numbers to draw."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard import console
+from regard.errors import FolderError, MissingExtra
+from regard.inspection.curves import Curves, curves_of, draw_curves
+from regard.weights.checkpoint import RunFolder
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnCurves:
+    """What a run measured, step by step, and the figures that were written of it."""
+
+    curves: Curves
+    figures: tuple[Path, ...]
+
+
+def curves(run: str | Path) -> DrawnCurves:
+    """Write `curves.svg` and `curves.png` into a run folder: loss, scores and learning rate over the steps.
+
+    Without matplotlib there are no figures, and that is said.
+
+    Raises:
+        FolderError: `run` is no run folder, or nothing was measured yet.
+    """
+    path = Path(run).expanduser()
+    records = RunFolder(path).metrics() if path.is_dir() else []
+    found = curves_of(records)
+    if not found.train_loss and not found.validation_loss:
+        raise FolderError(
+            f"{run} holds no measurements", "name a run folder, as `regard train` leaves it in runs/"
+        )
+    figures = (path / "curves.svg", path / "curves.png")
+    try:
+        for figure in figures:
+            draw_curves(found, figure, title=path.resolve().name)
+    except MissingExtra as missing:
+        console.note(f"{missing.message}: {missing.hint}")
+        figures = ()
+    return DrawnCurves(curves=found, figures=figures)

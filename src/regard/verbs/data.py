@@ -1,0 +1,35 @@
+"""Known data sets: list, show, get, check."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from regard.data import catalogue
+from regard.data.catalogue import DataSet, Found
+
+
+def data_list() -> list[DataSet]:
+    """Every data set that regard knows."""
+    return list(catalogue.data_sets().values())
+
+
+def data_show(name: str) -> DataSet:
+    """One data set: its title, licence, files and where they come from."""
+    return catalogue.data_set(name)
+
+
+def data_get(
+    name: str, *, progress: Callable[[str, int, int | None], None] = lambda path, done, total: None
+) -> list[Path]:
+    """Download what is missing of a data set into the user's cache, verified; the paths of all its files."""
+    return catalogue.get(name, progress)
+
+
+def data_check(name: str | None = None) -> dict[str, list[Found]]:
+    """What was found of each file, by data set: of one, or of all that are here at least in part."""
+    names = [name] if name else list(catalogue.data_sets())
+    looked = {each: catalogue.check(each) for each in names}
+    return {
+        each: files
+        for each, files in looked.items()
+        if name or any(file.state != "missing" for file in files)
+    }

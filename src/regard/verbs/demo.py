@@ -1,0 +1,93 @@
+"""The demo: a translator of dates trained from nothing, shown at work; and the model in the box."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard import console
+from regard.data.corpus import open_corpus
+from regard.errors import FolderError
+from regard.inspection.alignment import align
+from regard.verbs.recipes import recipe_folder
+from regard.verbs.settings import load_recipe
+from regard.verbs.train import train
+from regard.verbs.translate import Translator
+from regard.weights.model_folder import LoadedModel
+
+SHOWN = 12
+SENTENCES = (
+    "Where is the station?",
+    "I would like a cup of coffee.",
+    "She has been living in Berlin for three years.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoResult:
+    """The run that the demo left, and how many of the unseen dates its model reads rightly, in percent."""
+
+    run: Path
+    exact_match: float
+
+
+def demo(*, out: str | Path | None = None, device: str = "auto", threads: int | None = None) -> DemoResult:
+    """Train `recipes/dates.toml` into `out` (`runs/demo` without), show a dozen dates and what to try next.
+
+    A demo that was stopped goes on; one that was finished is shown again.
+    """
+    run = Path(out) if out else Path("runs") / "demo"
+    recipe = recipe_folder() / "dates.toml"
+    console.note(f"Training a model of dates from nothing, in {run}: a minute or two.")
+    result = train(recipe, out=run, device=device, threads=threads)
+    translator = Translator(run, device=device, threads=threads)
+    console.say("\nA dozen dates that it never saw. Each row is a character that it wrote; the shades show")
+    console.say("which characters of the source it looked at while it wrote it.")
+    _show_dates(translator, recipe)
+    _show_box(device, threads)
+    _say_what_next(run)
+    return DemoResult(run=run, exact_match=result.metrics["exact match"])
+
+
+def _show_dates(translator: Translator, recipe: Path) -> None:
+    source = load_recipe(recipe)
+    assert source.recipe.data.test
+    pairs = list(open_corpus(source.recipe.data.test, source.recipe.data.lines, source.base).first(SHOWN))
+    for pair, found in zip(pairs, translator([pair.source for pair in pairs]), strict=True):
+        verdict = "right" if found.text == pair.target else f"wrong: it is {pair.target}"
+        console.say(f"\n{pair.source} -> {found.text}  ({verdict})")
+        _show_alignment(translator.loaded, pair.source, found.text)
+
+
+def _show_alignment(loaded: LoadedModel, source: str, target: str) -> None:
+    tokenizers = loaded.tokenizers
+    src_ids, tgt_ids = tokenizers.source.encode(source), tokenizers.target.encode(target)
+    weights = align(
+        loaded.model,
+        src_ids,
+        tgt_ids,
+        bos_id=tokenizers.target.bos_id,
+        eos_id=tokenizers.source.eos_id,
+    )
+    console.alignment(tokenizers.source.tokens(src_ids), tokenizers.target.tokens(tgt_ids), weights.tolist())
+
+
+def _show_box(device: str, threads: int | None) -> None:
+    console.say("\nThe model in the box, English to German:")
+    try:
+        translator = Translator(device=device, threads=threads)
+    except FolderError as error:
+        console.warn(f"{error.message}; {error.hint}")
+        return
+    for found in translator(SENTENCES):
+        console.say(f"  {found.source} -> {found.text}")
+
+
+def _say_what_next(run: Path) -> None:
+    console.say("\nWhat to try next:")
+    for command, what in (
+        (f'regard translate --model {run} "le 14 juillet 1789"', "the model that you just trained"),
+        (f"regard curves {run}", "how its training went"),
+        ('regard translate "What do you see?"', "the model in the box"),
+        ("regard new SOURCE TARGET", "a recipe for two text files of your own"),
+        ("regard recipes", "other things to train"),
+    ):
+        console.say(f"  {command:<58} {what}")

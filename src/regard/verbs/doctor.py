@@ -1,0 +1,125 @@
+"""What regard finds on this machine: versions, processors, memory, disk, data, the model in the box."""
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+import regard
+from regard.data.catalogue import cache_folder, check, data_folders, data_sets
+from regard.errors import FolderError
+from regard.verbs.box import box_model
+from regard.weights.folder import verify_folder
+
+CORE = ("torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "jaxtyping", "click", "rich")
+EXTRAS = {"Babel": "demo", "matplotlib": "plot"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One line of the doctor's report; `hint` says what would mend it where something is amiss."""
+
+    topic: str
+    found: str
+    hint: str = ""
+
+
+def doctor() -> list[Finding]:
+    """Look around; nothing is changed, and nothing that is missing is an error."""
+    return [*_versions(), *_processors(), *_disk(), *_data(), _box()]
+
+
+def _versions() -> Iterator[Finding]:
+    yield Finding(
+        topic="regard", found=f"{regard.__version__} in {os.path.dirname(os.path.abspath(regard.__file__))}"
+    )
+    yield Finding(
+        topic="Python",
+        found=f"{platform.python_version()} on {platform.system()} {platform.machine()}, {sys.executable}",
+    )
+    yield Finding(topic="packages", found=", ".join(f"{name} {_version(name)}" for name in CORE))
+    for name, extra in EXTRAS.items():
+        version = _version(name)
+        hint = "" if version else f"pip install 'regard[{extra}]'"
+        yield Finding(topic=f"extra {extra}", found=f"{name} {version or 'is not installed'}", hint=hint)
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _processors() -> Iterator[Finding]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = f", {_gigabytes(_memory())} of memory" if _memory() else ""
+    yield Finding(
+        topic="CPU",
+        found=f"{cores} cores, {torch.backends.cpu.get_cpu_capability()},"
+        f" {torch.get_num_threads()} threads{memory}",
+    )
+    for number in range(torch.cuda.device_count()):
+        facts = torch.cuda.get_device_properties(number)
+        yield Finding(topic=f"cuda:{number}", found=f"{facts.name}, {_gigabytes(facts.total_memory)}")
+    if torch.backends.mps.is_available():
+        yield Finding(topic="mps", found="Apple GPU")
+    elif not torch.cuda.is_available():
+        yield Finding(topic="GPU", found="none that this build of PyTorch can use")
+
+
+def _memory() -> int:
+    """Bytes of memory of the machine, 0 where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+def _disk() -> Iterator[Finding]:
+    for what, folder in (("here", Path.cwd()), ("cache", cache_folder())):
+        there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        free = shutil.disk_usage(there).free
+        writable = os.access(there, os.W_OK)
+        yield Finding(
+            topic=f"disk, {what}",
+            found=f"{_gigabytes(free)} free for {folder}{'' if writable else ', which cannot be written to'}",
+            hint=""
+            if writable
+            else "set XDG_CACHE_HOME"
+            if what == "cache"
+            else "go to a folder of your own",
+        )
+
+
+def _data() -> Iterator[Finding]:
+    folders = ", ".join(str(folder) for folder in data_folders())
+    yield Finding(topic="data folders", found=folders)
+    for name in data_sets():
+        files = check(name)
+        here = sum(found.state == "ok" for found in files)
+        damaged = [found.file.name for found in files if found.state == "damaged"]
+        state = "whole" if here == len(files) else f"{here} of {len(files)} files" if here else "not here"
+        trouble = f", damaged: {', '.join(damaged)}" if damaged else ""
+        hint = f"regard data get {name}" if damaged or 0 < here < len(files) else ""
+        yield Finding(topic=f"data {name}", found=state + trouble, hint=hint)
+
+
+def _box() -> Finding:
+    try:
+        path = box_model()
+        verify_folder(path)
+    except FolderError as error:
+        return Finding(topic="model in the box", found=error.message, hint=error.hint)
+    size = sum(file.stat().st_size for file in path.iterdir())
+    return Finding(topic="model in the box", found=f"{path.name}, whole, {size / 1e6:.1f} MB")
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"

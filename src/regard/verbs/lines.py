@@ -1,0 +1,71 @@
+"""Lines of text: of a file, of a data set, or of a pipe as they come."""
+
+import os
+import select
+from collections.abc import Iterator
+from pathlib import Path
+
+from regard.data.corpus import MAX_LINE_BYTES, line_text, locate, read_lines
+from regard.errors import DataError
+
+STDIN = "standard input"
+MOST = 1 << 18  # bytes that are taken at a time
+CHUNK = 1024  # lines that are given out together
+
+
+def stream(file: str | Path) -> Iterator[str]:
+    """The lines of a file, plain or gzipped, one at a time; `NAME:FILE` is a file of a known data set.
+
+    Raises:
+        DataError: the file is not there, at once; it is not UTF-8, at that line.
+    """
+    return read_lines(locate(str(file), Path()))
+
+
+def lines_of(file: str | Path) -> list[str]:
+    """All lines of a file."""
+    return list(stream(file))
+
+
+def arriving(descriptor: int) -> Iterator[list[str]]:
+    """The lines of a pipe as they come: those that are there already at once, never waiting for more.
+
+    So whoever writes one line and waits gets its answer, and whoever writes many gets them in batches.
+    """
+    number, rest = 0, b""
+    while data := _ready(descriptor):
+        *whole, rest = (rest + data).split(b"\n")
+        yield from _decoded(whole, number)
+        number += len(whole)
+        if len(rest) > MAX_LINE_BYTES:
+            raise DataError(
+                f"{STDIN}:{number + 1}: a line of more than {MAX_LINE_BYTES >> 20} MiB", "one sentence a line"
+            )
+    yield from _decoded([rest] if rest else [], number)
+
+
+def _ready(descriptor: int) -> bytes:
+    """What can be read now, some MOST bytes of it; waits for the first byte only, and is empty at the end."""
+    data = os.read(descriptor, MOST)
+    while 0 < len(data) < MOST and select.select([descriptor], [], [], 0.01)[0]:
+        more = os.read(descriptor, MOST)
+        if not more:
+            break
+        data += more
+    return data
+
+
+def _decoded(whole: list[bytes], before: int) -> Iterator[list[str]]:
+    """The lines as text, in chunks; those before one that is not UTF-8 come out before it is told."""
+    lines: list[str] = []
+    for number, raw in enumerate(whole, start=before + 1):
+        try:
+            lines.append(line_text(raw, STDIN, number))
+        except DataError:
+            yield lines
+            raise
+        if len(lines) == CHUNK:
+            yield lines
+            lines = []
+    if lines:
+        yield lines

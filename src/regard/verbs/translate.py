@@ -1,0 +1,201 @@
+"""Translate: text in, text out; a line for a line, in order, whatever stands beside it."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from regard import console
+from regard.decoding.batches import decode_all
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.settings import GenerationSettings
+from regard.errors import DataError
+from regard.recipe import read
+from regard.verbs.box import load
+from regard.verbs.device import choose_device
+from regard.verbs.lines import stream
+
+CHUNK = 1024  # lines that are read, sorted by length and decoded before the first of them is given out
+MAX_CHARACTERS = 5000  # of a line; what follows is left out, and said
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One translation of a line."""
+
+    text: str
+    score: float  # by which candidates are ranked: log_prob by the length penalty
+    log_prob: float  # nats, the end of the sentence included
+    tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translation:
+    """A line and its candidates, best first; an empty line has the empty text for its only one."""
+
+    line: int
+    source: str
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def text(self) -> str:
+        return self.candidates[0].text
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `regard translate --json` prints it."""
+        hypotheses = [
+            {"text": each.text, "score": each.score, "log_prob": each.log_prob, "tokens": list(each.tokens)}
+            for each in self.candidates
+        ]
+        return {"line": self.line, "source": self.source, "translation": self.text, "hypotheses": hypotheses}
+
+
+class Translator:
+    """A model, loaded once, that translates lines.
+
+    What it says of a line depends on that line alone: not on `batch_tokens`, nor on the line's neighbours.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | None = None,
+        *,
+        beam_size: int | None = None,
+        batch_tokens: int = 4096,
+        n_best: int = 1,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        self.device = choose_device(device, threads)
+        self.loaded = load(model, self.device)
+        defaults = read(GenerationSettings, self.loaded.generation, "generation.json")
+        self.settings = defaults.with_(beam_size=beam_size or max(defaults.beam_size, n_best), n_best=n_best)
+        self.batch_tokens = batch_tokens
+        self._strategy = self.settings.strategy()
+
+    def __call__(self, lines: Iterable[str]) -> Iterator[Translation]:
+        """A translation for each line, in order; `lines` may be without end."""
+        lines = iter(lines)
+        return self.in_chunks(iter(lambda: list(islice(lines, CHUNK)), []))
+
+    def in_chunks(self, chunks: Iterable[Sequence[str]]) -> Iterator[Translation]:
+        """The same for lines that come several at a time: all of a chunk are decoded together."""
+        first = 0
+        for chunk in chunks:
+            yield from self._translate(chunk, first)
+            first += len(chunk)
+
+    def _translate(self, lines: Sequence[str], first: int) -> Iterator[Translation]:
+        sources = self.loaded.tokenizers.source.encode_batch(
+            [self._readable(line, number) for number, line in enumerate(lines, start=first + 1)]
+        )
+        found = decode_all(
+            self._strategy, self.loaded.model, sources, batch_tokens=self.batch_tokens, first_index=first
+        )
+        for number, (line, hypotheses) in enumerate(zip(lines, found, strict=True), start=first + 1):
+            empty = not line or line.isspace()
+            candidates = [NOTHING] if empty else [self._candidate(hypothesis) for hypothesis in hypotheses]
+            yield Translation(line=number, source=line, candidates=tuple(candidates))
+
+    def _readable(self, line: str, number: int) -> str:
+        if len(line) <= MAX_CHARACTERS:
+            return line.strip()
+        console.warn(
+            f"line {number} has {len(line):,} characters: only the first {MAX_CHARACTERS:,} are translated"
+        )
+        return line[:MAX_CHARACTERS].strip()
+
+    def _candidate(self, hypothesis: Hypothesis) -> Candidate:
+        tokenizer = self.loaded.tokenizers.target
+        return Candidate(
+            text=tokenizer.decode(hypothesis.ids),
+            score=hypothesis.score,
+            log_prob=hypothesis.log_prob,
+            tokens=tuple(tokenizer.tokens(hypothesis.ids)),
+        )
+
+
+NOTHING = Candidate(text="", score=0.0, log_prob=0.0, tokens=())
+
+
+def translate(
+    text: str | Iterable[str],
+    *,
+    model: str | Path | None = None,
+    beam_size: int | None = None,
+    batch_tokens: int = 4096,
+    n_best: int = 1,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Any:
+    """The translation of a text, or of each text of several, by `model` or the model in the box.
+
+    A text is one line. With `n_best` above 1 there is a list of that many, best first, in the place of
+    each translation. For many calls keep a `Translator`, which also tells scores.
+
+    Returns:
+        str for a str, list[str] for several; with `n_best` above 1 list[str] and list[list[str]].
+    """
+    translator = Translator(
+        model, beam_size=beam_size, batch_tokens=batch_tokens, n_best=n_best, device=device, threads=threads
+    )
+    found = translator([text] if isinstance(text, str) else text)
+    texts = [
+        each.text if n_best == 1 else [candidate.text for candidate in each.candidates] for each in found
+    ]
+    return texts[0] if isinstance(text, str) else texts
+
+
+def translate_file(
+    input: str | Path,
+    output: str | Path,
+    *,
+    model: str | Path | None = None,
+    beam_size: int | None = None,
+    batch_tokens: int = 4096,
+    n_best: int = 1,
+    as_json: bool = False,
+    device: str = "auto",
+    threads: int | None = None,
+) -> int:
+    """Translate a file line by line into another, which appears when it is whole; the number of lines."""
+    translator = Translator(
+        model, beam_size=beam_size, batch_tokens=batch_tokens, n_best=n_best, device=device, threads=threads
+    )
+    return write(translator(stream(input)), Path(output), as_json=as_json)
+
+
+def write(translations: Iterable[Translation], output: Path, *, as_json: bool = False) -> int:
+    """Write translations into a file, which appears under its name when the last is written."""
+    special = output.exists() and not output.is_file()  # a device or a named pipe is written to as it is
+    partial = output if special else output.with_name(f".{output.name}.partial")
+    count = 0
+    try:
+        with partial.open("w", encoding="utf-8", newline="\n") as file:
+            for translation in translations:
+                file.write(printed(translation, as_json=as_json))
+                count += 1
+        if not special:
+            os.replace(partial, output)
+    except OSError as error:
+        raise DataError(f"{output}: {error.strerror}", "choose another --output") from None
+    return count
+
+
+def printed(translation: Translation, *, as_json: bool = False) -> str:
+    """A translation as lines of text: itself; LINE, SCORE, TEXT for each of several candidates; or JSON."""
+    if as_json:
+        return json.dumps(translation.to_dict(), ensure_ascii=False) + "\n"
+    if len(translation.candidates) == 1:
+        return _one_line(translation.text) + "\n"
+    return "".join(
+        f"{translation.line}\t{each.score:.4f}\t{_one_line(each.text)}\n" for each in translation.candidates
+    )
+
+
+def _one_line(text: str) -> str:
+    """A model of bytes or characters can say a line feed; a line of output must stay one."""
+    return text.replace("\r", " ").replace("\n", " ")

@@ -1,0 +1,125 @@
+"""Whatever goes wrong is told in one line, with what to do, and by the exit code."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import click
+import pytest
+
+from regard.cli import group, run
+from regard.cli.group import Command
+from regard.errors import DataError, Interrupted, RunError
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """A command line whose only verb, `fail`, raises what it is given."""
+
+    def given(error: BaseException) -> list[str]:
+        @click.command("fail", cls=Command)
+        def fail() -> None:
+            raise error
+
+        monkeypatch.setattr(group, "NAMES", {"fail": "Fail."})
+        monkeypatch.setattr(group.Verbs, "get_command", lambda self, ctx, cmd_name: fail)
+        return ["fail"]
+
+    return given
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (DataError("no such file: x", "look again"), 2, "error: no such file: x\nhint: look again\n"),
+        (RunError("loss is not finite", "lower it"), 1, "error: loss is not finite\nhint: lower it\n"),
+        (DataError("without a hint"), 2, "error: without a hint\nhint: see `regard --help`\n"),
+        (Interrupted(signal.SIGTERM, "stopped", "go on"), 143, "error: stopped\nhint: go on\n"),
+        (
+            KeyboardInterrupt(),
+            130,
+            "error: interrupted\nhint: the same command starts it again\n",
+        ),
+        (
+            ZeroDivisionError("by zero"),
+            1,
+            "error: ZeroDivisionError: by zero\nhint: the same command with --debug shows the traceback\n",
+        ),
+        (
+            OSError(28, "No space left on device", "/full/disk"),
+            1,
+            "error: /full/disk: No space left on device\n"
+            "hint: the same command with --debug shows the traceback\n",
+        ),
+    ],
+)
+def test_a_failure_is_one_error_one_hint_and_its_exit_code(capsys, failing, error, code, told):
+    assert run(failing(error)) == code
+    assert capsys.readouterr().err == told
+
+
+def test_a_message_of_many_lines_and_control_characters_is_told_in_one(capsys, failing):
+    assert run(failing(DataError("one\ntwo\u2028three\x1b[2Jfour\r", "a\nb"))) == 2
+    assert capsys.readouterr().err == "error: one two three [2Jfour \nhint: a b\n"
+
+
+def test_little_memory_is_told_with_what_needs_less(capsys, failing):
+    assert (
+        run(failing(RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 1 byte")))
+        == 1
+    )
+    assert "--batch-tokens" in capsys.readouterr().err.splitlines()[1]
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_debug_shows_the_traceback(failing, place):
+    arguments = failing(DataError("seen"))
+    with pytest.raises(DataError, match="seen"):
+        run(["--debug", *arguments] if place == "before" else [*arguments, "--debug"])
+
+
+def test_nobody_reading_is_no_failure_that_is_told():
+    program = "import sys; from regard.cli import main\nsys.argv = ['regard', 'recipes']\nmain()"
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-c", program], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert done.stderr == ""
+    assert done.returncode == 141
+
+
+SLEEPER = """
+import sys, time
+from regard.cli import group, main
+import click
+@click.command("fail", cls=group.Command)
+def sleep():
+    print("asleep", flush=True)
+    time.sleep(60)
+group.NAMES = {"fail": ""}
+group.Verbs.get_command = lambda self, ctx, cmd_name: sleep
+sys.argv = ["regard", "fail"]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "message"),
+    [(signal.SIGTERM, 143, "stopped by SIGTERM"), (signal.SIGINT, 130, "interrupted")],
+)
+def test_a_signal_stops_it_with_its_exit_code_and_without_a_traceback(number, code, message):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "asleep\n"
+    began = time.monotonic()
+    process.send_signal(number)
+    _, told = process.communicate(timeout=30)
+    assert time.monotonic() - began < 20
+    assert process.returncode == code
+    assert told.splitlines()[0] == f"error: {message}"
+    assert told.splitlines()[1].startswith("hint: ")
+    assert len(told.splitlines()) == 2
