@@ -344,3 +344,9 @@ def test_a_fingerprint_is_of_the_content_and_not_of_the_place(tmp_path):
 )
 def test_the_data_sets_are_read_whole(choices, pairs):
     assert sum(1 for _ in open_corpus(CorpusSettings(**choices), STRICT, Path())) == pairs
+
+
+def test_the_first_lines_of_a_corpus_are_another_corpus():
+    whole = open_corpus(CorpusSettings(synthetic="reverse", size=9), LinePolicy(), Path())
+    assert list(whole.first(4)) == list(whole)[:4]
+    assert len({whole.fingerprint(), whole.first(4).fingerprint(), whole.first(5).fingerprint()}) == 3
