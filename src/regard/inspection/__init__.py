@@ -1,0 +1,1 @@
+"""Inspection: watch a model from outside."""

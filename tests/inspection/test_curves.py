@@ -1,0 +1,79 @@
+"""Metrics become curves, and curves a figure."""
+
+import builtins
+
+import pytest
+
+from regard.errors import MissingExtra, UserError
+from regard.inspection.curves import Curves, curves_of, draw_curves
+
+RECORDS = [
+    {"kind": "train", "step": 50, "epoch": 0, "loss": 9.0, "learning_rate": 1e-4},
+    {"kind": "train", "step": 100, "epoch": 0, "loss": 3, "learning_rate": 2e-4},
+    {"kind": "validation", "step": 100, "loss": 4.0, "bleu": 12.5, "exact_match": 0.0},
+    {"kind": "skipped", "step": 120, "lines": [1, 2]},
+    {"kind": "train", "step": 150, "epoch": 1, "loss": None, "learning_rate": 3e-4},
+    {"kind": "validation", "step": 150, "loss": 2.0, "bleu": None, "exact_match": 50.0},
+    {"kind": "test", "scores": {"BLEU": 30.0}},
+]
+
+
+def test_records_become_curves_without_what_is_not_finite():
+    assert curves_of(RECORDS) == Curves(
+        train_loss=[(50, 9.0), (100, 3.0)],
+        validation_loss=[(100, 4.0), (150, 2.0)],
+        scores={"bleu": [(100, 12.5)], "exact_match": [(100, 0.0), (150, 50.0)]},
+        learning_rate=[(50, 1e-4), (100, 2e-4), (150, 3e-4)],
+    )
+
+
+def test_a_figure_holds_its_words_and_is_the_same_again(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is the extra `plot`")
+    first, second = tmp_path / "a.svg", tmp_path / "b.svg"
+    for path in (first, second):
+        draw_curves(curves_of(RECORDS), path, title="dates & more")
+    assert first.read_bytes() == second.read_bytes()
+    svg = first.read_text("utf-8")
+    for word in (
+        "dates &amp; more",
+        "loss, nats per token",
+        "validation  2",
+        "exact match  50",
+        "learning rate",
+    ):
+        assert word in svg
+
+
+def test_a_figure_is_written_as_png(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is the extra `plot`")
+    draw_curves(curves_of(RECORDS[:1]), tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("loss", [0.0, -1.0, 1.7])
+def test_a_loss_that_does_not_fall_far_is_drawn_too(tmp_path, loss):
+    pytest.importorskip("matplotlib", reason="matplotlib is the extra `plot`")
+    draw_curves(Curves(train_loss=[(1, 2.0), (2, loss)]), tmp_path / "a.svg")
+    assert "loss" in (tmp_path / "a.svg").read_text("utf-8")
+
+
+def test_what_cannot_be_drawn_says_why(tmp_path):
+    with pytest.raises(UserError, match="nothing was measured"):
+        draw_curves(Curves(), tmp_path / "a.svg")
+    with pytest.raises(UserError, match="gif") as caught:
+        draw_curves(curves_of(RECORDS), tmp_path / "a.gif")
+    assert ".svg" in caught.value.hint
+
+
+def test_without_matplotlib_the_extra_is_named(tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def absent(name, *rest):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
+    with pytest.raises(MissingExtra, match="matplotlib") as caught:
+        draw_curves(curves_of(RECORDS), tmp_path / "a.svg")
+    assert "regard[plot]" in caught.value.hint
