@@ -1,9 +1,7 @@
 """From the corpora that a recipe names to tokenisers and shards on disk; once, then found again."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from regard.data.corpus import Corpus, CorpusSettings, Pair, open_corpus
@@ -23,27 +21,6 @@ class Prepared:
     valid: list[Pair]
 
 
-class First:
-    """The first `limit` pairs of a corpus, as often as one asks."""
-
-    def __init__(self, corpus: Corpus, limit: int) -> None:
-        self.corpus, self.limit = corpus, limit
-
-    def __iter__(self) -> Iterator[Pair]:
-        return islice(iter(self.corpus), self.limit)
-
-    @property
-    def name(self) -> str:
-        return self.corpus.name
-
-    def fingerprint(self) -> str:
-        return f"{self.corpus.fingerprint()} {self.limit}"
-
-    @property
-    def skipped(self) -> Counter[str]:
-        return self.corpus.skipped
-
-
 def prepare(
     source: RecipeFile, folder: Path, *, say: Callable[[str], None], limit: int | None = None
 ) -> Prepared:
@@ -57,7 +34,7 @@ def prepare(
     recipe = source.recipe
     corpus = corpus_of(source, recipe.data.train)
     if limit is not None:
-        corpus = First(corpus, limit)
+        corpus = corpus.first(limit)
     tokenizers = _tokenizers(source, corpus, folder / TOKENIZERS, say)
     report = write_shards(
         corpus,
@@ -87,7 +64,7 @@ def _counts(skipped: Mapping[str, int]) -> str:
 
 
 def _tokenizers(
-    source: RecipeFile, corpus: Corpus | First, folder: Path, say: Callable[[str], None]
+    source: RecipeFile, corpus: Corpus, folder: Path, say: Callable[[str], None]
 ) -> TokenizerPair:
     if folder.is_dir():
         return TokenizerPair.load(folder)
