@@ -76,7 +76,7 @@ class LengthLimits:
     def __post_init__(self) -> None:
         if self.ratio < 0 or self.offset < 0 or self.cap < 1:
             raise ConfigError(
-                f"length limits are ratio {self.ratio}, offset {self.offset}, cap {self.cap}; none may be negative"
+                f"length limits may not be negative: ratio {self.ratio}, offset {self.offset}, cap {self.cap}"
             )
 
     def longest(self, src_len: int) -> int:

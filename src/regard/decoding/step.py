@@ -13,6 +13,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.errors import ConfigError
+from regard.layers.cache import KeyValue
 from regard.models.encoder_decoder import EncoderDecoder
 
 
@@ -43,6 +44,10 @@ class ModelStepper:
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
         src_ids, src_lengths = src_ids.to(self.device), src_lengths.to(self.device)
         self.cache = self.model.start(self.model.encode(src_ids, src_lengths))
+        # one layout, whether rows are selected or not: products of strided keys end in other bits
+        self.cache.memories = [
+            KeyValue(key.contiguous(), value.contiguous()) for key, value in self.cache.memories
+        ]
 
     def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         logits = self.model.extend(ids[:, None].to(self.device), self.cache)[:, -1]
