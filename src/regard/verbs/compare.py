@@ -6,8 +6,7 @@ from typing import Literal
 
 from regard.errors import DataError
 from regard.evaluation.translation import Comparison, compare_systems
-from regard.verbs.evaluate import references_of
-from regard.verbs.lines import lines_of
+from regard.verbs.lines import lines_of, references_of
 
 
 def compare(

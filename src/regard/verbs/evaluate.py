@@ -1,6 +1,6 @@
 """Evaluate: translate a test set, and score what comes out against references."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +10,7 @@ import torch
 from regard import console
 from regard.evaluation.streams import check_aligned
 from regard.evaluation.translation import Score, cautions, corpus_scores
-from regard.verbs.lines import lines_of
+from regard.verbs.lines import lines_of, references_of
 from regard.verbs.translate import Translator
 
 
@@ -70,8 +70,3 @@ def evaluate(
         scores=corpus_scores(translations, references, tokenize=tokenize, lowercase=lowercase),
         translations=translations,
     )
-
-
-def references_of(ref: str | Path | Iterable[str | Path]) -> Sequence[Sequence[str]]:
-    """The lines of each file of references."""
-    return [lines_of(each) for each in ([ref] if isinstance(ref, str | Path) else ref)]

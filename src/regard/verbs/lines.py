@@ -2,7 +2,7 @@
 
 import os
 import select
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from regard.data.corpus import MAX_LINE_BYTES, line_text, locate, read_lines
@@ -25,6 +25,11 @@ def stream(file: str | Path) -> Iterator[str]:
 def lines_of(file: str | Path) -> list[str]:
     """All lines of a file."""
     return list(stream(file))
+
+
+def references_of(files: str | Path | Iterable[str | Path]) -> list[list[str]]:
+    """All lines of each file of references, one file or several."""
+    return [lines_of(file) for file in ([files] if isinstance(files, str | Path) else files)]
 
 
 def arriving(descriptor: int) -> Iterator[list[str]]:

@@ -37,7 +37,7 @@ class Survey:
     """What a first reading tells about a corpus."""
 
     pairs: int = 0
-    tokens: float = 0  # of the target side, guessed: 1.3 a word, and one for every six characters at least
+    tokens: float = 0.0  # of the target side, guessed: 1.3 a word, and one for every six characters at least
     letters: tuple[Counter[str], Counter[str]] = field(default_factory=lambda: (Counter(), Counter()))
 
     def see(self, pair: Pair) -> None:

@@ -65,7 +65,7 @@ TIERS = (  # the second is recipes/multi30k-en-de, the third recipes/tatoeba-en-
         epochs=10,
     ),
 )
-STEPS = 1000, 100_000  # fewest and most updates
+STEPS = 1000.0, 100_000.0  # fewest and most updates
 
 
 @dataclass(frozen=True, kw_only=True)
