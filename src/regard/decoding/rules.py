@@ -13,8 +13,6 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from regard.errors import ConfigError
-
 
 class Rule(Protocol):
     """Forbids next tokens in place, seeing what each row has said so far (no bos, no eos)."""
@@ -67,18 +65,13 @@ class NoRepeatNGrams:
 
 @dataclass(frozen=True, kw_only=True)
 class LengthLimits:
-    """The greatest length of a translation: ratio * source length + offset, `cap` at most; in tokens."""
+    """The greatest length of a translation: ratio * source length + offset, within `least` and `most`."""
 
     ratio: float = 1.0
     offset: int = 50
-    cap: int = 1024
-
-    def __post_init__(self) -> None:
-        if self.ratio < 0 or self.offset < 0 or self.cap < 1:
-            raise ConfigError(
-                f"length limits may not be negative: ratio {self.ratio}, offset {self.offset}, cap {self.cap}"
-            )
+    least: int = 0
+    most: int = 1024
 
     def longest(self, src_len: int) -> int:
-        """Without the end; `src_len` without it too."""
-        return min(math.ceil(self.ratio * src_len + self.offset), self.cap)
+        """In tokens, the ends of source and target not counted."""
+        return max(self.least, min(self.most, math.ceil(self.ratio * src_len + self.offset)))

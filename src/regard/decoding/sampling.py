@@ -1,0 +1,116 @@
+"""Sampling: filters reshape a distribution, and noise that belongs to the request draws from it.
+
+The noise of a step is a function of the seed, the request's index, the sample's number and the step
+alone, so that what is drawn depends on no neighbour in the batch.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Int64, UInt64
+from torch import Tensor
+
+from regard.decoding.hypothesis import Hypothesis, Request
+from regard.decoding.rows import Rows
+from regard.decoding.search import Ranked, Search, follow
+from regard.decoding.step import Stepper
+from regard.errors import ConfigError
+
+Filter = Callable[[Float[Tensor, "rows vocab"]], Float[Tensor, "rows vocab"]]  # logits -> logits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Temperature:
+    """Divide the logits: below 1 the likely become likelier, above 1 the unlikely."""
+
+    temperature: float
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise ConfigError(f"temperature is {self.temperature}, but must be above 0", "1 changes nothing")
+
+    def __call__(self, logits: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
+        return logits / self.temperature
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopK:
+    """Keep the `k` likeliest tokens (Fan et al. 2018, section 5.4); of equal ones those with lower ids."""
+
+    k: int
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise ConfigError(f"top_k is {self.k}, but must be at least 1")
+
+    def __call__(self, logits: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
+        least = logits.topk(min(self.k, logits.size(1)), dim=1).values[:, -1:]
+        above, equal = logits > least, logits == least
+        room = self.k - above.sum(dim=1, keepdim=True)
+        return logits.masked_fill(~(above | (equal & (equal.cumsum(dim=1) <= room))), -torch.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopP:
+    """Keep the fewest tokens that hold the probability `p` together (Holtzman et al. 2020, section 3.1)."""
+
+    p: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.p <= 1:
+            raise ConfigError(f"top_p is {self.p}, but must be above 0 and at most 1", "1 keeps all tokens")
+
+    def __call__(self, logits: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
+        ordered, ids = logits.sort(dim=1, descending=True, stable=True)
+        probabilities = ordered.softmax(dim=1)
+        before = probabilities.cumsum(dim=1) - probabilities
+        beyond = before >= self.p
+        return logits.masked_fill(beyond.scatter(1, ids, beyond), -torch.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling(Search):
+    """`n_best` independent samples of each request, in the order in which they were drawn."""
+
+    filters: tuple[Filter, ...] = ()
+    seed: int = 0
+
+    def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        indices = np.array([request.index for request in requests])
+
+        def draw(rows: Rows) -> Callable[[Float[Tensor, "rows vocab"]], Ranked]:
+            noise = uniform(self.seed, indices[rows.sentence], rows.rank, rows.length)
+            return lambda log_probs: self._draw(log_probs, noise)
+
+        return follow(self, stepper, requests, draw)
+
+    def _draw(self, log_probs: Float[Tensor, "rows vocab"], noise: Float64[np.ndarray, " rows"]) -> Ranked:
+        """The token at which the sum of the probabilities exceeds the noise; and its log-probability."""
+        logits = log_probs
+        for each in self.filters:
+            logits = each(logits)
+        up_to = logits.softmax(dim=1).double().cumsum(dim=1)
+        heights = torch.from_numpy(noise).to(up_to.device)[:, None] * up_to[:, -1:]
+        ids = torch.searchsorted(up_to, heights, right=True).clamp(max=log_probs.size(1) - 1)
+        values = log_probs.gather(1, ids)
+        return values.cpu().numpy().astype(np.float64), ids.cpu().numpy()
+
+
+def uniform(
+    seed: int, index: Int64[np.ndarray, " rows"], sample: Int64[np.ndarray, " rows"], step: int
+) -> Float64[np.ndarray, " rows"]:
+    """A number in [0, 1) for each row; multiples of 2^-52, so that with a float it stays below it."""
+    state = np.full(len(index), seed % 2**64, np.uint64)
+    for part in (index, sample, np.full(len(index), step)):
+        state = _mix(state) ^ part.astype(np.uint64)
+    return (_mix(state) >> np.uint64(12)).astype(np.float64) * 2.0**-52
+
+
+def _mix(state: UInt64[np.ndarray, " rows"]) -> UInt64[np.ndarray, " rows"]:
+    """SplitMix64 (Steele et al. 2014, figure 16)."""
+    state = state + np.uint64(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))
