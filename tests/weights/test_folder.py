@@ -257,3 +257,26 @@ def test_a_small_file_is_replaced_whole(tmp_path):
         replace_file(tmp_path / "LATEST", text)
         assert (tmp_path / "LATEST").read_bytes() == text
     assert names(tmp_path) == ["LATEST"]
+
+
+def test_a_power_cut_finds_every_file_on_disk_before_its_name_is(tmp_path, monkeypatch):
+    flushed, renamed = [], []
+    fsync, rename = os.fsync, os.rename
+
+    def recorded_fsync(descriptor):
+        flushed.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    def recorded_rename(source, target):
+        renamed.append(len(flushed))
+        rename(source, target)
+
+    monkeypatch.setattr(folders.os, "fsync", recorded_fsync)
+    monkeypatch.setattr(folders.os, "rename", recorded_rename)
+    write_folder(tmp_path / "m", FILES)
+    (moment,) = renamed
+    manifest = (tmp_path / "m" / "MANIFEST.json").stat().st_ino
+    files = {(tmp_path / "m" / name).stat().st_ino for name in FILES}
+    assert set(flushed[: moment - 2]) == files
+    assert flushed[moment - 2 : moment] == [manifest, (tmp_path / "m").stat().st_ino]
+    assert flushed[moment:] == [tmp_path.stat().st_ino]

@@ -218,7 +218,7 @@ def _discard(aside: Path, target: Path) -> None:
         if any(name not in ours and not name.startswith(".") for name in os.listdir(aside)):
             os.rename(aside, _dated(target, "replaced"))
             return
-        os.unlink(aside / MANIFEST)
+        (aside / MANIFEST).unlink(missing_ok=True)  # first, so that no half of it is taken for a folder
         shutil.rmtree(aside)
 
 

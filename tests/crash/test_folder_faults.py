@@ -1,0 +1,100 @@
+"""Nothing is lost, wherever a saving is cut off: at every single call to the disk."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
+
+FILLED = """
+import resource, signal, sys, torch
+from regard.errors import RunError
+from regard.weights.checkpoint import RunFolder
+run = RunFolder(sys.argv[1])
+run.save(1, {"model.safetensors": {"w": torch.zeros(10)}})
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+for files in ({"model.safetensors": {"w": torch.zeros(100_000)}}, {"config.json": bytes(200_000)}):
+    try:
+        run.save(2, files)
+    except RunError as error:
+        print(error.message)
+assert [checkpoint.step for checkpoint in run.checkpoints()] == [1]
+"""
+
+SAVES_FOR_EVER = """
+import itertools, sys, torch
+from regard.weights.checkpoint import RunFolder
+with RunFolder(sys.argv[1]).lock() as run:
+    found = run.latest()
+    print(found.step if found else 0, run.broken, flush=True)
+    for step in itertools.count(found.step + 1 if found else 1):
+        files = {"model.safetensors": {"w": torch.full((5000,), float(step))}, "state.json": b"{}"}
+        run.append_metrics({"step": step})
+        run.write_best(files, step=step)
+        run.save(step, files)
+        run.prune(2)
+"""
+
+
+@pytest.fixture
+def memory():
+    """A folder in memory where there is one, which is quicker and wears no disk."""
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        yield folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fault", "calls"), [("kill", 100), ("torn", 15), ("ENOSPC", 60), ("EIO", 100)])
+def test_a_saving_may_die_or_fail_at_any_call_and_nothing_is_lost(memory, fault, calls):
+    done = subprocess.run(
+        [sys.executable, str(HERE / "faults.py"), memory, fault],
+        capture_output=True,
+        text=True,
+        env=ONE_THREAD,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= calls
+
+
+def test_a_disk_that_is_full_is_told_and_the_checkpoint_before_stays(tmp_path):
+    """A real limit of the kernel's, so that the errors of the safetensors library are its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", FILLED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env=ONE_THREAD,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()
+    assert len(told) == 2
+    assert all(re.fullmatch(r"cannot save .*step-00000002: File too large", line) for line in told)
+
+
+def test_a_run_killed_at_random_moments_always_goes_on_from_a_whole_checkpoint(tmp_path):
+    last = 0
+    for round_number in range(3):
+        with subprocess.Popen(
+            [sys.executable, "-c", SAVES_FOR_EVER, str(tmp_path)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=ONE_THREAD,
+        ) as process:
+            step, broken = process.stdout.readline().split(maxsplit=1)
+            time.sleep(0.3 + 0.0137 * round_number)
+            process.send_signal(signal.SIGKILL)
+        assert broken.strip() == "[]"
+        assert int(step) >= last
+        last = int(step)
+    assert last > 0
