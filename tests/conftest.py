@@ -1,7 +1,39 @@
 """What all tests share."""
 
 import hypothesis
+import pytest
 
 # A machine that is busy is no failure, the same commit gives the same result, and nothing is left on disk.
 hypothesis.settings.register_profile("house", deadline=None, max_examples=40, derandomize=True, database=None)
 hypothesis.settings.load_profile("house")
+
+
+@pytest.fixture(scope="session")
+def untrained(tmp_path_factory):
+    """A model folder with random weights, of the symbols 0 to 9."""
+    # not above: regard must be imported after the hook that checks its types
+    from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
+    from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+    from regard.models.build import build
+    from regard.models.config import ModelConfig
+    from regard.weights.folder import write_folder
+    from regard.weights.model_folder import model_files
+    from regard.weights.tensors import model_tensors
+
+    folder = tmp_path_factory.mktemp("models") / "untrained"
+    corpus = open_corpus(CorpusSettings(synthetic="copy", size=50, length=6), LinePolicy(), folder)
+    tokenizers = train_tokenizers(corpus, TokenizerSettings(kind="words"))
+    size = tokenizers.source.vocab_size
+    config = ModelConfig(
+        src_vocab_size=size,
+        tgt_vocab_size=size,
+        d_model=16,
+        num_heads=2,
+        d_ff=32,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+    )
+    weights = model_tensors(build(config, seed=3))
+    files = model_files(config, tokenizers, {"beam_size": 2}, 'name = "untrained"\n')
+    write_folder(folder, {**files, "model.safetensors": weights, "README.md": b"# untrained\n"})
+    return folder
