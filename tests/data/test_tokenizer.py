@@ -172,6 +172,16 @@ def hostile(**changes: object) -> bytes:
         pytest.param(b"{}", id="nothing in it"),
         pytest.param(b"[" * 100_000, id="deep"),
         pytest.param(hostile(model={"type": "BPE"}), id="no vocabulary"),
+        pytest.param(
+            hostile(
+                model={
+                    "type": "WordLevel",
+                    "vocab": dict(zip(SPECIALS, (0, 1, 2, 9), strict=True)),
+                    "unk_token": "<unk>",
+                }
+            ),
+            id="ids with gaps",
+        ),
         pytest.param(hostile(model={"type": "Other"}), id="another model"),
         pytest.param(hostile(added_tokens=[]), id="no marks"),
         pytest.param(hostile(truncation={"max_length": 2}), id="truncation"),

@@ -59,9 +59,10 @@ class Cursor:
 class Loader:
     """Iterates over batches, epoch after epoch, from `cursor`, which points at the next one.
 
-    Process `rank` of `world_size` takes every `world_size`-th batch. Each step has one batch for every
-    process: where the batches of a window run out, the biggest of the last are halved, so that every
-    example is given once an epoch and none twice.
+    Process `rank` of `world_size` takes every `world_size`-th batch, and each step has one batch for every
+    process: where the batches of a window run out, the biggest of the last are halved. So every example
+    is given once an epoch and none twice. (Only where batches are so small that the last ones of a window
+    hold fewer examples than there are processes, these are left out, others in every epoch.)
     """
 
     def __init__(
@@ -144,28 +145,28 @@ class Loader:
         examples = examples[torch.randperm(len(examples), generator=generator).numpy()]
         batches = bucketed(examples, self.shards.copy(epoch), self.settings.batch_tokens)
         batches = [batches[number] for number in torch.randperm(len(batches), generator=generator)]
-        return self._with_a_tail(batches)
+        return self._shareable(batches)
 
-    def _with_a_tail(self, batches: list[np.ndarray]) -> list[np.ndarray]:
-        """See to it that what is left for the last step can be shared among all processes."""
-        if len(batches[-1]) < self._world_size:
-            biggest = max(range(len(batches)), key=lambda number: len(batches[number]))
-            batches[biggest], batches[-1] = batches[-1], batches[biggest]
-        if len(batches) % self._world_size and len(batches[-1]) < self._world_size:
+    def _shareable(self, batches: list[np.ndarray]) -> list[np.ndarray]:
+        """See to it that the last step of a window has an example for every process."""
+        surplus = len(batches) % self._world_size
+        if not surplus or sum(map(len, batches[-surplus:])) >= self._world_size:
+            return batches
+        by_size = sorted(range(len(batches)), key=lambda number: len(batches[number]))
+        biggest = set(by_size[-surplus:])
+        last = [batches[number] for number in sorted(biggest)]
+        if sum(map(len, last)) >= self._world_size:
+            return [batch for number, batch in enumerate(batches) if number not in biggest] + last
+        if surplus == len(batches):
             raise DataError(
-                f"{len(self.shards):,} examples in batches of {self.settings.batch_tokens:,} tokens "
-                f"cannot be shared among {self._world_size} processes",
-                "raise batch_tokens, or run fewer processes",
+                f"{len(self.shards):,} pairs cannot be shared among {self._world_size} processes",
+                "run fewer processes",
             )
-        return batches
+        return batches[:-surplus]
 
     def _read(self, copy: Copy, examples: np.ndarray) -> Batch:
-        numbers = examples.tolist()
         return collate(
-            [copy.source(number) for number in numbers],
-            [copy.target(number) for number in numbers],
-            self.shards.lines[examples],
-            pad_id=self._pad_id,
+            copy.sources(examples), copy.targets(examples), self.shards.lines[examples], pad_id=self._pad_id
         )
 
 

@@ -6,10 +6,10 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RecipeError
-
-LONGEST_SAMPLED = 100  # characters; the draws grow with the square of them
 
 
 def mixed(*numbers: int) -> int:
@@ -21,10 +21,12 @@ class SampledTokenizer:
     """BPE with dropout over the vocabulary of `tokenizer`, as a function of the text and the seed.
 
     The tokenizers library cannot seed its own draw, so its merges are applied here. An occurrence of a
-    word gets one of `VARIANTS` draws, which keeps the cost to that of the vocabulary.
+    word gets one of `VARIANTS` draws, which keeps the cost to that of the vocabulary. A word of more than
+    `LONGEST` characters, for which the draws grow with their square, is segmented without dropout.
     """
 
     VARIANTS = 16
+    LONGEST = 100
     REMEMBERED = 500_000  # words times variants
 
     def __init__(self, tokenizer: Tokenizer, dropout: float, seed: int) -> None:
@@ -52,6 +54,8 @@ class SampledTokenizer:
         return [self.encode(text) for text in texts]
 
     def _word_ids(self, word: str, variant: int) -> list[int]:
+        if len(word) > self.LONGEST:
+            return self._tokenizer.word_ids(word)
         unknown = self._tokenizer.unk_id
         return [self._vocabulary.get(piece, unknown) for piece in self._segment(word, variant)]
 
@@ -62,8 +66,7 @@ class BpeDropout:
 
     `ranks` gives each merge its place in the order of merging. The random numbers are a hash of the
     seed, the word and `variant`, so that a segmentation depends on these and on nothing else: not on
-    what was read before, not on the machine. A word of more than 100 characters is segmented without
-    dropout.
+    what was read before, not on the machine.
     """
 
     ranks: Mapping[tuple[str, str], int]
@@ -74,18 +77,16 @@ class BpeDropout:
         """The pieces of `word`, of which there is another draw for each `variant`."""
         pieces = list(word)
         size = len(pieces)
-        threshold = round(self.dropout * 65536) if size <= LONGEST_SAMPLED else 0
-        numbers = memoryview(b"")
-        if threshold:
-            draw = hashlib.shake_128(f"{self.seed} {variant} {word}".encode())
-            numbers = memoryview(draw.digest(size * (size - 1))).cast("H")
+        draw = hashlib.shake_128(f"{self.seed} {variant} {word}".encode())
+        numbers = np.frombuffer(draw.digest(size * max(size - 1, 0)), "<u2").tolist()
+        threshold = self.dropout * 65536
         never = len(self.ranks)
         at = 0
         while len(pieces) > 1:
             best, best_rank = -1, never
             for place in range(len(pieces) - 1):
                 rank = self.ranks.get((pieces[place], pieces[place + 1]), never)
-                if rank < best_rank and not (threshold and numbers[at + place] < threshold):
+                if rank < best_rank and numbers[at + place] >= threshold:
                     best, best_rank = place, rank
             if best < 0:
                 break

@@ -120,11 +120,11 @@ class Copy:
             self._ids.append(_mapped(path, dtype, int(starts[-1])))
             self._starts.append(starts)
 
-    def source(self, example: int) -> np.ndarray:
-        return self._sequence(0, example)
+    def sources(self, examples: np.ndarray) -> list[np.ndarray]:
+        return self._sequences(0, examples)
 
-    def target(self, example: int) -> np.ndarray:
-        return self._sequence(1, example)
+    def targets(self, examples: np.ndarray) -> list[np.ndarray]:
+        return self._sequences(1, examples)
 
     def source_lengths(self, examples: np.ndarray) -> np.ndarray:
         return self._starts[0][examples + 1] - self._starts[0][examples]
@@ -132,9 +132,12 @@ class Copy:
     def target_lengths(self, examples: np.ndarray) -> np.ndarray:
         return self._starts[1][examples + 1] - self._starts[1][examples]
 
-    def _sequence(self, side: int, example: int) -> np.ndarray:
-        start, stop = self._starts[side][example : example + 2]
-        return self._ids[side][start:stop]
+    def _sequences(self, side: int, examples: np.ndarray) -> list[np.ndarray]:
+        starts, ids = self._starts[side], self._ids[side]
+        return [
+            ids[start:stop]
+            for start, stop in zip(starts[examples].tolist(), starts[examples + 1].tolist(), strict=True)
+        ]
 
 
 def _mapped(path: Path, dtype: type[np.integer], size: int) -> np.ndarray:

@@ -10,35 +10,21 @@ import hashlib
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.data.corpus import Pair
+from regard.data.tokenizer_file import CONTINUING, PIECES, SPECIALS, SPELLED_MARK, UNK, UNKNOWN_WORD, inspect
 from regard.data.unigram import Vocabulary, train_unigram
 from regard.errors import DataError, FolderError, RecipeError
 
-PAD, UNK, BOS, EOS = SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
-
 Kind = Literal["bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram"]
-
-# A word with its inner apostrophes and hyphens, or a run of punctuation; each with the space before it.
-_PIECES = r" ?[\p{L}\p{M}\p{N}]+(?:['’\-][\p{L}\p{M}\p{N}]+)*| ?[^\s\p{L}\p{M}\p{N}]+|\s"
-_SPELLED_MARK = r"<(?=(?:pad|unk|s|/s)>)"
-_UNKNOWN_WORD = rf"\A{UNK}\z"
-_CONTINUING = r"\A##"
-_REGEXES = {_PIECES, _SPELLED_MARK, _UNKNOWN_WORD, _CONTINUING}
-_PARTS = {
-    "normalizer": {"Sequence", "NFC", "NFKC", "Lowercase", "Prepend"},
-    "pre_tokenizer": {"Sequence", "Split", "ByteLevel"},
-    "model": {"BPE", "WordLevel", "WordPiece", "Unigram"},
-    "decoder": {"Sequence", "Fuse", "Strip", "Replace", "ByteLevel"},
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +103,11 @@ class Tokenizer:
         with _library("split this text"):
             return _split(self._backend, text)
 
+    def word_ids(self, word: str) -> list[int]:
+        """The ids of one of `words`."""
+        with _library("encode this text"):
+            return [token.id for token in self._backend.model.tokenize(word)]
+
     def vocabulary(self) -> dict[str, int]:
         """Every piece and its id."""
         return self._backend.get_vocab()
@@ -134,9 +125,12 @@ class Tokenizer:
     def from_bytes(cls, content: bytes, name: str = "tokenizer.json") -> "Tokenizer":
         try:
             text = content.decode()
-            _inspect(json.loads(text))
+            inspect(json.loads(text))
             with _library(f"read {name}"):
-                return cls(_loaded(text))
+                tokenizer = cls(_loaded(text))
+            if max(tokenizer.vocabulary().values()) >= tokenizer.vocab_size:
+                raise ValueError("its ids have gaps")
+            return tokenizer
         except (ValueError, RecursionError, LookupError, TypeError, DataError) as error:
             raise FolderError(
                 f"{name} is no tokeniser of ours ({str(error).splitlines()[0]})",
@@ -303,7 +297,7 @@ def _normalizer(kind: Kind, settings: TokenizerSettings) -> normalizers.Normaliz
 
 def _pre_tokenizer(kind: Kind) -> pre_tokenizers.PreTokenizer | None:
     to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    pieces = pre_tokenizers.Split(tokenizers.Regex(_PIECES), "isolated")
+    pieces = pre_tokenizers.Split(tokenizers.Regex(PIECES), "isolated")
     match kind:
         case "characters":
             return None
@@ -315,7 +309,7 @@ def _pre_tokenizer(kind: Kind) -> pre_tokenizers.PreTokenizer | None:
             return pre_tokenizers.Sequence([pieces, to_bytes])
         case "unigram":  # it would match the spelling of a mark whole
             return pre_tokenizers.Sequence(
-                [pieces, pre_tokenizers.Split(tokenizers.Regex(_SPELLED_MARK), "isolated")]
+                [pieces, pre_tokenizers.Split(tokenizers.Regex(SPELLED_MARK), "isolated")]
             )
         case _:
             return pieces
@@ -331,8 +325,8 @@ def _decoder(kind: Kind) -> decoders.Decoder:
         case "bytebpe":
             return decoders.Sequence([decoders.ByteLevel(), without_space])
         case "words" | "wordpiece":
-            unknown = decoders.Replace(tokenizers.Regex(_UNKNOWN_WORD), f" {UNK}")
-            joined = decoders.Replace(tokenizers.Regex(_CONTINUING), "")
+            unknown = decoders.Replace(tokenizers.Regex(UNKNOWN_WORD), f" {UNK}")
+            joined = decoders.Replace(tokenizers.Regex(CONTINUING), "")
             steps = [unknown, joined] if kind == "wordpiece" else [unknown]
             return decoders.Sequence([*steps, decoders.Fuse(), without_space])
         case _:
@@ -344,34 +338,6 @@ def _loaded(text: str) -> tokenizers.Tokenizer:
         return tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # the library raises Exception itself, nothing narrower
         raise DataError(str(error)) from error
-
-
-def _inspect(content: Mapping[str, Any]) -> None:
-    """Raise ValueError unless a tokenizer.json is made of parts that this file makes."""
-    for name, known in _PARTS.items():
-        for part in _walk(content[name]):
-            kind, pattern = part.get("type"), part.get("pattern")
-            if kind is not None and kind not in known:
-                raise ValueError(f"{name} {kind!r} is unknown")
-            if isinstance(pattern, dict) and pattern.get("Regex", _PIECES) not in _REGEXES:
-                raise ValueError("it holds a regular expression of its own")
-    for name in ("truncation", "padding", "post_processor"):
-        if content.get(name) is not None:
-            raise ValueError(f"{name} is not ours to do")
-    marks = [token["content"] for token in content["added_tokens"] if token["special"]]
-    if sorted(marks) != sorted(SPECIALS) or len(content["added_tokens"]) != len(marks):
-        raise ValueError(f"its marks are not {' '.join(SPECIALS)}")
-
-
-def _walk(part: object) -> Iterator[Mapping[str, object]]:
-    """A part of a tokenizer.json and the parts in it."""
-    if isinstance(part, list):
-        for inner in part:
-            yield from _walk(inner)
-    elif isinstance(part, dict):
-        yield part
-        for name in ("normalizers", "pretokenizers", "decoders"):
-            yield from _walk(part.get(name))
 
 
 @contextmanager
