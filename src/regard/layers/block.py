@@ -103,7 +103,7 @@ class DecoderBlock(nn.Module):
 
     def read(self, memory: Float[Tensor, "batch src_len d_memory"]) -> KeyValue:
         """What the cross-attention looks at, to be made once and given as `memory` many times."""
-        return self.cross_attention.read(memory)
+        return self.cross_attention.read(memory).contiguous()
 
     def forward(
         self,

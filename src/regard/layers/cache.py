@@ -16,6 +16,10 @@ class KeyValue(NamedTuple):
     key: Float[Tensor, "batch kv_heads src_len d_head"]
     value: Float[Tensor, "batch kv_heads src_len d_value"]
 
+    def contiguous(self) -> "KeyValue":
+        """Laid out head by head, so that no look has to do that again."""
+        return KeyValue(self.key.contiguous(), self.value.contiguous())
+
     def select(self, rows: Int64[Tensor, " rows"]) -> "KeyValue":
         return KeyValue(self.key.index_select(0, rows), self.value.index_select(0, rows))
 

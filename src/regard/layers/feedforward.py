@@ -1,4 +1,4 @@
-"""Position-wise feed-forward networks: each position thinks for itself (Vaswani et al. 2017, section 3.3)."""
+"""Feed-forward networks: each position thinks for itself (Vaswani et al. 2017, section 3.3)."""
 
 from collections.abc import Callable
 from typing import Literal

@@ -1,4 +1,4 @@
-"""softmax(QK^T / sqrt(d_head)) V: the readable reference, the fused form tested against it, the choice.
+"""softmax(QK^T / sqrt(d_head)) V: the readable reference, and the fast form tested against it.
 
 Every kernel takes (query, key, value, mask, position_bias, dropout) and can stand in the `attend` of an
 attention. `mask` is boolean, True = may look; `position_bias` is added to the scores; a query that may
@@ -34,8 +34,8 @@ def attention_weights(
         scores = scores + position_bias
     if mask is None:
         return scores.softmax(dim=-1)
-    weights = scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
-    return weights.masked_fill(~mask, 0.0)  # a row masked whole is 0/0
+    weights = scores.where(mask, -torch.inf).softmax(dim=-1)
+    return weights.where(mask, 0.0)  # a row masked whole is 0/0
 
 
 def plain_attention(
@@ -64,7 +64,7 @@ def fused_attention(
     """PyTorch's kernels: the weights are never written to memory."""
     bias = mask
     if position_bias is not None:
-        bias = position_bias if mask is None else position_bias.masked_fill(~mask, -torch.inf)
+        bias = position_bias if mask is None else position_bias.where(mask, -torch.inf)
     return F.scaled_dot_product_attention(
         query, key, value, bias, dropout, enable_gqa=key.size(1) != query.size(1)
     )

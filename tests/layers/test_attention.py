@@ -1,0 +1,132 @@
+"""Multi-head attention: each head alone, all that it may be asked, and what stands in for its kernel."""
+
+import pytest
+import torch
+
+from regard.layers.attention import MultiHeadAttention, SelfAttention
+from regard.layers.cache import KeyValueCache
+from regard.layers.kernels import attention_weights, plain_attention
+from regard.layers.masks import causal_mask, padding_mask
+from regard.layers.positions import RotaryPositions
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
+
+
+def test_heads_look_apart_and_are_joined_by_the_output():
+    attention = MultiHeadAttention(d_model=6, num_heads=2)
+    x, memory = torch.randn(1, 3, 6), torch.randn(1, 4, 6)
+    query, key, value = attention.query(x), attention.key(memory), attention.value(memory)
+    heads = [
+        torch.softmax(query[..., part] @ key[..., part].transpose(1, 2) / 3**0.5, dim=-1) @ value[..., part]
+        for part in (slice(0, 3), slice(3, 6))
+    ]
+    torch.testing.assert_close(attention(x, memory), attention.output(torch.cat(heads, dim=-1)))
+
+
+def test_decoding_with_a_cache_gives_what_reading_at_once_gives():
+    attention = SelfAttention(d_model=16, num_heads=4)
+    x = torch.randn(2, 6, 16)
+    at_once = attention(x, x, causal_mask(6))
+    cache = KeyValueCache()
+    steps = []
+    with torch.no_grad():
+        for t in range(6):
+            token = x[:, [t]]
+            steps.append(attention(token, token, cache=cache))
+    torch.testing.assert_close(torch.cat(steps, dim=1), at_once)
+
+
+def test_a_memory_that_was_read_once_is_looked_at_many_times():
+    attention = MultiHeadAttention(d_model=16, num_heads=4)
+    x, memory = torch.randn(2, 3, 16), torch.randn(2, 5, 16)
+    mask = padding_mask(torch.tensor([5, 2]), 5)
+    torch.testing.assert_close(attention(x, attention.read(memory), mask), attention(x, memory, mask))
+
+
+@pytest.mark.parametrize("make", [SelfAttention, MultiHeadAttention])
+def test_attention_without_positions_does_not_know_the_order(make):
+    attention = make(d_model=16, num_heads=4)
+    x, order = torch.randn(2, 5, 16), torch.tensor([3, 0, 4, 1, 2])
+    shuffled = x[:, order]
+    torch.testing.assert_close(attention(shuffled, shuffled), attention(x, x)[:, order])
+
+
+def test_rotary_positions_know_the_order_and_not_where_it_starts():
+    attention = SelfAttention(d_model=16, num_heads=4, rotary=RotaryPositions(4))
+    x = torch.randn(2, 5, 16)
+    shuffled = x[:, [3, 0, 4, 1, 2]]
+    assert not torch.allclose(attention(shuffled, shuffled), attention(x, x)[:, [3, 0, 4, 1, 2]], atol=1e-3)
+    unseen = torch.zeros(2, 4, 100, 4)
+    cache = KeyValueCache()
+    cache.append(unseen, unseen)
+    shifted = attention(x, x, torch.arange(105)[None, None, None] >= 100, cache=cache)
+    torch.testing.assert_close(shifted, attention(x, x), atol=1e-5, rtol=1e-5)
+
+
+def test_grouped_heads_are_full_heads_with_shared_keys_and_values():
+    grouped = MultiHeadAttention(d_model=16, num_heads=4, num_kv_heads=2)
+    full = MultiHeadAttention(d_model=16, num_heads=4)
+    full.query, full.output = grouped.query, grouped.output
+    for mine, shared in ((full.key, grouped.key), (full.value, grouped.value)):
+        mine.weight.data = shared.weight.data.view(2, 4, 16).repeat_interleave(2, dim=0).reshape(16, 16)
+        mine.bias.data = shared.bias.data.view(2, 4).repeat_interleave(2, dim=0).reshape(16)
+    x, memory = torch.randn(2, 3, 16), torch.randn(2, 5, 16)
+    torch.testing.assert_close(grouped(x, memory), full(x, memory))
+
+
+def test_keys_and_values_may_come_from_inputs_of_other_widths():
+    attention = MultiHeadAttention(d_model=16, num_heads=4, key_dim=6, value_dim=10)
+    x, keys, values = torch.randn(2, 3, 16), torch.randn(2, 5, 6), torch.randn(2, 5, 10)
+    assert attention(x, keys, values=values).shape == (2, 3, 16)
+
+
+def test_another_kernel_can_be_put_in_and_sees_the_weights():
+    """Notebooks computed the weights and threw them away, or used a kernel that has none."""
+    attention = SelfAttention(d_model=16, num_heads=4).eval()
+    x, mask, seen = torch.randn(2, 3, 16), causal_mask(3), []
+
+    def tell(query, key, value, mask, position_bias, dropout):
+        seen.append(attention_weights(query, key, mask, position_bias))
+        return plain_attention(query, key, value, mask, position_bias, dropout)
+
+    before = attention(x, x, mask)
+    attention.attend = tell
+    torch.testing.assert_close(attention(x, x, mask), before)
+    assert seen[0].shape == (2, 4, 3, 3)
+    torch.testing.assert_close(seen[0].sum(-1), torch.ones(2, 4, 3))
+
+
+def test_dropout_acts_in_training_and_is_silent_in_evaluation():
+    """PyTorch's kernel drops whatever it is told to, in evaluation too."""
+    attention = SelfAttention(d_model=16, num_heads=4, dropout=0.5)
+    x = torch.randn(2, 6, 16)
+    assert not torch.equal(attention(x, x), attention(x, x))
+    attention.eval()
+    assert torch.equal(attention(x, x), attention(x, x))
+
+
+def test_widths_that_cannot_be_shared_out_are_refused():
+    with pytest.raises(ValueError, match="d_model \\(10\\) must be divisible by num_heads \\(4\\)"):
+        MultiHeadAttention(d_model=10, num_heads=4)
+    with pytest.raises(ValueError, match="num_heads \\(4\\) must be divisible by num_kv_heads \\(3\\)"):
+        SelfAttention(d_model=16, num_heads=4, num_kv_heads=3)
+
+
+def test_self_attention_refuses_to_look_elsewhere():
+    attention = SelfAttention(d_model=16, num_heads=4)
+    x = torch.randn(2, 3, 16)
+    with pytest.raises(ValueError, match="its own input"):
+        attention(x, torch.randn(2, 3, 16))
+    with pytest.raises(ValueError, match="its own input"):
+        attention.read(x)
+
+
+def test_a_forward_makes_no_module_and_no_parameter():
+    attention = SelfAttention(d_model=16, num_heads=4)
+    names = [name for name, _ in attention.named_modules()]
+    x = torch.randn(2, 3, 16)
+    attention(x, x)
+    assert [name for name, _ in attention.named_modules()] == names == ["", "query_key_value", "output"]
