@@ -27,7 +27,7 @@ class SampledTokenizer:
 
     VARIANTS = 16
     LONGEST = 100
-    REMEMBERED = 500_000  # words times variants
+    REMEMBERED = 100_000  # words times variants; some 30 MiB
 
     def __init__(self, tokenizer: Tokenizer, dropout: float, seed: int) -> None:
         merges = tokenizer.merges()

@@ -1,4 +1,4 @@
-"""The vocabulary of a unigram language model (Kudo 2018), trained so that the same words give the same.
+"""Vocabularies of a unigram language model (Kudo 2018), trained so that the same words give the same.
 
 The tokenizers library segments with such a vocabulary, but its own trainer adds up in the order of a
 hash table, and two trainings on one corpus differ. Here the best segmentation is counted instead of
