@@ -251,3 +251,14 @@ def test_a_run_folder_that_cannot_be_written_is_told_in_one_line(tmp_path):
             pass
         assert "\n" not in raised.value.message
         assert raised.value.hint
+
+
+def test_a_folder_of_other_things_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("...")
+    (tmp_path / ".old.aside").mkdir()
+    with pytest.raises(FolderError, match="exists and is no run folder"), RunFolder(tmp_path).lock():
+        pass
+    assert names(tmp_path) == [".old.aside", "thesis.tex"]
+    (tmp_path / "thesis.tex").unlink()
+    with RunFolder(tmp_path).lock():
+        pass

@@ -89,6 +89,14 @@ def test_a_replaced_folder_goes_unless_somebody_put_files_of_their_own_into_it(t
     assert (tmp_path / kept / "notes.txt").read_text() == "a week's work"
 
 
+def test_a_damaged_folder_can_be_replaced_too(tmp_path):
+    for manifest in (b"", b'{"files": 7}', b"{" * 99999):
+        write_folder(tmp_path / "m", FILES)
+        (tmp_path / "m" / "MANIFEST.json").write_bytes(manifest)
+        write_folder(tmp_path / "m", FILES)
+        verify_folder(tmp_path / "m")
+
+
 def test_a_folder_that_is_not_ours_is_never_replaced(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("...")

@@ -160,6 +160,11 @@ def test_float16_on_disk_is_float32_in_the_model():
     assert torch.equal(other.output.weight, model.output.weight.half().float())
 
 
+def test_what_float16_cannot_hold_is_refused_by_name():
+    with pytest.raises(RunError, match="'b' does not fit into float16"):
+        half({"a": torch.ones(1), "b": torch.tensor([1e6]), "n": torch.tensor([10**9])})
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

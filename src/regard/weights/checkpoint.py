@@ -126,6 +126,7 @@ class RunFolder:
     def lock(self) -> Iterator["RunFolder"]:
         """Be the only writer; finish or sweep first what a killed one left."""
         with told("use", self.path):
+            self._refuse_foreign()
             os.makedirs(self._checkpoints, exist_ok=True)
         with locked(self.path):
             self._locked = True
@@ -239,6 +240,14 @@ class RunFolder:
     @property
     def _metrics(self) -> Path:
         return self.path / "metrics.jsonl"
+
+    def _refuse_foreign(self) -> None:
+        """Somebody's folder of other things, named by mistake, is left alone."""
+        names = os.listdir(self.path) if os.path.isdir(self.path) else []
+        if "checkpoints" not in names and any(not name.startswith(".") for name in names):
+            raise FolderError(
+                f"{self.path} exists and is no run folder", "choose a new or an empty folder with --out"
+            )
 
     def _make_room(self, target: Path) -> None:
         """What stands in the place of a folder of ours and is none is kept under another name."""

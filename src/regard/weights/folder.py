@@ -211,15 +211,21 @@ def _settle_aside(aside: Path, target: Path) -> None:
 def _discard(aside: Path, target: Path) -> None:
     """Remove a replaced folder; one into which somebody put files of their own is kept."""
     with contextlib.suppress(OSError):  # the new one stands; what stays here is swept at the next start
-        try:
-            ours = {MANIFEST, *UNLISTED, *read_json(aside / MANIFEST).get("files", {})}
-        except UserError:  # half removed already, its manifest first
-            ours = set(os.listdir(aside))
-        if any(name not in ours and not name.startswith(".") for name in os.listdir(aside)):
+        if _others(aside):
             os.rename(aside, _dated(target, "replaced"))
             return
         (aside / MANIFEST).unlink(missing_ok=True)  # first, so that no half of it is taken for a folder
         shutil.rmtree(aside)
+
+
+def _others(folder: Path) -> set[str]:
+    """The names in a folder of ours that we did not write; none in one whose manifest is gone already."""
+    try:
+        listed = read_json(folder / MANIFEST).get("files")
+    except UserError:
+        return set()
+    visible = {name for name in os.listdir(folder) if not name.startswith(".")}
+    return visible - {MANIFEST, *UNLISTED, *(listed if isinstance(listed, dict) else ())}
 
 
 def _sweep_dead(target: Path) -> None:
@@ -234,11 +240,10 @@ def _sweep_dead(target: Path) -> None:
 
 def _runs(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
+        with contextlib.suppress(PermissionError):  # it runs, and is somebody else's
+            os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
-        return True
     return True
 
 

@@ -63,7 +63,11 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 def half(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """In float16, for a model that is to be small on disk; `restore_model` widens it again."""
-    return {name: t.half() if t.is_floating_point() else t for name, t in tensors.items()}
+    halves = {name: t.half() if t.is_floating_point() else t for name, t in tensors.items()}
+    for name, tensor in halves.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise RunError(f"{name!r} does not fit into float16", "store the model in float32")
+    return halves
 
 
 def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: str = "the weights") -> None:
