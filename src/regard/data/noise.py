@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import itertools
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -76,20 +77,23 @@ class BpeDropout:
     def __call__(self, word: str, variant: int = 0) -> list[str]:
         """The pieces of `word`, of which there is another draw for each `variant`."""
         pieces = list(word)
-        size = len(pieces)
-        draw = hashlib.shake_128(f"{self.seed} {variant} {word}".encode())
-        numbers = np.frombuffer(draw.digest(size * max(size - 1, 0)), "<u2").tolist()
-        threshold = self.dropout * 65536
         never = len(self.ranks)
+        ranks = [self.ranks.get(pair, never) for pair in itertools.pairwise(pieces)]
+        draw = hashlib.shake_128(f"{self.seed} {variant} {word}".encode())
+        numbers = np.frombuffer(draw.digest(len(pieces) * len(ranks)), "<u2").tolist()
+        threshold = self.dropout * 65536
         at = 0
-        while len(pieces) > 1:
+        while ranks:
             best, best_rank = -1, never
-            for place in range(len(pieces) - 1):
-                rank = self.ranks.get((pieces[place], pieces[place + 1]), never)
-                if rank < best_rank and numbers[at + place] >= threshold:
-                    best, best_rank = place, rank
+            for place, rank in enumerate(ranks, start=at):
+                if rank < best_rank and numbers[place] >= threshold:
+                    best, best_rank = place - at, rank
             if best < 0:
                 break
-            at += len(pieces) - 1
+            at += len(ranks)
             pieces[best : best + 2] = [pieces[best] + pieces[best + 1]]
+            del ranks[best]
+            for left in (best - 1, best):
+                if 0 <= left < len(ranks):
+                    ranks[left] = self.ranks.get((pieces[left], pieces[left + 1]), never)
         return pieces
