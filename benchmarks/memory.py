@@ -1,6 +1,6 @@
 """Does memory stay flat as the corpus grows? Anonymous resident memory while tokenising and loading.
 
-    python benchmarks/memory.py [--lines 100000 1000000 10000000] [--folder DIR]
+    python benchmarks/memory.py [--lines 100000 1000000 10000000] [--sampled] [--folder DIR]
 
 For each size, in a process of its own: a corpus is made, tokenised to shards, and one epoch of batches
 is read; the peak of anonymous resident memory (Linux: /proc/self/smaps_rollup, once every 20 ms) is
@@ -31,18 +31,19 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--lines", type=int, nargs="+", default=[10**5, 10**6, 10**7])
+    parser.add_argument("--sampled", action="store_true", help="tokenise with BPE-dropout too (slow)")
     parser.add_argument("--folder", type=Path, help="where the corpora go (a temporary folder)")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        measure(options.one, options.folder)
+        measure(options.one, options.folder, sampled=options.sampled)
         return
     print(f"{'lines':>12} {'part':>12} {'peak MiB':>10} {'seconds':>9} {'lines/s':>12}", flush=True)
     for lines in options.lines:
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             write_corpus(Path(folder), lines)
             command = [sys.executable, __file__, "--one", str(lines), "--folder", folder]
-            subprocess.run(command, check=True)
+            subprocess.run([*command, "--sampled"] if options.sampled else command, check=True)
 
 
 def write_corpus(folder: Path, lines: int) -> None:
@@ -59,10 +60,10 @@ def write_corpus(folder: Path, lines: int) -> None:
             lines -= min(1000, lines)
 
 
-def measure(lines: int, folder: Path) -> None:
+def measure(lines: int, folder: Path, *, sampled: bool) -> None:
     corpus = open_corpus(CorpusSettings(source="source", target="target"), LinePolicy(), folder)
     tokenizers = train_tokenizers(corpus.first(20_000), TokenizerSettings(vocab_size=8000))
-    for dropout, name in ((0.0, "tokenise"), (0.1, "sample")):
+    for name, dropout in {"tokenise": 0.0, **({"sample": 0.1} if sampled else {})}.items():
         with watched(lines, name):
             write_shards(corpus, tokenizers, folder / name, max_tokens=256, dropout=dropout, copies=1)
     with watched(lines, "load"):
