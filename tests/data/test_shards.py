@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from regard.data import shards as shards_file
 from regard.data.corpus import Corpus, LinePolicy, Row
+from regard.data.loader import Loader, LoaderSettings
 from regard.data.noise import SampledTokenizer, mixed
 from regard.data.shards import Copy, Shards, write_shards
 from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
@@ -85,6 +87,14 @@ def test_each_copy_is_another_segmentation_of_the_same_lines(tmp_path, tokenizer
     texts = {tokenizers.source.decode(seventh(copy).tolist()) for copy in shards.copies}
     assert texts == {ROWS[7][0]}
     assert len({tuple(seventh(copy)) for copy in shards.copies}) == 3
+
+
+def test_a_side_without_merges_is_the_same_in_every_copy(tmp_path):
+    pair = tokenizers_of(ROWS, target_kind="characters", joint=False)
+    write_shards(corpus_of(ROWS), pair, tmp_path, max_tokens=200, dropout=0.3, copies=3)
+    shards = Shards(tmp_path)
+    assert len({tuple(seventh(copy)) for copy in shards.copies}) == 3
+    assert len({tuple(copy.targets(np.array([7]))[0]) for copy in shards.copies}) == 1
 
 
 def test_shards_are_made_once_and_made_again_when_anything_differs(tmp_path, tokenizers, monkeypatch):
@@ -171,6 +181,22 @@ def test_a_preparation_that_was_killed_is_made_again(tmp_path, tokenizers):
     write_shards(corpus_of(ROWS), tokenizers, tmp_path / "shards", max_tokens=50)
     write_shards(corpus_of(ROWS), tokenizers, tmp_path / "untouched", max_tokens=50)
     assert content(tmp_path / "shards") == content(tmp_path / "untouched")
+
+
+def test_memory_does_not_grow_with_the_corpus(tmp_path, tokenizers, monkeypatch):
+    monkeypatch.setattr(shards_file, "CHUNK", 100)
+    peaks = []
+    for times in (2, 6):
+        corpus = Corpus("test", lambda times=times: (row for _ in range(times) for row in ROWS), LinePolicy())
+        folder = tmp_path / str(times)
+        write_shards(corpus.first(10), tokenizers, tmp_path / "warm", max_tokens=50)
+        tracemalloc.start()
+        write_shards(corpus, tokenizers, folder, max_tokens=50)
+        loader = Loader(folder, LoaderSettings(batch_tokens=500, window=256), seed=1, pad_id=0)
+        assert sum(len(batch) for batch in loader.epoch(0)) == times * len(ROWS)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.1 * peaks[0]
 
 
 def test_vocabularies_beyond_65536_are_written_whole(tmp_path):

@@ -185,11 +185,16 @@ def _segmenters(
     if not dropout:
         return [(tokenizers.source, tokenizers.target)]
     draws = [mixed(seed, copy) for copy in range(copies)]
-    sources = [SampledTokenizer(tokenizers.source, dropout, draw) for draw in draws]
-    if tokenizers.joint:
-        return list(zip(sources, sources, strict=True))
-    targets = [SampledTokenizer(tokenizers.target, dropout, draw) for draw in draws]
+    sources = _sampled(tokenizers.source, dropout, draws)
+    targets = sources if tokenizers.joint else _sampled(tokenizers.target, dropout, draws)
     return list(zip(sources, targets, strict=True))
+
+
+def _sampled(tokenizer: Tokenizer, dropout: float, draws: Sequence[int]) -> list[Segmenter]:
+    """A segmenter for each copy; a side without merges is the same in all."""
+    if not tokenizer.merges():
+        return [tokenizer for _ in draws]
+    return [SampledTokenizer(tokenizer, dropout, draw) for draw in draws]
 
 
 def _write(
