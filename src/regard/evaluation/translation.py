@@ -7,12 +7,12 @@ The numbers are those of `sacrebleu -m bleu chrf ter --chrf-word-order 2 --confi
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
+from sacrebleu.metrics.chrf import CHRF, CHRFScore
+from sacrebleu.metrics.ter import TER, TERScore
 from sacrebleu.significance import PairedTest, Result
 
 from regard.errors import DataError, did_you_mean
@@ -158,7 +158,25 @@ def _metrics(names: Sequence[MetricName], tokenize: str, lowercase: bool) -> dic
         "bleu": BLEU(
             tokenize=tokenize, lowercase=lowercase, force=True
         ),  # what it would log, `cautions` says
-        "chrf": CHRF(word_order=2, lowercase=lowercase),
-        "ter": TER(),
+        "chrf": _Chrf(word_order=2, lowercase=lowercase),
+        "ter": _Ter(),
     }
     return {name: metrics[name] for name in names}
+
+
+class _Chrf(CHRF):
+    """sacreBLEU's, whose scores are one kind of float: of a mixture no mean can be computed."""
+
+    def _compute_score_from_stats(self, stats: Any) -> CHRFScore:
+        found = super()._compute_score_from_stats(stats)
+        found.score = float(found.score)  # float32 of a resample with a match, float of one without
+        return found
+
+
+class _Ter(TER):
+    """The same for TER, whose resamples may have no word in their references."""
+
+    def _compute_score_from_stats(self, stats: Any) -> TERScore:
+        found = super()._compute_score_from_stats(stats)
+        found.score = float(found.score)
+        return found

@@ -1,0 +1,48 @@
+"""A model's translations are scored against references, one or several."""
+
+import pytest
+
+from regard.errors import DataError
+from regard.verbs.evaluate import evaluate
+from regard.verbs.translate import translate
+
+
+@pytest.fixture
+def files(untrained, tmp_path):
+    """A source, what the model makes of it, and another reference."""
+    sources = [f"{i} {i + 1} {9 - i} {i} 3" for i in range(8)]
+    contents = {
+        "src": sources,
+        "own": translate(sources, model=untrained),
+        "other": sources,
+        "short": sources[1:],
+    }
+    for name, lines in contents.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    return tmp_path
+
+
+def test_a_model_that_says_what_the_reference_says_reaches_a_hundred(untrained, files):
+    found = evaluate(model=untrained, src=files / "src", ref=files / "own", tokenize="none")
+    assert found.translations == (files / "own").read_text().splitlines()
+    assert [round(score.value, 6) for score in found.scores] == [100, 100, 0]
+    assert all("|" in score.signature for score in found.scores)
+    assert all(score.low is not None for score in found.scores)
+    printed = found.to_dict()
+    assert printed["sentences"] == 8
+    assert printed["beam_size"] == 2
+    assert [score["name"] for score in printed["scores"]] == ["BLEU", "chrF2++", "TER"]
+
+
+def test_of_several_references_the_nearest_counts(untrained, files):
+    both = [files / "other", files / "own"]
+    several = evaluate(model=untrained, src=files / "src", ref=both, tokenize="none").scores[0]
+    one = evaluate(model=untrained, src=files / "src", ref=both[:1], tokenize="none").scores[0]
+    assert several.value == pytest.approx(100)
+    assert one.value < 100
+    assert "nrefs:2" in several.signature
+
+
+def test_files_that_are_not_aligned_are_refused_before_anything_is_translated(untrained, files):
+    with pytest.raises(DataError, match="8 lines, the reference 7"):
+        evaluate(model=untrained / "absent", src=files / "src", ref=files / "short")
