@@ -34,6 +34,6 @@ def untrained(tmp_path_factory):
         num_decoder_layers=1,
     )
     weights = model_tensors(build(config, seed=3))
-    files = model_files(config, tokenizers, {"beam_size": 2}, 'name = "untrained"\n')
+    files = model_files(config, tokenizers, {"beam_size": 2, "max_length": 12}, 'name = "untrained"\n')
     write_folder(folder, {**files, "model.safetensors": weights, "README.md": b"# untrained\n"})
     return folder

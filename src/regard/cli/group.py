@@ -6,7 +6,6 @@ import sys
 
 import click
 
-from regard import __version__
 from regard.cli.failures import Session
 from regard.errors import Interrupted, UserError, did_you_mean
 
@@ -117,7 +116,7 @@ class Family(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="regard COMMAND --help says more of each.",
 )
-@click.version_option(__version__, prog_name="regard", message="%(prog)s %(version)s")
+@click.version_option(package_name="regard", prog_name="regard", message="%(prog)s %(version)s")
 @click.pass_context
 def regard(ctx: click.Context) -> None:
     """The Transformer and its family: train it, run it, look inside it."""

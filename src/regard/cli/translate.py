@@ -67,8 +67,9 @@ def command(
             click.echo("type a line to translate it; Ctrl-D ends", err=True)
         translations = translator.in_chunks(arriving(0))
     if output is not None:
-        write(translations, output, as_json=as_json)
+        write(translations, output, ranked=n_best > 1, as_json=as_json)
         return
     for translation in translations:
-        sys.stdout.buffer.write(printed(translation, as_json=as_json).encode("utf-8"))
+        line = printed(translation, ranked=n_best > 1, as_json=as_json)
+        sys.stdout.buffer.write(line.encode("utf-8"))
         sys.stdout.buffer.flush()

@@ -6,12 +6,11 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import metadata
+from importlib import metadata, resources
 from pathlib import Path
 
 import torch
 
-import regard
 from regard.data.catalogue import cache_folder, check, data_folders, data_sets
 from regard.errors import FolderError
 from regard.verbs.box import box_model
@@ -36,9 +35,7 @@ def doctor() -> list[Finding]:
 
 
 def _versions() -> Iterator[Finding]:
-    yield Finding(
-        topic="regard", found=f"{regard.__version__} in {os.path.dirname(os.path.abspath(regard.__file__))}"
-    )
+    yield Finding(topic="regard", found=f"{_version('regard')} in {resources.files('regard')}")
     yield Finding(
         topic="Python",
         found=f"{platform.python_version()} on {platform.system()} {platform.machine()}, {sys.executable}",

@@ -74,7 +74,11 @@ class Translator:
         defaults = read(GenerationSettings, self.loaded.generation, "generation.json")
         self.settings = defaults.with_(beam_size=beam_size or max(defaults.beam_size, n_best), n_best=n_best)
         self.batch_tokens = batch_tokens
-        self._strategy = self.settings.strategy()
+        target = self.loaded.tokenizers.target
+        self._pad_id, self._eos_id = target.pad_id, target.eos_id
+        self._strategy = self.settings.strategy(
+            pad_id=target.pad_id, bos_id=target.bos_id, eos_id=target.eos_id
+        )
 
     def __call__(self, lines: Iterable[str]) -> Iterator[Translation]:
         """A translation for each line, in order; `lines` may be without end."""
@@ -93,7 +97,13 @@ class Translator:
             [self._readable(line, number) for number, line in enumerate(lines, start=first + 1)]
         )
         found = decode_all(
-            self._strategy, self.loaded.model, sources, batch_tokens=self.batch_tokens, first_index=first
+            self._strategy,
+            self.loaded.model,
+            sources,
+            batch_tokens=self.batch_tokens,
+            pad_id=self._pad_id,
+            eos_id=self._eos_id,
+            first_index=first,
         )
         for number, (line, hypotheses) in enumerate(zip(lines, found, strict=True), start=first + 1):
             empty = not line or line.isspace()
@@ -165,10 +175,12 @@ def translate_file(
     translator = Translator(
         model, beam_size=beam_size, batch_tokens=batch_tokens, n_best=n_best, device=device, threads=threads
     )
-    return write(translator(stream(input)), Path(output), as_json=as_json)
+    return write(translator(stream(input)), Path(output), ranked=n_best > 1, as_json=as_json)
 
 
-def write(translations: Iterable[Translation], output: Path, *, as_json: bool = False) -> int:
+def write(
+    translations: Iterable[Translation], output: Path, *, ranked: bool = False, as_json: bool = False
+) -> int:
     """Write translations into a file, which appears under its name when the last is written."""
     special = output.exists() and not output.is_file()  # a device or a named pipe is written to as it is
     partial = output if special else output.with_name(f".{output.name}.partial")
@@ -176,7 +188,7 @@ def write(translations: Iterable[Translation], output: Path, *, as_json: bool = 
     try:
         with partial.open("w", encoding="utf-8", newline="\n") as file:
             for translation in translations:
-                file.write(printed(translation, as_json=as_json))
+                file.write(printed(translation, ranked=ranked, as_json=as_json))
                 count += 1
         if not special:
             os.replace(partial, output)
@@ -185,11 +197,11 @@ def write(translations: Iterable[Translation], output: Path, *, as_json: bool = 
     return count
 
 
-def printed(translation: Translation, *, as_json: bool = False) -> str:
-    """A translation as lines of text: itself; LINE, SCORE, TEXT for each of several candidates; or JSON."""
+def printed(translation: Translation, *, ranked: bool = False, as_json: bool = False) -> str:
+    """A translation as a line of text; `ranked`: LINE, SCORE, TEXT for each candidate; or a line of JSON."""
     if as_json:
         return json.dumps(translation.to_dict(), ensure_ascii=False) + "\n"
-    if len(translation.candidates) == 1:
+    if not ranked:
         return _one_line(translation.text) + "\n"
     return "".join(
         f"{translation.line}\t{each.score:.4f}\t{_one_line(each.text)}\n" for each in translation.candidates

@@ -1,0 +1,81 @@
+"""Score: how likely a model finds given translations."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.decoding.scoring import ForcedScore, forced_scores
+from regard.errors import DataError
+from regard.evaluation.streams import check_aligned
+from regard.verbs.box import load
+from regard.verbs.device import choose_device
+from regard.verbs.lines import lines_of
+
+MAX_CHARACTERS = 5000  # of a line
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """The score of each pair, in order; log-probabilities in nats, the end of a sentence included."""
+
+    model: Path
+    scores: list[ForcedScore]
+
+    @property
+    def tokens(self) -> int:
+        return sum(score.num_tokens for score in self.scores)
+
+    @property
+    def perplexity(self) -> float:
+        """Of a target token: e^-(mean log-probability)."""
+        return math.exp(-sum(score.log_prob for score in self.scores) / self.tokens)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """As `regard score --json` prints them, one a line."""
+        return [
+            {"line": line, "log_prob": score.log_prob, "token_log_probs": score.token_log_probs}
+            for line, score in enumerate(self.scores, start=1)
+        ]
+
+
+def score(
+    *,
+    model: str | Path | None = None,
+    src: str | Path,
+    ref: str | Path,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Scored:
+    """How likely `model` finds each line of `ref` as the translation of that line of `src`.
+
+    Raises:
+        DataError: the files have not as many lines as each other, or a line is too long.
+    """
+    sources, targets = lines_of(src), lines_of(ref)
+    check_aligned(sources, [targets], str(src))
+    for name, lines in ((src, sources), (ref, targets)):
+        _refuse_long(name, lines)
+    loaded = load(model, choose_device(device, threads))
+    source, target = loaded.tokenizers.source, loaded.tokenizers.target
+    pairs = list(
+        zip(
+            source.encode_batch([line.strip() for line in sources]),
+            target.encode_batch([line.strip() for line in targets]),
+            strict=True,
+        )
+    )
+    found = forced_scores(
+        loaded.model, pairs, pad_id=target.pad_id, bos_id=target.bos_id, eos_id=target.eos_id
+    )
+    return Scored(model=loaded.path, scores=found)
+
+
+def _refuse_long(name: str | Path, lines: Sequence[str]) -> None:
+    for number, line in enumerate(lines, start=1):
+        if len(line) > MAX_CHARACTERS:
+            raise DataError(
+                f"{name}:{number}: {len(line):,} characters, more than {MAX_CHARACTERS:,}",
+                "a line holds one sentence",
+            )

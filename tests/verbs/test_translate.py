@@ -1,0 +1,99 @@
+"""Lines in are lines out, in order, and what is said of one does not depend on the others."""
+
+import json
+import os
+import threading
+
+import pytest
+
+from regard.errors import ConfigError, DataError, FolderError
+from regard.verbs.translate import MAX_CHARACTERS, Translator, printed, translate, translate_file, write
+
+LINES = ["1 2 3", "", "4", " \t ", "9 8 7 6 5 4 3 2 1 0 " * 4, "unknown words", "0 0"]
+
+
+def test_a_text_gives_a_text_and_several_give_several(untrained):
+    one = translate("1 2 3", model=untrained)
+    assert isinstance(one, str)
+    assert one
+    several = translate(LINES, model=untrained)
+    assert several[0] == one
+    assert len(several) == len(LINES)
+    assert [bool(text) for text in several] == [bool(line.strip()) for line in LINES]
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 40, 8192])
+def test_neither_batch_nor_neighbours_change_a_translation(untrained, batch_tokens):
+    together = translate(LINES, model=untrained, batch_tokens=batch_tokens)
+    assert together == [translate(line, model=untrained) for line in LINES]
+
+
+def test_candidates_come_best_first_and_the_first_is_the_translation(untrained):
+    best = translate(LINES, model=untrained, beam_size=3)
+    ranked = translate(LINES, model=untrained, beam_size=3, n_best=3)
+    assert [candidates[0] for candidates in ranked] == best
+    assert [len(candidates) for candidates in ranked] == [3 if line.strip() else 1 for line in LINES]
+    translations = list(Translator(untrained, beam_size=3, n_best=3)(LINES))
+    for translation in translations:
+        scores = [candidate.score for candidate in translation.candidates]
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_more_candidates_than_the_beam_widen_it_unless_its_size_was_asked_for(untrained):
+    assert len(translate("1 2", model=untrained, n_best=4)) == 4
+    with pytest.raises(ConfigError, match="n_best"):
+        translate("1 2", model=untrained, n_best=4, beam_size=3)
+
+
+def test_lines_without_end_are_translated_as_they_come(untrained):
+    translator = Translator(untrained)
+    came = translator.in_chunks([str(i)] for i in iter(lambda: 7, None))
+    assert [next(came).line for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_line_that_is_too_long_is_cut_and_that_is_said(untrained, capsys):
+    long = "1 2 3 4 " * MAX_CHARACTERS
+    found = translate(["2", long, long[:MAX_CHARACTERS]], model=untrained)
+    assert found[1] == found[2]
+    assert f"line 2 has {len(long):,} characters" in capsys.readouterr().err
+
+
+def test_the_forms_of_print(untrained):
+    translations = list(Translator(untrained, n_best=2)(["1 2", ""]))
+    plain = "".join(map(printed, translations))
+    assert plain == f"{translations[0].text}\n\n"
+    ranked = "".join(printed(each, ranked=True) for each in translations).splitlines()
+    assert [line.split("\t")[0] for line in ranked] == ["1", "1", "2"]
+    assert ranked[0].split("\t")[2] == translations[0].text
+    records = [json.loads(printed(each, as_json=True)) for each in translations]
+    assert [record["line"] for record in records] == [1, 2]
+    assert [record["translation"] for record in records] == [each.text for each in translations]
+    assert records[0]["hypotheses"][0]["log_prob"] == translations[0].candidates[0].log_prob
+
+
+def test_a_file_is_written_whole_or_not_at_all(untrained, tmp_path):
+    (tmp_path / "in").write_text("".join(f"{line}\n" for line in LINES))
+    (tmp_path / "out").write_text("what was there\n")
+    (tmp_path / "bad").write_bytes(b"1 2\n\xff\n")
+    with pytest.raises(DataError, match="bad:2: not UTF-8"):
+        translate_file(tmp_path / "bad", tmp_path / "out", model=untrained)
+    assert (tmp_path / "out").read_text() == "what was there\n"
+    assert translate_file(tmp_path / "in", tmp_path / "out", model=untrained) == len(LINES)
+    assert (tmp_path / "out").read_text().split("\n")[:-1] == translate(LINES, model=untrained)
+    with pytest.raises(DataError, match="nowhere"):
+        translate_file(tmp_path / "in", tmp_path / "nowhere" / "out", model=untrained)
+
+
+def test_an_output_that_is_no_file_is_written_to_as_it_is(untrained, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_text()))
+    reader.start()
+    write(Translator(untrained)(["1"]), tmp_path / "pipe")
+    reader.join(timeout=30)
+    assert read == [translate("1", model=untrained) + "\n"]
+
+
+def test_a_model_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(FolderError):
+        translate("1", model=tmp_path / "absent")
