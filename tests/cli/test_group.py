@@ -1,0 +1,139 @@
+"""The command line answers at once, and every misspelt name is met with the nearest."""
+
+import importlib
+import inspect
+import json
+import subprocess
+import sys
+
+import click
+import pytest
+
+from regard.cli import run
+from regard.cli.group import NAMES, regard
+
+QUICK = [
+    [],
+    ["--help"],
+    ["-h"],
+    ["--version"],
+    ["trian"],
+    ["--hlep"],
+    *([name, "--help"] for name in NAMES),
+    *([name, "--no-such-option"] for name in NAMES),
+    ["train"],
+    ["translate", "--beam-size", "many"],
+    ["evaluate", "--src", "x"],
+    ["data", "shwo"],
+    ["data", "get", "--help"],
+]
+
+
+def test_help_version_and_mistakes_import_neither_torch_nor_numpy():
+    program = (
+        "import sys, json; from regard.cli import run\n"
+        "for arguments in json.loads(sys.argv[1]):\n"
+        "    run(arguments)\n"
+        "    heavy = {'torch', 'numpy', 'tokenizers', 'sacrebleu', 'rich'} & set(sys.modules)\n"
+        "    assert not heavy, (arguments, heavy)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, json.dumps(QUICK)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_regard_imports_no_torch():
+    program = (
+        "import sys, regard; regard.RegardError; assert not {'torch', 'numpy', 'click'} & set(sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "message", "hint"),
+    [
+        (["trian"], "no command 'trian'", "did you mean 'train'?"),
+        (["data", "lst"], "no command `regard data lst`", "did you mean 'list'?"),
+        (["translate", "--beam-sze", "3"], "no option --beam-sze", "did you mean '--beam-size'?"),
+        (["--verison"], "no option --verison", "did you mean '--version'?"),
+        (["train"], "missing argument 'RECIPE'", "see `regard train --help`"),
+        (["compare", "a", "b"], "missing option '--ref'", "see `regard compare --help`"),
+        (["data", "get"], "missing argument 'NAME'", "see `regard data get --help`"),
+        (
+            ["translate", "--beam-size", "0"],
+            "invalid value for '--beam-size': 0 is not in the range x>=1",
+            "see `regard translate --help`",
+        ),
+    ],
+)
+def test_a_typing_mistake_is_one_error_and_one_hint_and_exit_code_2(capsys, typed, message, hint):
+    assert run(typed) == 2
+    shown = capsys.readouterr()
+    assert shown.err == f"error: {message}\nhint: {hint}\n"
+    assert shown.out == ""
+
+
+def test_regard_alone_shows_its_help(capsys):
+    assert run([]) == 0
+    alone = capsys.readouterr().out
+    assert run(["--help"]) == 0
+    assert capsys.readouterr().out == alone
+    assert all(f"  {name} " in alone for name in NAMES)
+
+
+def test_the_version_is_the_package_s(capsys):
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"regard {importlib.import_module('regard').__version__}\n"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_verb_is_listed_with_the_first_line_of_its_own_help(name):
+    command = regard.get_command(click.Context(regard), name)
+    assert command is not None
+    assert command.name == name
+    assert (command.help or "").splitlines()[0] == NAMES[name]
+
+
+DOOR = {"as_json", "debug", "help"}  # how the command line prints, and nothing that the Python call knows
+CALLS = {
+    **{name: [f"{name}:{name}"] for name in NAMES if name != "data"},
+    "translate": ["translate:translate", "translate:translate_file"],
+    "data list": ["data:data_list"],
+    "data show": ["data:data_show"],
+    "data get": ["data:data_get"],
+    "data check": ["data:data_check"],
+    "recipes show": ["recipes:recipes_show"],
+}
+
+
+@pytest.mark.parametrize("path", CALLS)
+def test_a_command_and_its_python_call_have_the_same_names_and_defaults(path):
+    command: click.Command = regard
+    context = click.Context(regard)
+    for name in path.split():
+        assert isinstance(command, click.Group)
+        found = command.get_command(context, name)
+        assert found is not None
+        command = found
+    known: dict[str, inspect.Parameter] = {}
+    for call in CALLS[path]:
+        module, function = call.split(":")
+        known |= inspect.signature(
+            getattr(importlib.import_module(f"regard.verbs.{module}"), function)
+        ).parameters
+    needed = [parameter for parameter in command.params if parameter.required]
+    typed = [text for each in needed for text in ([each.opts[0], "1"] if each.opts[0][0] == "-" else ["1"])]
+    given = {
+        name: value for name, value in command.make_context(path, typed).params.items() if name not in DOOR
+    }
+    assert set(given) == set(known) - {"as_json", "progress"}
+    for name, value in given.items():
+        if name not in {each.name for each in needed} and known[name].default is not inspect.Parameter.empty:
+            assert value == known[name].default, name
+
+
+def test_what_regard_offers_is_what_the_verbs_are_called():
+    package = importlib.import_module("regard")
+    for name in package.__all__:
+        assert getattr(package, name).__name__ == name
+    with pytest.raises(AttributeError):
+        _ = package.no_such_verb
