@@ -1,11 +1,11 @@
 """The model card: what a model is, what it was made of, what it scores, in the README of its folder."""
 
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any
 
 import torch
 
-from regard import __version__
 from regard.evaluation.translation import Score
 from regard.models.build import count_parameters
 from regard.verbs.settings import RecipeFile
@@ -23,7 +23,7 @@ def model_card(
         recipe.description,
         '```sh\nregard translate --model . "..."\n```',
         f"{count_parameters(model.model):,} parameters; trained for {trained:,} updates by"
-        f" regard {__version__} on PyTorch {torch.__version__}. The recipe is in `recipe.toml`, verbatim.",
+        f" regard {version('regard')} on PyTorch {torch.__version__}. The recipe is in `recipe.toml`, verbatim.",
         _score_table(scores),
         recipe.card,
     ]

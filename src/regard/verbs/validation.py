@@ -1,7 +1,9 @@
 """Scores a model in training: loss on held-out pairs, and what it says when it really decodes."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Literal
 
 import torch
@@ -12,18 +14,25 @@ from regard.data.tokenizer import TokenizerPair
 from regard.decoding.batches import decode_all
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError, RecipeError
-from regard.evaluation.sequences import exact_match
-from regard.evaluation.translation import corpus_scores
+from regard.evaluation.sequences import exact_match, word_error_rate
+from regard.evaluation.translation import Score, corpus_scores
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.training.objective import CrossEntropy
+
+Metric = Literal["bleu", "chrf", "exact_match", "error_rate"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationSettings:
-    """What is measured on the validation pairs, besides the loss, which always is."""
+    """What is measured, besides the loss, on the validation pairs, and at the end on the test pairs.
 
-    metrics: tuple[Literal["bleu", "chrf", "exact_match"], ...] = ("bleu", "chrf")
-    sentences: int = 0  # how many of the pairs; 0 is all
+    `error_rate` counts edits of words (of phonemes, where those stand between spaces) per word of the
+    reference. All scores are in percent.
+    """
+
+    metrics: tuple[Metric, ...] = ("bleu", "chrf")
+    sentences: int = 0  # how many of the validation pairs, taken evenly; 0 is all
+    several_references: bool = False  # pairs of one source are one sentence with several right answers
     beam_size: int = 1
     tokenize: Literal["13a", "none"] = "13a"  # sacreBLEU's; none for text that is tokenised already
     lowercase: bool = False
@@ -35,6 +44,8 @@ class ValidationSettings:
                 raise RecipeError(
                     f"validation.{name} must be 1 or more, not {getattr(self, name)}", "try 1 or 4096"
                 )
+        if self.sentences < 0:
+            raise RecipeError(f"validation.sentences must be 0 or more, not {self.sentences}", "0 is all")
 
 
 def validator(
@@ -43,48 +54,85 @@ def validator(
     settings: ValidationSettings,
     generation: GenerationSettings,
 ) -> Callable[[EncoderDecoder], dict[str, float]]:
-    """A function from a model to its scores on `pairs`: `loss` in nats per token, BLEU and chrF in percent.
+    """A function from a model to its scores on `pairs`: `loss` in nats per token, the others in percent.
 
     Raises:
         DataError: there is no pair to validate on.
     """
-    pairs = pairs[: settings.sentences or None]
+    count = min(settings.sentences or len(pairs), len(pairs))
+    pairs = [pairs[i * len(pairs) // count] for i in range(count)]  # a file may be sorted by length
     if not pairs:
         raise DataError("no validation pair is left after filtering", "look at data.valid and data.lines")
     batches = _batches(pairs, tokenizers, settings.batch_tokens)
-    sources = tokenizers.source.encode_batch([pair.source for pair in pairs])
-    references = [pair.target for pair in pairs]
-    strategy = generation.with_(beam_size=settings.beam_size, n_best=1).strategy()
+    greedy = generation.with_(beam_size=settings.beam_size, n_best=1)
 
     def validate(model: EncoderDecoder) -> dict[str, float]:
         scores = {"loss": _loss(model, batches)}
-        if not settings.metrics:
-            return scores
-        found = decode_all(strategy, [model], sources, batch_tokens=settings.batch_tokens)
-        texts = [tokenizers.target.decode(hypotheses[0].ids) for hypotheses in found]
-        return scores | text_scores(texts, references, settings)
+        if settings.metrics:
+            found = decoded_scores(model, pairs, tokenizers, settings, greedy, bootstrap=0)
+            scores |= {metric: score.value for metric, score in found.items()}
+        return scores
 
     return validate
 
 
-def text_scores(
-    texts: Sequence[str], references: Sequence[str], settings: ValidationSettings
-) -> dict[str, float]:
-    scores: dict[str, float] = {}
-    if "exact_match" in settings.metrics:
-        scores["exact_match"] = 100 * exact_match(list(texts), [list(references)])
-    if {"bleu", "chrf"} & set(settings.metrics):
-        found = corpus_scores(
-            list(texts),
-            [list(references)],
+def decoded_scores(
+    model: EncoderDecoder,
+    pairs: Sequence[Pair],
+    tokenizers: TokenizerPair,
+    settings: ValidationSettings,
+    generation: GenerationSettings,
+    *,
+    bootstrap: int = 1000,
+) -> dict[Metric, Score]:
+    """What `model` says to the sources of `pairs`, measured against their targets."""
+    sources, references = _with_references(pairs, settings.several_references)
+    found = decode_all(
+        generation.strategy(),
+        [model],
+        tokenizers.source.encode_batch(sources),
+        batch_tokens=settings.batch_tokens,
+    )
+    texts = [tokenizers.target.decode(hypotheses[0].ids) for hypotheses in found]
+    return {metric: _score(metric, texts, references, settings, bootstrap) for metric in settings.metrics}
+
+
+def _with_references(
+    pairs: Sequence[Pair], several: bool
+) -> tuple[list[str], list[list[str]] | list[list[str | None]]]:
+    """Sources, and for each place in turn the references of all of them, None where one has fewer."""
+    if not several:
+        return [pair.source for pair in pairs], [[pair.target for pair in pairs]]
+    answers: dict[str, list[str]] = {}
+    for pair in pairs:
+        answers.setdefault(pair.source, []).append(pair.target)
+    return list(answers), [list(row) for row in itertools.zip_longest(*answers.values())]
+
+
+def _score(
+    metric: Metric,
+    texts: list[str],
+    references: list[list[str]] | list[list[str | None]],
+    settings: ValidationSettings,
+    bootstrap: int,
+) -> Score:
+    if metric in ("bleu", "chrf"):
+        [score] = corpus_scores(
+            texts,
+            references,
             tokenize=settings.tokenize,
             lowercase=settings.lowercase,
-            bootstrap=0,
+            bootstrap=bootstrap,
+            metrics=(metric,),
         )
-        by_name = {"bleu": "BLEU", "chrf": "chrF2++"}
-        values = {score.name: score.value for score in found}
-        scores |= {name: values[by_name[name]] for name in settings.metrics if name in by_name}
-    return scores
+        return score
+    name, measure = {
+        "exact_match": ("exact match", exact_match),
+        "error_rate": ("word error rate", word_error_rate),
+    }[metric]
+    signature = f"sentences:{len(texts)}|refs:{len(references)}|version:regard {version('regard')}"
+    value = 100 * measure(texts, references)
+    return Score(name=name, value=value, low=None, high=None, signature=signature)
 
 
 def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int) -> list[Batch]:
