@@ -1,0 +1,63 @@
+"""Killed at ten random moments and resumed each time, a run ends in the bits of the run left alone."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from regard.weights.checkpoint import RunFolder
+
+RECIPE = """
+name = "killed"
+[data.train]
+synthetic = "reverse"
+size = 400
+length = 8
+[data.valid]
+synthetic = "reverse"
+split = "valid"
+size = 20
+length = 8
+[tokenizer]
+kind = "words"
+[model]
+d_model = 16
+num_heads = 2
+d_ff = 32
+num_encoder_layers = 1
+num_decoder_layers = 1
+dropout = 0.1
+[batches]
+batch_tokens = 300
+[training]
+max_steps = 120
+accumulate = 2
+moving_average = 0.9
+save_every = 6
+validate_every = 40
+report_every = 3
+average_last = 3
+schedule = { warmup_steps = 20, learning_rate = 0.01 }
+[validation]
+metrics = ["exact_match"]
+[decoding]
+beam_size = 1
+"""
+
+
+def test_a_run_killed_ten_times_ends_in_the_bits_of_the_run_left_alone(tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(RECIPE)
+    script = Path(__file__).with_name("killed_at_random.py")
+    command = [sys.executable, str(script), str(recipe), str(tmp_path), "10", "1"]
+    found = json.loads(
+        subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
+    )
+    assert found["kills"] == 10, found
+    left_alone, killed = found["digests"]
+    assert left_alone == killed, found
+    runs = [RunFolder(tmp_path / name) for name in ("left alone", "killed")]
+    best = [run.best().manifest["files"]["model.safetensors"] for run in runs]
+    assert best[0] == best[1]
+    losses = [[record["loss"] for record in run.metrics() if "loss" in record] for run in runs]
+    assert losses[0] == losses[1]
