@@ -7,7 +7,8 @@ from regard.errors import RecipeError
 from regard.training.optimizer import OptimizerSettings
 from regard.training.schedule import ScheduleSettings
 
-METRICS = {"loss": False, "bleu": True, "chrf": True, "exact_match": True, "error_rate": False}  # name -> is more better?
+# Is more of it better?
+METRICS = {"loss": False, "bleu": True, "chrf": True, "exact_match": True, "error_rate": False}
 
 
 @dataclass(frozen=True, kw_only=True)

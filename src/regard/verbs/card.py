@@ -23,7 +23,7 @@ def model_card(
         recipe.description,
         '```sh\nregard translate --model . "..."\n```',
         f"{count_parameters(model.model):,} parameters; trained for {trained:,} updates by"
-        f" regard {version('regard')} on PyTorch {torch.__version__}. The recipe is in `recipe.toml`, verbatim.",
+        f" regard {version('regard')} on PyTorch {torch.__version__}. The recipe is in `recipe.toml`.",
         _score_table(scores),
         recipe.card,
     ]
