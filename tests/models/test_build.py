@@ -1,17 +1,128 @@
-"""A config becomes a model: sizes, seeds, ties."""
+"""A config becomes a model: its size, its first weights, its seed, its ties."""
 
+import math
+
+import pytest
 import torch
+from torch import nn
 
+from regard.layers.stacked import StackedLinear
 from regard.models.build import build, count_parameters
 from regard.models.config import config_from
+from regard.models.encoder_decoder import EncoderDecoder
+
+SMALL = {"d_model": 16, "num_heads": 4, "d_ff": 32, "num_encoder_layers": 2, "num_decoder_layers": 2}
 
 
-def test_the_tiny_preset_has_the_parameters_of_its_paper():
-    model = build(config_from({"preset": "tiny"}, 9712, 9712), seed=0)
-    assert count_parameters(model) == 9_712 * 128 + 4 * 132_480 + 4 * 198_784 == 2_568_192
+def size(vocab: int, **table: object) -> int:
+    with torch.device("meta"):
+        return count_parameters(EncoderDecoder(config_from(table, vocab, vocab)))
 
 
-def test_a_model_reads_ids_and_gives_logits():
-    model = build(config_from({"preset": "tiny"}, 50, 50), seed=0)
-    logits = model(torch.tensor([[4, 5, 3], [6, 3, 0]]), torch.tensor([3, 2]), torch.tensor([[2, 7], [2, 8]]))
-    assert logits.shape == (2, 2, 50)
+@pytest.mark.parametrize(
+    ("preset", "vocab", "parameters", "published"),
+    [
+        ("base", 37_000, 63_082_496, 65e6),  # Vaswani et al. 2017, table 3
+        ("big", 37_000, 214_245_376, 213e6),
+        ("tiny", 9_712, 9_712 * 128 + 4 * 132_480 + 4 * 198_784, 2.6e6),  # Wu et al. 2021
+        ("medium", 10_000, 36_663_296, 36.7e6),
+        ("small", 8_000, 7_577_600, 7.6e6),
+    ],
+)
+def test_presets_have_the_sizes_they_are_known_by(preset, vocab, parameters, published):
+    assert size(vocab, preset=preset) == parameters
+    assert abs(parameters - published) < 0.035 * published
+
+
+def test_every_option_has_its_size():
+    """Against the paper's model of these widths: what each option adds, counted by hand."""
+    paper, d, ff, layers = size(30, **SMALL), 16, 32, 4
+    assert size(30, **SMALL, tied="target") - paper == 30 * d
+    assert size(30, **SMALL, tied="none") - paper == 2 * 30 * d
+    assert size(30, **SMALL, positions="learned", max_positions=50) - paper == 2 * 50 * d
+    assert size(30, **SMALL, positions="rotary") == size(30, **SMALL, positions="alibi") == paper
+    assert size(30, **SMALL, positions="t5") - paper == 2 * 32 * 4
+    assert size(30, **SMALL, norm_position="pre") - paper == 2 * 2 * d  # a last norm for each stack
+    norms = 2 * 2 + 2 * 3
+    assert size(30, **SMALL, norm_position="sandwich") - paper == norms * 2 * d + 2 * 2 * d
+    assert paper - size(30, **SMALL, norm="rms") == norms * d
+    assert size(30, **SMALL, activation="swiglu") - paper == layers * (d * ff - ff - d)
+    assert paper - size(30, **SMALL, num_kv_heads=1) == 6 * 2 * (d * 12 + 12)
+    assert size(30, **{**SMALL, "num_encoder_layers": 3}) - paper == 4 * d * d + 2 * d * ff + 9 * d + ff
+
+
+def test_a_seed_makes_a_model_and_draws_from_no_other_source():
+    config = config_from(SMALL, 30, 30)
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    first, second = build(config, seed=3), build(config, seed=3)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(6)
+    third, other, drawn = build(config, seed=3), build(config, seed=4), build(config)
+    for name, weights in first.state_dict().items():
+        assert torch.equal(weights, second.state_dict()[name])
+        assert torch.equal(weights, third.state_dict()[name])
+        if weights.ndim == 2:
+            assert not torch.equal(weights, other.state_dict()[name])
+            assert not torch.equal(weights, drawn.state_dict()[name])
+
+
+@pytest.mark.parametrize("tied", ["all", "target", "none"])
+def test_ties_are_one_parameter_under_several_names(tied):
+    """A notebook claimed a shared weight and shared none."""
+    model = build(config_from({**SMALL, "tied": tied}, 30, 30), seed=0)
+    source, target = model.encoder.input.embedding.weight, model.decoder.input.embedding.weight
+    assert (source is target) == (tied == "all")
+    assert (model.output.weight is target) == (tied != "none")
+    assert model.output.bias is None
+    pointers = {
+        weights.data_ptr() for name, weights in model.state_dict().items() if weights.shape == (30, 16)
+    }
+    assert len(pointers) == {"all": 1, "target": 2, "none": 3}[tied]
+
+
+def test_encoder_and_decoder_blocks_are_all_their_own():
+    """A notebook gave the decoder the encoder's feed-forward weights, PyTorch gives all layers the same."""
+    model = build(config_from(SMALL, 30, 30), seed=0)
+    blocks = [*model.encoder.blocks, *model.decoder.blocks]
+    weights = [block.feed_forward.inner.weight for block in blocks]
+    assert len({weight.data_ptr() for weight in weights}) == 4
+    assert not any(torch.equal(weights[0], weight) for weight in weights[1:])
+
+
+def test_first_weights_are_xavier_block_by_block():
+    """Query, key and value are drawn as three matrices, though they lie in one."""
+    model = build(
+        config_from({"d_model": 64, "num_heads": 4, "d_ff": 256, "num_kv_heads": 2}, 30, 30), seed=0
+    )
+    stacked = 0
+    for module in model.modules():
+        if not isinstance(module, nn.Linear) or module is model.output:
+            continue
+        stacked += isinstance(module, StackedLinear)
+        widths = module.widths if isinstance(module, StackedLinear) else [module.out_features]
+        for matrix in module.weight.split(widths):
+            bound = math.sqrt(6 / sum(matrix.shape))
+            assert 0.95 * bound < matrix.abs().max() <= bound
+            assert abs(matrix.std().item() - bound / math.sqrt(3)) < 0.05 * bound
+        assert module.bias is None or not module.bias.any()
+    assert stacked == 12
+
+
+def test_first_embeddings_have_unit_variance_and_the_first_logits_too():
+    model = build(config_from({"preset": "tiny"}, 2000, 2000), seed=0).eval()
+    ids = torch.randint(4, 2000, (2, 20), generator=torch.Generator().manual_seed(0))
+    weight = model.encoder.input.embedding.weight
+    assert abs(weight.std().item() - 128**-0.5) < 0.002
+    with torch.no_grad():
+        logits = model(ids, torch.tensor([20, 20]), ids)
+    assert 0.8 < logits.std() < 1.25
+
+
+def test_no_row_of_an_embedding_is_frozen():
+    """The padding's row takes part in the softmax, so it must be able to learn that padding is never next."""
+    model = build(config_from(SMALL, 30, 30), seed=0)
+    ids = torch.tensor([[5, 6, 0]])
+    model(ids, torch.tensor([2]), ids).logsumexp(-1).sum().backward()
+    assert model.output.weight.grad is not None
+    assert model.output.weight.grad.any(dim=1).all()

@@ -70,8 +70,12 @@ class DecoderCache:
         self.memories = memories
         self.memory_mask = memory_mask
         self.targets = [KeyValueCache() for _ in memories]
-        self.length = 0
         self._sentences = torch.arange(len(memory_mask), device=memory_mask.device)
+
+    @property
+    def length(self) -> int:
+        """How many positions of the target have been read."""
+        return self.targets[0].length
 
     def select(self, rows: Int64[Tensor, " rows"]) -> "DecoderCache":
         """Row i becomes what row `rows[i]` was."""

@@ -2,13 +2,21 @@
 
 from typing import Literal
 
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 Norm = Literal["layer", "rms"]
+
+
+class RMSNorm(nn.RMSNorm):
+    """PyTorch's, with the gain in the type of the input: mixed types leave its fused kernel, and warn."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
 
 
 def norm(kind: Norm, d_model: int) -> nn.Module:
     """ "layer": (x - mean) / sqrt(variance + 1e-5) * gain + bias, the variance biased (Ba et al. 2016).
     "rms": x / sqrt(mean(x^2) + 1e-6) * gain (Zhang and Sennrich 2019).
     """
-    return nn.LayerNorm(d_model, eps=1e-5) if kind == "layer" else nn.RMSNorm(d_model, eps=1e-6)
+    return nn.LayerNorm(d_model, eps=1e-5) if kind == "layer" else RMSNorm(d_model, eps=1e-6)

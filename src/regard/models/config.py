@@ -41,8 +41,6 @@ class ModelConfig:
     pad_id: int = 0
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            _check_type(field.name, getattr(self, field.name), field.type)
         for name in _COUNTS:
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -87,6 +85,18 @@ class ModelConfig:
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> "ModelConfig":
+        """The config with these settings, as they come out of a file: names and types are checked too."""
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        for name in settings:
+            if name not in fields:
+                raise ConfigError(f"no model setting {name!r}", did_you_mean(name, {*fields, "preset"}))
+        for name, field in fields.items():
+            if field.default is dataclasses.MISSING and name not in settings:
+                raise ConfigError(f"the model setting {name!r} is missing", f"give {name}")
+        return cls(**{name: _checked(name, value, fields[name].type) for name, value in settings.items()})
+
 
 _COUNTS = [
     "src_vocab_size",
@@ -129,26 +139,26 @@ PRESETS: dict[str, dict[str, Any]] = {
 def config_from(table: Mapping[str, Any], src_vocab_size: int, tgt_vocab_size: int) -> ModelConfig:
     """The config that a recipe's table asks for: its `preset` (else base), then what it changes."""
     preset = table.get("preset", "base")
-    if preset not in PRESETS:
+    if not isinstance(preset, str) or preset not in PRESETS:
         raise ConfigError(f"no preset {preset!r}", did_you_mean(str(preset), PRESETS))
-    changes = {key: value for key, value in table.items() if key != "preset"}
+    changes = {name: value for name, value in table.items() if name != "preset"}
     sizes = {"src_vocab_size": src_vocab_size, "tgt_vocab_size": tgt_vocab_size}
-    known = {field.name for field in dataclasses.fields(ModelConfig)} - sizes.keys()
-    for key in changes:
-        if key not in known:
-            raise ConfigError(f"no model setting {key!r}", did_you_mean(key, {*known, "preset"}))
-    return ModelConfig(**sizes, **{**PRESETS[preset], **changes})
+    for name in sizes.keys() & changes.keys():
+        raise ConfigError(f"{name} = {changes[name]} is not for a recipe to say", "the tokeniser says it")
+    return ModelConfig.from_dict({**sizes, **PRESETS[preset], **changes})
 
 
-def _check_type(name: str, value: Any, kind: Any) -> None:
-    """`value` is what the annotation `kind` of the setting says; an int may stand for a float."""
+def _checked(name: str, value: Any, kind: Any) -> Any:
+    """`value` where it is what the annotation `kind` of the setting says; an int becomes a float."""
     if typing.get_origin(kind) is Literal:
         choices = typing.get_args(kind)
         if value not in choices:
             raise ConfigError(f"{name} = {value!r} is unknown", did_you_mean(str(value), choices))
-        return
+        return value
+    if kind is float and type(value) is int:
+        return float(value)
     kinds = typing.get_args(kind) or (kind,)
-    kinds += (int,) if float in kinds else ()
-    if not isinstance(value, kinds) or isinstance(value, bool):
-        names = " or ".join("nothing" if each is type(None) else each.__name__ for each in kinds)
-        raise ConfigError(f"{name} = {value!r} is of the wrong type", f"{name} must be {names}")
+    if type(value) not in kinds:
+        wanted = " or ".join("nothing" if each is type(None) else each.__name__ for each in kinds)
+        raise ConfigError(f"{name} = {value!r} is no {wanted}", f"{name} must be of type {wanted}")
+    return value

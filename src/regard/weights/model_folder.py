@@ -123,7 +123,7 @@ def read_config(folder: Folder) -> ModelConfig:
     if missing := sorted(needed - set(settings)):
         raise FolderError(f"{path}: setting {missing[0]!r} is missing", "copy the folder anew")
     try:
-        return ModelConfig(kind=kind, **settings)
+        return ModelConfig.from_dict({"kind": kind, **settings})
     except ConfigError as error:
         raise FolderError(f"{path}: {error.message}", error.hint) from error
 

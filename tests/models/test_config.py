@@ -1,0 +1,89 @@
+"""A config that cannot be built is refused where it is written, in one line and a hint."""
+
+import dataclasses
+
+import pytest
+
+from regard.errors import ConfigError
+from regard.models.config import PRESETS, ModelConfig, config_from
+
+
+def refused(**table: object) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        config_from(table, 100, 100)
+    assert caught.value.hint
+    assert "\n" not in caught.value.message + caught.value.hint
+    return caught.value
+
+
+def test_the_defaults_are_the_base_model_of_the_paper():
+    config = config_from({}, 100, 100)
+    assert (
+        config
+        == config_from({"preset": "base"}, 100, 100)
+        == ModelConfig(src_vocab_size=100, tgt_vocab_size=100)
+    )
+    assert (config.d_model, config.num_heads, config.d_ff, config.dropout) == (512, 8, 2048, 0.1)  # not 2024
+    assert (config.num_encoder_layers, config.num_decoder_layers) == (6, 6)
+    assert (config.norm, config.norm_position, config.activation) == ("layer", "post", "relu")
+    assert (config.positions, config.tied) == ("sinusoidal", "all")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_is_where_changes_start_from(preset):
+    config = config_from({"dropout": 0.25, "preset": preset}, 100, 100)
+    assert dataclasses.replace(config, dropout=PRESETS[preset].get("dropout", 0.1)) == config_from(
+        {"preset": preset}, 100, 100
+    )
+
+
+def test_a_config_survives_its_dict():
+    config = config_from({"preset": "tiny", "num_kv_heads": 2, "positions": "rotary"}, 100, 100)
+    assert ModelConfig(**config.to_dict()) == config == ModelConfig.from_dict(config.to_dict())
+
+
+def test_a_dict_that_lacks_a_setting_is_refused():
+    with pytest.raises(ConfigError, match="'tgt_vocab_size' is missing"):
+        ModelConfig.from_dict({"src_vocab_size": 100})
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "hint"),
+    [
+        ({"preset": "tny"}, "tny", "'tiny'"),
+        ({"preset": 3}, "3", "known"),
+        ({"d_modle": 64}, "d_modle", "'d_model'"),
+        ({"src_vocab_size": 64}, "src_vocab_size = 64", "tokeniser"),
+        ({"norm": "layr"}, "norm = 'layr'", "'layer'"),
+        ({"positions": "rotory"}, "positions = 'rotory'", "'rotary'"),
+        ({"norm_position": True}, "norm_position = True", ""),
+        ({"positions": ["rotary"]}, "positions = ['rotary']", ""),
+        ({"d_model": "512"}, "d_model = '512'", "int"),
+        ({"d_model": 512.0}, "d_model = 512.0", "int"),
+        ({"dropout": True}, "dropout = True", "float"),
+        ({"num_heads": 0}, "num_heads = 0", "at least 1"),
+        ({"num_encoder_layers": -1}, "num_encoder_layers = -1", "at least 1"),
+        ({"dropout": 1.0}, "dropout = 1.0", "< 1"),
+        ({"attention_dropout": -0.1}, "attention_dropout = -0.1", "0 <="),
+        ({"dropout": float("nan")}, "dropout = nan", "< 1"),
+        ({"d_model": 100, "num_heads": 8}, "d_model (100)", "96"),
+        ({"num_kv_heads": 3}, "num_kv_heads (3)", ""),
+        ({"d_model": 24, "positions": "rotary"}, "is 3", "even"),
+        ({"pad_id": 100}, "pad_id = 100", "vocabular"),
+    ],
+)
+def test_what_cannot_work_is_named_with_what_would(table, name, hint):
+    error = refused(**table)
+    assert name in error.message
+    assert hint in error.hint
+
+
+def test_tying_all_needs_one_vocabulary():
+    with pytest.raises(ConfigError, match="100 tokens and the target 90") as caught:
+        config_from({}, 100, 90)
+    assert caught.value.hint == "use a joint tokeniser, or tied = 'target'"
+    assert config_from({"tied": "target"}, 100, 90).tgt_vocab_size == 90
+
+
+def test_whole_numbers_may_stand_for_fractions():
+    assert config_from({"dropout": 0}, 100, 100).dropout == 0
