@@ -1,0 +1,147 @@
+"""A user's mistake is one `error:` line, one `hint:` line and exit code 2; never a traceback."""
+
+import shutil
+
+import pytest
+
+from regard.cli import run
+
+RECIPE = """
+name = "small"
+[data.train]
+source = "train.src"
+target = "train.tgt"
+[data.valid]
+source = "valid.src"
+target = "valid.tgt"
+[model]
+d_model = 16
+num_heads = 2
+num_encoder_layers = 1
+num_decoder_layers = 1
+d_ff = 16
+[training]
+max_steps = 2
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    """Writes a recipe, with one thing changed, beside the files that it names."""
+    for part in ("train", "valid"):
+        for side in ("src", "tgt"):
+            (tmp_path / f"{part}.{side}").write_text("".join(f"line {i} of {side}\n" for i in range(30)))
+
+    def written(old: str = "", new: str = "") -> str:
+        assert old in RECIPE
+        (tmp_path / "small.toml").write_text(RECIPE.replace(old, new))
+        return str(tmp_path / "small.toml")
+
+    return written
+
+
+@pytest.fixture
+def told(capsys, tmp_path):
+    """What the command line tells of a mistake: the error and the hint."""
+
+    def asked(*arguments: str) -> tuple[str, str]:
+        capsys.readouterr()
+        assert run([*arguments, *(["--out", str(tmp_path / "run")] if arguments[0] == "train" else [])]) == 2
+        shown = capsys.readouterr().err
+        lines = shown.splitlines()
+        assert "Traceback" not in shown
+        assert [line for line in lines if line.startswith("error: ")] == lines[-2:-1]
+        assert [line for line in lines if line.startswith("hint: ")] == lines[-1:]
+        assert len(lines[-1]) > len("hint: ")
+        return lines[-2].removeprefix("error: "), lines[-1].removeprefix("hint: ")
+
+    return asked
+
+
+def test_an_empty_recipe(told, tmp_path):
+    (tmp_path / "empty.toml").write_text("")
+    error, hint = told("train", str(tmp_path / "empty.toml"))
+    assert error.endswith("empty.toml: the recipe is empty")
+    assert "regard recipes show" in hint
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name", "hint"),
+    [
+        ("max_steps", "max_step", "training.max_step", "did you mean 'max_steps'?"),
+        ("[training]", "[trainning]", "trainning", "did you mean 'training'?"),
+        ("d_ff", "dff", "'dff'", "did you mean 'd_ff'?"),
+        ("[data.valid]", "[data.validation]", "data.validation", "did you mean 'valid'?"),
+    ],
+)
+def test_a_misspelt_key(told, recipe, old, new, name, hint):
+    error, told_hint = told("train", recipe(old, new))
+    assert name in error
+    assert told_hint == hint
+
+
+def test_a_misspelt_key_on_the_command_line(told, recipe):
+    error, hint = told("train", recipe(), "--set", "training.max_stepz=3")
+    assert "training.max_stepz" in error
+    assert hint == "did you mean 'max_steps'?"
+
+
+def test_a_missing_file(told, recipe, tmp_path):
+    error, hint = told("train", str(tmp_path / "smal.toml"))
+    assert error.endswith("smal.toml: no such recipe")
+    error, hint = told("train", recipe("train.src", "trein.src"))
+    assert error.startswith("no such file: ")
+    assert hint == "did you mean 'train.src'?"
+    error, hint = told("translate", "--model", str(tmp_path), "--input", str(tmp_path / "absent"))
+    assert hint
+    error, hint = told("compare", "--ref", str(tmp_path / "train.sr"), "a", "b")
+    assert "no such file" in error
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("max_steps = 2", 'max_steps = "two"', "training.max_steps must be an integer, not 'two'"),
+        ("max_steps = 2", "max_steps = true", "training.max_steps must be an integer, not True"),
+        ("max_steps = 2", "max_steps = 0", "training.max_steps must be 1 or more, not 0"),
+        ('"train.src"', "3", "data.train.source must be a string, not 3"),
+        ('name = "small"', 'name = "small"\nvalidation = 3', "validation must be a table, not 3"),
+    ],
+)
+def test_a_wrong_type(told, recipe, old, new, message):
+    error, hint = told("train", recipe(old, new))
+    assert message in error
+    assert hint
+
+
+def test_a_model_that_cannot_be_built(told, recipe):
+    error, hint = told("train", recipe("num_heads = 2", "num_heads = 3"))
+    assert "d_model (16) must be divisible by num_heads (3)" in error
+    assert hint == "for instance d_model = 15"
+
+
+def test_an_unreadable_encoding(told, recipe, tmp_path):
+    path = recipe()
+    (tmp_path / "train.tgt").write_bytes(b"line\n" * 10 + "Häuser\n".encode("latin-1") + b"line\n" * 19)
+    error, hint = told("train", path)
+    assert "train.tgt:11: not UTF-8 (byte 0xe4 at byte 2)" in error
+    assert "iconv" in hint
+    (tmp_path / "small.toml").write_bytes(RECIPE.encode("utf-16"))
+    error, hint = told("train", path)
+    assert "not UTF-8" in error
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
+def test_a_truncated_weights_file(told, untrained, tmp_path, share):
+    shutil.copytree(untrained, tmp_path / "cut")
+    weights = tmp_path / "cut" / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[: int(len(whole) * share)])
+    error, _ = told("translate", "1 2 3", "--model", str(tmp_path / "cut"))
+    assert "model.safetensors" in error
+
+
+def test_a_device_that_is_not_there(told, untrained):
+    error, hint = told("translate", "1", "--model", str(untrained), "--device", "mps")
+    assert error == "device mps is not available here"
+    assert "--device auto" in hint

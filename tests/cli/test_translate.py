@@ -1,0 +1,83 @@
+"""`regard translate`: a line out for each line in, as soon as it can be."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from regard.cli import run
+from regard.verbs.translate import translate
+
+
+def regard(*arguments, **settings):
+    """`regard` as another process, with pipes."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "regard", *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **settings,
+    )
+
+
+def test_whoever_writes_a_line_and_waits_gets_its_answer(untrained):
+    process = regard("translate", "--model", untrained, "--threads", "1")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for line in ("1 2 3", "", "4 5"):
+        process.stdin.write(f"{line}\n".encode())
+        process.stdin.flush()
+        assert process.stdout.readline().decode() == translate(line, model=untrained) + "\n"
+    rest, told = process.communicate(b"6\nun\xff\n7\n", timeout=60)
+    assert rest.decode() == translate("6", model=untrained) + "\n"
+    assert process.returncode == 2
+    assert told.decode().splitlines() == [
+        "error: standard input:5: not UTF-8 (byte 0xff at byte 3)",
+        "hint: convert the file: iconv -f LATIN1 -t UTF-8",
+    ]
+
+
+def test_a_reader_who_has_enough_ends_it_in_silence(untrained):
+    process = regard("translate", "--model", untrained, "--threads", "1", "--beam-size", "1")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"1 2\n")
+    process.stdin.flush()
+    assert process.stdout.readline()
+    process.stdout.close()
+    process.stdin.write(b"3 4\n")
+    process.stdin.close()
+    assert process.stderr is not None
+    with process.stderr:
+        assert process.stderr.read() == b""
+    assert process.wait(timeout=60) == 141
+
+
+@pytest.mark.parametrize("text", ["1 2 3", "", "1\n\n2 3"])
+def test_a_text_as_argument_is_translated_line_by_line(capsys, untrained, text):
+    assert run(["translate", text, "--model", str(untrained)]) == 0
+    expected = [translate(line, model=untrained) for line in text.split("\n")]
+    assert capsys.readouterr().out.split("\n") == [*expected, ""]
+
+
+def test_a_file_is_translated_into_another(capsys, untrained, tmp_path):
+    (tmp_path / "in").write_text("1 2\n\n3\n")
+    options = ["--model", str(untrained), "--input", str(tmp_path / "in")]
+    assert run(["translate", *options]) == 0
+    printed = capsys.readouterr().out
+    assert run(["translate", *options, "--output", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out == ""
+    assert (tmp_path / "out").read_text() == printed
+    assert printed.count("\n") == 3
+    assert run(["translate", *options, "--json"]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["translation"] for record in records] == printed.split("\n")[:-1]
+    assert run(["translate", *options, "--n-best", "2"]) == 0
+    numbers = [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
+    assert numbers == ["1", "1", "2", "3", "3"]
+
+
+def test_a_text_and_a_file_at_once_are_refused(capsys, untrained):
+    assert run(["translate", "1", "--input", "x", "--model", str(untrained)]) == 2
+    assert capsys.readouterr().err.startswith("error: both TEXT and --input are given\nhint: ")

@@ -1,0 +1,42 @@
+"""The demo trains, shows its dates with their alignments, and says what to try next."""
+
+import re
+
+import pytest
+
+from regard.verbs import demo as module
+from regard.verbs.demo import demo
+from regard.verbs.recipes import recipes_show
+
+
+@pytest.fixture
+def short(tmp_path, monkeypatch):
+    """The demo's recipe with fewer updates and fewer dates."""
+    text = recipes_show("dates")
+    for name, value in {
+        "max_steps": 4,
+        "validate_every": 4,
+        "save_every": 4,
+        "report_every": 2,
+        "batch_tokens": 256,
+        "d_model": 16,
+        "d_ff": 16,
+    }.items():
+        text = re.sub(rf"(?m)^{name} = \d+", f"{name} = {value}", text)
+    text = re.sub(r"(?m)^size = (\d+)", lambda found: f"size = {min(int(found[1]) // 20, 300)}", text)
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "dates.toml").write_text(text + "max_length = 12\n", "utf-8")
+    monkeypatch.setattr(module, "recipe_folder", lambda: tmp_path / "recipes")
+    return tmp_path / "run"
+
+
+def test_the_demo_shows_what_it_trained_and_shows_it_again(short, capsys):
+    first = demo(out=short, threads=1)
+    shown = capsys.readouterr().out
+    assert re.search(r"exact match \d+\.\d %", shown)
+    assert len(re.findall(r" -> .*  \((right|wrong: it is [\d-]{10})\)", shown)) == module.SHOWN
+    assert f"regard translate --model {short}" in shown
+    assert first.run == short
+    again = demo(out=short, threads=1)
+    assert again == first
+    assert capsys.readouterr().out == shown
