@@ -312,4 +312,4 @@ class Trainer:
         self._reported = time.perf_counter(), self.state.target_tokens
 
     def _resume_hint(self) -> str:
-        return f"go on with `regard train {self.run.path / 'recipe.toml'} --out {self.run.path} --resume`"
+        return f"go on with `regard train {self.run.path}`"

@@ -1,0 +1,166 @@
+"""Training as a user meets it: run folders that resume or refuse, dry runs, signals."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from regard.errors import DataError, FolderError, RecipeError, UserError
+from regard.verbs.train import train
+from regard.weights.checkpoint import RunFolder, digest
+from regard.weights.model_folder import load_model
+
+RECIPE = """
+name = "small"
+card = "Made by a test."
+[data.train]
+synthetic = "copy"
+size = 200
+length = 5
+[data.valid]
+synthetic = "copy"
+split = "valid"
+size = 20
+length = 5
+[data.test]
+synthetic = "copy"
+split = "test"
+size = 20
+length = 5
+[tokenizer]
+kind = "words"
+[model]
+d_model = 16
+num_heads = 2
+d_ff = 32
+num_encoder_layers = 1
+num_decoder_layers = 1
+[batches]
+batch_tokens = 200
+[training]
+max_steps = 8
+save_every = 4
+validate_every = 4
+report_every = 2
+[validation]
+metrics = ["exact_match", "bleu"]
+[decoding]
+beam_size = 2
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+def test_a_recipe_becomes_a_scored_model_folder(recipe, tmp_path):
+    result = train(recipe, out=tmp_path / "run")
+    assert result.steps == 8
+    assert set(result.metrics) == {"exact match", "BLEU"}
+    assert result.model is not None
+    model = load_model(result.model)
+    assert model.generation["beam_size"] == 2
+    card = (result.model / "README.md").read_text()
+    assert "Made by a test." in card
+    assert "BLEU" in card
+    assert "nrefs:1" in card, "a score has its signature"
+    assert (result.model / "recipe.toml").read_text() == RECIPE
+    kinds = [
+        json.loads(line)["kind"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    ]
+    assert kinds.count("train") == 4
+    assert kinds.count("validation") == 2
+
+
+def test_a_run_folder_goes_on_with_its_own_recipe_and_so_does_the_run_itself(recipe, tmp_path):
+    train(recipe, out=tmp_path / "run")
+    before = digest(RunFolder(tmp_path / "run").latest())
+    train(recipe, out=tmp_path / "run")
+    recipe.unlink()
+    train(tmp_path / "run", resume=True)
+    assert digest(RunFolder(tmp_path / "run").latest()) == before
+
+
+def test_a_run_folder_with_another_recipe_is_refused_and_the_differences_are_named(recipe, tmp_path):
+    train(recipe, out=tmp_path / "run")
+    with pytest.raises(FolderError) as caught:
+        train(recipe, out=tmp_path / "run", overrides=["training.seed=2", "model.d_ff=64"])
+    assert "model.d_ff: 32 -> 64; training.seed: not set -> 2" in caught.value.message
+    assert "--out" in caught.value.hint
+
+
+def test_nothing_is_resumed_where_there_is_nothing(recipe, tmp_path):
+    with pytest.raises(FolderError, match="no run to resume"):
+        train(recipe, out=tmp_path / "run", resume=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_second_process_on_a_run_folder_is_refused(recipe, tmp_path):
+    with RunFolder(tmp_path / "run").lock(), pytest.raises(FolderError) as caught:
+        train(recipe, out=tmp_path / "run")
+    assert str(tmp_path / "run") in caught.value.message
+
+
+def test_a_dry_run_measures_a_step_and_keeps_nothing(recipe, tmp_path, capsys):
+    result = train(recipe, out=tmp_path / "run", dry_run=True)
+    assert result.run is None
+    assert set(result.metrics) == {"loss", "exact_match", "bleu"}
+    assert not (tmp_path / "run").exists()
+    said = capsys.readouterr().err
+    assert "train: 200 pairs" in said
+    assert "GiB" in said
+
+
+@pytest.mark.parametrize(
+    ("override", "error", "message"),
+    [
+        ("training.best_metric=chrf", RecipeError, "chrf"),
+        ("model.d_modle=32", UserError, "d_modle"),
+        ("model.num_heads=3", UserError, "num_heads"),
+        ("data.train={file='missing.tsv', format='tsv'}", DataError, "missing.tsv"),
+        ("data.train.size=0", RecipeError, "size"),
+        ("training.schedule.kind=cosin", RecipeError, "cosin"),
+    ],
+)
+def test_a_recipe_that_cannot_work_is_refused_before_anything_is_made(
+    recipe, tmp_path, override, error, message
+):
+    with pytest.raises(error) as caught:
+        train(recipe, out=tmp_path / "run", overrides=[override], dry_run=True)
+    assert message in caught.value.message + caught.value.hint
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_saves_the_current_step_and_says_how_to_go_on(recipe, tmp_path, number, code):
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "regard", "train", str(recipe), "--out", str(run), "--threads", "1"]
+    command += ["--set", "training.max_steps=100000", "--set", "training.validate_every=100000"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr
+    while "step 10 " not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(number)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == code
+    assert "Traceback" not in said
+    latest = RunFolder(run).latest()
+    assert latest is not None
+    assert f"stopped at step {latest.step}" in said
+    assert f"regard train {run}" in said
+    assert latest.step == json.loads((latest.path / "state.json").read_text())["step"]
+
+
+def test_two_workers_train_one_model(recipe, tmp_path):
+    command = [sys.executable, "-m", "regard", "train", str(recipe), "--threads", "1", "--workers", "2"]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path / "run")], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 workers of 1 thread" in done.stderr
+    assert RunFolder(tmp_path / "run").latest().step == 8
