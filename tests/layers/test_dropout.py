@@ -52,3 +52,7 @@ def test_evaluation_changes_nothing():
 
 def test_half_precision_stays_half():
     assert Dropout(0.5)(torch.ones(8, dtype=torch.bfloat16)).dtype == torch.bfloat16
+
+
+def test_a_share_next_to_one_leaves_finite_numbers():
+    assert fast_dropout(torch.ones(1000), 0.999_999).isfinite().all()

@@ -23,7 +23,7 @@ def fast_dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"
     Four elements share one draw of 64 bits. On one core of an AMD Zen 3, 4,096 x 128 elements, forward
     and backward: 2.0 ms; `F.dropout`, which draws element by element: 6.7 ms.
     """
-    dropped = round(p * 65_536)
+    dropped = min(round(p * 65_536), 65_535)
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64, device=x.device).random_(-(2**63), None)
     bits = draws.view(torch.int16)[: x.numel()].view(x.shape)
     kept = bits >= dropped - 32_768
