@@ -2,6 +2,7 @@
 
 import hashlib
 import heapq
+import math
 import os
 import re
 import shutil
@@ -45,14 +46,14 @@ class Survey:
         self.tokens += max(1.3 * (pair.target.count(" ") + 1), len(pair.target) / 6) + 2
         if self.pairs <= SURVEYED:
             for side, text in zip(self.letters, (pair.source, pair.target), strict=True):
-                side.update(character for character in text.lower() if character.isalpha())
+                side.update(character for character in text.lower() if character.isalnum())
 
     @property
     def shared_letters(self) -> float:
         """How much of the two sides' writing is the same, from 0 to 1."""
         left, right = self.letters
         size = max(left.total(), 1), max(right.total(), 1)
-        return sum(min(count / size[0], right[letter] / size[1]) for letter, count in left.items())
+        return math.fsum(min(count / size[0], right[letter] / size[1]) for letter, count in left.items())
 
 
 def new(source: str | Path, target: str | Path, *, out: str | Path | None = None) -> NewRecipe:
