@@ -1,7 +1,8 @@
 """What is asked of a search and what it answers: requests, hypotheses and their scores."""
 
+import sys
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -11,6 +12,7 @@ class Request:
     src_len: int  # tokens without the end
     prefix: tuple[int, ...] = ()
     index: int = 0  # its place in the whole input, from which its noise is drawn
+    most: int = sys.maxsize  # tokens that the model can read, whatever the limits say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +25,7 @@ class Hypothesis:
     token_log_probs: list[float] = field(repr=False)  # the last is the end's
 
 
+@runtime_checkable
 class LengthPenalty(Protocol):
     """What the log-probability of a hypothesis is divided by.
 

@@ -7,13 +7,14 @@ and a hypothesis to which the rules leave nothing ends.
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 
+@runtime_checkable
 class Rule(Protocol):
     """Forbids next tokens in place, seeing what each row has said so far (no bos, no eos)."""
 

@@ -34,7 +34,7 @@ class Course:
         for row, request in enumerate(requests):
             self.prefix[row, : len(request.prefix)] = request.prefix
         self.longest: Int64[np.ndarray, " sentences"] = np.array(
-            [max(limits.longest(request.src_len), len(request.prefix)) for request in requests]
+            [max(min(limits.longest(each.src_len), each.most), len(each.prefix)) for each in requests]
         )
 
     def forced(self, rows: Rows) -> Int64[np.ndarray, " rows"]:
@@ -138,8 +138,9 @@ def follow(
         values, ids = search.next_tokens(rows, course, rank(rows))
         values, ids = values[live, 0], ids[live, 0]
         possible, ends = np.isfinite(values), ids == search.eos_id
-        for row, value in zip(live[possible & ends], values[possible & ends], strict=True):
-            found[rows.sentence[row]].append(search.hypothesis(rows, row, float(value)))
+        done = possible & ends
+        for row, value in zip(live[done].tolist(), values[done].tolist(), strict=True):
+            found[rows.sentence[row]].append(search.hypothesis(rows, row, value))
         on = possible & ~ends
         seats = rows.select(live[on], rows.rank[live[on]])
         rows.append(seats, ids[on], values[on])

@@ -1,0 +1,72 @@
+"""Forced scores: how likely the models find a given translation."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from regard.decoding.batches import by_length, deterministic, padded
+from regard.errors import ConfigError
+from regard.models.encoder_decoder import EncoderDecoder
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForcedScore:
+    """Of one pair. The end of the target counts as a token."""
+
+    log_prob: float  # nats
+    num_tokens: int
+    token_log_probs: list[float] = field(repr=False)  # the last is the end's
+
+
+def forced_scores(
+    models: EncoderDecoder | Sequence[EncoderDecoder],
+    pairs: Sequence[tuple[list[int], list[int]]],
+    *,
+    batch_tokens: int = 4096,
+    pad_id: int = 0,
+    bos_id: int = 2,
+    eos_id: int = 3,
+) -> list[ForcedScore]:
+    """The score of each (source, target), ids without bos and eos; several models are an ensemble.
+
+    A batch has at most `batch_tokens` positions of the longer side, padding counted.
+    """
+    models = [models] if isinstance(models, EncoderDecoder) else models
+    if not models:
+        raise ConfigError("an ensemble needs at least one model")
+    sources = [[*source, eos_id] for source, _ in pairs]
+    targets = [[bos_id, *target, eos_id] for _, target in pairs]
+    lengths = [max(len(source), len(target) - 1) for source, target in zip(sources, targets, strict=True)]
+    found: dict[int, ForcedScore] = {}
+    with torch.no_grad(), deterministic(models):
+        for places in by_length(lengths, batch_tokens):
+            src_ids, src_lengths = padded([sources[place] for place in places], pad_id)
+            inputs, _ = padded([targets[place][:-1] for place in places], pad_id)
+            labels, num_tokens = padded([targets[place][1:] for place in places], pad_id)
+            log_probs = torch.stack(
+                [_label_log_probs(model, src_ids, src_lengths, inputs, labels) for model in models]
+            )
+            rows = (log_probs.double().logsumexp(dim=0) - math.log(len(models))).tolist()
+            for place, row, count in zip(places, rows, num_tokens.tolist(), strict=True):
+                found[place] = ForcedScore(
+                    log_prob=math.fsum(row[:count]), num_tokens=count, token_log_probs=row[:count]
+                )
+    return [found[place] for place in range(len(pairs))]
+
+
+def _label_log_probs(
+    model: EncoderDecoder,
+    src_ids: Int64[Tensor, "rows src_len"],
+    src_lengths: Int64[Tensor, " rows"],
+    inputs: Int64[Tensor, "rows tgt_len"],
+    labels: Int64[Tensor, "rows tgt_len"],
+) -> Float[Tensor, "rows tgt_len"]:
+    """What one model gives each label, on the host."""
+    device = model.output.weight.device
+    logits = model(src_ids.to(device), src_lengths.to(device), inputs.to(device)).float()
+    chosen = logits.gather(2, labels.to(device)[:, :, None])[:, :, 0]
+    return (chosen - logits.logsumexp(dim=2)).cpu()

@@ -1,0 +1,161 @@
+"""The batch does not matter: with real models, to the bit."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.decoding.batches import by_length, decode_all, decode_stream, padded
+from regard.decoding.hypothesis import Wu
+from regard.decoding.rules import Banned, LengthLimits
+from regard.decoding.sampling import Sampling
+from regard.decoding.search import BeamSearch, GreedySearch
+from regard.decoding.step import EnsembleStepper, ModelStepper
+from regard.errors import ConfigError, DataError
+from regard.models.build import build
+from regard.models.config import config_from
+
+VOCAB = 1000
+COMMON = {"limits": LengthLimits(ratio=1.0, offset=4, most=20), "rules": (Banned(ids=(0, 2)),)}
+SEARCHES = [
+    GreedySearch(**COMMON),
+    BeamSearch(beam_size=5, length_penalty=Wu(alpha=0.6), n_best=2, **COMMON),
+    Sampling(seed=3, n_best=2, **COMMON),
+]
+SIZES = {
+    "small": {"d_model": 32, "num_heads": 4, "d_ff": 48, "num_encoder_layers": 2, "num_decoder_layers": 2},
+    "one head": {"d_model": 24, "num_heads": 1, "d_ff": 40, "num_encoder_layers": 1, "num_decoder_layers": 1},
+    "shared keys": {
+        "d_model": 64, "num_heads": 4, "num_kv_heads": 2, "d_ff": 64, "num_encoder_layers": 2,
+        "num_decoder_layers": 2, "positions": "rotary", "norm": "rms", "activation": "swiglu",
+        "norm_position": "pre",
+    },
+    "biased": {"d_model": 32, "num_heads": 2, "d_ff": 32, "num_encoder_layers": 2, "num_decoder_layers": 2,
+               "positions": "t5"},
+    "sloped": {"d_model": 32, "num_heads": 2, "d_ff": 32, "num_encoder_layers": 2, "num_decoder_layers": 2,
+               "positions": "alibi"},
+    "tiny": {"preset": "tiny"},
+}  # fmt: skip
+
+
+def model_of(size: str = "small", seed: int = 1, vocab: int = VOCAB):
+    """A model with opinions: fresh weights say the same everywhere."""
+    model = build(config_from(SIZES[size], vocab, vocab), seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= 1.5
+    return model
+
+
+def sentences(lengths, seed: int = 0) -> list[list[int]]:
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randint(4, VOCAB, (length,), generator=generator).tolist() for length in lengths]
+
+
+SOURCES = sentences([5, 0, 200, 12, 1, 15, 16, 17, 9, 33, 9, 8, 8])
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
+@pytest.mark.parametrize("size", SIZES)
+def test_hypotheses_and_scores_are_the_same_to_the_bit_in_every_batch(size, search):
+    model = model_of(size)
+    found = [decode_all(search, model, SOURCES, batch_tokens=budget) for budget in (64, 700, 8192)]
+    assert found[0] == found[1] == found[2]
+    assert len({str(hypotheses) for hypotheses in found[0]}) == len(SOURCES)  # and no two alike
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
+def test_a_sentence_alone_is_translated_as_in_company(search):
+    model = model_of()
+    together = decode_all(search, model, SOURCES)
+    for index, source in enumerate(SOURCES):
+        assert decode_all(search, model, [source], first_index=index) == [together[index]]
+
+
+def test_an_ensemble_is_decoded_and_the_batch_does_not_matter_to_it_either():
+    models = [model_of(seed=1), model_of(seed=2)]
+    ours = decode_all(SEARCHES[1], models, SOURCES)
+    assert decode_all(SEARCHES[1], models, SOURCES, batch_tokens=64) == ours
+    singles = [decode_all(SEARCHES[1], model, SOURCES) for model in models]
+    assert ours not in singles
+    twice = decode_all(SEARCHES[1], [models[0]] * 2, SOURCES)
+    assert [each[0].ids for each in twice] == [each[0].ids for each in singles[0]]
+
+
+def test_an_ensemble_gives_the_mean_of_the_probabilities():
+    steppers = [ModelStepper(model_of(seed=seed).eval()) for seed in (1, 2, 3)]
+    ids, lengths = padded([[*source, 3] for source in SOURCES[:8]], 0)
+    ensemble = EnsembleStepper(steppers)
+    with torch.no_grad():
+        ensemble.start(ids, lengths)
+        ours = ensemble.step(torch.full((8,), 2))
+        for stepper in steppers:
+            stepper.start(ids, lengths)
+        mean = torch.stack([stepper.step(torch.full((8,), 2)).exp() for stepper in steppers]).mean(dim=0)
+    torch.testing.assert_close(ours.exp(), mean)
+
+
+def test_an_ensemble_of_other_vocabularies_is_refused():
+    with pytest.raises(ConfigError, match="1000, 900 tokens"):
+        decode_all(SEARCHES[0], [model_of(), model_of(vocab=900)], [[5, 6]])
+    with pytest.raises(ConfigError, match="at least one"):
+        decode_all(SEARCHES[0], [], [[5, 6]])
+
+
+def test_learned_positions_are_enough_or_the_sentence_is_refused():
+    config = config_from(SIZES["small"] | {"positions": "learned", "max_positions": 25}, VOCAB, VOCAB)
+    search = GreedySearch(rules=(Banned(ids=(0, 2, 3)),))  # never ends of itself
+    found = decode_all(search, build(config, 1), [*sentences([24, 3])], batch_tokens=64)
+    assert [len(hypotheses[0].ids) for hypotheses in found] == [24, 24]
+    with pytest.raises(DataError, match="sentence 2 has 25 tokens"):
+        decode_all(search, build(config, 1), sentences([3, 25]))
+    with pytest.raises(DataError, match="a prefix of 25"):
+        decode_all(search, build(config, 1), [[4]], prefixes=[[5] * 25])
+
+
+def test_a_prefix_is_kept_in_its_place():
+    model = model_of()
+    prefixes = [[10 + index] * (index % 4) for index in range(len(SOURCES))]
+    found = decode_all(SEARCHES[1], model, SOURCES, prefixes=prefixes)
+    assert [each[0].ids[: len(prefix)] for each, prefix in zip(found, prefixes, strict=True)] == prefixes
+    assert decode_all(SEARCHES[1], model, SOURCES, prefixes=prefixes, batch_tokens=64) == found
+
+
+def test_no_sources_give_no_hypotheses():
+    assert decode_all(SEARCHES[0], model_of(), []) == []
+
+
+def test_a_stream_is_decoded_window_by_window_and_gives_the_same():
+    model = model_of()
+    taken = []
+    endless = (taken.append(index) or SOURCES[index % len(SOURCES)] for index in itertools.count())
+    found = list(itertools.islice(decode_stream(SEARCHES[2], model, endless, window=4), 6))
+    assert len(taken) == 8
+    assert found == decode_all(SEARCHES[2], model, SOURCES)[:6]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_decoding_is_without_dropout_and_leaves_the_model_as_it_was(training):
+    model = model_of().train(training)
+    assert decode_all(SEARCHES[0], model, SOURCES) == decode_all(SEARCHES[0], model, SOURCES)
+    assert model.training == training
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@given(st.lists(st.integers(1, 300), max_size=60), st.integers(1, 1000))
+def test_batches_hold_each_place_once_within_the_budget(lengths, budget):
+    batches = list(by_length(lengths, budget))
+    assert sorted(itertools.chain(*batches)) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(lengths[place] for place in batch)
+        assert len(batch) == 1 or longest * len(batch) <= budget
+
+
+def test_lengths_are_padded_to_a_multiple():
+    ids, lengths = padded([[5] * 17, [], [6]], pad_id=9)
+    assert lengths.tolist() == [17, 0, 1]
+    assert ids.shape == (3, 32)
+    assert ids.sum() == 5 * 17 + 6 + 9 * (3 * 32 - 18)
+    assert padded([[5]], pad_id=9, least=33)[0].shape == (1, 48)

@@ -1,0 +1,28 @@
+"""The shortlist is what a stable sort of the whole row gives, ties and all."""
+
+import pytest
+import torch
+
+from regard.decoding.ranking import shortlist
+
+
+@pytest.mark.parametrize("vocab", [1, 5, 127, 128, 1000, 1024, 5000, 10_001])
+@pytest.mark.parametrize("size", [1, 2, 6, 11])
+@pytest.mark.parametrize("levels", [3, 50, 10**9])
+def test_a_shortlist_is_the_head_of_a_stable_sort(vocab, size, levels):
+    generator = torch.Generator().manual_seed(vocab + size)
+    log_probs = -torch.randint(levels, (9, vocab), generator=generator).float() / levels
+    log_probs[3] = -torch.inf
+    log_probs[4, 1:] = -torch.inf
+    values, ids = shortlist(log_probs, size)
+    expected, places = log_probs.sort(dim=1, descending=True, stable=True)
+    assert torch.equal(torch.from_numpy(values), expected[:, :size].double())
+    finite = expected[:, :size].isfinite()
+    assert torch.equal(torch.from_numpy(ids)[finite], places[:, :size][finite])
+
+
+def test_nan_comes_first_so_that_it_is_seen():
+    log_probs = torch.randn(4, 3000)
+    log_probs[2, 1777] = torch.nan
+    values, _ = shortlist(log_probs, 3)
+    assert torch.equal(torch.from_numpy(values).isnan().any(dim=1), torch.tensor([False, False, True, False]))

@@ -1,0 +1,71 @@
+"""What is forbidden is never said; what is not is left as it was."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.decoding.hypothesis import Power, Request
+from regard.decoding.rules import Banned, LengthLimits, MinimumLength, NoRepeatNGrams
+from regard.decoding.search import BeamSearch, GreedySearch
+
+
+def n_grams(ids, size: int) -> list[tuple[int, ...]]:
+    return [tuple(ids[place : place + size]) for place in range(len(ids) - size + 1)]
+
+
+@given(
+    st.integers(1, 4),
+    st.integers(0, 9).flatmap(
+        lambda length: st.lists(st.lists(st.integers(0, 3), min_size=length, max_size=length), min_size=1)
+    ),
+)
+def test_a_token_is_forbidden_exactly_when_it_would_repeat_an_n_gram(size, histories):
+    log_probs = torch.zeros(len(histories), 4)
+    NoRepeatNGrams(size=size)(
+        log_probs, torch.tensor(histories, dtype=torch.int64).reshape(len(histories), -1)
+    )
+    for row, history in zip(log_probs, histories, strict=True):
+        for token in range(4):
+            longer = n_grams([*history, token], size)
+            repeats = bool(longer) and longer[-1] in longer[:-1]
+            assert row[token] == (-torch.inf if repeats else 0)
+
+
+def test_banned_tokens_and_an_early_end_are_forbidden():
+    log_probs = torch.zeros(2, 6)
+    Banned(ids=(0, 2))(log_probs, torch.zeros(2, 1, dtype=torch.int64))
+    assert log_probs.isinf().tolist() == [[True, False, True, False, False, False]] * 2
+    for length in range(4):
+        log_probs = torch.zeros(2, 6)
+        MinimumLength(length=2, eos_id=3)(log_probs, torch.zeros(2, length, dtype=torch.int64))
+        assert log_probs.isinf().any(dim=0).tolist() == [False] * 3 + [length < 2] + [False] * 2
+
+
+def test_the_greatest_length_grows_with_the_source_within_its_bounds():
+    limits = LengthLimits(ratio=1.5, offset=2, least=4, most=10)
+    assert [limits.longest(length) for length in (0, 1, 3, 5, 6, 100)] == [4, 4, 7, 10, 10, 10]
+
+
+@pytest.mark.parametrize("search", [GreedySearch, BeamSearch])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_search_repeats_an_n_gram(make_table, search, size):
+    rules = (Banned(ids=(0, 2)), NoRepeatNGrams(size=size), MinimumLength(length=12, eos_id=3))
+    limits = LengthLimits(ratio=0.0, offset=12)
+    found = search(rules=rules, limits=limits)(make_table(vocab=8).read([[4], [5]]), [Request(src_len=1)] * 2)
+    for hypotheses in found:
+        said = n_grams(hypotheses[0].ids, size)
+        assert len(said) == len(set(said))
+        assert len(hypotheses[0].ids) >= (5 if size == 1 else 12)  # of five words, each once
+
+
+def test_a_wide_beam_finds_the_best_without_repetition(make_table, exhaustive_search):
+    table = make_table(vocab=6)
+    rules = (Banned(ids=(0, 2)), NoRepeatNGrams(size=1))
+    search = BeamSearch(beam_size=81, n_best=5, rules=rules, limits=LengthLimits(ratio=0.0, offset=4))
+    found = search(table.read([[4]]), [Request(src_len=1)])[0]
+    best = exhaustive_search(
+        table, [4], penalty=Power(alpha=0.0), n_best=5, lengths=range(5),
+        allowed=lambda ids: len(set(ids)) == len(ids),
+    )  # fmt: skip
+    assert [each.ids for each in found] == [each.ids for each in best]

@@ -1,0 +1,110 @@
+"""Samples follow the distribution, and depend on the seed, the request and the step alone."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from regard.decoding.hypothesis import Request
+from regard.decoding.rules import Banned, LengthLimits, MinimumLength
+from regard.decoding.sampling import Sampling, Temperature, TopK, TopP, uniform
+from regard.decoding.search import GreedySearch
+from regard.errors import ConfigError
+
+SOURCES = [[4, 5], [6, 4, 4], [5], [4], [4]]
+REQUESTS = [Request(src_len=len(source), index=index) for index, source in enumerate(SOURCES)]
+
+
+def test_samples_are_as_frequent_as_they_are_probable(make_table):
+    table = make_table(vocab=7)
+    count = 4000
+    search = Sampling(
+        n_best=count, limits=LengthLimits(ratio=0.0, offset=1), rules=(MinimumLength(length=1, eos_id=3),)
+    )
+    drawn = search(table.read([[4]]), [Request(src_len=1)])[0]
+    frequencies = Counter(each.ids[0] for each in drawn)
+    probabilities = table.log_probs((4,), (2,)).exp()
+    probabilities[3] = 0
+    for token, probability in enumerate((probabilities / probabilities.sum()).tolist()):
+        deviation = (probability * (1 - probability) / count) ** 0.5
+        assert frequencies[token] / count == pytest.approx(probability, abs=4 * deviation)
+
+
+def test_a_sample_is_scored_by_the_model_and_not_by_the_filters(make_table):
+    table = make_table(vocab=7)
+    search = Sampling(filters=(Temperature(temperature=0.5), TopK(k=2)))
+    for source, (sample,) in zip(SOURCES, search(table.read(SOURCES), REQUESTS), strict=True):
+        expected = table.hypothesis(source, sample.ids, lambda length: 1.0)
+        assert sample.token_log_probs == pytest.approx(expected.token_log_probs, abs=1e-6)
+
+
+def test_a_sample_depends_on_no_neighbour_but_on_seed_and_index(make_table):
+    together = Sampling(seed=5, n_best=3)(make_table().read(SOURCES), REQUESTS)
+    alone = [
+        Sampling(seed=5, n_best=3)(make_table().read([source]), [request])[0]
+        for source, request in zip(SOURCES, REQUESTS, strict=True)
+    ]
+    assert together == alone
+    assert together[3] != together[4]  # the same source at another index
+    assert len({tuple(each.ids) for each in together[1]}) > 1
+    assert together != Sampling(seed=6, n_best=3)(make_table().read(SOURCES), REQUESTS)
+
+
+def test_the_single_likeliest_token_is_greedy(make_table):
+    greedy = GreedySearch()(make_table().read(SOURCES), REQUESTS)
+    assert Sampling(filters=(TopK(k=1),))(make_table().read(SOURCES), REQUESTS) == greedy
+    assert Sampling(filters=(TopP(p=1e-9),))(make_table().read(SOURCES), REQUESTS) == greedy
+    assert Sampling(filters=(Temperature(temperature=1e-3),))(make_table().read(SOURCES), REQUESTS) == greedy
+
+
+def test_where_the_rules_leave_nothing_a_sample_ends(make_table):
+    rules = (Banned(ids=(0, 1, 2, 4, 5, 6)), MinimumLength(length=3, eos_id=3))
+    assert [each[0].ids for each in Sampling(rules=rules)(make_table().read(SOURCES), REQUESTS)] == [[]] * 5
+
+
+def test_top_k_keeps_k_tokens_and_of_equal_ones_the_lower_ids():
+    logits = torch.tensor([[1.0, 3.0, 1.0, 2.0, 1.0], [0.0, 0.0, 0.0, 0.0, 0.0]])
+    kept = TopK(k=3)(logits).isfinite().tolist()
+    assert kept == [[True, True, False, True, False], [True, True, True, False, False]]
+    assert torch.equal(TopK(k=9)(logits), logits)
+
+
+def test_top_p_keeps_the_fewest_tokens_that_hold_p():
+    logits = torch.tensor([[0.1, 0.5, 0.15, 0.25]]).log()
+    for p, expected in [
+        (0.4, [1]),
+        (0.6, [1, 3]),
+        (0.8, [1, 2, 3]),
+        (0.95, [0, 1, 2, 3]),
+        (1.0, [0, 1, 2, 3]),
+    ]:
+        kept = TopP(p=p)(logits)
+        assert kept[0].isfinite().nonzero().flatten().tolist() == expected
+        assert torch.equal(kept[kept.isfinite()], logits[kept.isfinite()])
+
+
+def test_temperature_divides():
+    assert torch.equal(Temperature(temperature=2.0)(torch.tensor([[2.0, -4.0]])), torch.tensor([[1.0, -2.0]]))
+
+
+def test_noise_is_uniform_and_differs_in_all_that_it_is_made_of():
+    rows = np.arange(20_000)
+    noise = uniform(1, rows, rows * 0, 0)
+    assert ((noise >= 0) & (noise < 1)).all()
+    assert np.histogram(noise, bins=10, range=(0, 1))[0].tolist() == pytest.approx([2000] * 10, abs=170)
+    others = [uniform(2, rows, rows * 0, 0), uniform(1, rows, rows * 0 + 1, 0), uniform(1, rows, rows * 0, 1)]
+    for other in others:
+        assert abs(np.corrcoef(noise, other)[0, 1]) < 0.03
+    assert np.array_equal(uniform(1, rows[7:8], rows[:1], 0), noise[7:8])
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(lambda: Temperature(temperature=0.0), "temperature is 0.0"), (lambda: TopK(k=0), "top_k is 0"),
+     (lambda: TopP(p=0.0), "top_p is 0.0"), (lambda: TopP(p=1.5), "top_p is 1.5"),
+     (lambda: TopP(p=float("nan")), "top_p is nan")],
+)  # fmt: skip
+def test_nonsense_is_refused(value, message):
+    with pytest.raises(ConfigError, match=message):
+        value()

@@ -1,0 +1,75 @@
+"""Forced scores agree with the search, with the model read at once, and with one another in any batch."""
+
+import math
+
+import pytest
+import torch
+
+from regard.decoding.batches import decode_all
+from regard.decoding.rules import Banned
+from regard.decoding.scoring import forced_scores
+from regard.decoding.search import BeamSearch
+from regard.errors import ConfigError
+from regard.models.build import build
+from regard.models.config import config_from
+
+SIZE = {"d_model": 32, "num_heads": 4, "d_ff": 48, "num_encoder_layers": 2, "num_decoder_layers": 2}
+
+
+def model_of(seed: int = 1):
+    return build(config_from(SIZE, 200, 200), seed)
+
+
+def pairs() -> list[tuple[list[int], list[int]]]:
+    generator = torch.Generator().manual_seed(0)
+    lengths = [(3, 5), (0, 0), (40, 1), (1, 60), (16, 15), (16, 16), (7, 0), (5, 5)]
+    return [
+        tuple(torch.randint(4, 200, (length,), generator=generator).tolist() for length in both)
+        for both in lengths
+    ]
+
+
+def test_a_score_is_the_sum_of_the_log_probabilities_of_target_and_end():
+    model = model_of().eval()
+    for (source, target), score in zip(pairs(), forced_scores(model, pairs()), strict=True):
+        with torch.no_grad():
+            logits = model(
+                torch.tensor([[*source, 3]]), torch.tensor([len(source) + 1]), torch.tensor([[2, *target]])
+            )
+        each = logits[0].log_softmax(dim=-1)[torch.arange(len(target) + 1), [*target, 3]]
+        assert score.num_tokens == len(target) + 1 == len(score.token_log_probs)
+        assert score.token_log_probs == pytest.approx(each.tolist(), abs=1e-4)
+        assert score.log_prob == pytest.approx(each.sum().item(), abs=1e-4 * score.num_tokens)
+
+
+def test_scores_do_not_depend_on_the_batch():
+    model = model_of()
+    together = forced_scores(model, pairs())
+    for budget in (1, 64, 200):
+        for one, other in zip(forced_scores(model, pairs(), batch_tokens=budget), together, strict=True):
+            assert one.log_prob == pytest.approx(other.log_prob, abs=1e-4)
+
+
+def test_a_search_gives_the_score_that_its_translation_is_forced_to():
+    models = [model_of(1), model_of(2)]
+    sources = [source for source, _ in pairs()]
+    found = decode_all(BeamSearch(rules=(Banned(ids=(0, 2)),)), models, sources)
+    forced = forced_scores(
+        models, [(source, each[0].ids) for source, each in zip(sources, found, strict=True)]
+    )
+    for (hypothesis, *_), score in zip(found, forced, strict=True):
+        assert hypothesis.log_prob == pytest.approx(score.log_prob, abs=1e-4 * score.num_tokens)
+
+
+def test_an_ensemble_scores_with_the_mean_of_the_probabilities():
+    scores = [forced_scores(model_of(seed), pairs()) for seed in (1, 2)]
+    both = forced_scores([model_of(1), model_of(2)], pairs())
+    for one, other, mean in zip(*scores, both, strict=True):
+        for a, b, c in zip(one.token_log_probs, other.token_log_probs, mean.token_log_probs, strict=True):
+            assert math.exp(c) == pytest.approx((math.exp(a) + math.exp(b)) / 2, rel=1e-4)
+
+
+def test_no_pairs_give_no_scores_and_no_models_are_refused():
+    assert forced_scores(model_of(), []) == []
+    with pytest.raises(ConfigError, match="at least one"):
+        forced_scores([], pairs())
