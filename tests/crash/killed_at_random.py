@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import torch
+import torch._dynamo  # optimisers import it when they are made: once, here
 
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder, digest

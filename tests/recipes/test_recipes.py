@@ -1,0 +1,63 @@
+"""Every recipe reads, says what its keys mean, and gets through its first update."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from regard.data.catalogue import find, is_spec
+from regard.errors import DataError
+from regard.verbs.settings import load_recipe
+from regard.verbs.train import train
+
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+
+
+def has_data(path):
+    """Whether every data set that a recipe names is on this machine."""
+    data = tomllib.loads(path.read_text("utf-8"))["data"]
+    files = [
+        value
+        for part in data.values()
+        for value in part.values()
+        if isinstance(value, str) and is_spec(value)
+    ]
+    try:
+        return all(find(file) for file in files)
+    except DataError:
+        return False
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_is_named_as_its_file_and_reads(path):
+    assert load_recipe(path).recipe.name == path.stem
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_each_key_of_a_recipe_is_commented_once(path):
+    section, keys, commented = "", set(), set()
+    for line in re.sub(r'"""[\s\S]*?"""', '""', path.read_text("utf-8")).splitlines():
+        if found := re.match(r"\[([\w.]+)\]", line):
+            section = re.sub(r"data\.(train|valid|test)", "data", found[1]) + "."
+        elif (found := re.match(r"(\w+) = ", line)) and found[1] not in ("description", "card"):
+            keys.add(section + found[1])
+            if re.search(r"  # \w", line):
+                commented.add(section + found[1])
+    assert keys
+    assert keys - commented == set()
+
+
+ABSENT = pytest.mark.skip("its data set is not on this machine")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=() if has_data(path) else ABSENT) for path in RECIPES],
+    ids=lambda path: path.stem,
+)
+def test_a_recipe_gets_through_its_first_update(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = train(path, dry_run=True)
+    assert result.metrics["loss"] > 0
+    assert list(tmp_path.iterdir()) == [], "nothing is kept"
