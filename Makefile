@@ -11,8 +11,8 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt
 
-# One process uses few threads: the tests' models are tiny, and more threads only wait for each other.
-TEST_THREADS ?= 1
+# Two processes of one thread each: the tests' models are tiny, and more threads only wait for each other.
+TEST_WORKERS ?= 2
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 
 .PHONY: help install demo test check clean
@@ -38,7 +38,7 @@ demo: install
 	@$(BIN)/regard demo
 
 test: check
-	OMP_NUM_THREADS=$(TEST_THREADS) $(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
 
 check: install
 	$(BIN)/ruff format --check .
