@@ -31,7 +31,8 @@ VERBS = {  # heading -> name -> what `regard --help` says of it: the first line 
         "compare": "Compare translations by several systems, with significance.",
     },
 }
-NOBODY_READS = 128 + signal.SIGPIPE  # the exit code of whatever writes to a pipe that was closed
+SIGPIPE = 13  # Windows has no name for it
+NOBODY_READS = 128 + SIGPIPE  # the exit code of whatever writes to a pipe that was closed
 NAMES = {name: text for verbs in VERBS.values() for name, text in verbs.items()}
 
 
@@ -84,7 +85,7 @@ class Verbs(click.Group):
             super().invoke(ctx)
             sys.stdout.flush()
         except (BrokenPipeError, SystemExit):  # the latter is how rich leaves a closed pipe
-            raise Interrupted(signal.SIGPIPE, "nobody reads the output") from None
+            raise Interrupted(SIGPIPE, "nobody reads the output") from None
         except KeyboardInterrupt:
             raise Interrupted(signal.SIGINT, "interrupted", "the same command starts it again") from None
 

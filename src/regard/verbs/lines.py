@@ -2,6 +2,7 @@
 
 import os
 import select
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -52,12 +53,17 @@ def arriving(descriptor: int) -> Iterator[list[str]]:
 def _ready(descriptor: int) -> bytes:
     """What can be read now, some MOST bytes of it; waits for the first byte only, and is empty at the end."""
     data = os.read(descriptor, MOST)
-    while 0 < len(data) < MOST and select.select([descriptor], [], [], 0.01)[0]:
+    while 0 < len(data) < MOST and _more_is_there(descriptor):
         more = os.read(descriptor, MOST)
         if not more:
             break
         data += more
     return data
+
+
+def _more_is_there(descriptor: int) -> bool:
+    """Whether a read would not wait; Windows cannot tell that of a pipe."""
+    return sys.platform != "win32" and bool(select.select([descriptor], [], [], 0.01)[0])
 
 
 def _decoded(whole: list[bytes], before: int) -> Iterator[list[str]]:
