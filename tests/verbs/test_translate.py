@@ -55,7 +55,13 @@ def test_a_line_that_is_too_long_is_cut_and_that_is_said(untrained, capsys):
     long = "1 2 3 4 " * MAX_CHARACTERS
     found = translate(["2", long, long[:MAX_CHARACTERS]], model=untrained)
     assert found[1] == found[2]
-    assert f"line 2 has {len(long):,} characters" in capsys.readouterr().err
+    assert f"line 2 is too long ({len(long):,} characters)" in capsys.readouterr().err
+
+
+def test_a_line_beyond_the_learned_positions_is_cut_to_them(untrained, capsys, monkeypatch):
+    monkeypatch.setattr("regard.verbs.translate.reach", lambda models: 4)
+    assert translate("1 2 3 4 5", model=untrained) == translate("1 2 3", model=untrained)
+    assert capsys.readouterr().err.count("is too long") == 1
 
 
 def test_the_forms_of_print(untrained):

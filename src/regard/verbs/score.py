@@ -61,8 +61,8 @@ def score(
     source, target = loaded.tokenizers.source, loaded.tokenizers.target
     pairs = list(
         zip(
-            source.encode_batch([line.strip() for line in sources]),
-            target.encode_batch([line.strip() for line in targets]),
+            source.encode_batch(sources),
+            target.encode_batch(targets),
             strict=True,
         )
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import console
-from regard.decoding.batches import decode_all
+from regard.decoding.batches import decode_all, reach
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError
@@ -19,7 +19,7 @@ from regard.verbs.device import choose_device
 from regard.verbs.lines import stream
 
 CHUNK = 1024  # lines that are read, sorted by length and decoded before the first of them is given out
-MAX_CHARACTERS = 5000  # of a line; what follows is left out, and said
+MAX_CHARACTERS = 5000  # of a line; what follows is left out, which is said
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +93,7 @@ class Translator:
             first += len(chunk)
 
     def _translate(self, lines: Sequence[str], first: int) -> Iterator[Translation]:
-        sources = self.loaded.tokenizers.source.encode_batch(
-            [self._readable(line, number) for number, line in enumerate(lines, start=first + 1)]
-        )
+        sources = self._ids(lines, first)
         found = decode_all(
             self._strategy,
             self.loaded.model,
@@ -110,13 +108,16 @@ class Translator:
             candidates = [NOTHING] if empty else [self._candidate(hypothesis) for hypothesis in hypotheses]
             yield Translation(line=number, source=line, candidates=tuple(candidates))
 
-    def _readable(self, line: str, number: int) -> str:
-        if len(line) <= MAX_CHARACTERS:
-            return line.strip()
-        console.warn(
-            f"line {number} has {len(line):,} characters: only the first {MAX_CHARACTERS:,} are translated"
-        )
-        return line[:MAX_CHARACTERS].strip()
+    def _ids(self, lines: Sequence[str], first: int) -> list[list[int]]:
+        """The source ids of each line; of one that is too long those of its beginning, and that is said."""
+        most = reach([self.loaded.model]) - 1
+        ids = self.loaded.tokenizers.source.encode_batch([line[:MAX_CHARACTERS] for line in lines])
+        for number, (line, of_line) in enumerate(zip(lines, ids, strict=True), start=first + 1):
+            if len(line) > MAX_CHARACTERS or len(of_line) > most:
+                console.warn(
+                    f"line {number} is too long ({len(line):,} characters): only its beginning is translated"
+                )
+        return [of_line[:most] for of_line in ids]
 
     def _candidate(self, hypothesis: Hypothesis) -> Candidate:
         tokenizer = self.loaded.tokenizers.target
