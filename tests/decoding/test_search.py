@@ -5,7 +5,7 @@ import torch
 
 from regard.decoding.hypothesis import Hypothesis, Power, Request, Wu
 from regard.decoding.rules import Banned, LengthLimits, MinimumLength
-from regard.decoding.search import BeamSearch, GreedySearch, Search
+from regard.decoding.search import BeamSearch, GreedySearch
 from regard.errors import ConfigError, RunError
 
 EOS = 3
@@ -204,7 +204,7 @@ def test_nonsense_is_refused():
     with pytest.raises(ConfigError, match="n_best"):
         GreedySearch(n_best=2)
     with pytest.raises(ConfigError, match="n_best is 0"):
-        Search(n_best=0)
+        GreedySearch(n_best=0)
     with pytest.raises(ConfigError, match="beam_size is 0"):
         BeamSearch(beam_size=0)
     with pytest.raises(ConfigError, match="more than beam_size") as error:

@@ -6,6 +6,7 @@ log-probability by the penalty of the greatest length. What is dropped takes no 
 that matter: all candidates below it in the beam cannot win either.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -47,7 +48,7 @@ class Course:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
+class Search(ABC):
     """What every search is given."""
 
     limits: LengthLimits = field(default_factory=LengthLimits)
@@ -61,12 +62,12 @@ class Search:
         if self.n_best < 1:
             raise ConfigError(f"n_best is {self.n_best}, but must be at least 1")
 
+    @abstractmethod
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         """The best hypotheses of each request; the stepper has read their sources, a row each.
 
         A list is shorter than n_best where fewer hypotheses are possible.
         """
-        raise TypeError(f"{type(self).__name__} does not say how to search")
 
     def hypothesis(self, rows: Rows, row: int, log_prob: float) -> Hypothesis:
         """What sits in a row, ended with this log-probability of the end."""
