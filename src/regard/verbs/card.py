@@ -24,19 +24,18 @@ def model_card(
         '```sh\nregard translate --model . "..."\n```',
         f"{count_parameters(model.model):,} parameters; trained for {trained:,} updates by"
         f" regard {version('regard')} on PyTorch {torch.__version__}. The recipe is in `recipe.toml`.",
-        _score_table(scores),
+        _score_list(scores),
         recipe.card,
     ]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
-def _score_table(scores: Sequence[Score]) -> str:
+def _score_list(scores: Sequence[Score]) -> str:
+    """A line for each score; no table, whose cells a signature's bars would cut."""
     if not scores:
         return ""
-    rows = [f"| {score.name} | {_value(score)} | `{score.signature}` |" for score in scores]
-    return "\n".join(
-        ["## Scores on the test pairs", "", "| metric | score | signature |", "| --- | --- | --- |", *rows]
-    )
+    lines = [f"- **{score.name}** {_value(score)}: `{score.signature}`" for score in scores]
+    return "\n".join(["## Scores on the test pairs", "", *lines])
 
 
 def _value(score: Score) -> str:

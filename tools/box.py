@@ -1,0 +1,36 @@
+"""Puts a trained model into the box: its weights in float16, its card and files as they are.
+
+.venv/bin/python tools/box.py runs/tatoeba-en-de
+"""
+
+import argparse
+from pathlib import Path
+
+from regard.verbs.box import BOX
+from regard.weights.folder import write_folder
+from regard.weights.model_folder import model_files_of, open_model_folder
+from regard.weights.tensors import half
+
+BOXES = Path(__file__).parents[1] / "src" / "regard" / "box"
+LIMIT = 16 * 10**6  # bytes on disk
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", type=Path, help="a run folder or a model folder")
+    folder = open_model_folder(parser.parse_args().run)
+    files = {
+        **model_files_of(folder),
+        "README.md": (folder.path / "README.md").read_bytes(),
+        "model.safetensors": half(folder.read_tensors("model.safetensors")),
+    }
+    write_folder(BOXES / BOX, files)
+    size = sum(file.stat().st_size for file in (BOXES / BOX).iterdir())
+    print(f"{BOXES / BOX}: {size / 10**6:.1f} MB")
+    assert size <= LIMIT, "too large for the package"
+
+
+if __name__ == "__main__":
+    main()
