@@ -65,6 +65,11 @@ def test_a_table_becomes_the_dataclass_it_describes():
         ),
         ({"name": "x", "languages": "de"}, "languages must be a list, each a string, not 'de'", "a list"),
         ({"name": "x", "languages": [1]}, "languages[0] must be a string, not 1", "a string"),
+        (
+            {"name": "x", "inner": {"rate": float("nan")}},
+            "inner.rate must be a finite number, not nan",
+            "NaN",
+        ),
         ({"name": "x", "inner": 3}, "inner must be a table, not 3", "a table"),
         ({"name": "x", "path": 3}, "path must be a path, not 3", "a path"),
     ],

@@ -1,6 +1,7 @@
 """The strict reader: TOML -> frozen dataclasses; what is unknown or of the wrong type is refused."""
 
 import dataclasses
+import math
 import tomllib
 import types
 import typing
@@ -146,6 +147,8 @@ def _read_union(choices: tuple[Any, ...], value: Any, name: str, kind: Any) -> A
 
 
 def _read_plain(kind: Any, value: Any, name: str) -> Any:
+    if kind is float and type(value) in (int, float) and not math.isfinite(value):
+        raise RecipeError(f"{name} must be a finite number, not {value}", "NaN and infinity set nothing")
     if kind is float and type(value) is int:
         return float(value)
     if kind is Path and isinstance(value, str):

@@ -32,27 +32,35 @@ def start(recipe: str, out: Path) -> int:
         os._exit(code)
 
 
-def main(recipe: str, folder: Path, kills: int, seed: int) -> None:
+def wait_for_step(child: int, metrics: Path, step: int) -> None:
+    """Until the child has reported `step`."""
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        lines = metrics.read_text().splitlines() if metrics.exists() else []
+        if any(json.loads(line)["step"] >= step for line in lines[-1:] if line.endswith("}")):
+            return
+        time.sleep(0.001)
+    raise AssertionError(f"came to its end before step {step}")
+
+
+def main(recipe: str, folder: Path, kills: int, max_steps: int, seed: int) -> None:
     torch.set_num_threads(1)
-    began = time.monotonic()
     assert os.waitpid(start(recipe, folder / "left alone"), 0)[1] == 0
-    length = time.monotonic() - began
     draw = random.Random(seed)
-    done, steps = 0, []
-    while done < kills:
+    steps = []
+    for kill in range(kills):
         child = start(recipe, folder / "killed")
-        time.sleep(draw.uniform(0.05, 0.6) * length)
+        wait_for_step(
+            child, folder / "killed" / "metrics.jsonl", int((kill + draw.random()) * max_steps / (kills + 1))
+        )
+        time.sleep(draw.uniform(0, 0.05))
         os.kill(child, signal.SIGKILL)
-        ended = os.waitpid(child, 0)[1]
-        if ended == 0:  # it was faster: what is there now is what a whole run gives
-            break
-        done += 1
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
         checkpoint = RunFolder(folder / "killed").latest()
         steps.append(checkpoint.step if checkpoint else None)
     assert os.waitpid(start(recipe, folder / "killed"), 0)[1] == 0
     digests = [digest(RunFolder(folder / name).latest()) for name in ("left alone", "killed")]
-    print(json.dumps({"kills": done, "steps": steps, "digests": digests, "seconds": length}))
+    print(json.dumps({"steps": steps, "digests": digests}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))

@@ -35,7 +35,7 @@ accumulate = 2
 moving_average = 0.9
 save_every = 6
 validate_every = 40
-report_every = 3
+report_every = 1
 average_last = 3
 schedule = { warmup_steps = 20, learning_rate = 0.01 }
 [validation]
@@ -49,11 +49,12 @@ def test_a_run_killed_ten_times_ends_in_the_bits_of_the_run_left_alone(tmp_path)
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(RECIPE)
     script = Path(__file__).with_name("killed_at_random.py")
-    command = [sys.executable, str(script), str(recipe), str(tmp_path), "10", "1"]
+    command = [sys.executable, str(script), str(recipe), str(tmp_path), "10", "120", "1"]
     found = json.loads(
         subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
     )
-    assert found["kills"] == 10, found
+    assert len(found["steps"]) == 10
+    assert len(set(found["steps"])) > 5, "the kills fell all over the run"
     left_alone, killed = found["digests"]
     assert left_alone == killed, found
     runs = [RunFolder(tmp_path / name) for name in ("left alone", "killed")]

@@ -16,8 +16,7 @@ SCRIPT = Path(__file__).with_name("train_together.py")
 
 def together(folder, size, *, stop=0, dropout=0.0):
     """Train a small run in `size` processes; the digest of each one's weights."""
-    folder.mkdir(exist_ok=True)
-    meeting = folder / f"meeting-{size}-{stop}"
+    meeting = folder.with_name(f"{folder.name}-meeting-{size}-{stop}")
     command = [sys.executable, str(SCRIPT), str(folder), str(meeting), str(size), str(stop), str(dropout)]
     processes = [
         subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, text=True) for rank in range(size)

@@ -27,10 +27,11 @@ from regard.weights.tensors import model_tensors
 def main(folder: Path, meeting: Path, size: int, stop: int, dropout: float, rank: int) -> None:
     torch.set_num_threads(1)
     group = join(rank, size, meeting) if size > 1 else SINGLE
+    shards = folder.with_name(f"{folder.name}-data")
     corpus = open_corpus(CorpusSettings(synthetic="reverse", size=200, length=5), LinePolicy(), folder)
     with group.first_alone():
         tokenizers = train_tokenizers(corpus, TokenizerSettings(kind="words"))
-        write_shards(corpus, tokenizers, folder / "data", max_tokens=20)
+        write_shards(corpus, tokenizers, shards, max_tokens=20)
     vocab = tokenizers.source.vocab_size
     config = ModelConfig(
         src_vocab_size=vocab,
@@ -54,7 +55,7 @@ def main(folder: Path, meeting: Path, size: int, stop: int, dropout: float, rank
             CrossEntropy(),
             # all examples in one update, whatever the number of processes
             Loader(
-                folder / "data",
+                shards,
                 LoaderSettings(batch_tokens=2000 // size),
                 seed=1,
                 pad_id=0,

@@ -8,10 +8,12 @@ import torch
 from regard.errors import FolderError
 from regard.training.state import TrainingState, random_state, restore_random_state
 
+CPU = torch.device("cpu")
+
 
 def test_state_goes_through_json_unchanged():
     state = TrainingState(
-        step=3, cursor={"epoch": 1}, window_nll=0.1 + 0.2, best_value=1 / 3, random=[random_state()]
+        step=3, cursor={"epoch": 1}, window_nll=0.1 + 0.2, best_value=1 / 3, random=[random_state(CPU)]
     )
     assert TrainingState.from_dict(json.loads(json.dumps(state.to_dict()))) == state
 
@@ -19,10 +21,10 @@ def test_state_goes_through_json_unchanged():
 def test_a_restored_generator_draws_the_same_numbers():
     torch.manual_seed(5)
     torch.rand(7)
-    saved = json.loads(json.dumps(random_state()))
+    saved = json.loads(json.dumps(random_state(CPU)))
     expected = torch.rand(9), torch.nn.functional.dropout(torch.ones(99))
     torch.manual_seed(6)
-    restore_random_state(saved)
+    restore_random_state(saved, CPU)
     assert torch.equal(torch.rand(9), expected[0])
     assert torch.equal(torch.nn.functional.dropout(torch.ones(99)), expected[1])
 

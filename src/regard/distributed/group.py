@@ -16,7 +16,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-PATIENCE = timedelta(hours=6)  # the others wait while the first validates
+MEETING = timedelta(minutes=2)  # until all have started
+PATIENCE = timedelta(hours=6)  # the others wait while the first prepares and validates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,7 @@ class Group:
 
     rank: int = 0
     size: int = 1
+    channel: Any = None  # torch's process group
 
     @property
     def is_first(self) -> bool:
@@ -35,7 +37,7 @@ class Group:
         if self.size == 1:
             return
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-        dist.all_reduce(flat)
+        dist.all_reduce(flat, group=self.channel)
         for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
             tensor.copy_(part.view_as(tensor))
 
@@ -44,7 +46,7 @@ class Group:
         if self.size == 1:
             return number
         found = torch.tensor(number)
-        dist.all_reduce(found, dist.ReduceOp.MAX)
+        dist.all_reduce(found, dist.ReduceOp.MAX, group=self.channel)
         return int(found)
 
     def from_first(self, value: Any) -> Any:
@@ -57,10 +59,10 @@ class Group:
             return [value]
         mine = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        dist.all_gather(lengths, torch.tensor([len(mine)]))
+        dist.all_gather(lengths, torch.tensor([len(mine)]), group=self.channel)
         longest = max(int(length) for length in lengths)
         room = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.size)]
-        dist.all_gather(room, torch.cat([mine, mine.new_zeros(longest - len(mine))]))
+        dist.all_gather(room, torch.cat([mine, mine.new_zeros(longest - len(mine))]), group=self.channel)
         texts = [bytes(text[: int(length)].tolist()) for text, length in zip(room, lengths, strict=True)]
         return [json.loads(text) for text in texts]
 
@@ -76,7 +78,7 @@ class Group:
     def wait(self) -> None:
         """Go on when all have come here."""
         if self.size > 1:
-            dist.barrier()
+            dist.barrier(group=self.channel)
 
 
 SINGLE = Group()
@@ -84,10 +86,9 @@ SINGLE = Group()
 
 def join(rank: int, size: int, meeting_place: Path) -> Group:
     """Meet the other processes of this machine at a file that none has written yet."""
-    dist.init_process_group(
-        "gloo", init_method=f"file://{meeting_place}", rank=rank, world_size=size, timeout=PATIENCE
-    )
-    return Group(rank=rank, size=size)
+    place = f"file://{meeting_place}"
+    dist.init_process_group("gloo", init_method=place, rank=rank, world_size=size, timeout=MEETING)
+    return Group(rank=rank, size=size, channel=dist.new_group(timeout=PATIENCE))
 
 
 def leave() -> None:

@@ -1,7 +1,6 @@
 """Starts the other workers of a training run on this machine, and sees that none outlives it."""
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from regard.distributed.group import SINGLE, Group, join, leave
+from regard.errors import Interrupted, RunError
 
 PLACE = "REGARD_WORKER"  # rank, number of workers and meeting place of a worker that another one started
 
@@ -32,6 +32,8 @@ def workers(size: int, command: Sequence[str]) -> Iterator[Group]:
     if place := own_place():
         try:
             yield join(*place)
+        except Interrupted as interrupted:  # the first worker tells of it
+            raise SystemExit(interrupted.exit_code) from None
         finally:
             leave()
         return
@@ -45,12 +47,30 @@ def workers(size: int, command: Sequence[str]) -> Iterator[Group]:
         try:
             yield join(0, size, meeting_place)
             failed = False
+        except Interrupted:  # all stop at the same step
+            failed = False
+            raise
+        except RuntimeError as error:  # what torch raises where another does not answer
+            raise _told(others, error) from error
         finally:
+            if failed:
+                for other in others:
+                    other.kill()
             leave()
             for other in others:
-                if failed:
-                    other.send_signal(signal.SIGKILL)
                 other.wait()
+
+
+def _told(others: Sequence[subprocess.Popen[bytes]], error: RuntimeError) -> Exception:
+    """An error that names the worker that is gone; the one given where all are there."""
+    for rank, other in enumerate(others, start=1):
+        code = other.poll()
+        if code:
+            ended = f"signal {-code}" if code < 0 else f"exit code {code}"
+            return RunError(
+                f"worker {rank} ended with {ended}", "what was saved is whole: give the same command again"
+            )
+    return error
 
 
 def _start(rank: int, size: int, meeting_place: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:

@@ -50,6 +50,12 @@ class TrainingSettings:
                 raise RecipeError(
                     f"training.{name} must lie in [0, 1), not {getattr(self, name)}", "0 turns it off"
                 )
+        if self.seed >= 2**62:
+            raise RecipeError(f"training.seed is too large: {self.seed}", "any number below 2^62 makes a run")
+        if self.average_last == 1:
+            raise RecipeError(
+                "training.average_last = 1 averages nothing", "0 turns it off; 5 to 10 is usual"
+            )
         if self.keep < 2:
             raise RecipeError(f"training.keep must be 2 or more, not {self.keep}", "one may be half written")
 

@@ -15,6 +15,7 @@ from regard.errors import FolderError
 class TrainingState:
     """Where a run stands. Everything but `seconds` is the same in every run of the same recipe."""
 
+    device: str = "cpu"
     step: int = 0  # updates done
     cursor: dict[str, int] = field(default_factory=dict)  # the next batch of the loader
     target_tokens: int = 0
@@ -27,7 +28,9 @@ class TrainingState:
     skipped_in_a_row: int = 0  # updates whose loss or gradient was not finite
     skipped: int = 0
     rollbacks: int = 0
-    random: list[dict[str, str]] = field(default_factory=list)  # a process: device -> generator, base64
+    random: list[dict[str, str]] = field(
+        default_factory=list
+    )  # a process: kind of device -> generator, base64
     seconds: float = 0.0  # of training, validation and saving
 
     def to_dict(self) -> dict[str, Any]:
@@ -42,18 +45,23 @@ class TrainingState:
         return cls(**values)
 
 
-def random_state() -> dict[str, str]:
-    """The state of torch's generators, one a device in use."""
+def random_state(device: torch.device) -> dict[str, str]:
+    """The state of the generators that a model on `device` draws from."""
     states = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        states |= {f"cuda:{i}": torch.cuda.get_rng_state(i) for i in range(torch.cuda.device_count())}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    elif device.type == "mps":
+        states["mps"] = torch.mps.get_rng_state()
     return {name: base64.b64encode(bytes(state.tolist())).decode() for name, state in states.items()}
 
 
-def restore_random_state(states: Mapping[str, str]) -> None:
+def restore_random_state(states: Mapping[str, str], device: torch.device) -> None:
+    """Put back what `random_state` gave; on another kind of device only the CPU's."""
     for name, text in states.items():
         state = torch.tensor(list(base64.b64decode(text)), dtype=torch.uint8)
         if name == "cpu":
             torch.set_rng_state(state)
-        elif torch.cuda.is_available():
-            torch.cuda.set_rng_state(state, device=name)
+        elif name == device.type == "cuda":
+            torch.cuda.set_rng_state(state, device)
+        elif name == device.type == "mps":
+            torch.mps.set_rng_state(state)

@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.data.batch import Batch
 from regard.data.loader import Cursor, Loader
 from regard.distributed.group import SINGLE, Group
-from regard.errors import Interrupted, RunError
+from regard.errors import FolderError, Interrupted, RunError
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.training.objective import Objective
 from regard.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
@@ -64,7 +64,7 @@ class Trainer:
             settings=settings.schedule, max_steps=settings.max_steps, d_model=model.config.d_model
         )
         self.average = MovingAverage(model, settings.moving_average) if settings.moving_average else None
-        self.state = TrainingState(cursor=loader.cursor.to_dict())
+        self.state = TrainingState(cursor=loader.cursor.to_dict(), device=str(self.device))
         self._reported = time.perf_counter(), 0  # when the window of the next report began, its tokens
         self._saved_step = -1
 
@@ -152,7 +152,7 @@ class Trainer:
 
     def _autocast(self):
         wanted = self.settings.precision
-        on_gpu = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
+        on_gpu = self.device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
         if wanted == "bfloat16" or (wanted == "auto" and on_gpu):
             return torch.autocast(self.device.type, dtype=torch.bfloat16)
         return nullcontext()  # on a CPU without bfloat16 units autocast costs ten times what it saves
@@ -256,7 +256,8 @@ class Trainer:
             record["kind"] == "average" and record["step"] == self.state.step for record in self.run.metrics()
         ):
             return
-        checkpoints = self.run.checkpoints()[: self.settings.average_last]
+        checkpoints = [point for point in self.run.checkpoints() if self._is_regular(point.step)]
+        checkpoints = checkpoints[: self.settings.average_last]
         mean = average_tensors([checkpoint.read_tensors("model.safetensors") for checkpoint in checkpoints])
         own = {name: tensor.clone() for name, tensor in model_tensors(self.model).items()}
         restore_model(self.model, mean)
@@ -273,6 +274,10 @@ class Trainer:
             }
         )
 
+    def _is_regular(self, step: int) -> bool:
+        """Whether a run left alone saves this step too; others were saved because of a signal."""
+        return step % self.settings.save_every == 0 or step == self.state.step
+
     def _write_best(self, tensors: Mapping[str, Tensor]) -> None:
         if self.group.is_first:
             self.run.write_best({"model.safetensors": tensors, **self.model_files}, step=self.state.step)
@@ -281,7 +286,7 @@ class Trainer:
         if self._saved_step == self.state.step:
             return
         self._saved_step = self.state.step
-        self.state.random = self.group.all_values(random_state())
+        self.state.random = self.group.all_values(random_state(self.device))
         if self.group.is_first:
             self._write_checkpoint()
         self.group.wait()
@@ -296,17 +301,22 @@ class Trainer:
         if self.average:
             files["average.safetensors"] = self.average.tensors()
         self.run.save(self.state.step, files)
-        self.run.prune(self.settings.kept_checkpoints)
+        self.run.prune(self.settings.kept_checkpoints, every=self.settings.save_every)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Be where the run was when it wrote `checkpoint`."""
         self.state = TrainingState.from_dict(checkpoint.read_json("state.json"))
+        workers = len(self.state.random)
+        if workers != self.group.size:
+            raise FolderError(
+                f"{self.run.path} was trained by {workers} workers, not {self.group.size}",
+                f"go on with --workers {workers}",
+            )
         restore_model(self.model, checkpoint.read_tensors("model.safetensors"))
         restore_optimizer(self.model, self.optimizer, checkpoint.read_tensors("optimizer.safetensors"))
         if self.average:
             self.average.restore(checkpoint.read_tensors("average.safetensors"))
-        if self.group.rank < len(self.state.random):  # else there were fewer processes then
-            restore_random_state(self.state.random[self.group.rank])
+        restore_random_state(self.state.random[self.group.rank], self.device)
         self.loader.cursor = Cursor.from_dict(self.state.cursor)
         self._saved_step = self.state.step
         self._reported = time.perf_counter(), self.state.target_tokens

@@ -1,7 +1,6 @@
 """Try a recipe without keeping anything: data, shapes, memory, one update."""
 
 import dataclasses
-import resource
 import sys
 import tempfile
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import torch
 
 from regard import console
+from regard.errors import RunError
 from regard.models.build import build, count_parameters
 from regard.training.trainer import Trainer
 from regard.verbs.parts import model_config, objective, training_loader
@@ -61,6 +61,8 @@ def _one_update(
         report=lambda record: metrics.update(record) if record["kind"] == "validation" else None,
     )
     state = trainer.train()
+    if state.skipped:
+        raise RunError("the loss of the first update is not finite", "look at learning_rate and r_drop")
     console.note(
         f"model: {count_parameters(model):,} parameters; one update of {state.target_tokens:,} target tokens"
         f" in {state.seconds:.1f} s; {_peak_memory(device) / 2**30:.1f} GiB at the most"
@@ -72,5 +74,9 @@ def _peak_memory(device: torch.device) -> int:
     """The most memory held so far, in bytes: of the GPU where one is used, else of this process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
+    if sys.platform == "win32":
+        return 0  # it does not say
+    import resource  # not above: only Unix has it
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -1,6 +1,7 @@
 """Train a recipe, or go on with a run: raw text in, a scored model folder out."""
 
 import json
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from regard.verbs.settings import RecipeFile, load_recipe, recipe_from
 from regard.verbs.validation import validator
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
+from regard.weights.strict_json import read_json
 
 RESOLVED = "resolved.json"  # in a run folder: the table that was read, and where its paths begin
 
@@ -69,6 +71,8 @@ def train(
         UserError: recipe, data or folder do not do; RunError: training failed; Interrupted: by a signal.
     """
     source = _load(Path(recipe), overrides)
+    if threads is None and workers > 1:
+        threads = max(1, (os.cpu_count() or 1) // workers)
     chosen = choose_device(device, threads)
     if dry_run:
         return TrainResult(run=None, model=None, steps=1, metrics=try_recipe(source, chosen))
@@ -93,8 +97,9 @@ def _load(path: Path, overrides: Sequence[str]) -> RecipeFile:
     resolved = path / RESOLVED
     if not resolved.is_file():
         return load_recipe(path, overrides)
-    saved = json.loads(resolved.read_text("utf-8"))
-    text = (path / "recipe.toml").read_text("utf-8")
+    saved, text = read_json(resolved), RunFolder(path).recipe() or ""
+    if not {"recipe", "base"} <= saved.keys():
+        raise FolderError(f"{resolved} is no record of a run", "restore it, or take another --out")
     return recipe_from(apply_overrides(saved["recipe"], overrides), text, Path(saved["base"]), str(path))
 
 
@@ -124,7 +129,7 @@ def _write_recipe(run: RunFolder, source: RecipeFile) -> None:
         saved = {"recipe": source.table, "base": str(source.base)}
         run.write_text(RESOLVED, json.dumps(saved, indent=1))
         return
-    old = json.loads(resolved.read_text("utf-8"))["recipe"]
+    old = read_json(resolved).get("recipe", {})
     if changed := differences(old, source.table):
         raise FolderError(
             f"{run.path} holds a run of another recipe: {'; '.join(changed)}",
@@ -158,8 +163,11 @@ def _train(source: RecipeFile, run: RunFolder, device: torch.device, group: Grou
         )
         if checkpoint := run.latest():
             say(f"going on from step {checkpoint.step}")
+            before = checkpoint.read_json("state.json").get("device")
+            if before != str(device) and group.is_first:
+                console.warn(f"device: {before} then, {device} now; the bits will not be the same")
         state = trainer.train()
-    metrics = finish(source, run, device) if group.is_first else {}
+    metrics = finish(source, prepared, run, device) if group.is_first else {}
     return TrainResult(run=run.path, model=run.path / "best", steps=state.step, metrics=metrics)
 
 
@@ -186,6 +194,7 @@ def _stop_signal() -> Iterator[Callable[[], int | None]]:
 
     def catch(number: int, frame: object) -> None:
         caught.append(number)
+        console.note("stopping after this update; once more stops at once")
         signal.signal(number, usual[number])
 
     for number in usual:

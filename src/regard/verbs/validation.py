@@ -59,8 +59,7 @@ def validator(
     Raises:
         DataError: there is no pair to validate on.
     """
-    count = min(settings.sentences or len(pairs), len(pairs))
-    pairs = [pairs[i * len(pairs) // count] for i in range(count)]  # a file may be sorted by length
+    pairs = _evenly(pairs, settings)
     if not pairs:
         raise DataError("no validation pair is left after filtering", "look at data.valid and data.lines")
     batches = _batches(pairs, tokenizers, settings.batch_tokens)
@@ -74,6 +73,16 @@ def validator(
         return scores
 
     return validate
+
+
+def _evenly(pairs: Sequence[Pair], settings: ValidationSettings) -> list[Pair]:
+    """As many as `sentences` says, spread over all, since a file may be sorted by length."""
+    sources = [pair.source for pair in pairs]
+    items = list(dict.fromkeys(sources)) if settings.several_references else list(range(len(pairs)))
+    count = min(settings.sentences or len(items), len(items))
+    chosen = {items[i * len(items) // count] for i in range(count)}
+    keys = sources if settings.several_references else range(len(pairs))
+    return [pair for pair, key in zip(pairs, keys, strict=True) if key in chosen]
 
 
 def decoded_scores(
@@ -128,7 +137,7 @@ def _score(
         return score
     name, measure = {
         "exact_match": ("exact match", exact_match),
-        "error_rate": ("word error rate", word_error_rate),
+        "error_rate": ("error rate", word_error_rate),
     }[metric]
     signature = f"sentences:{len(texts)}|refs:{len(references)}|version:regard {version('regard')}"
     value = 100 * measure(texts, references)

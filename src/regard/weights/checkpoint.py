@@ -177,8 +177,11 @@ class RunFolder:
         opened = [self._open(path, []) for path in self._named()]
         return [checkpoint for checkpoint in opened if checkpoint]
 
-    def prune(self, keep: int) -> None:
-        """Remove the oldest checkpoints, once `keep` newer ones, two at least, are known to be whole."""
+    def prune(self, keep: int, *, every: int = 1) -> None:
+        """Remove the oldest checkpoints, once `keep` newer ones, two at least, are known to be whole.
+
+        Only those whose step is a multiple of `every` count; others were saved because of a signal.
+        """
         with self._writing():
             whole = 0
             for path in self._named():
@@ -186,7 +189,7 @@ class RunFolder:
                     remove_folder(path)
                     self._verified.discard(path)
                 elif path in self._verified or self._open(path, []):
-                    whole += 1
+                    whole += int(path.name.strip(".asidetp-")) % every == 0
 
     def write_best(self, files: Files, *, step: int = 0) -> Folder:
         """Replace RUN/best; at any instant the old or the new one can be found."""
