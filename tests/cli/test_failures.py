@@ -74,10 +74,12 @@ def test_little_memory_is_told_with_what_needs_less(capsys, failing):
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
-def test_debug_shows_the_traceback(failing, place):
-    arguments = failing(DataError("seen"))
-    with pytest.raises(DataError, match="seen"):
-        run(["--debug", *arguments] if place == "before" else [*arguments, "--debug"])
+def test_debug_shows_the_traceback_and_keeps_the_exit_code(capsys, failing, place):
+    arguments = failing(DataError("seen", "a hint"))
+    assert run(["--debug", *arguments] if place == "before" else [*arguments, "--debug"]) == 2
+    told = capsys.readouterr().err
+    assert "Traceback" in told
+    assert told.endswith("error: seen\nhint: a hint\n")
 
 
 def test_nobody_reading_is_no_failure_that_is_told():

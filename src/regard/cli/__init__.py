@@ -4,6 +4,7 @@ import io
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
@@ -33,13 +34,13 @@ def run(arguments: Sequence[str]) -> int:
     session = Session()
     try:
         return regard.main(list(arguments), prog_name="regard", standalone_mode=False, obj=session) or 0
-    except (Exception, KeyboardInterrupt) as error:  # the last place that can tell it in one line
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (the last place to tell it in)
         told = failure(error)
         if told.exit_code == NOBODY_READS:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor does Python complain at exit
-        elif session.debug:
-            raise
         else:
+            if session.debug:
+                traceback.print_exception(error)
             tell(told)
         return told.exit_code
 

@@ -48,11 +48,10 @@ def command(
     that was stopped, by Ctrl-C, a signal or a power cut, goes on when the same command is given
     again.
     """
-    from regard.verbs.recipes import recipe_path
     from regard.verbs.train import train
 
     result = train(
-        recipe_path(recipe),
+        recipe,
         out=out,
         overrides=overrides,
         resume=resume,

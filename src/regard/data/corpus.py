@@ -273,7 +273,7 @@ def _missing(path: Path) -> DataError:
     beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
     return DataError(
         f"no such file: {path}",
-        did_you_mean(path.name, beside) if 0 < len(beside) < 100 else f"looked in {path.parent}",
+        did_you_mean(path.name, beside) if 0 < len(beside) <= 12 else f"looked in {path.parent}",
     )
 
 

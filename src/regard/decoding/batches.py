@@ -64,7 +64,8 @@ def decode_all(
     shortest = math.ceil(SMALL / min(model.config.d_head for model in models))
     found: list[list[Hypothesis]] = [[] for _ in sources]
     with torch.no_grad(), deterministic(models):
-        for places in by_length([len(source) + 1 for source in sources], batch_tokens):
+        widths = [min(round_up(max(len(source) + 1, shortest), LENGTH), most) for source in sources]
+        for places in by_length(widths, batch_tokens):
             ended = [[*sources[place], eos_id] for place in places]
             stepper.start(*padded(ended, pad_id, least=shortest, most=most))
             batch = strategy(stepper, [requests[place] for place in places])

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from regard.decoding.batches import by_length, deterministic, padded
-from regard.errors import ConfigError
+from regard.decoding.batches import by_length, deterministic, padded, reach
+from regard.errors import ConfigError, DataError
 from regard.models.encoder_decoder import EncoderDecoder
 
 
@@ -41,12 +41,19 @@ def forced_scores(
     sources = [[*source, eos_id] for source, _ in pairs]
     targets = [[bos_id, *target, eos_id] for _, target in pairs]
     lengths = [max(len(source), len(target) - 1) for source, target in zip(sources, targets, strict=True)]
+    most = reach(models)
+    if lengths and max(lengths) > most:
+        raise DataError(
+            f"pair {lengths.index(max(lengths)) + 1} has {max(lengths)} tokens with its end, but the model"
+            f" has learned only {most} positions",
+            "cut it into shorter sentences",
+        )
     found: dict[int, ForcedScore] = {}
     with torch.no_grad(), deterministic(models):
         for places in by_length(lengths, batch_tokens):
-            src_ids, src_lengths = padded([sources[place] for place in places], pad_id)
-            inputs, _ = padded([targets[place][:-1] for place in places], pad_id)
-            labels, num_tokens = padded([targets[place][1:] for place in places], pad_id)
+            src_ids, src_lengths = padded([sources[place] for place in places], pad_id, most=most)
+            inputs, _ = padded([targets[place][:-1] for place in places], pad_id, most=most)
+            labels, num_tokens = padded([targets[place][1:] for place in places], pad_id, most=most)
             log_probs = torch.stack(
                 [_label_log_probs(model, src_ids, src_lengths, inputs, labels) for model in models]
             )

@@ -134,18 +134,18 @@ def follow(
     rows.select(
         np.repeat(np.arange(len(requests)), search.n_best), np.tile(np.arange(search.n_best), len(requests))
     )
-    found: list[list[Hypothesis]] = [[] for _ in requests]
+    found: list[dict[int, Hypothesis]] = [{} for _ in requests]
     while len(live := rows.live()):
         values, ids = search.next_tokens(rows, course, rank(rows))
         values, ids = values[live, 0], ids[live, 0]
         possible, ends = np.isfinite(values), ids == search.eos_id
         done = possible & ends
         for row, value in zip(live[done].tolist(), values[done].tolist(), strict=True):
-            found[rows.sentence[row]].append(search.hypothesis(rows, row, value))
+            found[rows.sentence[row]][int(rows.rank[row])] = search.hypothesis(rows, row, value)
         on = possible & ~ends
         seats = rows.select(live[on], rows.rank[live[on]])
         rows.append(seats, ids[on], values[on])
-    return found
+    return [[each[place] for place in sorted(each)] for each in found]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """The demo: a translator of dates trained from nothing, shown at work; and the model in the box."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,12 +31,13 @@ class DemoResult:
 
 
 def demo(*, out: str | Path | None = None, device: str = "auto", threads: int | None = None) -> DemoResult:
-    """Train `recipes/dates.toml` into `out` (`runs/demo` without), show a dozen dates and what to try next.
+    """Train `recipes/dates.toml` into `out` (`runs/demo-...` without); show dates and what to try next.
 
     A demo that was stopped goes on; one that was finished is shown again.
     """
-    run = Path(out) if out else Path("runs") / "demo"
     recipe = recipe_folder() / "dates.toml"
+    digest = hashlib.sha256(recipe.read_bytes()).hexdigest()[:8]  # a newer regard's demo is another run
+    run = Path(out) if out else Path("runs") / f"demo-{digest}"
     console.note(f"Training a model of dates from nothing, in {run}: a minute or two.")
     result = train(recipe, out=run, device=device, threads=threads)
     translator = Translator(run, device=device, threads=threads)

@@ -17,7 +17,7 @@ class Tier:
     norm_position: str = "post"
 
 
-TIERS = (  # the second is recipes/multi30k-en-de, the third recipes/tatoeba-en-de with a longer run
+TIERS = (  # the second is recipes/multi30k-en-de
     Tier(
         pairs=5e3,
         preset="tiny",

@@ -24,6 +24,7 @@ from regard.verbs.dry_run import try_recipe
 from regard.verbs.finish import finish
 from regard.verbs.parts import model_config, objective, training_loader
 from regard.verbs.prepare import prepare
+from regard.verbs.recipes import recipe_path
 from regard.verbs.settings import RecipeFile, load_recipe, recipe_from
 from regard.verbs.validation import validator
 from regard.weights.checkpoint import RunFolder
@@ -54,7 +55,7 @@ def train(
     threads: int | None = None,
     workers: int = 1,
 ) -> TrainResult:
-    """Train `recipe`, a TOML file, or go on with it, a run folder.
+    """Train `recipe`: a TOML file, the name of one that comes with regard, or a run folder.
 
     A run folder that holds the same recipe is gone on with; one that holds another is refused.
 
@@ -70,13 +71,14 @@ def train(
     Raises:
         UserError: recipe, data or folder do not do; RunError: training failed; Interrupted: by a signal.
     """
-    source = _load(Path(recipe), overrides)
+    recipe = recipe_path(recipe)
+    source = _load(recipe, overrides)
     if threads is None and workers > 1:
         threads = max(1, (os.cpu_count() or 1) // workers)
     chosen = choose_device(device, threads)
     if dry_run:
         return TrainResult(run=None, model=None, steps=1, metrics=try_recipe(source, chosen))
-    path = Path(out) if out else _default_folder(Path(recipe), source)
+    path = Path(out) if out else _default_folder(recipe, source)
     if resume and not (path / RESOLVED).exists():
         raise FolderError(f"{path}: no run to resume", "leave out --resume to start one")
     command = _command(recipe, path, overrides, device, threads)

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -109,9 +110,13 @@ class Translator:
             yield Translation(line=number, source=line, candidates=tuple(candidates))
 
     def _ids(self, lines: Sequence[str], first: int) -> list[list[int]]:
-        """The source ids of each line; of one that is too long those of its beginning, and that is said."""
+        """The source ids of each line; of one that is too long those of its beginning, and that is said.
+
+        White space around a line is no part of the sentence: a model has hardly ever seen any.
+        """
         most = reach([self.loaded.model]) - 1
-        ids = self.loaded.tokenizers.source.encode_batch([line[:MAX_CHARACTERS] for line in lines])
+        texts = [line[:MAX_CHARACTERS].strip() for line in lines]
+        ids = self.loaded.tokenizers.source.encode_batch(texts)
         for number, (line, of_line) in enumerate(zip(lines, ids, strict=True), start=first + 1):
             if len(line) > MAX_CHARACTERS or len(of_line) > most:
                 console.warn(
@@ -187,15 +192,29 @@ def write(
     partial = output if special else output.with_name(f".{output.name}.partial")
     count = 0
     try:
-        with partial.open("w", encoding="utf-8", newline="\n") as file:
+        with _blamed_on(output):
+            file = partial.open("w", encoding="utf-8", newline="\n")
+        with file:
             for translation in translations:
-                file.write(printed(translation, ranked=ranked, as_json=as_json))
+                with _blamed_on(output):
+                    file.write(printed(translation, ranked=ranked, as_json=as_json))
                 count += 1
         if not special:
-            os.replace(partial, output)
+            with _blamed_on(output):
+                os.replace(partial, output)
+    except BaseException:
+        if not special:
+            partial.unlink(missing_ok=True)
+        raise
+    return count
+
+
+@contextmanager
+def _blamed_on(output: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise DataError(f"{output}: {error.strerror}", "choose another --output") from None
-    return count
 
 
 def printed(translation: Translation, *, ranked: bool = False, as_json: bool = False) -> str:
