@@ -228,6 +228,7 @@ def test_validation_sees_the_moving_average_and_the_best_model_is_it(start):
     assert same(scores.shown[-1], average)
     assert same(best(current), average)
     assert not same(weights(current.model), average)
+    assert not same(scores.shown[0], average), "it moves"
 
 
 def test_training_goes_on_from_its_own_weights_not_from_their_average(start):
