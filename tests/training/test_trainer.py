@@ -1,14 +1,12 @@
 """A run left alone and a run stopped, killed or starved on the way end in the same bits."""
 
 import dataclasses
-import itertools
 import json
 import math
 
 import pytest
 import torch
 
-from regard.data.batch import collate
 from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.shards import write_shards
@@ -120,29 +118,6 @@ def test_a_damaged_newest_checkpoint_costs_its_steps_and_nothing_else(shards, le
     weights = newest / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
     assert trained(shards, tmp_path) == left_alone[0]
-
-
-def test_accumulating_four_batches_equals_one_of_all_their_tokens(shards):
-    """Token-weighted: not the mean of the batches' means, which differs where lengths do."""
-    loader = Loader(shards[0], LoaderSettings(batch_tokens=40), seed=1, pad_id=0)
-    batches = list(itertools.islice(loader, 4))
-    rows = [row for batch in batches for row in zip(*_sequences(batch), batch.lines.tolist(), strict=True)]
-    together = collate(*zip(*rows, strict=True), pad_id=0)
-    gradients = []
-    for group in (batches, [together]):
-        model = trainer(shards, RunFolder("unused")).model.double().eval()
-        num_targets = sum(batch.num_targets for batch in group)
-        for batch in group:
-            (CrossEntropy(smoothing=0.1)(model, batch).total / num_targets).backward()
-        gradients.append([parameter.grad for parameter in model.parameters()])
-    for accumulated, at_once in zip(*gradients, strict=True):
-        torch.testing.assert_close(accumulated, at_once, rtol=1e-6, atol=1e-9)
-
-
-def _sequences(batch):
-    """The sources and the targets of a batch without their padding."""
-    sides = ((batch.src_ids, batch.src_lengths), (batch.tgt_ids, batch.tgt_lengths))
-    return [[row[:length].tolist() for row, length in zip(*side, strict=True)] for side in sides]
 
 
 class Broken:
