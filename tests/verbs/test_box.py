@@ -11,14 +11,6 @@ from regard.weights.folder import verify_folder
 MOST = 16_000_000  # bytes
 
 
-def has_box() -> bool:
-    try:
-        return box_model().is_dir()
-    except FolderError:
-        return False
-
-
-@pytest.mark.skipif(not has_box(), reason="a checkout before its model was trained")
 def test_the_box_holds_a_small_whole_model_that_says_where_it_comes_from():
     path = box_model()
     verify_folder(path)
