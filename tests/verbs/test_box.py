@@ -1,11 +1,16 @@
 """The model in the box: small, whole, with its card; and an answer where there is none."""
 
-import pytest
+import itertools
 
-from regard.errors import FolderError
+import pytest
+import torch
+
+from regard.data.catalogue import find
+from regard.data.corpus import read_lines
+from regard.errors import DataError, FolderError
 from regard.verbs import box
 from regard.verbs.box import box_model
-from regard.verbs.translate import translate
+from regard.verbs.translate import Translator, printed, translate
 from regard.weights.folder import verify_folder
 
 MOST = 16_000_000  # bytes
@@ -27,3 +32,36 @@ def test_an_installation_without_a_box_says_what_to_do(tmp_path, monkeypatch):
     with pytest.raises(FolderError) as caught:
         translate("Hello.")
     assert "--model" in caught.value.hint
+
+
+EXACT = torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
+SPOKEN = ("A man is sleeping .", "Two dogs run across the wet grass .", "I do not know what you mean .") * 4
+
+
+def lines_to_translate():
+    """A slice of Multi30k's test set, or sentences like it; an empty line and one of 200 words among them."""
+    try:
+        lines = list(itertools.islice(read_lines(find("multi30k:test_2016_flickr.en")), 12))
+    except DataError:
+        lines = [f"{number} {line}" for number, line in enumerate(SPOKEN)]
+    words = " ".join(lines).split()
+    return [*lines[:5], "", *lines[5:], " ".join((words * 20)[:200])]
+
+
+@pytest.mark.parametrize("beam_size", [1, 5])
+def test_every_budget_gives_the_same_bytes_beside_an_empty_and_a_long_line(beam_size):
+    lines = lines_to_translate()
+    found = [
+        list(Translator(beam_size=beam_size, batch_tokens=budget, device="cpu")(lines))
+        for budget in (64, 700, 8192)
+    ]
+    assert len({each.text for each in found[0]}) > 10, "translations differ, so their order is seen"
+    assert found[0][5].text == ""
+    for other in found[1:]:
+        if EXACT:
+            assert [printed(each, as_json=True) for each in other] == [
+                printed(each, as_json=True) for each in found[0]
+            ]
+        for one, two in zip(found[0], other, strict=True):
+            # the score is the mean over tokens: where the bits differ, only near ties may change
+            assert abs(one.candidates[0].score - two.candidates[0].score) < 1e-4
