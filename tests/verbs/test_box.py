@@ -35,7 +35,18 @@ def test_an_installation_without_a_box_says_what_to_do(tmp_path, monkeypatch):
 
 
 EXACT = torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
-SPOKEN = ("A man is sleeping .", "Two dogs run across the wet grass .", "I do not know what you mean .") * 4
+SPOKEN = """Where is the station?
+A man is sleeping.
+Two dogs run across the wet grass.
+I do not know what you mean.
+She has been living in Berlin for three years.
+The children are playing in the garden.
+Can you help me with this letter?
+He bought a new car last week.
+It is raining, so we stay at home.
+My brother works in a hospital.
+Nobody told us that the shop was closed.
+Tom drinks too much coffee.""".splitlines()
 
 
 def lines_to_translate():
@@ -43,7 +54,7 @@ def lines_to_translate():
     try:
         lines = list(itertools.islice(read_lines(find("multi30k:test_2016_flickr.en")), 12))
     except DataError:
-        lines = [f"{number} {line}" for number, line in enumerate(SPOKEN)]
+        lines = SPOKEN
     words = " ".join(lines).split()
     return [*lines[:5], "", *lines[5:], " ".join((words * 20)[:200])]
 
