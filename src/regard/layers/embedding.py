@@ -1,4 +1,4 @@
-"""Ids -> vectors: token embeddings, scaled (Vaswani et al. 2017, section 3.4)."""
+"""Ids -> vectors: token embeddings, scaled (Vaswani et al. 2017, section 3.4) or not."""
 
 import math
 
@@ -9,15 +9,15 @@ from torch import Tensor, nn
 
 
 class TokenEmbedding(nn.Module):
-    """One vector a token, times sqrt(d_model).
+    """One vector a token, times sqrt(d_model) where `scaled`.
 
-    The weight is drawn from N(0, 1/d_model), so that the embeddings have unit variance and the same
-    weight fits before the softmax.
+    The weight is drawn from N(0, 1/d_model), so that scaled embeddings have unit variance and the same
+    weight fits before the softmax. BERT and GPT do not scale.
     """
 
-    def __init__(self, vocab_size: int, d_model: int) -> None:
+    def __init__(self, vocab_size: int, d_model: int, *, scaled: bool = True) -> None:
         super().__init__()
-        self.scale = math.sqrt(d_model)
+        self.scale = math.sqrt(d_model) if scaled else 1.0
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
