@@ -1,0 +1,216 @@
+"""Encoder-only Transformers: BERT's shape (Devlin et al. 2019) and the modern pre-norm one, with a head."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int, Int64
+from torch import Tensor, nn
+
+from regard.errors import ConfigError
+from regard.layers.dropout import Dropout
+from regard.layers.embedding import TokenEmbedding
+from regard.layers.feedforward import Activation
+from regard.layers.masks import padding_mask
+from regard.layers.norm import norm
+from regard.layers.positions import LearnedPositions, SinusoidalPositions
+from regard.models import heads, parts
+from regard.models.config import Positions, TransformerConfig
+from regard.models.initialise import normal
+from regard.models.model import Model
+
+Head = Literal["none", "pooled", "masked_language_model", "classification", "tokens", "spans", "regression"]
+WITH_LABELS = ("classification", "tokens")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderOnlyConfig(TransformerConfig):
+    """The settings of an encoder with a head; the defaults are BERT's base model.
+
+    `head`: "none" gives the states themselves, "pooled" one vector a text, "masked_language_model" the
+    tokens that are hidden, "classification" the classes of a text, "tokens" those of its tokens, "spans"
+    where an answer starts and ends, "regression" a number. `fresh_head`: nobody has trained the head, so
+    that what it says is chance; what training writes is not fresh.
+    """
+
+    kind: ClassVar[str] = "encoder_only"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        # Devlin et al. 2019
+        "bert-base": {},
+        # Turc et al. 2019
+        "bert-tiny": {"d_model": 128, "num_heads": 2, "d_ff": 512, "num_layers": 2},
+        # BERT's shape, in a size that a laptop trains in minutes from some thousand texts
+        "small": {
+            "d_model": 128,
+            "num_heads": 4,
+            "d_ff": 256,
+            "num_layers": 2,
+            "num_token_types": 0,
+            "pooling": "mean",
+            "pooler": False,
+        },
+        # the same size after 2023's fashion: Warner et al. 2024 (ModernBERT), with Llama's norm and gate
+        "modern": {
+            "d_model": 128,
+            "num_heads": 4,
+            "d_ff": 256,
+            "num_layers": 2,
+            "norm": "rms",
+            "norm_position": "pre",
+            "activation": "swiglu",
+            "positions": "rotary",
+            "num_token_types": 0,
+            "pooling": "mean",
+            "pooler": False,
+        },
+    }
+    vocab_size: int
+    head: Head
+    num_labels: int = 0  # of the heads "classification" and "tokens"
+    fresh_head: bool = True
+    d_model: int = 768
+    num_heads: int = 12
+    num_layers: int = 12
+    d_ff: int = 3072
+    activation: Activation = "gelu"
+    positions: Positions = "learned"
+    max_positions: int = 512
+    num_token_types: int = 2  # of texts that have several parts: question and answer; 0: all are alike
+    embedding_norm: bool = True  # after the sum of the embeddings
+    attention_dropout: float = 0.1
+    pooling: heads.Pooling = "cls"  # how a text becomes one vector
+    pooler: bool = True  # a layer with tanh after the pooling
+    head_dropout: float = 0.1
+    pad_id: int = 0
+
+    def __post_init__(self) -> None:
+        self.refuse_small("vocab_size", "num_layers")
+        super().__post_init__()
+        self.refuse_no_share("head_dropout")
+        self.refuse_no_token("pad_id", self.vocab_size)
+        if self.num_token_types < 0:
+            raise ConfigError(f"num_token_types = {self.num_token_types} is too small", "0 has no types")
+        wants_labels = self.head in WITH_LABELS
+        if wants_labels != (self.num_labels > 1) or self.num_labels < 0:
+            raise ConfigError(
+                f"num_labels = {self.num_labels} does not fit head = {self.head!r}",
+                "give 2 or more" if wants_labels else "leave it out: this head has no labels",
+            )
+
+
+class EncoderInput(nn.Module):
+    """Embeddings of tokens, of positions where they are added, of token types; a norm of the sum; dropout."""
+
+    def __init__(self, config: EncoderOnlyConfig) -> None:
+        super().__init__()
+        self.embedding = TokenEmbedding(config.vocab_size, config.d_model, scaled=False)
+        self.positions = None
+        if config.positions == "sinusoidal":
+            self.positions = SinusoidalPositions(config.d_model)
+        elif config.positions == "learned":
+            self.positions = LearnedPositions(config.d_model, config.max_positions)
+        self.token_types = None
+        if config.num_token_types:
+            self.token_types = TokenEmbedding(config.num_token_types, config.d_model, scaled=False)
+        self.norm = norm(config.norm, config.d_model) if config.embedding_norm else nn.Identity()
+        self.dropout = Dropout(config.dropout)
+
+    def forward(
+        self, ids: Int64[Tensor, "batch len"], token_types: Int64[Tensor, "batch len"] | None = None
+    ) -> Float[Tensor, "batch len d_model"]:
+        """Without `token_types` all tokens are of type 0."""
+        x = self.embedding(ids)
+        if self.positions is not None:
+            x = x + self.positions(0, ids.size(1))
+        if self.token_types is not None:
+            x = x + self.token_types(torch.zeros_like(ids) if token_types is None else token_types)
+        elif token_types is not None:
+            raise ValueError("token_types are given, but the model has none (num_token_types = 0)")
+        return self.dropout(self.norm(x))
+
+
+class Encoder(nn.Module):
+    """Ids -> one state a position that knows the whole text. It has no part in what a head makes of it."""
+
+    def __init__(self, config: EncoderOnlyConfig) -> None:
+        super().__init__()
+        rotary = parts.rotary(config)
+        self.input = EncoderInput(config)
+        self.position_bias = parts.position_bias(config, bidirectional=True)
+        self.blocks = nn.ModuleList(parts.encoder_block(config, rotary) for _ in range(config.num_layers))
+        self.norm = parts.last_norm(config)
+
+    def forward(
+        self,
+        ids: Int64[Tensor, "batch len"],
+        mask: Bool[Tensor, "batch 1 1 len"],
+        token_types: Int64[Tensor, "batch len"] | None = None,
+    ) -> Float[Tensor, "batch len d_model"]:
+        x = self.input(ids, token_types)
+        bias = self.position_bias(ids.size(1), ids.size(1)) if self.position_bias is not None else None
+        for block in self.blocks:
+            x = block(x, mask, bias)
+        return self.norm(x)
+
+
+class EncoderOnly(Model):
+    """An encoder and a head: the weights of the one are named `encoder.*`, those of the other `head.*`."""
+
+    def __init__(self, config: EncoderOnlyConfig) -> None:
+        super().__init__()
+        self.config: EncoderOnlyConfig = config
+        self.encoder = Encoder(config)
+        self.head = _head(config, self.encoder.input.embedding.weight)
+
+    def forward(
+        self,
+        ids: Int64[Tensor, "batch len"],
+        lengths: Int[Tensor, " batch"],
+        token_types: Int64[Tensor, "batch len"] | None = None,
+        places: Bool[Tensor, "batch len"] | None = None,
+    ) -> Float[Tensor, "..."]:
+        """What the head makes of each text, or of each of its tokens; of those at `places` alone if given.
+
+        Rows are padded on the right; `lengths` say where.
+        """
+        hidden = self.encode(ids, lengths, token_types)
+        return hidden if self.head is None else self.head(hidden, lengths, places)
+
+    def encode(
+        self,
+        ids: Int64[Tensor, "batch len"],
+        lengths: Int[Tensor, " batch"],
+        token_types: Int64[Tensor, "batch len"] | None = None,
+    ) -> Float[Tensor, "batch len d_model"]:
+        """The states of the encoder, before the head."""
+        return self.encoder(ids, padding_mask(lengths, ids.size(1)), token_types)
+
+    @property
+    def max_length(self) -> int | None:
+        """How many positions the model can read; None: there is no end to them."""
+        return self.config.max_positions if self.config.positions == "learned" else None
+
+    def initialise(self, generator: torch.Generator) -> None:
+        normal(self, generator)
+
+
+def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | None:
+    width, labels, dropout = config.d_model, config.num_labels, config.head_dropout
+    match config.head:
+        case "none":
+            return None
+        case "pooled":
+            return heads.PooledHead(width, config.pooling, layer=config.pooler)
+        case "masked_language_model":
+            return heads.MaskedLanguageModelHead(width, embedding, config.norm)
+        case "classification":
+            return heads.ClassificationHead(
+                width, labels, config.pooling, layer=config.pooler, dropout=dropout
+            )
+        case "tokens":
+            return heads.TokenHead(width, labels, dropout=dropout)
+        case "spans":
+            return heads.SpanHead(width, dropout=dropout)
+        case "regression":
+            return heads.RegressionHead(width, config.pooling, layer=config.pooler, dropout=dropout)

@@ -1,0 +1,152 @@
+"""Heads: what an encoder's states become. Classes of a text or of its words, spans, numbers, hidden words."""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int, Int64
+from torch import Tensor, nn
+
+from regard.layers.dropout import Dropout
+from regard.layers.norm import Norm, norm
+
+Pooling = Literal["cls", "mean", "max"]
+
+Hidden = Float[Tensor, "batch len d_model"]
+Lengths = Int[Tensor, " batch"]
+Places = Bool[Tensor, "batch len"]
+
+
+def pooled(
+    hidden: Hidden, lengths: Int[Tensor, " batch"], pooling: Pooling
+) -> Float[Tensor, "batch d_model"]:
+    """One vector a text: its first state ("cls"), or the mean or the maximum of its states.
+
+    Padding is no part of a text. Of a text without any token mean and maximum are zero.
+    """
+    if pooling == "cls":
+        return hidden[:, 0]
+    real = _real(lengths, hidden.size(1))[:, :, None]
+    if pooling == "mean":
+        return hidden.where(real, 0.0).sum(dim=1) / lengths.clamp(min=1)[:, None]
+    return hidden.where(real, -torch.inf).amax(dim=1).where(lengths[:, None] > 0, 0.0)
+
+
+class PooledHead(nn.Module):
+    """A text -> one vector; with `layer` through tanh(W x + b), BERT's pooler (Devlin et al. 2019)."""
+
+    def __init__(self, d_model: int, pooling: Pooling, *, layer: bool) -> None:
+        super().__init__()
+        self.pooling: Pooling = pooling
+        self.layer = nn.Linear(d_model, d_model) if layer else None
+
+    def forward(
+        self, hidden: Hidden, lengths: Lengths, places: Places | None = None
+    ) -> Float[Tensor, "batch d_model"]:
+        vector = pooled(hidden, lengths, self.pooling)
+        return vector if self.layer is None else self.layer(vector).tanh()
+
+
+class ClassificationHead(nn.Module):
+    """A text -> the logits of its classes."""
+
+    def __init__(
+        self, d_model: int, num_labels: int, pooling: Pooling, *, layer: bool, dropout: float
+    ) -> None:
+        super().__init__()
+        self.pooler = PooledHead(d_model, pooling, layer=layer)
+        self.dropout = Dropout(dropout)
+        self.output = nn.Linear(d_model, num_labels)
+
+    def forward(
+        self, hidden: Hidden, lengths: Lengths, places: Places | None = None
+    ) -> Float[Tensor, "batch num_labels"]:
+        return self.output(self.dropout(self.pooler(hidden, lengths)))
+
+
+class RegressionHead(ClassificationHead):
+    """A text -> a number."""
+
+    def __init__(self, d_model: int, pooling: Pooling, *, layer: bool, dropout: float) -> None:
+        super().__init__(d_model, 1, pooling, layer=layer, dropout=dropout)
+
+    def forward(
+        self, hidden: Hidden, lengths: Lengths, places: Places | None = None
+    ) -> Float[Tensor, " batch"]:
+        return super().forward(hidden, lengths)[:, 0]
+
+
+class TokenHead(nn.Module):
+    """Each position, or each that is one of `places`, row by row -> the logits of its classes."""
+
+    def __init__(self, d_model: int, num_labels: int, *, dropout: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.output = nn.Linear(d_model, num_labels)
+
+    def forward(
+        self, hidden: Hidden, lengths: Lengths, places: Places | None = None
+    ) -> Float[Tensor, "*places num_labels"]:
+        return self.output(self.dropout(hidden if places is None else hidden[places]))
+
+
+class MaskedLanguageModelHead(nn.Module):
+    """Each position, or each that is one of `places`, row by row -> the logits of the token that it hides.
+
+    norm(gelu(W x + b)), then the transposed embedding and a bias for each token (Devlin et al. 2019).
+    """
+
+    def __init__(self, d_model: int, embedding: nn.Parameter, kind: Norm) -> None:
+        super().__init__()
+        self.transform = nn.Linear(d_model, d_model)
+        self.norm = norm(kind, d_model)
+        vocab_size, width = embedding.shape
+        self.output = nn.Linear(width, vocab_size)
+        self.output.weight = embedding
+
+    def forward(
+        self, hidden: Hidden, lengths: Lengths, places: Places | None = None
+    ) -> Float[Tensor, "*places vocab"]:
+        chosen = hidden if places is None else hidden[places]
+        return self.output(self.norm(F.gelu(self.transform(chosen))))
+
+
+class SpanHead(nn.Module):
+    """A text -> for each of its tokens how likely the answer starts there, and how likely it ends there.
+
+    Logits of no place are -inf: of padding, and of what is not one of `places` (the question, the marks).
+    """
+
+    def __init__(self, d_model: int, *, dropout: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.output = nn.Linear(d_model, 2)
+
+    def forward(
+        self, hidden: Hidden, lengths: Lengths, places: Places | None = None
+    ) -> Float[Tensor, "batch 2 len"]:
+        logits = self.output(self.dropout(hidden)).transpose(1, 2)
+        possible = _real(lengths, hidden.size(1)) if places is None else places
+        return logits.where(possible[:, None], -torch.inf)
+
+
+def best_spans(
+    logits: Float[Tensor, "batch 2 len"], max_length: int
+) -> tuple[Int64[Tensor, "batch 2"], Float[Tensor, " batch"]]:
+    """The likeliest span of at most `max_length` tokens: its first and last place, and its log-probability.
+
+    Start and end are independent, as they are in training: the probability is the product of theirs. Of
+    equals the first counts.
+    """
+    if max_length < 1:
+        raise ValueError(f"a span has at least one token: max_length = {max_length}")
+    start, end = logits.log_softmax(dim=-1).unbind(dim=1)
+    scores = start[:, :, None] + end[:, None, :]
+    length = scores.size(-1)
+    ordered = torch.ones(length, length, dtype=torch.bool, device=logits.device).triu().tril(max_length - 1)
+    best = scores.where(ordered, -torch.inf).flatten(1).max(dim=1)
+    return torch.stack([best.indices // length, best.indices % length], dim=1), best.values
+
+
+def _real(lengths: Lengths, max_len: int) -> Bool[Tensor, "batch {max_len}"]:
+    return torch.arange(max_len, device=lengths.device) < lengths[:, None]
