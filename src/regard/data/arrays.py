@@ -1,0 +1,87 @@
+"""Arrays of numbers on disk: IDX files, plain or gzip, and NPZ files, of which no pickle is read."""
+
+import gzip
+import io
+import math
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from regard.errors import DataError
+
+BYTES = 0x08  # IDX's number for unsigned bytes, the only type of it that is read
+
+
+def read_array(path: Path, array: str) -> np.ndarray:
+    """What an IDX file holds, or the array of this name of an NPZ file; which it is, its first bytes say.
+
+    Raises:
+        DataError: the file is missing, damaged or of another kind, or lacks the array.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+            file.seek(0)
+            if start[:2] == b"PK":
+                return _read_npz(file, path, array)
+            if start[:2] == b"\x1f\x8b":
+                with gzip.open(file) as unpacked:
+                    return _read_idx(unpacked, path)
+            return _read_idx(file, path)
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file", "check the path, or name a data set: NAME:FILE") from None
+    except IsADirectoryError:
+        raise DataError(f"{path} is a folder", "name the file in it") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, struct.error) as error:
+        raise DataError(f"{path}: damaged: {error}", "copy the file anew") from None
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror or error}", "check the file and its permissions") from None
+
+
+def shape_of(array: np.ndarray) -> str:
+    return " x ".join(map(str, array.shape)) or "nothing"
+
+
+def _read_idx(file: io.BufferedIOBase, path: Path) -> np.ndarray:
+    """The array of an IDX file: two zero bytes, type, number of axes, their lengths, then the numbers."""
+    zeros, kind, axes = struct.unpack(">HBB", _exactly(file, 4, path))
+    if zeros or kind not in (0x08, 0x09, 0x0B, 0x0C, 0x0D, 0x0E) or not axes:
+        raise DataError(f"{path}: neither IDX nor NPZ", "IDX begins with two zero bytes, NPZ with PK")
+    if kind != BYTES:
+        raise DataError(
+            f"{path}: IDX of type {kind:#04x}, not of bytes", "store it as unsigned bytes, type 0x08"
+        )
+    shape = struct.unpack(f">{axes}I", _exactly(file, 4 * axes, path))
+    content = _exactly(file, math.prod(shape), path)
+    if file.read(1):
+        raise DataError(
+            f"{path}: goes on after the {' x '.join(map(str, shape))} bytes that it announces",
+            "copy the file anew",
+        )
+    return np.frombuffer(content, np.uint8).reshape(shape)
+
+
+def _exactly(file: io.BufferedIOBase, count: int, path: Path) -> bytearray:
+    """The next `count` bytes, read piece by piece: a length that lies costs no memory."""
+    content = bytearray()
+    while part := file.read(min(count - len(content), 1 << 24)):
+        content += part
+    if len(content) < count:
+        raise DataError(f"{path}: ends {count - len(content):,} bytes too early", "copy the file anew")
+    return content
+
+
+def _read_npz(file: io.BufferedIOBase, path: Path, array: str) -> np.ndarray:
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            if array not in arrays.files:
+                raise DataError(
+                    f"{path} has no array {array!r}",
+                    f"it has {', '.join(arrays.files)}: name them by images_array and labels_array",
+                )
+            return arrays[array]
+    except (ValueError, RuntimeError, MemoryError) as error:  # objects (pickles), passwords, lying headers
+        raise DataError(f"{path}: array {array!r} cannot be read: {error}", "store plain numbers") from None

@@ -1,0 +1,265 @@
+"""Images and their classes: files -> batches, shifted and turned a little in training."""
+
+import hashlib
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64, UInt8
+from torch import Tensor
+
+from regard.data.arrays import read_array, shape_of
+from regard.data.augmentation import AugmentationSettings, moved, uniform
+from regard.data.catalogue import find, is_spec
+from regard.data.examples import Numbers
+from regard.data.noise import mixed
+from regard.errors import DataError, RecipeError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSettings:
+    """Where images are, and their classes: two IDX files (plain or gzip), or arrays of NPZ files.
+
+    A file is a path, or NAME:FILE of the catalogue. `images_array` and `labels_array` name the arrays
+    in an NPZ file. `first`: only so many images (0: all).
+    """
+
+    images: str
+    labels: str
+    images_array: str = "images"
+    labels_array: str = "labels"
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        if self.first < 0:
+            raise RecipeError(f"first = {self.first} is no number of images", "0 takes all")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Images:
+    """Images in memory, the number of the class of each, and where it stands in its file, from 1."""
+
+    pixels: UInt8[np.ndarray, "images channels height width"]
+    labels: Int64[np.ndarray, " images"]
+    lines: Int64[np.ndarray, " images"]
+    name: str  # for messages
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    @property
+    def channels(self) -> int:
+        return self.pixels.shape[1]
+
+    @property
+    def size(self) -> int:
+        """Pixels of a side; images that are not square have none."""
+        height, width = self.pixels.shape[2:]
+        if height != width:
+            raise DataError(
+                f"{self.name}: images of {height} x {width} pixels are not square",
+                "pad or cut them to squares",
+            )
+        return height
+
+    def select(self, examples: np.ndarray) -> "Images":
+        """Some of them, by their numbers from 0."""
+        return Images(
+            pixels=self.pixels[examples],
+            labels=self.labels[examples],
+            lines=self.lines[examples],
+            name=self.name,
+        )
+
+    def fingerprint(self) -> str:
+        """Of all that they are, so that a run finds the same again."""
+        digest = hashlib.sha256(repr(self.pixels.shape).encode())
+        digest.update(self.pixels.tobytes())
+        digest.update(self.labels.tobytes())
+        return digest.hexdigest()
+
+    def mean_and_deviation(self) -> tuple[float, float]:
+        """Of all pixels of all channels, between 0 and 1; the deviation of images of one grey is 1."""
+        parts = np.array_split(
+            self.pixels.ravel(), -(-self.pixels.size // 2**22)
+        )  # bincount takes 8 bytes each
+        counts = sum((np.bincount(part, minlength=256) for part in parts), np.zeros(256, np.int64))
+        values = np.arange(256) / 255
+        mean = float(counts @ values / counts.sum())
+        deviation = math.sqrt(float(counts @ (values - mean) ** 2 / counts.sum()))
+        return mean, deviation or 1.0
+
+
+# Files
+
+
+def read_labelled_images(settings: ImageSettings, base: Path) -> Images:
+    """Images and their classes; relative paths begin at `base`.
+
+    Raises:
+        DataError: a file is missing, damaged or of another kind, or the counts differ.
+    """
+    pixels = read_images(_path(settings.images, base), settings.images_array)
+    labels = read_labels(_path(settings.labels, base), settings.labels_array)
+    if len(pixels) != len(labels):
+        raise DataError(
+            f"{settings.images} has {len(pixels):,} images, {settings.labels} has {len(labels):,} labels",
+            "each image needs one label: are these files of the same set?",
+        )
+    count = settings.first or len(pixels)
+    lines = np.arange(1, len(pixels) + 1, dtype=np.int64)
+    return Images(pixels=pixels[:count], labels=labels[:count], lines=lines[:count], name=settings.images)
+
+
+def read_images(path: Path, array: str = "images") -> UInt8[np.ndarray, "images channels height width"]:
+    """Images of bytes: `images x height x width`, grey, or `images x height x width x channels`.
+
+    Raises:
+        DataError: the file is missing, damaged, of another kind, or holds no image.
+    """
+    pixels = read_array(path, array)
+    if not pixels.size:
+        raise DataError(f"{path}: no image in an array of {shape_of(pixels)}", "is it the right file?")
+    if pixels.dtype != np.uint8:
+        raise DataError(
+            f"{path}: pixels are {pixels.dtype}, not bytes", "store them as uint8, from 0 (black) to 255"
+        )
+    if pixels.ndim == 4 and pixels.shape[3] in (1, 3, 4):
+        pixels = pixels.transpose(0, 3, 1, 2)
+    elif pixels.ndim == 3:
+        pixels = pixels[:, None]
+    else:
+        raise DataError(
+            f"{path}: an array of {shape_of(pixels)} holds no images",
+            "images x height x width, or images x height x width x channels (1, 3 or 4)",
+        )
+    return np.ascontiguousarray(pixels)
+
+
+def read_labels(path: Path, array: str = "labels") -> Int64[np.ndarray, " images"]:
+    """Numbers of classes, from 0.
+
+    Raises:
+        DataError: the file is missing, damaged or of another kind, or a label is no such number.
+    """
+    labels = read_array(path, array)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise DataError(f"{path}: labels are {shape_of(labels)}, not one an image", "is it the right file?")
+    if labels.dtype.kind not in "iu":
+        raise DataError(
+            f"{path}: labels are {labels.dtype}, not whole numbers", "number the classes from 0, as integers"
+        )
+    labels = labels.astype(np.int64)
+    if len(labels) and labels.min() < 0:
+        place = int(labels.argmin())
+        raise DataError(f"{path}: label {place + 1} is {labels[place]}", "number the classes from 0")
+    return labels
+
+
+def refuse_other_sizes(
+    pixels: UInt8[np.ndarray, "images channels height width"], name: str, *, size: int, channels: int
+) -> None:
+    """The images of the file `name` are of the size that a model reads.
+
+    Raises:
+        DataError: they are not.
+    """
+    if pixels.shape[1:] != (channels, size, size):
+        found = "{1} x {2} pixels in {0} channels".format(*pixels.shape[1:])
+        raise DataError(
+            f"{name}: images of {found}, the model reads {size} x {size} pixels in {channels}",
+            "resize or convert them to what the model was trained on",
+        )
+
+
+def refuse_unseen_labels(images: Images, seen: Images) -> None:
+    """Each class of `images` is one that the training images `seen` have.
+
+    Raises:
+        DataError: one is not.
+    """
+    unseen = ~np.isin(images.labels, seen.labels)
+    if unseen.any():
+        place = int(unseen.argmax())
+        raise DataError(
+            f"{images.name}: image {place + 1} has label {images.labels[place]}, which no training image has",
+            f"{int(unseen.sum()):,} of {len(images):,} are such; are the files of the same set?",
+        )
+
+
+def _path(spec: str, base: Path) -> Path:
+    return find(spec) if is_spec(spec) else base / Path(spec).expanduser()
+
+
+# Batches
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageBatch:
+    """Images as the model reads them, and the number of the class of each."""
+
+    images: Float[Tensor, "batch channels height width"]
+    labels: Int64[Tensor, " batch"]
+    lines: Int64[Tensor, " batch"]
+
+    @property
+    def inputs(self) -> tuple[Tensor]:
+        return (self.images,)
+
+    @property
+    def num_targets(self) -> int:
+        return len(self.labels)
+
+    def to(self, device: torch.device | str) -> "ImageBatch":
+        return ImageBatch(
+            images=self.images.to(device, non_blocking=True),
+            labels=self.labels.to(device, non_blocking=True),
+            lines=self.lines.to(device, non_blocking=True),
+        )
+
+
+class ImageExamples:
+    """Images in memory; what augmentation does to one is a function of (seed, epoch, example)."""
+
+    def __init__(
+        self,
+        images: Images,
+        *,
+        mean: float,
+        deviation: float,
+        augmentation: AugmentationSettings | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.images, self.mean, self.deviation = images, mean, deviation
+        self.augmentation = augmentation if augmentation and augmentation.changes else None
+        self.seed = seed
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def lengths(self, examples: Numbers, epoch: int) -> tuple[Numbers, Numbers]:
+        """All alike: one image is one place of a batch."""
+        ones = np.ones(len(examples), np.int64)
+        return ones, ones
+
+    def batch(self, examples: Numbers, epoch: int) -> ImageBatch:
+        images = normalised(self.images.pixels[examples], mean=self.mean, deviation=self.deviation)
+        if self.augmentation:
+            draws = uniform(mixed(self.seed, epoch), examples, 4)
+            images = moved(images, torch.from_numpy(draws).float(), self.augmentation)
+        return ImageBatch(
+            images=images,
+            labels=torch.from_numpy(self.images.labels[examples]),
+            lines=torch.from_numpy(self.images.lines[examples]),
+        )
+
+
+def normalised(
+    pixels: UInt8[np.ndarray, "images channels height width"], *, mean: float, deviation: float
+) -> Float[Tensor, "images channels height width"]:
+    """Bytes -> what a model reads: (pixel / 255 - mean) / deviation."""
+    return torch.from_numpy(pixels).float().mul_(1 / (255 * deviation)).sub_(mean / deviation)

@@ -1,0 +1,63 @@
+"""Images as sequences: square patches -> vectors, and where in the grid they stand (ViT)."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class PatchEmbedding(nn.Module):
+    """Each square of `patch_size` x `patch_size` pixels becomes a vector by one linear map.
+
+    Dosovitskiy et al. 2021, equation 1. Patches do not overlap and come row by row; within one, the
+    weight's columns are ordered channel, row, column, so that it is a strided convolution's weight,
+    flattened.
+    """
+
+    def __init__(self, channels: int, patch_size: int, d_model: int) -> None:
+        super().__init__()
+        self.patch_size = patch_size
+        self.projection = nn.Linear(channels * patch_size**2, d_model)
+
+    def forward(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch patches d_model"]:
+        return self.projection(patches(images, self.patch_size))
+
+
+def patches(
+    images: Float[Tensor, "batch channels height width"], size: int
+) -> Float[Tensor, "batch patches channels_size_size"]:
+    """The pixels of each patch, patch after patch.
+
+    Raises:
+        ValueError: height or width is not a multiple of `size`.
+    """
+    height, width = images.shape[2:]
+    if not height or not width or height % size or width % size:
+        raise ValueError(
+            f"an image of {height} x {width} pixels has no whole number of {size} x {size} patches"
+        )
+    grid = images.unflatten(3, (-1, size)).unflatten(2, (-1, size))  # batch channels rows size columns size
+    return grid.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
+
+
+class GridPositions(nn.Module):
+    """One learned vector for each of `before` tokens and then for each place of a `rows` x `columns` grid.
+
+    For a grid of another size those of the grid are interpolated between their neighbours (bicubic), as
+    the paper does for images of a higher resolution than it trained on (section 3.2).
+    """
+
+    def __init__(self, d_model: int, rows: int, columns: int, *, before: int = 0) -> None:
+        super().__init__()
+        self.rows, self.columns, self.before = rows, columns, before
+        self.weight = nn.Parameter(torch.empty(before + rows * columns, d_model))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def forward(self, rows: int, columns: int) -> Float[Tensor, "{self.before}+{rows}*{columns} d_model"]:
+        if (rows, columns) == (self.rows, self.columns):
+            return self.weight
+        grid = self.weight[self.before :].T.unflatten(1, (self.rows, self.columns))[None]
+        resized = F.interpolate(grid, (rows, columns), mode="bicubic", align_corners=False)
+        return torch.cat([self.weight[: self.before], resized[0].flatten(1).T])

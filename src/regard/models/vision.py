@@ -1,0 +1,126 @@
+"""The vision transformer (Dosovitskiy et al. 2021): an image is read as a sequence of patches."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.errors import ConfigError
+from regard.layers.block import NormPosition
+from regard.layers.dropout import Dropout
+from regard.layers.feedforward import Activation
+from regard.layers.patches import GridPositions, PatchEmbedding
+from regard.models import parts
+from regard.models.config import Positions, TransformerConfig
+from regard.models.initialise import xavier
+from regard.models.model import Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisionConfig(TransformerConfig):
+    """The settings of a vision transformer; the defaults are ViT-Base/16 at 224 x 224 pixels (table 1).
+
+    `image_size`, `channels` and the pixels' mean and deviation are facts of the images it is trained
+    on. An image is read as (pixels - `pixel_mean`) / `pixel_std`, pixels between 0 and 1.
+    """
+
+    kind: ClassVar[str] = "vision"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        # Dosovitskiy et al. 2021, table 1
+        "vit-base": {},
+        "vit-large": {"d_model": 1024, "num_heads": 16, "d_ff": 4096, "num_layers": 24},
+        # Touvron et al. 2021, table 1: DeiT-Ti
+        "vit-tiny": {"d_model": 192, "num_heads": 3, "d_ff": 768},
+        # for 28 x 28 pixels and a laptop
+        "mnist": {"patch_size": 4, "d_model": 64, "num_heads": 4, "d_ff": 128, "num_layers": 4},
+    }
+    num_labels: int
+    image_size: int = 224  # pixels of height and of width
+    channels: int = 3
+    patch_size: int = 16
+    pixel_mean: float = 0.5
+    pixel_std: float = 0.5
+    num_layers: int = 12
+    pooling: Literal["cls", "mean"] = (
+        "cls"  # what the classes are read from: a token of its own, or all patches
+    )
+    d_model: int = 768
+    num_heads: int = 12
+    d_ff: int = 3072
+    norm_position: NormPosition = "pre"
+    activation: Activation = "gelu"
+    positions: Positions = "learned"  # of a grid; or none
+
+    def __post_init__(self) -> None:
+        self.refuse_small("num_labels", "image_size", "channels", "patch_size", "num_layers")
+        super().__post_init__()
+        if self.image_size % self.patch_size:
+            fitting = [size for size in range(2, self.image_size + 1) if self.image_size % size == 0]
+            raise ConfigError(
+                f"patch_size = {self.patch_size} does not divide image_size = {self.image_size}",
+                f"patch_size may be {', '.join(map(str, fitting))}",
+            )
+        if self.positions not in ("learned", "none"):
+            raise ConfigError(
+                f"positions = {self.positions!r} stand in a line, patches in a grid", "positions = 'learned'"
+            )
+        if self.pixel_std <= 0:
+            raise ConfigError(f"pixel_std = {self.pixel_std} divides by nothing", "pixel_std must be above 0")
+
+    @property
+    def grid(self) -> int:
+        """Patches in a row, and rows of patches."""
+        return self.image_size // self.patch_size
+
+
+class VisionTransformer(Model):
+    """Images -> logits of their classes.
+
+    Patches, a token of its own that gathers what the classes are read from, learned positions, encoder
+    blocks. Images may have another size than those it was trained on, as long as patches fit: positions
+    are interpolated.
+    """
+
+    def __init__(self, config: VisionConfig) -> None:
+        super().__init__()
+        self.config: VisionConfig = config
+        self.patches = PatchEmbedding(config.channels, config.patch_size, config.d_model)
+        self.class_token = nn.Parameter(torch.zeros(config.d_model)) if config.pooling == "cls" else None
+        self.positions = None
+        if config.positions == "learned":
+            before = 0 if self.class_token is None else 1
+            self.positions = GridPositions(config.d_model, config.grid, config.grid, before=before)
+        self.dropout = Dropout(config.dropout)
+        self.blocks = nn.ModuleList(parts.encoder_block(config, None) for _ in range(config.num_layers))
+        self.norm = parts.last_norm(config)
+        self.head = nn.Linear(config.d_model, config.num_labels)
+
+    def encode(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch places d_model"]:
+        """What is understood at each place: of the token of its own, if there is one, then of each patch."""
+        x = self.patches(images)
+        if self.class_token is not None:
+            x = torch.cat([self.class_token.expand(len(x), 1, -1), x], dim=1)
+        if self.positions is not None:
+            rows, columns = (side // self.config.patch_size for side in images.shape[2:])
+            x = x + self.positions(rows, columns)
+        x = self.dropout(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)
+
+    def forward(self, images: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch labels"]:
+        x = self.encode(images)
+        return self.head(x[:, 0] if self.class_token is not None else x.mean(dim=1))
+
+    def initialise(self, generator: torch.Generator) -> None:
+        xavier(self, generator)
+        with torch.no_grad():
+            if self.class_token is not None:
+                nn.init.normal_(self.class_token, std=0.02, generator=generator)
+            if self.positions is not None:
+                nn.init.normal_(self.positions.weight, std=0.02, generator=generator)

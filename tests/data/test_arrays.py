@@ -1,0 +1,91 @@
+"""IDX and NPZ files: read as they are, refused where they are not what they say."""
+
+import gzip
+import struct
+
+import numpy as np
+import pytest
+
+from regard.data.arrays import read_array
+from regard.errors import DataError
+
+NUMBERS = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+
+
+def idx(array: np.ndarray, kind: int = 8) -> bytes:
+    return struct.pack(f">HBB{array.ndim}I", 0, kind, array.ndim, *array.shape) + array.tobytes()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_idx_file_is_read_whatever_its_name_says(tmp_path, packed):
+    path = tmp_path / "images"
+    path.write_bytes(gzip.compress(idx(NUMBERS)) if packed else idx(NUMBERS))
+    assert np.array_equal(read_array(path, ""), NUMBERS)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_an_npz_file_is_read_by_the_name_of_its_array(tmp_path, compressed):
+    path = tmp_path / "images"
+    with path.open("wb") as file:
+        (np.savez_compressed if compressed else np.savez)(file, x_train=NUMBERS, y_train=np.ones(2))
+    assert np.array_equal(read_array(path, "x_train"), NUMBERS)
+    with pytest.raises(DataError, match="no array 'images'") as refusal:
+        read_array(path, "images")
+    assert "x_train, y_train" in refusal.value.hint
+
+
+GOOD = idx(NUMBERS)
+NPZ_WITHOUT_END = b"PK\x03\x04" + b"\0" * 40
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "ends 4 bytes too early"),
+        (GOOD[:3], "ends 1 bytes too early"),
+        (GOOD[:9], "too early"),
+        (GOOD[:-1], "ends 1 bytes too early"),
+        (GOOD + b"x", "goes on after the 2 x 3 x 4 bytes"),
+        (b"\1" + GOOD[1:], "neither IDX nor NPZ"),
+        (b"<!DOCTYPE html>", "neither IDX nor NPZ"),
+        (struct.pack(">HBB", 0, 8, 0), "neither IDX nor NPZ"),
+        (idx(NUMBERS, 0x0D), "type 0x0d"),
+        (struct.pack(">HBB3I", 0, 8, 3, 2**32 - 1, 2**32 - 1, 2**32 - 1) + b"x" * 9, "too early"),
+        (gzip.compress(GOOD)[:-9], "damaged"),
+        (gzip.compress(GOOD)[:-6] + b"\0" * 6, "damaged"),
+        (b"\x1f\x8b" + b"\0" * 20, "damaged"),
+        (NPZ_WITHOUT_END, "damaged"),
+    ],
+)
+def test_a_damaged_file_is_refused_in_one_line(tmp_path, content, message):
+    path = tmp_path / "images"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message) as refusal:
+        read_array(path, "images")
+    assert str(path) in refusal.value.message
+    assert refusal.value.hint
+
+
+def test_damage_anywhere_in_a_packed_file_is_found(tmp_path):
+    path = tmp_path / "images"
+    packed = bytearray(gzip.compress(idx(np.arange(250, dtype=np.uint8)), mtime=0))
+    for place in range(12, len(packed)):  # before it stand times and names, which say nothing
+        broken = bytearray(packed)
+        broken[place] ^= 0x55
+        path.write_bytes(broken)
+        with pytest.raises(DataError):
+            read_array(path, "images")
+
+
+def test_no_pickle_is_read(tmp_path):
+    path = tmp_path / "images.npz"
+    np.savez(path, images=np.array([{}, []], dtype=object))
+    with pytest.raises(DataError, match="cannot be read"):
+        read_array(path, "images")
+
+
+def test_what_is_no_file_is_said(tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        read_array(tmp_path / "images", "images")
+    with pytest.raises(DataError, match="is a folder"):
+        read_array(tmp_path, "images")
