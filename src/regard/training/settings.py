@@ -8,7 +8,15 @@ from regard.training.optimizer import OptimizerSettings
 from regard.training.schedule import ScheduleSettings
 
 # Is more of it better?
-METRICS = {"loss": False, "bleu": True, "chrf": True, "exact_match": True, "error_rate": False}
+METRICS = {
+    "loss": False,
+    "bleu": True,
+    "chrf": True,
+    "exact_match": True,
+    "error_rate": False,
+    "accuracy": True,
+    "label_error_rate": False,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +37,9 @@ class TrainingSettings:
     save_every: int = 500
     keep: int = 2  # checkpoints on disk; averaging keeps as many as it needs
     patience: int = 0  # validations without a better `best_metric` before stopping; 0 never stops
-    best_metric: Literal["loss", "bleu", "chrf", "exact_match", "error_rate"] = "loss"
+    best_metric: Literal[
+        "loss", "bleu", "chrf", "exact_match", "error_rate", "accuracy", "label_error_rate"
+    ] = "loss"
     nonfinite_skips: int = 5  # updates in a row that may be skipped before rolling back
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
