@@ -1,0 +1,179 @@
+"""Attention along the edges of a graph: GAT, GATv2, dot products; nothing of size nodes x nodes.
+
+An edge is a pair (source, target) and lets the target look at the source: the sources of a node are its
+neighbourhood. What a node gathers is a mean of its neighbourhood, weighted by a softmax over it. The order
+of the edges does not matter. A node without any neighbour gathers zeros; `with_self_loops` makes each node
+a neighbour of itself.
+
+Features may be a sparse tensor (COO): a text's words are mostly absent, and what is absent costs nothing.
+"""
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from regard.layers.attention import SelfAttention
+from regard.layers.dropout import Dropout
+from regard.layers.stacked import StackedLinear
+
+Edges = Int64[Tensor, "2 edges"]
+Nodes = Float[Tensor, "nodes width"]
+Weights = Float[Tensor, "edges heads"]
+Combine = Literal["concat", "mean"]
+
+SLOPE = 0.2  # of LeakyReLU below zero, in both papers
+
+
+def with_self_loops(edges: Edges, num_nodes: int) -> Int64[Tensor, "2 more_edges"]:
+    """Each node once a neighbour of itself, whether it was before or not."""
+    between = edges[:, edges[0] != edges[1]]
+    return torch.cat([between, torch.arange(num_nodes, device=edges.device).expand(2, -1)], dim=1)
+
+
+def neighbourhood_softmax(scores: Weights, targets: Int64[Tensor, " edges"], num_nodes: int) -> Weights:
+    """Softmax over the edges of each target, head by head (Velickovic et al. 2018, equation 2)."""
+    places = targets[:, None].expand_as(scores)
+    with torch.no_grad():  # the highest score of a neighbourhood keeps exp in range and cancels out
+        highest = scores.new_full((num_nodes, scores.size(1)), -torch.inf)
+        highest = highest.scatter_reduce(0, places, scores, "amax")
+    powers = (scores - highest.index_select(0, targets)).exp()
+    sums = powers.new_zeros(num_nodes, scores.size(1)).index_add(0, targets, powers)
+    return powers / sums.index_select(0, targets)
+
+
+def gathered(
+    values: Float[Tensor, "nodes heads width"], weights: Weights, edges: Edges
+) -> Float[Tensor, "nodes heads width"]:
+    """For each node the sum of its neighbours' values, each times the weight of its edge."""
+    sources, targets = edges
+    messages = values.index_select(0, sources) * weights[:, :, None]
+    return messages.new_zeros(values.shape).index_add(0, targets, messages)
+
+
+class GraphAttention(nn.Module):
+    """The layer of GAT: e(i, j) = LeakyReLU(query . W h_i + key . W h_j) (Velickovic et al. 2018, eq. 3).
+
+    Each of `num_heads` heads has its own W, of `d_head` rows, and its own `query` and `key`, the halves of
+    the paper's vector a. What the heads gather is put side by side ("concat", equation 5) or averaged
+    ("mean", equation 6). `dropout` acts on the inputs, `attention_dropout` on the weights.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        d_head: int,
+        num_heads: int,
+        *,
+        combine: Combine = "concat",
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.d_head, self.num_heads = d_head, num_heads
+        self.combine: Combine = combine
+        self.value = StackedLinear(width, [d_head] * num_heads, bias=False)
+        self._make_scoring(width)
+        self.bias = nn.Parameter(torch.zeros(d_head * (num_heads if combine == "concat" else 1)))
+        self.dropout, self.attention_dropout = Dropout(dropout), Dropout(attention_dropout)
+        self.reset_vectors()
+
+    def _make_scoring(self, width: int) -> None:
+        self.query = nn.Parameter(torch.empty(self.num_heads, self.d_head))
+        self.key = nn.Parameter(torch.empty(self.num_heads, self.d_head))
+
+    def vectors(self) -> list[nn.Parameter]:
+        """What scores are made with beside matrices: one vector a head."""
+        return [self.query, self.key]
+
+    def reset_vectors(self, generator: torch.Generator | None = None) -> None:
+        """Each vector drawn as the matrix with one row that it is (Glorot and Bengio 2010)."""
+        bound = math.sqrt(6 / (self.d_head + 1))
+        for vector in self.vectors():
+            nn.init.uniform_(vector, -bound, bound, generator=generator)
+
+    def forward(self, x: Nodes, edges: Edges) -> Float[Tensor, "nodes out_width"]:
+        values, weights = self._look(x, edges)
+        mixed = gathered(values, self.attention_dropout(weights), edges)
+        return (mixed.flatten(1) if self.combine == "concat" else mixed.mean(dim=1)) + self.bias
+
+    def attention_weights(self, x: Nodes, edges: Edges) -> Weights:
+        """How much the target of each edge looks at its source; those into one node sum to 1."""
+        return self._look(x, edges)[1]
+
+    def _look(self, x: Nodes, edges: Edges) -> tuple[Float[Tensor, "nodes heads d_head"], Weights]:
+        x = dropped(x, self.dropout)
+        values = self._heads(self.value, x)
+        scores = self._scores(x, values, edges)
+        return values, neighbourhood_softmax(scores.float(), edges[1], x.size(0))
+
+    def _scores(self, x: Nodes, values: Float[Tensor, "nodes heads d_head"], edges: Edges) -> Weights:
+        looking, looked_at = (values * self.query).sum(-1), (values * self.key).sum(-1)
+        sources, targets = edges
+        return F.leaky_relu(looking.index_select(0, targets) + looked_at.index_select(0, sources), SLOPE)
+
+    def _heads(self, linear: nn.Linear, x: Nodes) -> Float[Tensor, "nodes heads d_head"]:
+        made = torch.sparse.mm(x, linear.weight.T) if x.is_sparse else linear(x)
+        return made.unflatten(-1, (self.num_heads, self.d_head))
+
+
+class DynamicGraphAttention(GraphAttention):
+    """The layer of GATv2: e(i, j) = key . LeakyReLU(W_query h_i + W_value h_j) (Brody et al. 2022, eq. 7).
+
+    In GAT all nodes agree on which neighbours score high, since LeakyReLU comes last; here each node may
+    rank its neighbours in its own way.
+    """
+
+    def _make_scoring(self, width: int) -> None:
+        self.query = StackedLinear(width, [self.d_head] * self.num_heads, bias=False)
+        self.key = nn.Parameter(torch.empty(self.num_heads, self.d_head))
+
+    def vectors(self) -> list[nn.Parameter]:
+        return [self.key]
+
+    def _scores(self, x: Nodes, values: Float[Tensor, "nodes heads d_head"], edges: Edges) -> Weights:
+        sources, targets = edges
+        sums = self._heads(self.query, x).index_select(0, targets) + values.index_select(0, sources)
+        return (F.leaky_relu(sums, SLOPE) * self.key).sum(-1)
+
+
+def attend_along_edges(
+    attention: SelfAttention,
+    x: Float[Tensor, "1 nodes d_model"],
+    edges: Edges,
+    edge_bias: Weights | None = None,
+) -> Float[Tensor, "1 nodes d_model"]:
+    """What `attention` gives where each node may look at its neighbours alone, without a mask of nodes^2.
+
+    `edge_bias` is added to the scores of the edges (Dwivedi and Bresson 2021, section 2.3).
+    """
+    query, seen = attention._project(x, x, None, None)
+    query, key, value = (_of_nodes(part, attention.num_heads) for part in (query, *seen))
+    sources, targets = edges
+    query = query / math.sqrt(attention.d_head)
+    scores = (query.index_select(0, targets) * key.index_select(0, sources)).sum(-1)
+    if edge_bias is not None:
+        scores = scores + edge_bias
+    weights = neighbourhood_softmax(scores.float(), targets, query.size(0))
+    if attention.training:
+        weights = Dropout(attention.dropout)(weights)
+    return attention.output(gathered(value, weights, edges).to(x.dtype).flatten(1))[None]
+
+
+def _of_nodes(
+    part: Float[Tensor, "1 some_heads nodes d_head"], num_heads: int
+) -> Float[Tensor, "nodes {num_heads} d_head"]:
+    """Node by node; a head that several query heads share is repeated for each."""
+    return part[0].repeat_interleave(num_heads // part.size(1), dim=0).transpose(0, 1)
+
+
+def dropped(x: Nodes, dropout: Dropout) -> Nodes:
+    """Of a sparse tensor only what it holds is dropped: the rest is zero already."""
+    if not x.is_sparse or not dropout.training:
+        return dropout(x)
+    return torch.sparse_coo_tensor(
+        x.indices(), dropout(x.values()), x.shape, is_coalesced=True, check_invariants=False
+    )
