@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
+from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
@@ -67,7 +68,7 @@ def measure(lines: int, folder: Path, *, sampled: bool) -> None:
         with watched(lines, name):
             write_shards(corpus, tokenizers, folder / name, max_tokens=256, dropout=dropout, copies=1)
     with watched(lines, "load"):
-        batches = Loader(folder / "tokenise", LoaderSettings(), seed=1, pad_id=0).epoch(0)
+        batches = Loader(PairExamples(folder / "tokenise", 0), LoaderSettings(), seed=1).epoch(0)
         assert sum(len(batch) for batch in batches) == lines
 
 

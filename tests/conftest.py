@@ -15,7 +15,7 @@ def untrained(tmp_path_factory):
     from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
     from regard.data.tokenizer import TokenizerSettings, train_tokenizers
     from regard.models.build import build
-    from regard.models.config import ModelConfig
+    from regard.models.encoder_decoder import EncoderDecoderConfig
     from regard.weights.folder import write_folder
     from regard.weights.model_folder import model_files
     from regard.weights.tensors import model_tensors
@@ -24,7 +24,7 @@ def untrained(tmp_path_factory):
     corpus = open_corpus(CorpusSettings(synthetic="copy", size=50, length=6), LinePolicy(), folder)
     tokenizers = train_tokenizers(corpus, TokenizerSettings(kind="words"))
     size = tokenizers.source.vocab_size
-    config = ModelConfig(
+    config = EncoderDecoderConfig(
         src_vocab_size=size,
         tgt_vocab_size=size,
         d_model=16,
@@ -34,6 +34,11 @@ def untrained(tmp_path_factory):
         num_decoder_layers=1,
     )
     weights = model_tensors(build(config, seed=3))
-    files = model_files(config, tokenizers, {"beam_size": 2, "max_length": 12}, 'name = "untrained"\n')
+    files = model_files(
+        config,
+        (),
+        {**tokenizers.files(), "generation.json": b'{"beam_size": 2, "max_length": 12}'},
+        'name = "untrained"\n',
+    )
     write_folder(folder, {**files, "model.safetensors": weights, "README.md": b"# untrained\n"})
     return folder

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from regard.data.batch import Batch
 from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, open_corpus
+from regard.data.examples import PairExamples
 from regard.data.loader import Cursor, Loader, LoaderSettings, bucketed
 from regard.data.shards import Shards, write_shards
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
@@ -71,7 +72,9 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Shards:
 
 def loader_of(shards: Shards, *, seed: int = 1, rank: int = 0, world_size: int = 1, **choices: int) -> Loader:
     choices = {"batch_tokens": 200, "window": 150, **choices}
-    return Loader(shards, LoaderSettings(**choices), seed=seed, pad_id=PAD, rank=rank, world_size=world_size)
+    return Loader(
+        PairExamples(shards, PAD), LoaderSettings(**choices), seed=seed, rank=rank, world_size=world_size
+    )
 
 
 def lines(batches: list[Batch]) -> list[list[int]]:
@@ -96,7 +99,7 @@ def test_an_epoch_gives_every_example_once(shards, window):
     batches = list(loader.epoch(3))
     assert len(batches) == count
     assert sorted(flat(batches)) == EVERY_LINE
-    assert loader.epoch_pairs == EXAMPLES
+    assert loader.epoch_examples == EXAMPLES
 
 
 def test_rows_are_what_the_shards_hold(shards):

@@ -12,6 +12,7 @@ import pytest
 
 from regard.data import shards as shards_file
 from regard.data.corpus import Corpus, LinePolicy, Row
+from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.noise import SampledTokenizer, mixed
 from regard.data.shards import Copy, Shards, write_shards
@@ -192,7 +193,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, tokenizers, monkeypatch)
         write_shards(corpus.first(10), tokenizers, tmp_path / "warm", max_tokens=50)
         tracemalloc.start()
         write_shards(corpus, tokenizers, folder, max_tokens=50)
-        loader = Loader(folder, LoaderSettings(batch_tokens=500, window=256), seed=1, pad_id=0)
+        loader = Loader(PairExamples(folder, 0), LoaderSettings(batch_tokens=500, window=256), seed=1)
         assert sum(len(batch) for batch in loader.epoch(0)) == times * len(ROWS)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()

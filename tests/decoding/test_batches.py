@@ -19,7 +19,7 @@ from regard.decoding.settings import GenerationSettings
 from regard.decoding.step import EnsembleStepper, ModelStepper
 from regard.errors import ConfigError, DataError
 from regard.models.build import build
-from regard.models.config import config_from
+from regard.models.encoder_decoder import EncoderDecoderConfig
 
 EXACT = torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
 VOCAB = 1000
@@ -47,7 +47,9 @@ SIZES = {
 
 def model_of(size: str = "small", seed: int = 1, vocab: int = VOCAB):
     """A model with opinions: fresh weights say the same everywhere."""
-    model = build(config_from(SIZES[size], vocab, vocab), seed)
+    model = build(
+        EncoderDecoderConfig.from_table(SIZES[size], src_vocab_size=vocab, tgt_vocab_size=vocab), seed
+    )
     with torch.no_grad():
         for parameter in model.parameters():
             parameter *= 1.5
@@ -139,7 +141,11 @@ def test_an_ensemble_of_other_vocabularies_is_refused():
 
 
 def test_learned_positions_are_enough_or_the_sentence_is_refused():
-    config = config_from(SIZES["small"] | {"positions": "learned", "max_positions": 25}, VOCAB, VOCAB)
+    config = EncoderDecoderConfig.from_table(
+        SIZES["small"] | {"positions": "learned", "max_positions": 25},
+        src_vocab_size=VOCAB,
+        tgt_vocab_size=VOCAB,
+    )
     search = GreedySearch(rules=(Banned(ids=(0, 2, 3)),))  # never ends of itself
     found = decode_all(search, build(config, 1), [*sentences([24, 3])], batch_tokens=64)
     assert [len(hypotheses[0].ids) for hypotheses in found] == [24, 24]

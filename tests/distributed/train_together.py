@@ -9,13 +9,14 @@ from pathlib import Path
 import torch
 
 from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
+from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.distributed.group import SINGLE, join, leave
 from regard.errors import Interrupted
 from regard.models.build import build
-from regard.models.config import ModelConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
@@ -33,7 +34,7 @@ def main(folder: Path, meeting: Path, size: int, stop: int, dropout: float, rank
         tokenizers = train_tokenizers(corpus, TokenizerSettings(kind="words"))
         write_shards(corpus, tokenizers, shards, max_tokens=20)
     vocab = tokenizers.source.vocab_size
-    config = ModelConfig(
+    config = EncoderDecoderConfig(
         src_vocab_size=vocab,
         tgt_vocab_size=vocab,
         d_model=16,
@@ -55,10 +56,9 @@ def main(folder: Path, meeting: Path, size: int, stop: int, dropout: float, rank
             CrossEntropy(),
             # all examples in one update, whatever the number of processes
             Loader(
-                shards,
+                PairExamples(shards, 0),
                 LoaderSettings(batch_tokens=2000 // size),
                 seed=1,
-                pad_id=0,
                 rank=rank,
                 world_size=size,
             ),

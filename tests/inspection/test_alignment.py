@@ -6,14 +6,14 @@ import torch
 from regard.inspection.alignment import align
 from regard.inspection.record import record_attention
 from regard.models.build import build
-from regard.models.config import ModelConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
 
 SOURCE, TARGET = [4, 5, 6, 7], [8, 9, 10]
 
 
 @pytest.fixture
 def model():
-    config = ModelConfig(
+    config = EncoderDecoderConfig(
         src_vocab_size=11,
         tgt_vocab_size=11,
         d_model=16,

@@ -6,7 +6,7 @@ import torch
 from regard.inspection.record import record_attention
 from regard.layers.kernels import plain_attention
 from regard.models.build import build
-from regard.models.config import ModelConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
 
 TINY = {
     "src_vocab_size": 11,
@@ -24,7 +24,7 @@ TGT = torch.tensor([[2, 8, 9], [2, 10, 3]])
 @pytest.fixture(params=["plain", "shared heads", "biased"])
 def model(request):
     options = {"plain": {}, "shared heads": {"num_kv_heads": 2}, "biased": {"positions": "t5"}}[request.param]
-    return build(ModelConfig(**TINY, **options), seed=0).eval()
+    return build(EncoderDecoderConfig(**TINY, **options), seed=0).eval()
 
 
 def test_what_is_computed_stays_the_same_to_the_bit(model):

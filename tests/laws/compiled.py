@@ -10,7 +10,7 @@ import torch
 from torch.export import Dim, export
 
 from regard.models.build import build
-from regard.models.config import config_from
+from regard.models.encoder_decoder import EncoderDecoderConfig
 
 SHAPES = {
     "src_ids": {0: Dim("batch"), 1: Dim("src_len", min=2, max=1024)},
@@ -29,7 +29,7 @@ def batch(rows: int, src_len: int, tgt_len: int) -> tuple[torch.Tensor, ...]:
 
 
 def differences(table: dict) -> dict[str, float]:
-    model = build(config_from(table, 30, 30), seed=0).eval()
+    model = build(EncoderDecoderConfig.from_table(table, src_vocab_size=30, tgt_vocab_size=30), seed=0).eval()
     compiled, found = torch.compile(model, backend="aot_eager"), {}
     first, second = batch(3, 7, 5), batch(4, 9, 6)
     found["compiled"] = max((compiled(*each) - model(*each)).abs().max().item() for each in (first, second))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.models.build import build
-from regard.models.config import config_from
+from regard.models.encoder_decoder import EncoderDecoderConfig
 
 EXACT = torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
 VOCAB = 500
@@ -51,7 +51,9 @@ def read(model, sentences):
     ids=["tiny", "small", "rotary", "t5"],
 )
 def model(request):
-    return build(config_from(request.param, VOCAB, VOCAB), seed=0).eval()
+    return build(
+        EncoderDecoderConfig.from_table(request.param, src_vocab_size=VOCAB, tgt_vocab_size=VOCAB), seed=0
+    ).eval()
 
 
 @pytest.mark.parametrize("place", [0, 7])

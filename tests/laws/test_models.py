@@ -7,8 +7,7 @@ import torch
 
 from regard.layers.masks import padding_mask
 from regard.models.build import build
-from regard.models.config import config_from
-from regard.models.encoder_decoder import EncoderDecoder, Memory
+from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, Memory
 
 VOCAB = 30
 SMALL = {"d_model": 16, "num_heads": 4, "d_ff": 32, "num_encoder_layers": 2, "num_decoder_layers": 2}
@@ -33,7 +32,12 @@ TGT = torch.tensor([[2, 7, 19, 4, 23], [2, 28, 28, 5, 0], [2, 6, 0, 0, 0], [2, 1
 @pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)
 def model(request) -> EncoderDecoder:
     """In evaluation, and shaken: biases of zero and gains of one would hide mistakes."""
-    model = build(config_from({**SMALL, **request.param}, VOCAB, VOCAB), seed=0)
+    model = build(
+        EncoderDecoderConfig.from_table(
+            {**SMALL, **request.param}, src_vocab_size=VOCAB, tgt_vocab_size=VOCAB
+        ),
+        seed=0,
+    )
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -8,15 +8,16 @@ from torch import nn
 
 from regard.layers.stacked import StackedLinear
 from regard.models.build import build, count_parameters
-from regard.models.config import config_from
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 
 SMALL = {"d_model": 16, "num_heads": 4, "d_ff": 32, "num_encoder_layers": 2, "num_decoder_layers": 2}
 
 
 def size(vocab: int, **table: object) -> int:
     with torch.device("meta"):
-        return count_parameters(EncoderDecoder(config_from(table, vocab, vocab)))
+        return count_parameters(
+            EncoderDecoder(EncoderDecoderConfig.from_table(table, src_vocab_size=vocab, tgt_vocab_size=vocab))
+        )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_every_option_has_its_size():
 
 
 def test_a_seed_makes_a_model_and_draws_from_no_other_source():
-    config = config_from(SMALL, 30, 30)
+    config = EncoderDecoderConfig.from_table(SMALL, src_vocab_size=30, tgt_vocab_size=30)
     torch.manual_seed(5)
     state = torch.get_rng_state()
     first, second = build(config, seed=3), build(config, seed=3)
@@ -70,7 +71,9 @@ def test_a_seed_makes_a_model_and_draws_from_no_other_source():
 @pytest.mark.parametrize("tied", ["all", "target", "none"])
 def test_ties_are_one_parameter_under_several_names(tied):
     """A notebook claimed a shared weight and shared none."""
-    model = build(config_from({**SMALL, "tied": tied}, 30, 30), seed=0)
+    model = build(
+        EncoderDecoderConfig.from_table({**SMALL, "tied": tied}, src_vocab_size=30, tgt_vocab_size=30), seed=0
+    )
     source, target = model.encoder.input.embedding.weight, model.decoder.input.embedding.weight
     assert (source is target) == (tied == "all")
     assert (model.output.weight is target) == (tied != "none")
@@ -83,7 +86,7 @@ def test_ties_are_one_parameter_under_several_names(tied):
 
 def test_encoder_and_decoder_blocks_are_all_their_own():
     """A notebook gave the decoder the encoder's feed-forward weights, PyTorch gives all layers the same."""
-    model = build(config_from(SMALL, 30, 30), seed=0)
+    model = build(EncoderDecoderConfig.from_table(SMALL, src_vocab_size=30, tgt_vocab_size=30), seed=0)
     blocks = [*model.encoder.blocks, *model.decoder.blocks]
     weights = [block.feed_forward.inner.weight for block in blocks]
     assert len({weight.data_ptr() for weight in weights}) == 4
@@ -93,7 +96,12 @@ def test_encoder_and_decoder_blocks_are_all_their_own():
 def test_first_weights_are_xavier_block_by_block():
     """Query, key and value are drawn as three matrices, though they lie in one."""
     model = build(
-        config_from({"d_model": 64, "num_heads": 4, "d_ff": 256, "num_kv_heads": 2}, 30, 30), seed=0
+        EncoderDecoderConfig.from_table(
+            {"d_model": 64, "num_heads": 4, "d_ff": 256, "num_kv_heads": 2},
+            src_vocab_size=30,
+            tgt_vocab_size=30,
+        ),
+        seed=0,
     )
     stacked = 0
     for module in model.modules():
@@ -110,7 +118,9 @@ def test_first_weights_are_xavier_block_by_block():
 
 
 def test_first_embeddings_have_unit_variance_and_the_first_logits_too():
-    model = build(config_from({"preset": "tiny"}, 2000, 2000), seed=0).eval()
+    model = build(
+        EncoderDecoderConfig.from_table({"preset": "tiny"}, src_vocab_size=2000, tgt_vocab_size=2000), seed=0
+    ).eval()
     ids = torch.randint(4, 2000, (2, 20), generator=torch.Generator().manual_seed(0))
     weight = model.encoder.input.embedding.weight
     assert abs(weight.std().item() - 128**-0.5) < 0.002
@@ -121,7 +131,7 @@ def test_first_embeddings_have_unit_variance_and_the_first_logits_too():
 
 def test_no_row_of_an_embedding_is_frozen():
     """The padding's row takes part in the softmax, so it must be able to learn that padding is never next."""
-    model = build(config_from(SMALL, 30, 30), seed=0)
+    model = build(EncoderDecoderConfig.from_table(SMALL, src_vocab_size=30, tgt_vocab_size=30), seed=0)
     ids = torch.tensor([[5, 6, 0]])
     model(ids, torch.tensor([2]), ids).logsumexp(-1).sum().backward()
     assert model.output.weight.grad is not None

@@ -5,23 +5,23 @@ import dataclasses
 import pytest
 
 from regard.errors import ConfigError
-from regard.models.config import PRESETS, ModelConfig, config_from
+from regard.models.encoder_decoder import EncoderDecoderConfig
 
 
 def refused(**table: object) -> ConfigError:
     with pytest.raises(ConfigError) as caught:
-        config_from(table, 100, 100)
+        EncoderDecoderConfig.from_table(table, src_vocab_size=100, tgt_vocab_size=100)
     assert caught.value.hint
     assert "\n" not in caught.value.message + caught.value.hint
     return caught.value
 
 
 def test_the_defaults_are_the_base_model_of_the_paper():
-    config = config_from({}, 100, 100)
+    config = EncoderDecoderConfig.from_table({}, src_vocab_size=100, tgt_vocab_size=100)
     assert (
         config
-        == config_from({"preset": "base"}, 100, 100)
-        == ModelConfig(src_vocab_size=100, tgt_vocab_size=100)
+        == EncoderDecoderConfig.from_table({"preset": "base"}, src_vocab_size=100, tgt_vocab_size=100)
+        == EncoderDecoderConfig(src_vocab_size=100, tgt_vocab_size=100)
     )
     assert (config.d_model, config.num_heads, config.d_ff, config.dropout) == (512, 8, 2048, 0.1)  # not 2024
     assert (config.num_encoder_layers, config.num_decoder_layers) == (6, 6)
@@ -29,22 +29,30 @@ def test_the_defaults_are_the_base_model_of_the_paper():
     assert (config.positions, config.tied) == ("sinusoidal", "all")
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", EncoderDecoderConfig.presets)
 def test_a_preset_is_where_changes_start_from(preset):
-    config = config_from({"dropout": 0.25, "preset": preset}, 100, 100)
-    assert dataclasses.replace(config, dropout=PRESETS[preset].get("dropout", 0.1)) == config_from(
-        {"preset": preset}, 100, 100
+    config = EncoderDecoderConfig.from_table(
+        {"dropout": 0.25, "preset": preset}, src_vocab_size=100, tgt_vocab_size=100
     )
+    assert dataclasses.replace(
+        config, dropout=EncoderDecoderConfig.presets[preset].get("dropout", 0.1)
+    ) == EncoderDecoderConfig.from_table({"preset": preset}, src_vocab_size=100, tgt_vocab_size=100)
 
 
 def test_a_config_survives_its_dict():
-    config = config_from({"preset": "tiny", "num_kv_heads": 2, "positions": "rotary"}, 100, 100)
-    assert ModelConfig(**config.to_dict()) == config == ModelConfig.from_dict(config.to_dict())
+    config = EncoderDecoderConfig.from_table(
+        {"preset": "tiny", "num_kv_heads": 2, "positions": "rotary"},
+        src_vocab_size=100,
+        tgt_vocab_size=100,
+    )
+    assert (
+        EncoderDecoderConfig(**config.to_dict()) == config == EncoderDecoderConfig.from_dict(config.to_dict())
+    )
 
 
 def test_a_dict_that_lacks_a_setting_is_refused():
     with pytest.raises(ConfigError, match="'tgt_vocab_size' is missing"):
-        ModelConfig.from_dict({"src_vocab_size": 100})
+        EncoderDecoderConfig.from_dict({"src_vocab_size": 100})
 
 
 @pytest.mark.parametrize(
@@ -80,10 +88,17 @@ def test_what_cannot_work_is_named_with_what_would(table, name, hint):
 
 def test_tying_all_needs_one_vocabulary():
     with pytest.raises(ConfigError, match="100 tokens and the target 90") as caught:
-        config_from({}, 100, 90)
+        EncoderDecoderConfig.from_table({}, src_vocab_size=100, tgt_vocab_size=90)
     assert caught.value.hint == "use a joint tokeniser, or tied = 'target'"
-    assert config_from({"tied": "target"}, 100, 90).tgt_vocab_size == 90
+    assert (
+        EncoderDecoderConfig.from_table(
+            {"tied": "target"}, src_vocab_size=100, tgt_vocab_size=90
+        ).tgt_vocab_size
+        == 90
+    )
 
 
 def test_whole_numbers_may_stand_for_fractions():
-    assert config_from({"dropout": 0}, 100, 100).dropout == 0
+    assert (
+        EncoderDecoderConfig.from_table({"dropout": 0}, src_vocab_size=100, tgt_vocab_size=100).dropout == 0
+    )

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from regard.data.batch import collate
 from regard.models.build import build
-from regard.models.config import ModelConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy, RDrop, real_logits
 
 PAIRS = [([5, 6, 7, 3], [2, 8, 9, 3]), ([4, 3], [2, 10, 3]), ([4, 4, 4, 4, 4, 3], [2, 7, 8, 9, 10, 11, 3])]
@@ -18,7 +18,7 @@ def batch_of(pairs=PAIRS):
 
 
 def model(dropout=0.0):
-    config = ModelConfig(
+    config = EncoderDecoderConfig(
         src_vocab_size=12,
         tgt_vocab_size=12,
         d_model=16,

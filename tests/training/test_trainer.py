@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
+from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.errors import Interrupted, RunError
 from regard.models.build import build
-from regard.models.config import ModelConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy, Loss
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
@@ -46,7 +47,7 @@ def shards(tmp_path_factory):
 def trainer(shards, run, settings=SETTINGS, *, stop=lambda: None, objective=None, reports=None, seed=1):
     folder, tokenizers = shards
     size = tokenizers.source.vocab_size
-    config = ModelConfig(
+    config = EncoderDecoderConfig(
         src_vocab_size=size,
         tgt_vocab_size=size,
         d_model=16,
@@ -63,7 +64,7 @@ def trainer(shards, run, settings=SETTINGS, *, stop=lambda: None, objective=None
     return Trainer(
         build(config, seed=seed),
         objective or CrossEntropy(smoothing=0.1),
-        Loader(folder, LoaderSettings(batch_tokens=120), seed=settings.seed, pad_id=0),
+        Loader(PairExamples(folder, 0), LoaderSettings(batch_tokens=120), seed=settings.seed),
         settings,
         run,
         {"config.json": b"{}"},

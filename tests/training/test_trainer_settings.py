@@ -9,11 +9,12 @@ from torch import nn
 
 from regard.data.batch import collate
 from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
+from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.models.build import build
-from regard.models.config import ModelConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy
 from regard.training.schedule import Schedule, ScheduleSettings
 from regard.training.settings import TrainingSettings
@@ -77,7 +78,7 @@ def start(shards, tmp_path):
     numbers = itertools.count()
 
     def trainer(*, validate=None, objective=None, **settings):
-        config = ModelConfig(
+        config = EncoderDecoderConfig(
             src_vocab_size=vocab_size,
             tgt_vocab_size=vocab_size,
             d_model=D_MODEL,
@@ -90,7 +91,7 @@ def start(shards, tmp_path):
         return Trainer(
             build(config, seed=1),
             objective or CrossEntropy(),
-            Loader(folder, LoaderSettings(batch_tokens=40), seed=1, pad_id=0),
+            Loader(PairExamples(folder, 0), LoaderSettings(batch_tokens=40), seed=1),
             TrainingSettings(**{**SHORT, **settings}),
             RunFolder(tmp_path / f"run {next(numbers)}"),
             {"config.json": b"{}"},

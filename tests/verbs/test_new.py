@@ -6,7 +6,7 @@ import pytest
 
 from regard.data.corpus import Pair
 from regard.errors import DataError, RecipeError
-from regard.models.config import PRESETS, config_from
+from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.recipe import read_toml
 from regard.verbs.new import Survey, new
 from regard.verbs.plan import TIERS, plan_for
@@ -53,7 +53,9 @@ def test_the_recipe_names_its_data_from_where_it_lies_and_a_model_that_can_be_bu
     table, text = read_toml(written.recipe)
     assert (written.recipe.parent / table["data"]["train"]["source"]).is_file()
     assert (written.recipe.parent / table["data"]["valid"]["target"]).is_file()
-    assert config_from(table["model"], 100, 100).tied == "all"
+    assert (
+        EncoderDecoderConfig.from_table(table["model"], src_vocab_size=100, tgt_vocab_size=100).tied == "all"
+    )
     assert "regard train 'my recipe.toml' --dry-run" in text
 
 
@@ -102,7 +104,7 @@ def test_sides_that_share_no_letters_get_a_vocabulary_each():
 @pytest.mark.parametrize("pairs", [20, 4999, 29_000, 160_000, 1_000_000, 30_000_000])
 def test_the_plan_grows_with_the_corpus_and_names_a_known_preset(pairs):
     plan, more = (plan_for(count, 20.0 * count, 1.0) for count in (pairs, 2 * pairs))
-    assert plan.tier.preset in PRESETS
+    assert plan.tier.preset in EncoderDecoderConfig.presets
     assert 1000 <= plan.max_steps <= 100_000
     assert plan.warmup_steps < plan.max_steps
     assert TIERS.index(more.tier) >= TIERS.index(plan.tier)

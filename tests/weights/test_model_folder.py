@@ -10,7 +10,7 @@ from regard.data.corpus import Pair
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.errors import FolderError, UserError
 from regard.models.build import build
-from regard.models.config import ModelConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.checkpoint import Folder, RunFolder
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import load_model, model_files, model_files_of, read_config
@@ -30,12 +30,12 @@ def config_of(tokenizers=JOINT, **settings):
         "src_vocab_size": tokenizers.source.vocab_size,
         "tgt_vocab_size": tokenizers.target.vocab_size,
     }
-    return ModelConfig(**{**sizes, **SMALL, **settings})
+    return EncoderDecoderConfig(**{**sizes, **SMALL, **settings})
 
 
 def files_of(config, tokenizers=JOINT, *, seed=1, store=dict):
     model = build(config, seed=seed).eval()
-    files = model_files(config, tokenizers, {"beam_size": 5}, "# ü\n")
+    files = model_files(config, (), {**tokenizers.files(), "generation.json": b'{"beam_size": 5}'}, "# ü\n")
     return model, {"model.safetensors": store(model_tensors(model)), **files}
 
 
@@ -171,10 +171,13 @@ def test_parts_of_different_models_do_not_fit_together(tmp_path):
             ({**mine, "model.safetensors": wide["model.safetensors"]}, r"is \[32\], the model's is \[16\]"),
             ({**mine, "model.safetensors": deep["model.safetensors"]}, r"'encoder\.blocks\.1\..* no place"),
             ({**deep, "model.safetensors": mine["model.safetensors"]}, r"'encoder\.blocks\.1\..* is missing"),
-            ({**mine, "config.json": others["config.json"]}, r"tokeniser has \d+ tokens, the model \d+"),
+            (
+                {**mine, "config.json": others["config.json"]},
+                r"tokeniser has \d+ tokens, src_vocab_size is \d+",
+            ),
             (
                 {**mine, **{name: others[name] for name in others if "tokenizer" in name}},
-                r"tokeniser has \d+ tokens, the model \d+",
+                r"tokeniser has \d+ tokens, src_vocab_size is \d+",
             ),
         ]
     ):

@@ -1,7 +1,8 @@
-"""Batch: ids of sources and targets, padded on the right, with their lengths and line numbers."""
+"""Batches: what training asks of any; pairs of sequences, padded on the right, with their lengths."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -9,12 +10,47 @@ from jaxtyping import Int64
 from torch import Tensor
 
 
+@runtime_checkable
+class Batch(Protocol):
+    """What training asks of a batch. Each task has its own, a frozen dataclass."""
+
+    @property
+    def lines(self) -> Int64[Tensor, " examples"]:
+        """Where each example stands in its corpus, from 1, so that a batch can be traced to its text."""
+        ...
+
+    @property
+    def num_targets(self) -> int:
+        """Over how many predictions (tokens, labels) the loss is a sum."""
+        ...
+
+    def to(self, device: torch.device | str) -> "Batch": ...
+
+
+@runtime_checkable
+class LabelledBatch(Batch, Protocol):
+    """A batch of which each place that is predicted has one label."""
+
+    @property
+    def inputs(self) -> tuple[Tensor | None, ...]:
+        """What the model is called with."""
+        ...
+
+    @property
+    def labels(self) -> Int64[Tensor, "*places"]:
+        """The class of each place for which the model has logits; IGNORED where nothing is predicted."""
+        ...
+
+
+IGNORED = -100  # PyTorch's own mark for labels that count nothing
+
+
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class PairBatch:
     """Pairs of sequences for teacher forcing; all that stands beyond a length is padding.
 
     A source is `ids + [eos]`, a target `[bos] + ids + [eos]`; lengths count these marks. `lines` are
-    the pairs' line numbers in the corpus, from 1, so that a batch can be traced to its text.
+    the pairs' line numbers in the corpus.
     """
 
     src_ids: Int64[Tensor, "batch src_len"]
@@ -41,7 +77,7 @@ class Batch:
     def __len__(self) -> int:
         return self.src_ids.size(0)
 
-    def to(self, device: torch.device | str) -> "Batch":
+    def to(self, device: torch.device | str) -> "PairBatch":
         return type(self)(
             src_ids=self.src_ids.to(device, non_blocking=True),
             src_lengths=self.src_lengths.to(device, non_blocking=True),
@@ -79,11 +115,11 @@ def collate(
     lines: Sequence[int] | np.ndarray,
     *,
     pad_id: int,
-) -> Batch:
-    """A batch of sequences that carry their marks already (see `Batch`)."""
+) -> PairBatch:
+    """A batch of sequences that carry their marks already (see `PairBatch`)."""
     src_ids, src_lengths = pad(sources, pad_id)
     tgt_ids, tgt_lengths = pad(targets, pad_id)
-    return Batch(
+    return PairBatch(
         src_ids=src_ids,
         src_lengths=src_lengths,
         tgt_ids=tgt_ids,

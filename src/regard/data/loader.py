@@ -5,16 +5,16 @@ a window, shuffles the window, sorts it by length into batches of a token budget
 only a window is ever held in memory, and three integers (`Cursor`) say where a run stands.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 
-from regard.data.batch import Batch, collate
+from regard.data.batch import Batch
+from regard.data.examples import Examples
 from regard.data.noise import mixed
-from regard.data.shards import Copy, Shards
 from regard.errors import DataError, RecipeError
 
 BLOCK = 128  # neighbouring examples that are read together, so that a big corpus is not read at random
@@ -25,18 +25,19 @@ class LoaderSettings:
     """How examples become batches.
 
     `batch_tokens`: rows times positions of the longer side, padding included, in one batch of one
-    process. `window`: examples among which lengths are sorted. `max_tokens`: of one side, its mark
-    included; a longer pair is left out (and counted) when the shards are written. An example beyond
-    `batch_tokens` is a batch of its own.
+    process. `batch_examples`: at most so many rows (0: as many as the tokens allow). `window`: examples
+    among which lengths are sorted. `max_tokens`: of one side, its mark included; a longer pair is left out
+    (and counted) when the shards are written. An example beyond `batch_tokens` is a batch of its own.
     """
 
     batch_tokens: int = 4096
+    batch_examples: int = 0
     window: int = 65_536
     max_tokens: int = 256
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if value < 1:
+            if value < (name != "batch_examples"):
                 raise RecipeError(f"{name} = {value} leaves nothing to read", "give 1 or more")
 
 
@@ -67,30 +68,28 @@ class Loader:
 
     def __init__(
         self,
-        shards: Path | Shards,
+        examples: Examples,
         settings: LoaderSettings,
         *,
         seed: int,
-        pad_id: int,
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        self.shards = shards if isinstance(shards, Shards) else Shards(shards)
+        self.examples = examples
         self.settings = settings
         self.cursor = Cursor()
         self._seed = seed
-        self._pad_id = pad_id
         self._rank = rank
         self._world_size = world_size
         self._block = min(BLOCK, settings.window)
-        blocks = -(-len(self.shards) // self._block)
+        blocks = -(-len(self.examples) // self._block)
         self._num_windows = -(-blocks // max(1, settings.window // self._block))
         self._planned: tuple[int, int, list[np.ndarray]] | None = None
 
     @property
-    def epoch_pairs(self) -> int:
+    def epoch_examples(self) -> int:
         """Examples in an epoch, over all processes."""
-        return len(self.shards)
+        return len(self.examples)
 
     def __iter__(self) -> Iterator[Batch]:
         """Batches without end; assigning to `cursor` between two of them moves the reading."""
@@ -104,7 +103,7 @@ class Loader:
             place = 0
             while place < len(batches):
                 group, place = self._group(batches, place)
-                yield self._read(self.shards.copy(epoch), group[self._rank])
+                yield self.examples.batch(group[self._rank], epoch)
 
     def batches_in_epoch(self, epoch: int) -> int:
         """How many batches each process gets in an epoch."""
@@ -123,7 +122,7 @@ class Loader:
             self.cursor = Cursor(epoch=at.epoch, window=at.window + 1)
         else:
             self.cursor = Cursor(epoch=at.epoch + 1)
-        return self._read(self.shards.copy(at.epoch), group[self._rank])
+        return self.examples.batch(group[self._rank], at.epoch)
 
     def _group(self, batches: list[np.ndarray], place: int) -> tuple[list[np.ndarray], int]:
         """One batch for each process, from `place` on, and the place after them."""
@@ -137,13 +136,16 @@ class Loader:
     def _plan(self, epoch: int, window: int) -> list[np.ndarray]:
         """The batches of a window as arrays of example numbers, in the order in which they are given."""
         generator = torch.Generator().manual_seed(mixed(self._seed, epoch))
-        blocks = torch.randperm(-(-len(self.shards) // self._block), generator=generator).numpy()
+        blocks = torch.randperm(-(-len(self.examples) // self._block), generator=generator).numpy()
         mine = np.array_split(blocks, self._num_windows)[window]
         examples = (mine[:, None] * self._block + np.arange(self._block)).ravel()
-        examples = examples[examples < len(self.shards)]
+        examples = examples[examples < len(self.examples)]
         generator.manual_seed(mixed(self._seed, epoch, window))
         examples = examples[torch.randperm(len(examples), generator=generator).numpy()]
-        batches = bucketed(examples, self.shards.copy(epoch), self.settings.batch_tokens)
+        lengths = self.examples.lengths(examples, epoch)
+        batches = bucketed(
+            examples, *lengths, self.settings.batch_tokens, self.settings.batch_examples or sys.maxsize
+        )
         batches = [batches[number] for number in torch.randperm(len(batches), generator=generator)]
         return self._shareable(batches)
 
@@ -159,30 +161,30 @@ class Loader:
             return [batch for number, batch in enumerate(batches) if number not in biggest] + last
         if surplus == len(batches):
             raise DataError(
-                f"{len(self.shards):,} pairs cannot be shared among {self._world_size} processes",
+                f"{len(self.examples):,} examples cannot be shared among {self._world_size} processes",
                 "run fewer processes",
             )
         return batches[:-surplus]
 
-    def _read(self, copy: Copy, examples: np.ndarray) -> Batch:
-        return collate(
-            copy.sources(examples), copy.targets(examples), self.shards.lines[examples], pad_id=self._pad_id
-        )
 
+def bucketed(
+    examples: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+    batch_tokens: int,
+    batch_examples: int = sys.maxsize,
+) -> list[np.ndarray]:
+    """Neighbours in length, as many at a time as `batch_tokens` and `batch_examples` allow.
 
-def bucketed(examples: np.ndarray, copy: Copy, batch_tokens: int) -> list[np.ndarray]:
-    """Neighbours in length, as many at a time as `batch_tokens` holds.
-
-    Sorted by target, then by source in alternating directions, so that lengths change little from one
-    example to the next. Among equals the order given stays.
+    Sorted by the first of their lengths, then by the second in alternating directions, so that lengths
+    change little from one example to the next. Among equals the order given stays.
     """
-    sources = copy.source_lengths(examples)
-    targets = copy.target_lengths(examples) - 1  # what the decoder reads
-    order = np.lexsort((np.where(targets % 2, -sources, sources), targets))
+    order = np.lexsort((np.where(first % 2, -second, second), first))
     batches, start, longest = [], 0, 0
-    for place, length in enumerate(np.maximum(sources, targets)[order].tolist()):
+    for place, length in enumerate(np.maximum(first, second)[order].tolist()):
         longest = max(longest, length)
-        if (place + 1 - start) * longest > batch_tokens and place > start:
+        rows = place + 1 - start
+        if place > start and (rows * longest > batch_tokens or rows > batch_examples):
             batches.append(examples[order[start:place]])
             start, longest = place, length
     batches.append(examples[order[start:]])

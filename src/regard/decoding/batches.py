@@ -18,7 +18,7 @@ from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.rows import round_up
 from regard.decoding.step import Stepper, stepper_of
 from regard.errors import DataError
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.sequence_to_sequence import SequenceToSequence
 
 # With source lengths a multiple of LENGTH, what the encoder makes of a sentence is equal to the bit
 # alone and beside one of 600 tokens (1 and 2 threads; widths 24 to 512, 1 to 8 heads, all positions).
@@ -33,7 +33,7 @@ Strategy = Callable[[Stepper, Sequence[Request]], list[list[Hypothesis]]]
 
 def decode_all(
     strategy: Strategy,
-    models: EncoderDecoder | Sequence[EncoderDecoder],
+    models: SequenceToSequence | Sequence[SequenceToSequence],
     sources: Sequence[list[int]],
     *,
     prefixes: Sequence[Sequence[int]] | None = None,
@@ -46,7 +46,7 @@ def decode_all(
 
     A batch has at most `batch_tokens` source tokens, padding counted; a longer source is a batch.
     """
-    models = [models] if isinstance(models, EncoderDecoder) else models
+    models = [models] if isinstance(models, SequenceToSequence) else models
     stepper = stepper_of(models)
     prefixes = prefixes or [()] * len(sources)
     most = reach(models)
@@ -61,7 +61,7 @@ def decode_all(
                 f"{len(request.prefix)}, but the model has learned only {most} positions, one for the end",
                 "cut it into shorter sentences",
             )
-    shortest = math.ceil(SMALL / min(model.config.d_head for model in models))
+    shortest = math.ceil(SMALL / min(model.d_head for model in models))
     found: list[list[Hypothesis]] = [[] for _ in sources]
     with torch.no_grad(), deterministic(models):
         widths = [min(round_up(max(len(source) + 1, shortest), LENGTH), most) for source in sources]
@@ -76,7 +76,7 @@ def decode_all(
 
 def decode_stream(
     strategy: Strategy,
-    models: EncoderDecoder | Sequence[EncoderDecoder],
+    models: SequenceToSequence | Sequence[SequenceToSequence],
     sources: Iterable[list[int]],
     *,
     batch_tokens: int = 4096,
@@ -118,16 +118,13 @@ def padded(
     return ids, lengths
 
 
-def reach(models: Sequence[EncoderDecoder]) -> int:
+def reach(models: Sequence[SequenceToSequence]) -> int:
     """How many positions all of the models can read; without end where none are learned."""
-    configs = [model.config for model in models]
-    return min(
-        (config.max_positions for config in configs if config.positions == "learned"), default=sys.maxsize
-    )
+    return min(model.max_length or sys.maxsize for model in models)
 
 
 @contextmanager
-def deterministic(models: Sequence[EncoderDecoder]) -> Iterator[None]:
+def deterministic(models: Sequence[SequenceToSequence]) -> Iterator[None]:
     """The models without dropout; afterwards as they were."""
     modes = [model.training for model in models]
     try:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.decoding.batches import by_length, deterministic, padded, reach
 from regard.errors import ConfigError, DataError
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.sequence_to_sequence import SequenceToSequence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class ForcedScore:
 
 
 def forced_scores(
-    models: EncoderDecoder | Sequence[EncoderDecoder],
+    models: SequenceToSequence | Sequence[SequenceToSequence],
     pairs: Sequence[tuple[list[int], list[int]]],
     *,
     batch_tokens: int = 4096,
@@ -35,7 +35,7 @@ def forced_scores(
 
     A batch has at most `batch_tokens` positions of the longer side, padding counted.
     """
-    models = [models] if isinstance(models, EncoderDecoder) else models
+    models = [models] if isinstance(models, SequenceToSequence) else models
     if not models:
         raise ConfigError("an ensemble needs at least one model")
     sources = [[*source, eos_id] for source, _ in pairs]
@@ -66,14 +66,14 @@ def forced_scores(
 
 
 def _label_log_probs(
-    model: EncoderDecoder,
+    model: SequenceToSequence,
     src_ids: Int64[Tensor, "rows src_len"],
     src_lengths: Int64[Tensor, " rows"],
     inputs: Int64[Tensor, "rows tgt_len"],
     labels: Int64[Tensor, "rows tgt_len"],
 ) -> Float[Tensor, "rows tgt_len"]:
     """What one model gives each label, on the host."""
-    device = model.output.weight.device
+    device = model.device
     logits = model(src_ids.to(device), src_lengths.to(device), inputs.to(device)).float()
     chosen = logits.gather(2, labels.to(device)[:, :, None])[:, :, 0]
     return (chosen - logits.logsumexp(dim=2)).cpu()

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.errors import ConfigError
 from regard.layers.cache import KeyValue
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.sequence_to_sequence import SequenceToSequence
 
 
 @runtime_checkable
@@ -37,9 +37,9 @@ class Stepper(Protocol):
 class ModelStepper:
     """Steps of one encoder-decoder with a key/value cache, on the model's device."""
 
-    def __init__(self, model: EncoderDecoder) -> None:
+    def __init__(self, model: SequenceToSequence) -> None:
         self.model = model
-        self.device = model.output.weight.device
+        self.device = model.device
 
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
         src_ids, src_lengths = src_ids.to(self.device), src_lengths.to(self.device)
@@ -88,7 +88,7 @@ def mean_log_probs(log_probs: Sequence[Float[Tensor, "*shape vocab"]]) -> Float[
     return torch.stack(list(log_probs)).logsumexp(dim=0) - math.log(len(log_probs))
 
 
-def stepper_of(models: Sequence[EncoderDecoder]) -> Stepper:
+def stepper_of(models: Sequence[SequenceToSequence]) -> Stepper:
     """The stepper of one model, or of an ensemble."""
     steppers = [ModelStepper(model) for model in models]
     return steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)

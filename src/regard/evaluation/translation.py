@@ -16,23 +16,13 @@ from sacrebleu.metrics.ter import TER, TERScore
 from sacrebleu.significance import PairedTest, Result
 
 from regard.errors import DataError, did_you_mean
+from regard.evaluation.score import Score
 from regard.evaluation.streams import References, check_aligned
 
 TOKENIZERS = ("13a", "none", "intl", "char", "zh")  # those of sacreBLEU that need nothing else
 MetricName = Literal["bleu", "chrf", "ter"]
 METRICS: tuple[MetricName, ...] = ("bleu", "chrf", "ter")
 MANY = 100  # lines that look wrong before it is said; sacreBLEU's own bound
-
-
-@dataclass(frozen=True, kw_only=True)
-class Score:
-    """A corpus score and its 95 % bootstrap interval, in percent; `signature` says how it was computed."""
-
-    name: str
-    value: float
-    low: float | None
-    high: float | None
-    signature: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,49 +1,50 @@
-"""ModelConfig -> a model with fresh weights."""
+"""A config -> a model with fresh weights; and the list of all models."""
 
 import torch
-from torch import Tensor, nn
 
-from regard.layers.embedding import TokenEmbedding
-from regard.layers.positions import BucketBias, LearnedPositions
-from regard.layers.stacked import StackedLinear
-from regard.models.config import Kind, ModelConfig
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.errors import ConfigError, did_you_mean
+from regard.models.config import ModelConfig
+from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
+from regard.models.graph import (
+    GraphAttentionNetwork,
+    GraphConfig,
+    GraphTransformer,
+    GraphTransformerConfig,
+)
+from regard.models.model import Model
+from regard.models.vision import VisionConfig, VisionTransformer
 
-MODELS: dict[Kind, type[EncoderDecoder]] = {"encoder_decoder": EncoderDecoder}
+# kind -> its settings and its class
+MODELS: dict[str, tuple[type[ModelConfig], type[Model]]] = {
+    config.kind: (config, model)
+    for config, model in (
+        (EncoderDecoderConfig, EncoderDecoder),
+        (EncoderOnlyConfig, EncoderOnly),
+        (VisionConfig, VisionTransformer),
+        (GraphConfig, GraphAttentionNetwork),
+        (GraphTransformerConfig, GraphTransformer),
+    )
+}
 
 
-def build(config: ModelConfig, seed: int | None = None) -> EncoderDecoder:
+def config_class(kind: str) -> type[ModelConfig]:
+    """The settings of the models of this kind."""
+    if kind not in MODELS:
+        raise ConfigError(f"no kind of model {kind!r}", did_you_mean(kind, MODELS))
+    return MODELS[kind][0]
+
+
+def build(config: ModelConfig, seed: int | None = None) -> Model:
     """The model of `config`, its weights drawn with `seed` (None: with a new one) and nothing else's."""
     generator = torch.Generator()
     generator.manual_seed(seed) if seed is not None else generator.seed()
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):  # PyTorch's layers draw on their own
-        model = MODELS[config.kind](config)
-    initialise(model, generator)
+        model = MODELS[config.kind][1](config)
+    model.initialise(generator)
     return model
 
 
-@torch.no_grad()
-def initialise(model: nn.Module, generator: torch.Generator) -> None:
-    """Xavier for each matrix of the paper, stacked or not; zero biases; embeddings from N(0, 1/d_model).
-
-    A norm is left as it is made, with gain 1 and bias 0.
-    """
-    drawn: set[int] = set()  # what is tied is drawn once
-    for module in model.modules():
-        if isinstance(module, TokenEmbedding | LearnedPositions | BucketBias):
-            nn.init.normal_(module.weight, std=module.weight.size(1) ** -0.5, generator=generator)
-            drawn.add(id(module.weight))
-        elif isinstance(module, nn.Linear) and id(module.weight) not in drawn:
-            for matrix in _matrices(module):
-                nn.init.xavier_uniform_(matrix, generator=generator)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-
-
-def _matrices(linear: nn.Linear) -> tuple[Tensor, ...]:
-    return linear.weight.split(linear.widths) if isinstance(linear, StackedLinear) else (linear.weight,)
-
-
-def count_parameters(model: nn.Module) -> int:
+def count_parameters(model: Model) -> int:
     """How many numbers are learned; what is tied counts once."""
     return sum(parameter.numel() for parameter in model.parameters())

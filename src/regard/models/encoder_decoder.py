@@ -1,17 +1,72 @@
 """The Transformer of "Attention Is All You Need" (Vaswani et al. 2017), later variants as options."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, ClassVar, Literal, cast
 
+import torch
 from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor, nn
 
+from regard.errors import ConfigError
 from regard.layers.block import DecoderBlock
 from regard.layers.cache import DecoderCache, KeyValue, KeyValueCache
 from regard.layers.masks import causal_mask, padding_mask
 from regard.models import parts
-from regard.models.config import ModelConfig
+from regard.models.config import TransformerConfig
+from regard.models.initialise import xavier
+from regard.models.sequence_to_sequence import SequenceToSequence
+
+Tied = Literal["all", "target", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderDecoderConfig(TransformerConfig):
+    """The settings of an encoder-decoder; the defaults are the paper's base model."""
+
+    kind: ClassVar[str] = "encoder_decoder"
+    generates: ClassVar[bool] = True
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        # Vaswani et al. 2017, table 3
+        "base": {},
+        "big": {"d_model": 1024, "num_heads": 16, "d_ff": 4096, "dropout": 0.3},
+        # fairseq's transformer_iwslt_de_en: some 160,000 pairs
+        "medium": {"num_heads": 4, "d_ff": 1024, "dropout": 0.3},
+        # what a laptop trains in an hour
+        "small": {
+            "d_model": 256,
+            "num_heads": 4,
+            "d_ff": 1024,
+            "num_encoder_layers": 3,
+            "num_decoder_layers": 3,
+        },
+        # Wu et al. 2021, for Multi30k: some 30,000 pairs
+        "tiny": {
+            "d_model": 128,
+            "num_heads": 4,
+            "d_ff": 256,
+            "num_encoder_layers": 4,
+            "num_decoder_layers": 4,
+            "dropout": 0.3,
+        },
+    }
+    src_vocab_size: int
+    tgt_vocab_size: int
+    num_encoder_layers: int = 6
+    num_decoder_layers: int = 6
+    tied: Tied = "all"  # source embedding, target embedding, output weight: all one, the last two, none
+    pad_id: int = 0
+
+    def __post_init__(self) -> None:
+        self.refuse_small("src_vocab_size", "tgt_vocab_size", "num_encoder_layers", "num_decoder_layers")
+        super().__post_init__()
+        if self.tied == "all" and self.src_vocab_size != self.tgt_vocab_size:
+            raise ConfigError(
+                f"tied = 'all' needs one vocabulary, but the source has {self.src_vocab_size} tokens"
+                f" and the target {self.tgt_vocab_size}",
+                "use a joint tokeniser, or tied = 'target'",
+            )
+        self.refuse_no_token("pad_id", self.src_vocab_size, self.tgt_vocab_size)
 
 
 @dataclass(frozen=True)
@@ -29,7 +84,7 @@ class Memory:
 class Encoder(nn.Module):
     """Source ids -> one vector a position that knows the whole sentence."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: EncoderDecoderConfig) -> None:
         super().__init__()
         rotary = parts.rotary(config)
         self.input = parts.Input(config, config.src_vocab_size)
@@ -52,7 +107,7 @@ class Encoder(nn.Module):
 class Decoder(nn.Module):
     """Target ids, each knowing those before it, and the memory -> what predicts the next id."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: EncoderDecoderConfig) -> None:
         super().__init__()
         rotary = parts.rotary(config)
         self.input = parts.Input(config, config.tgt_vocab_size)
@@ -84,16 +139,16 @@ class Decoder(nn.Module):
         return self.norm(x)
 
 
-class EncoderDecoder(nn.Module):
-    """A source sentence and the beginning of its target -> logits of each next target token.
+class EncoderDecoder(SequenceToSequence):
+    """Vaswani et al. 2017, figure 1.
 
-    Rows are padded on the right. Padding of the source is masked by its lengths; padding of the target
-    needs no mask, because nothing looks ahead.
+    Padding of the source is masked by its lengths; padding of the target needs no mask, because nothing
+    looks ahead.
     """
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: EncoderDecoderConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config: EncoderDecoderConfig = config
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
         self.output = nn.Linear(config.d_model, config.tgt_vocab_size, bias=False)
@@ -102,23 +157,9 @@ class EncoderDecoder(nn.Module):
         if config.tied != "none":
             self.output.weight = self.decoder.input.embedding.weight
 
-    def forward(
-        self,
-        src_ids: Int64[Tensor, "batch src_len"],
-        src_lengths: Int[Tensor, " batch"],
-        tgt_ids: Int64[Tensor, "batch tgt_len"],
-    ) -> Float[Tensor, "batch tgt_len vocab"]:
-        """At each position the logits of the id after it, from the source and the ids up to it."""
-        return self.decode(tgt_ids, self.encode(src_ids, src_lengths))
-
     def encode(self, src_ids: Int64[Tensor, "batch src_len"], src_lengths: Int[Tensor, " batch"]) -> Memory:
         mask = padding_mask(src_lengths, src_ids.size(1))
         return Memory(self.encoder(src_ids, mask), mask)
-
-    def decode(
-        self, tgt_ids: Int64[Tensor, "batch tgt_len"], memory: Memory
-    ) -> Float[Tensor, "batch tgt_len vocab"]:
-        return self.project(self.decoder_states(tgt_ids, memory))
 
     def decoder_states(
         self, tgt_ids: Int64[Tensor, "batch tgt_len"], memory: Memory
@@ -139,3 +180,14 @@ class EncoderDecoder(nn.Module):
     ) -> Float[Tensor, "rows new_len vocab"]:
         """What `decode` gives for these ids after those that the cache has read; it reads them too."""
         return self.project(self.decoder(tgt_ids, cache.memories, cache.memory_mask, cache.targets))
+
+    @property
+    def max_length(self) -> int | None:
+        return self.config.max_positions if self.config.positions == "learned" else None
+
+    @property
+    def d_head(self) -> int:
+        return self.config.d_head
+
+    def initialise(self, generator: torch.Generator) -> None:
+        xavier(self, generator)

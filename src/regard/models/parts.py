@@ -16,13 +16,13 @@ from regard.layers.positions import (
     RotaryPositions,
     SinusoidalPositions,
 )
-from regard.models.config import ModelConfig
+from regard.models.config import TransformerConfig
 
 
 class Input(nn.Module):
     """What enters a stack: scaled embeddings, plus positions where they are added, and dropout of the sum."""
 
-    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+    def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
         self.embedding = TokenEmbedding(vocab_size, config.d_model)
         self.positions = None
@@ -40,7 +40,7 @@ class Input(nn.Module):
         return self.dropout(x)
 
 
-def position_bias(config: ModelConfig, *, bidirectional: bool) -> LinearBias | BucketBias | None:
+def position_bias(config: TransformerConfig, *, bidirectional: bool) -> LinearBias | BucketBias | None:
     """What a stack adds to the scores of all its self-attentions, if positions are told that way."""
     if config.positions == "alibi":
         return LinearBias(config.num_heads)
@@ -49,16 +49,16 @@ def position_bias(config: ModelConfig, *, bidirectional: bool) -> LinearBias | B
     return None
 
 
-def rotary(config: ModelConfig) -> RotaryPositions | None:
+def rotary(config: TransformerConfig) -> RotaryPositions | None:
     """What turns queries and keys in all self-attentions of a stack, if positions are told that way."""
     return RotaryPositions(config.d_head) if config.positions == "rotary" else None
 
 
-def encoder_block(config: ModelConfig, rotary: RotaryPositions | None) -> EncoderBlock:
+def encoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> EncoderBlock:
     return EncoderBlock(_self_attention(config, rotary), _feed_forward(config), lambda: _around(config))
 
 
-def decoder_block(config: ModelConfig, rotary: RotaryPositions | None) -> DecoderBlock:
+def decoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> DecoderBlock:
     cross_attention = MultiHeadAttention(
         config.d_model, config.num_heads, num_kv_heads=config.num_kv_heads, dropout=config.attention_dropout
     )
@@ -67,12 +67,12 @@ def decoder_block(config: ModelConfig, rotary: RotaryPositions | None) -> Decode
     )
 
 
-def last_norm(config: ModelConfig) -> nn.Module:
+def last_norm(config: TransformerConfig) -> nn.Module:
     """What ends a stack: nothing after a post-norm block, which ends in a norm itself."""
     return nn.Identity() if config.norm_position == "post" else norm(config.norm, config.d_model)
 
 
-def _self_attention(config: ModelConfig, rotary: RotaryPositions | None) -> SelfAttention:
+def _self_attention(config: TransformerConfig, rotary: RotaryPositions | None) -> SelfAttention:
     return SelfAttention(
         config.d_model,
         config.num_heads,
@@ -82,9 +82,9 @@ def _self_attention(config: ModelConfig, rotary: RotaryPositions | None) -> Self
     )
 
 
-def _feed_forward(config: ModelConfig) -> nn.Module:
+def _feed_forward(config: TransformerConfig) -> nn.Module:
     return feed_forward(config.activation, config.d_model, config.d_ff, dropout=config.activation_dropout)
 
 
-def _around(config: ModelConfig) -> Around:
+def _around(config: TransformerConfig) -> Around:
     return AROUND[config.norm_position](lambda: norm(config.norm, config.d_model), config.dropout)

@@ -1,19 +1,21 @@
-"""What training makes smaller: losses, summed over real target tokens, in nats."""
+"""What training makes smaller: losses, summed over what is predicted, in nats."""
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from regard.data.batch import Batch
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.data.batch import IGNORED, LabelledBatch, PairBatch
+from regard.models.model import Model
+from regard.models.sequence_to_sequence import SequenceToSequence
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """Sums over the `num_targets` real target tokens of a batch."""
+    """Sums over the `num_targets` predictions (tokens, labels) of a batch."""
 
     total: Float[Tensor, ""]  # what the gradient is taken of
     nll: Float[Tensor, ""]  # negative log-likelihood alone, without smoothing or regularisers
@@ -24,7 +26,7 @@ class Loss:
 class Objective(Protocol):
     """From a model and a batch to a loss."""
 
-    def __call__(self, model: EncoderDecoder, batch: Batch) -> Loss: ...
+    def __call__(self, model: Any, batch: Any) -> Loss: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +40,7 @@ class CrossEntropy:
     smoothing: float = 0.0
     pad_id: int = 0
 
-    def __call__(self, model: EncoderDecoder, batch: Batch) -> Loss:
+    def __call__(self, model: SequenceToSequence, batch: PairBatch) -> Loss:
         logits, labels = real_logits(model, batch, self.pad_id)
         return self.of_log_probs(F.log_softmax(logits, dim=-1), labels)
 
@@ -53,6 +55,27 @@ class CrossEntropy:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LabelCrossEntropy:
+    """Cross-entropy of one label a place: of a text, a word, an image, a node, a position of a text.
+
+    Places whose label is IGNORED count nothing. `weights` are of the classes: the loss of a place is
+    multiplied by that of its label, and the sum is divided by the number of places, as it is without.
+    """
+
+    smoothing: float = 0.0
+    weights: tuple[float, ...] | None = None
+
+    def __call__(self, model: Model, batch: LabelledBatch) -> Loss:
+        logits, labels = model(*batch.inputs), batch.labels
+        real = labels != IGNORED
+        logits, labels = logits[real].float(), labels[real]
+        weights = None if self.weights is None else torch.tensor(self.weights, device=logits.device)
+        total = F.cross_entropy(logits, labels, weights, reduction="sum", label_smoothing=self.smoothing)
+        nll = F.cross_entropy(logits.detach(), labels, reduction="sum")
+        return Loss(total=total, nll=nll, num_targets=labels.numel())
+
+
+@dataclass(frozen=True, kw_only=True)
 class RDrop:
     """Two passes under two dropout masks that are to agree (Wu et al. 2021, equation 4).
 
@@ -63,7 +86,7 @@ class RDrop:
     base: CrossEntropy
     weight: float = 5.0
 
-    def __call__(self, model: EncoderDecoder, batch: Batch) -> Loss:
+    def __call__(self, model: SequenceToSequence, batch: PairBatch) -> Loss:
         logits, labels = real_logits(model, batch, self.base.pad_id)
         other_logits, _ = real_logits(model, batch, self.base.pad_id)
         log_probs, other = F.log_softmax(logits, dim=-1), F.log_softmax(other_logits, dim=-1)
@@ -78,7 +101,7 @@ class RDrop:
 
 
 def real_logits(
-    model: EncoderDecoder, batch: Batch, pad_id: int
+    model: SequenceToSequence, batch: PairBatch, pad_id: int
 ) -> tuple[Float[Tensor, "tokens vocab"], Int64[Tensor, " tokens"]]:
     """Logits and labels at real target positions: padding never meets the vocabulary's matrix."""
     labels = batch.labels

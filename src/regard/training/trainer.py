@@ -15,7 +15,7 @@ from regard.data.batch import Batch
 from regard.data.loader import Cursor, Loader
 from regard.distributed.group import SINGLE, Group
 from regard.errors import FolderError, Interrupted, RunError
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.model import Model
 from regard.training.objective import Objective
 from regard.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
 from regard.training.schedule import Schedule
@@ -25,7 +25,7 @@ from regard.weights.average import MovingAverage, average_tensors
 from regard.weights.checkpoint import Checkpoint, RunFolder
 from regard.weights.tensors import model_tensors, restore_model
 
-Validate = Callable[[EncoderDecoder], dict[str, float]]
+Validate = Callable[[Model], dict[str, float]]
 
 
 class Trainer:
@@ -43,7 +43,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: EncoderDecoder,
+        model: Model,
         objective: Objective,
         loader: Loader,
         settings: TrainingSettings,

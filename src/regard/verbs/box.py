@@ -2,13 +2,23 @@
 
 from importlib import resources
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
 from regard.errors import FolderError
+from regard.models.model import Model
 from regard.weights.model_folder import LoadedModel, load_model
 
 BOX = "en-de"
+USES = {  # kind of model -> what it is for, and how
+    "encoder_decoder": "translates: `regard translate --model {path}`",
+    "recurrent": "translates: `regard translate --model {path}`",
+    "decoder_only": "goes on with a text: `regard generate --model {path}`",
+    "encoder_only": "labels texts or words: `regard classify` or `regard tag --model {path}`",
+    "vision": "labels images: `regard classify --model {path}`",
+}
+Wanted = TypeVar("Wanted", bound=Model)
 
 
 def box_model() -> Path:
@@ -26,3 +36,15 @@ def box_model() -> Path:
 def load(model: str | Path | None, device: torch.device) -> LoadedModel:
     """The model in a folder, or the one in the box."""
     return load_model(Path(model) if model is not None else box_model(), device)
+
+
+def model_that(does: str, kind: type[Wanted], loaded: LoadedModel) -> Wanted:
+    """The loaded model, which must be of a class that does what is asked ("translates").
+
+    Raises:
+        FolderError: it is for something else, which the hint names.
+    """
+    if isinstance(loaded.model, kind):
+        return loaded.model
+    use = USES.get(loaded.config.kind, "was made for something else").format(path=loaded.path)
+    raise FolderError(f"{loaded.path}: this is no model that {does}", f"it {use}")

@@ -6,23 +6,23 @@ from typing import Any
 
 import torch
 
-from regard.evaluation.translation import Score
+from regard.evaluation.score import Score
 from regard.models.build import count_parameters
-from regard.verbs.settings import RecipeFile
-from regard.weights.model_folder import LoadedModel
+from regard.models.model import Model
+from regard.verbs.tasks.recipe import Recipe
+from regard.verbs.tasks.task import Task
 
 
 def model_card(
-    source: RecipeFile, model: LoadedModel, scores: Sequence[Score], metrics: Sequence[dict[str, Any]]
+    recipe: Recipe, task: Task, model: Model, scores: Sequence[Score], metrics: Sequence[dict[str, Any]]
 ) -> str:
     """Markdown: the recipe's own words, the shape of the model, its scores with their signatures."""
-    recipe = source.recipe
     trained = max((record.get("step", 0) for record in metrics), default=0)
     parts = [
         f"# {recipe.name}",
         recipe.description,
-        '```sh\nregard translate --model . "..."\n```',
-        f"{count_parameters(model.model):,} parameters; trained for {trained:,} updates by"
+        f"```sh\n{task.use}\n```",
+        f"{count_parameters(model):,} parameters; trained for {trained:,} updates by"
         f" regard {version('regard')} on PyTorch {torch.__version__}. The recipe is in `recipe.toml`.",
         _score_list(scores),
         recipe.card,
@@ -35,7 +35,7 @@ def _score_list(scores: Sequence[Score]) -> str:
     if not scores:
         return ""
     lines = [f"- **{score.name}** {_value(score)}: `{score.signature}`" for score in scores]
-    return "\n".join(["## Scores on the test pairs", "", *lines])
+    return "\n".join(["## Scores on the test data", "", *lines])
 
 
 def _value(score: Score) -> str:

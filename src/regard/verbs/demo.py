@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from regard import console
 from regard.data.corpus import open_corpus
@@ -10,9 +11,9 @@ from regard.errors import FolderError
 from regard.inspection.alignment import align
 from regard.verbs.recipes import recipe_folder
 from regard.verbs.settings import load_recipe
+from regard.verbs.tasks.translation import TranslationRecipe
 from regard.verbs.train import train
 from regard.verbs.translate import Translator
-from regard.weights.model_folder import LoadedModel
 
 SHOWN = 12
 SENTENCES = (
@@ -51,19 +52,20 @@ def demo(*, out: str | Path | None = None, device: str = "auto", threads: int | 
 
 def _show_dates(translator: Translator, recipe: Path) -> None:
     source = load_recipe(recipe)
-    assert source.recipe.data.test
-    pairs = list(open_corpus(source.recipe.data.test, source.recipe.data.lines, source.base).first(SHOWN))
+    data = cast(TranslationRecipe, source.recipe).data
+    assert data.test
+    pairs = list(open_corpus(data.test, data.lines, source.base).first(SHOWN))
     for pair, found in zip(pairs, translator([pair.source for pair in pairs]), strict=True):
         verdict = "right" if found.text == pair.target else f"wrong: it is {pair.target}"
         console.say(f"\n{pair.source} -> {found.text}  ({verdict})")
-        _show_alignment(translator.loaded, pair.source, found.text)
+        _show_alignment(translator, pair.source, found.text)
 
 
-def _show_alignment(loaded: LoadedModel, source: str, target: str) -> None:
-    tokenizers = loaded.tokenizers
+def _show_alignment(translator: Translator, source: str, target: str) -> None:
+    tokenizers = translator.loaded.tokenizers
     src_ids, tgt_ids = tokenizers.source.encode(source), tokenizers.target.encode(target)
     weights = align(
-        loaded.model,
+        translator.model,
         src_ids,
         tgt_ids,
         bos_id=tokenizers.target.bos_id,

@@ -11,60 +11,48 @@ from regard import console
 from regard.errors import RunError
 from regard.models.build import build, count_parameters
 from regard.training.trainer import Trainer
-from regard.verbs.parts import model_config, objective, training_loader
-from regard.verbs.prepare import Prepared, corpus_of, prepare
-from regard.verbs.settings import RecipeFile
-from regard.verbs.validation import validator
+from regard.verbs.tasks.kinds import prepare_of
+from regard.verbs.tasks.recipe import RecipeFile
+from regard.verbs.tasks.task import Task
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
 
-PAIRS = 20_000  # that the tokeniser is tried on; the corpus is read whole
+EXAMPLES = 20_000  # that are tried; everything is read
 
 
 def try_recipe(source: RecipeFile, device: torch.device) -> dict[str, float]:
-    """Read every corpus whole, build everything, do one update and one validation; the scores of the latter.
+    """Read all data whole, build everything, do one update and one validation; the scores of the latter.
 
     Raises:
         UserError: whatever `train` would have raised in its first minute.
     """
-    for name in ("train", "valid", "test"):
-        if settings := getattr(source.recipe.data, name):
-            corpus = corpus_of(source, settings)
-            pairs = sum(1 for _ in corpus)
-            skipped = "".join(
-                f", {count:,} {reason} skipped" for reason, count in sorted(corpus.skipped.items())
-            )
-            console.note(f"{name}: {pairs:,} pairs{skipped}")
     with tempfile.TemporaryDirectory(prefix="regard-dry-run-") as name:
-        prepared = prepare(source, Path(name) / "data", say=console.note, limit=PAIRS)
+        task = prepare_of(source.recipe)(source, Path(name) / "data", say=console.note, limit=EXAMPLES)
         with RunFolder(Path(name) / "run").lock() as run:
-            metrics = _one_update(source, prepared, run, device)
+            metrics = _one_update(source, task, run, device)
     console.note("dry run: all well; nothing was kept")
     return metrics
 
 
-def _one_update(
-    source: RecipeFile, prepared: Prepared, run: RunFolder, device: torch.device
-) -> dict[str, float]:
+def _one_update(source: RecipeFile, task: Task, run: RunFolder, device: torch.device) -> dict[str, float]:
     recipe = source.recipe
-    config = model_config(source, prepared)
-    model = build(config, seed=recipe.training.seed).to(device)
+    model = build(task.config, seed=recipe.training.seed).to(device)
     metrics: dict[str, float] = {}
     trainer = Trainer(
         model,
-        objective(source, prepared),
-        training_loader(source, prepared),
+        task.objective(),
+        task.loader(),
         dataclasses.replace(recipe.training, max_steps=1, average_last=0),
         run,
-        model_files(config, prepared.tokenizers, recipe.decoding.to_dict(), source.text),
-        validate=validator(prepared.valid[:32], prepared.tokenizers, recipe.validation, recipe.decoding),
+        model_files(task.config, task.labels, task.files, source.text),
+        validate=task.validate,
         report=lambda record: metrics.update(record) if record["kind"] == "validation" else None,
     )
     state = trainer.train()
     if state.skipped:
         raise RunError("the loss of the first update is not finite", "look at learning_rate and r_drop")
     console.note(
-        f"model: {count_parameters(model):,} parameters; one update of {state.target_tokens:,} target tokens"
+        f"model: {count_parameters(model):,} parameters; one update of {state.target_tokens:,} targets"
         f" in {state.seconds:.1f} s; {_peak_memory(device) / 2**30:.1f} GiB at the most"
     )
     return {key: value for key, value in metrics.items() if key not in ("kind", "step")}

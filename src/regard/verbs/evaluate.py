@@ -8,8 +8,9 @@ from typing import Any, Literal
 import torch
 
 from regard import console
+from regard.evaluation.score import Score
 from regard.evaluation.streams import check_aligned
-from regard.evaluation.translation import Score, cautions, corpus_scores
+from regard.evaluation.translation import cautions, corpus_scores
 from regard.verbs.lines import lines_of, references_of
 from regard.verbs.translate import Translator
 

@@ -9,7 +9,8 @@ from typing import Any
 from regard.decoding.scoring import ForcedScore, forced_scores
 from regard.errors import DataError
 from regard.evaluation.streams import check_aligned
-from regard.verbs.box import load
+from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.verbs.box import load, model_that
 from regard.verbs.device import choose_device
 from regard.verbs.lines import lines_of
 
@@ -67,7 +68,11 @@ def score(
         )
     )
     found = forced_scores(
-        loaded.model, pairs, pad_id=target.pad_id, bos_id=target.bos_id, eos_id=target.eos_id
+        model_that("translates", SequenceToSequence, loaded),
+        pairs,
+        pad_id=target.pad_id,
+        bos_id=target.bos_id,
+        eos_id=target.eos_id,
     )
     return Scored(model=loaded.path, scores=found)
 

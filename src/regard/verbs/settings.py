@@ -1,62 +1,13 @@
-"""The whole recipe: which sections there are, what each is, and where its paths begin."""
+"""A recipe's file -> its settings: the task that it names says which sections there are."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regard.data.corpus import CorpusSettings, LinePolicy
-from regard.data.loader import LoaderSettings
-from regard.data.tokenizer import TokenizerSettings
-from regard.decoding.settings import GenerationSettings
-from regard.errors import RecipeError
+from regard.errors import RecipeError, did_you_mean
 from regard.recipe import apply_overrides, read, read_toml
-from regard.training.settings import TrainingSettings
-from regard.verbs.validation import ValidationSettings
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataSettings:
-    """Where the text is, and what to do with lines that cannot be used."""
-
-    train: CorpusSettings
-    valid: CorpusSettings
-    test: CorpusSettings | None = None
-    lines: LinePolicy = field(default_factory=LinePolicy)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """One TOML file: data, tokeniser, model, training, validation, decoding."""
-
-    name: str
-    description: str = ""
-    card: str = ""  # goes into the model card: licence and attribution of the data, limits
-    data: DataSettings
-    tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
-    model: dict[str, Any] = field(default_factory=dict)  # a preset and what differs from it: models.config
-    batches: LoaderSettings = field(default_factory=LoaderSettings)
-    training: TrainingSettings = field(default_factory=TrainingSettings)
-    validation: ValidationSettings = field(default_factory=ValidationSettings)
-    decoding: GenerationSettings = field(default_factory=GenerationSettings)
-
-    def __post_init__(self) -> None:
-        metric = self.training.best_metric
-        if metric != "loss" and metric not in self.validation.metrics:
-            raise RecipeError(
-                f"training.best_metric is {metric!r}, which validation.metrics does not list",
-                f"validation.metrics = {[*self.validation.metrics, metric]}",
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecipeFile:
-    """A recipe with its source: the table that was read, the text verbatim, and where its paths begin."""
-
-    recipe: Recipe
-    table: dict[str, Any]
-    text: str
-    base: Path
+from regard.verbs.tasks.kinds import KINDS
+from regard.verbs.tasks.recipe import Recipe, RecipeFile
 
 
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> RecipeFile:
@@ -75,7 +26,17 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> RecipeFile:
 
 def recipe_from(table: Mapping[str, Any], text: str, base: Path, where: str) -> RecipeFile:
     try:
-        recipe = read(Recipe, table)
+        recipe = read(_recipe_class(table), table)
     except RecipeError as error:
         raise RecipeError(f"{where}: {error.message}", error.hint) from None
     return RecipeFile(recipe=recipe, table=dict(table), text=text, base=base)
+
+
+def _recipe_class(table: Mapping[str, Any]) -> type[Recipe]:
+    task = table.get("task", {})
+    kind = task.get("kind", "translation") if isinstance(task, Mapping) else task
+    if not isinstance(task, Mapping) or not isinstance(kind, str):
+        raise RecipeError(f"task must be a table with a kind, not {kind!r}", "write [task], then kind = ...")
+    if kind not in KINDS:
+        raise RecipeError(f"no kind of task {kind!r}", did_you_mean(kind, KINDS))
+    return KINDS[kind].recipe

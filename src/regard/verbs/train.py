@@ -22,11 +22,10 @@ from regard.training.trainer import Trainer
 from regard.verbs.device import choose_device
 from regard.verbs.dry_run import try_recipe
 from regard.verbs.finish import finish
-from regard.verbs.parts import model_config, objective, training_loader
-from regard.verbs.prepare import prepare
 from regard.verbs.recipes import recipe_path
-from regard.verbs.settings import RecipeFile, load_recipe, recipe_from
-from regard.verbs.validation import validator
+from regard.verbs.settings import load_recipe, recipe_from
+from regard.verbs.tasks.kinds import prepare_of
+from regard.verbs.tasks.recipe import RecipeFile
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json
@@ -142,9 +141,8 @@ def _write_recipe(run: RunFolder, source: RecipeFile) -> None:
 def _train(source: RecipeFile, run: RunFolder, device: torch.device, group: Group) -> TrainResult:
     recipe, say = source.recipe, console.note if group.is_first else _silence
     with group.first_alone():
-        prepared = prepare(source, run.path / "data", say=say)
-    config = model_config(source, prepared)
-    model = build(config, seed=recipe.training.seed).to(device)
+        task = prepare_of(recipe)(source, run.path / "data", say=say)
+    model = build(task.config, seed=recipe.training.seed).to(device)
     say(f"model: {count_parameters(model):,} parameters; {_place(device, group)}")
     with ExitStack() as stack:
         stop = stack.enter_context(_stop_signal())
@@ -153,12 +151,12 @@ def _train(source: RecipeFile, run: RunFolder, device: torch.device, group: Grou
             report = stack.enter_context(console.Progress(recipe.training.max_steps)).report
         trainer = Trainer(
             model,
-            objective(source, prepared),
-            training_loader(source, prepared, group),
+            task.objective(),
+            task.loader(group),
             recipe.training,
             run,
-            model_files(config, prepared.tokenizers, recipe.decoding.to_dict(), source.text),
-            validate=validator(prepared.valid, prepared.tokenizers, recipe.validation, recipe.decoding),
+            model_files(task.config, task.labels, task.files, source.text),
+            validate=task.validate,
             report=report,
             stop=stop,
             group=group,
@@ -169,7 +167,7 @@ def _train(source: RecipeFile, run: RunFolder, device: torch.device, group: Grou
             if before != str(device) and group.is_first:
                 console.warn(f"device: {before} then, {device} now; the bits will not be the same")
         state = trainer.train()
-    metrics = finish(source, prepared, run, device) if group.is_first else {}
+    metrics = finish(source, task, run, device) if group.is_first else {}
     return TrainResult(run=run.path, model=run.path / "best", steps=state.step, metrics=metrics)
 
 

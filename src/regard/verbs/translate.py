@@ -14,8 +14,9 @@ from regard.decoding.batches import decode_all, reach
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError
+from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.recipe import read
-from regard.verbs.box import load
+from regard.verbs.box import load, model_that
 from regard.verbs.device import choose_device
 from regard.verbs.lines import stream
 
@@ -72,6 +73,7 @@ class Translator:
     ) -> None:
         self.device = choose_device(device, threads)
         self.loaded = load(model, self.device)
+        self.model = model_that("translates", SequenceToSequence, self.loaded)
         defaults = read(GenerationSettings, self.loaded.generation, "generation.json")
         self.settings = defaults.with_(beam_size=beam_size or max(defaults.beam_size, n_best), n_best=n_best)
         self.batch_tokens = batch_tokens
@@ -97,7 +99,7 @@ class Translator:
         sources = self._ids(lines, first)
         found = decode_all(
             self._strategy,
-            self.loaded.model,
+            self.model,
             sources,
             batch_tokens=self.batch_tokens,
             pad_id=self._pad_id,
@@ -114,7 +116,7 @@ class Translator:
 
         White space around a line is no part of the sentence: a model has hardly ever seen any.
         """
-        most = reach([self.loaded.model]) - 1
+        most = reach([self.model]) - 1
         texts = [line[:MAX_CHARACTERS].strip() for line in lines]
         ids = self.loaded.tokenizers.source.encode_batch(texts)
         for number, (line, of_line) in enumerate(zip(lines, ids, strict=True), start=first + 1):

@@ -8,15 +8,16 @@ from typing import Literal
 
 import torch
 
-from regard.data.batch import Batch, collate
+from regard.data.batch import PairBatch, collate
 from regard.data.corpus import Pair
 from regard.data.tokenizer import TokenizerPair
 from regard.decoding.batches import decode_all
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError, RecipeError
+from regard.evaluation.score import Score
 from regard.evaluation.sequences import exact_match, word_error_rate
-from regard.evaluation.translation import Score, corpus_scores
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.evaluation.translation import corpus_scores
+from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.objective import CrossEntropy
 
 Metric = Literal["bleu", "chrf", "exact_match", "error_rate"]
@@ -53,7 +54,7 @@ def validator(
     tokenizers: TokenizerPair,
     settings: ValidationSettings,
     generation: GenerationSettings,
-) -> Callable[[EncoderDecoder], dict[str, float]]:
+) -> Callable[[SequenceToSequence], dict[str, float]]:
     """A function from a model to its scores on `pairs`: `loss` in nats per token, the others in percent.
 
     Raises:
@@ -65,7 +66,7 @@ def validator(
     batches = _batches(pairs, tokenizers, settings.batch_tokens)
     greedy = generation.with_(beam_size=settings.beam_size, n_best=1)
 
-    def validate(model: EncoderDecoder) -> dict[str, float]:
+    def validate(model: SequenceToSequence) -> dict[str, float]:
         scores = {"loss": _loss(model, batches)}
         if settings.metrics:
             found = decoded_scores(model, pairs, tokenizers, settings, greedy, bootstrap=0)
@@ -86,7 +87,7 @@ def _evenly(pairs: Sequence[Pair], settings: ValidationSettings) -> list[Pair]:
 
 
 def decoded_scores(
-    model: EncoderDecoder,
+    model: SequenceToSequence,
     pairs: Sequence[Pair],
     tokenizers: TokenizerPair,
     settings: ValidationSettings,
@@ -144,7 +145,7 @@ def _score(
     return Score(name=name, value=value, low=None, high=None, signature=signature)
 
 
-def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int) -> list[Batch]:
+def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int) -> list[PairBatch]:
     """The pairs in order of length, as many in a batch as `batch_tokens` allows."""
     sources = tokenizers.source.encode_batch([pair.source for pair in pairs])
     targets = tokenizers.target.encode_batch([pair.target for pair in pairs])
@@ -167,7 +168,7 @@ def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int
     ]
 
 
-def _loss(model: EncoderDecoder, batches: Sequence[Batch]) -> float:
+def _loss(model: SequenceToSequence, batches: Sequence[PairBatch]) -> float:
     objective = CrossEntropy(pad_id=model.config.pad_id)
     device = next(model.parameters()).device
     with torch.no_grad():

@@ -1,12 +1,13 @@
 """A model is a folder: weights, config, tokenisers, defaults of decoding, the recipe; read as a whole.
 
-`config.json` is `{"format_version": 1, "kind": "encoder_decoder", "settings": {...}}`, a closed list: an
-unknown key is refused, and nothing in it names code.
+`config.json` is `{"format_version": 1, "kind": "encoder_decoder", "settings": {...}}`, and `labels` where the
+model has classes: a closed list. An unknown key is refused, and nothing in it names code.
 """
 
 import dataclasses
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ from torch import Tensor
 
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import ConfigError, FolderError, did_you_mean
-from regard.models.build import MODELS, build
+from regard.models.build import MODELS, build, config_class, count_parameters
 from regard.models.config import ModelConfig
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.model import Model
 from regard.weights.checkpoint import Folder, RunFolder
 from regard.weights.folder import MANIFEST, find
 from regard.weights.strict_json import json_bytes
@@ -33,23 +34,36 @@ RUN_ONLY = frozenset({"state.json"})  # of a checkpoint; beside these and its te
 class LoadedModel:
     """A model ready to be used: in evaluation mode, with all that its folder says about it."""
 
-    model: EncoderDecoder
+    model: Model
     config: ModelConfig
-    tokenizers: TokenizerPair
+    text: TokenizerPair | None  # None: the model reads no text
+    labels: tuple[str, ...]  # of its classes, in the order of its logits
     generation: dict[str, Any]  # defaults of decoding
     path: Path
 
+    @property
+    def tokenizers(self) -> TokenizerPair:
+        """How text becomes ids and ids text.
+
+        Raises:
+            FolderError: the model reads no text.
+        """
+        if self.text is None:
+            raise FolderError(f"{self.path}: a {self.config.kind} model reads no text", "name another model")
+        return self.text
+
 
 def model_files(
-    config: ModelConfig, tokenizers: TokenizerPair, generation: Mapping[str, Any], recipe: str
+    config: ModelConfig, labels: Sequence[str], others: Mapping[str, bytes], recipe: str
 ) -> dict[str, bytes]:
-    """What makes a folder a model folder, beside `model.safetensors` and the card, `README.md`."""
-    settings = config.to_dict()
-    kind = settings.pop("kind")
+    """What makes a folder a model folder, beside `model.safetensors` and the card, `README.md`.
+
+    `others` are files that this kind of model brings: tokenisers, `generation.json`.
+    """
+    table = {"format_version": CONFIG_VERSION, "kind": config.kind, "settings": config.to_dict()}
     return {
-        "config.json": json_bytes({"format_version": CONFIG_VERSION, "kind": kind, "settings": settings}),
-        **tokenizers.files(),
-        "generation.json": json_bytes(generation),
+        "config.json": json_bytes({**table, "labels": list(labels)} if labels else table),
+        **others,
         "recipe.toml": recipe.encode("utf-8"),
     }
 
@@ -70,9 +84,8 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedMo
         FolderError: a file is missing, damaged, or belongs to another model.
     """
     folder = open_model_folder(path)
-    config = read_config(folder)
-    tokenizers = _tokenizers(folder)
-    _check_vocabularies(folder, config, tokenizers)
+    config, labels = read_config(folder)
+    tokenizers = _tokenizers(folder, config)
     tensors = folder.read_tensors("model.safetensors")
     where = str(folder.path / "model.safetensors")
     _check_size(config, tensors, where)
@@ -81,8 +94,9 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedMo
     return LoadedModel(
         model=model.to(device).eval(),
         config=config,
-        tokenizers=tokenizers,
-        generation=folder.read_json("generation.json"),
+        text=tokenizers,
+        labels=labels,
+        generation=folder.read_json("generation.json") if config.generates else {},
         path=folder.path,
     )
 
@@ -99,8 +113,8 @@ def open_model_folder(path: str | Path) -> Folder:
     return Folder.open(path)
 
 
-def read_config(folder: Folder) -> ModelConfig:
-    """The model's settings as `config.json` has them."""
+def read_config(folder: Folder) -> tuple[ModelConfig, tuple[str, ...]]:
+    """The model's settings and the names of its classes as `config.json` has them."""
     path = folder.path / "config.json"
     match folder.read_json("config.json"):
         case {"format_version": int(version), **others} if version != CONFIG_VERSION:
@@ -112,55 +126,73 @@ def read_config(folder: Folder) -> ModelConfig:
             pass
         case _:
             raise FolderError(f"{path} lacks format_version, kind or settings", "was it written by regard?")
+    labels = others.pop("labels", [])
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise FolderError(f"{path}: labels are no list of texts", "was it written by regard?")
     if others:
-        raise FolderError(f"{path}: unknown key {min(others)!r}", "it holds format_version, kind, settings")
+        raise FolderError(
+            f"{path}: unknown key {min(others)!r}", "others are format_version, kind, settings, labels"
+        )
     if kind not in MODELS:
         raise FolderError(f"{path}: unknown kind of model {kind!r}", did_you_mean(kind, MODELS))
-    fields = {field.name: field for field in dataclasses.fields(ModelConfig) if field.name != "kind"}
+    fields = {field.name: field for field in dataclasses.fields(config_class(kind))}
     if unknown := sorted(set(settings) - set(fields)):
         raise FolderError(f"{path}: unknown setting {unknown[0]!r}", did_you_mean(unknown[0], fields))
     needed = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
     if missing := sorted(needed - set(settings)):
         raise FolderError(f"{path}: setting {missing[0]!r} is missing", "copy the folder anew")
     try:
-        return ModelConfig.from_dict({"kind": kind, **settings})
+        return config_class(kind).from_dict(settings), tuple(labels)
     except ConfigError as error:
         raise FolderError(f"{path}: {error.message}", error.hint) from error
 
 
-def _tokenizers(folder: Folder) -> TokenizerPair:
-    """From the verified bytes alone, whatever else lies in the folder."""
+def _tokenizers(folder: Folder, config: ModelConfig) -> TokenizerPair | None:
+    """From the verified bytes alone, whatever else lies in the folder; None where the model reads no text."""
+    if not any(field.name.endswith("vocab_size") for field in dataclasses.fields(config)):
+        return None
 
     def read(name: str) -> Tokenizer:
         return Tokenizer.from_bytes(folder.read_bytes(name), str(folder.path / name))
 
     if "source_tokenizer.json" in folder.names:
-        return TokenizerPair(read("source_tokenizer.json"), read("target_tokenizer.json"))
-    tokenizer = read("tokenizer.json")
-    return TokenizerPair(tokenizer, tokenizer)
+        tokenizers = TokenizerPair(read("source_tokenizer.json"), read("target_tokenizer.json"))
+    else:
+        tokenizer = read("tokenizer.json")
+        tokenizers = TokenizerPair(tokenizer, tokenizer)
+    _check_vocabularies(folder, config, tokenizers)
+    return tokenizers
 
 
 def _check_vocabularies(folder: Folder, config: ModelConfig, tokenizers: TokenizerPair) -> None:
-    for side, tokenizer, size in (
-        ("source", tokenizers.source, config.src_vocab_size),
-        ("target", tokenizers.target, config.tgt_vocab_size),
+    for name, tokenizer in (
+        ("src_vocab_size", tokenizers.source),
+        ("tgt_vocab_size", tokenizers.target),
+        ("vocab_size", tokenizers.source),
     ):
-        if tokenizer.vocab_size != size:
+        size = getattr(config, name, None)
+        if size not in (None, tokenizer.vocab_size):
             raise FolderError(
-                f"{folder.path}: the {side} tokeniser has {tokenizer.vocab_size} tokens, the model {size}",
+                f"{folder.path}: the tokeniser has {tokenizer.vocab_size} tokens, {name} is {size}",
                 "tokeniser and model belong to different runs: copy the folder anew",
             )
 
 
 def _check_size(config: ModelConfig, tensors: Mapping[str, Tensor], where: str) -> None:
     """Stop before a wrong config takes all memory; what is cheap to build is compared by name instead."""
-    layers = config.num_encoder_layers + config.num_decoder_layers
-    vocabulary = max(config.src_vocab_size, config.tgt_vocab_size)
-    positions = config.max_positions if config.positions == "learned" else 0
-    needed = config.d_model * (vocabulary + positions + layers * (config.d_model + 2 * config.d_ff))
+    layers = sum(value for name, value in config.to_dict().items() if name.endswith("layers"))
     held = sum(tensor.numel() for tensor in tensors.values())
-    if layers > max(len(tensors), CHEAP_LAYERS) or needed > max(held, CHEAP_NUMBERS):
+    if layers > max(len(tensors), CHEAP_LAYERS) or _numbers(config) > max(held, CHEAP_NUMBERS):
         raise FolderError(
             f"{where}: {held:,} numbers in {len(tensors)} tensors, too few for the model of config.json",
             "these weights belong to another config.json",
         )
+
+
+def _numbers(config: ModelConfig) -> float:
+    """How many numbers a model of this config learns, found without making them."""
+    try:
+        with torch.device("meta"):
+            return float(count_parameters(MODELS[config.kind][1](config)))
+    except (RuntimeError, TypeError, OverflowError):  # shapes beyond what PyTorch can count
+        return math.inf

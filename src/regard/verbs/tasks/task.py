@@ -1,0 +1,87 @@
+"""Task: a recipe whose data are ready; all that training, scoring and the model folder need of it."""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from regard.data.examples import Examples
+from regard.data.loader import Loader
+from regard.distributed.group import SINGLE, Group
+from regard.evaluation.score import Score
+from regard.models.build import config_class
+from regard.models.config import ModelConfig
+from regard.training.objective import Objective
+from regard.verbs.tasks.recipe import Recipe, RecipeFile
+
+Say = Callable[[str], None]
+TRIAL = 32  # validation and test examples of a dry run
+
+
+class Task(ABC):
+    """What a kind of task knows once its data are read. Nothing here draws random numbers.
+
+    Attributes:
+        config: the model's settings, the sizes that the data say filled in.
+        files: what the model folder holds beside weights, config and recipe: tokenisers, `generation.json`.
+        labels: the names of the classes, in the order of the model's logits; empty where there are none.
+        use: a line for the shell that uses the model, for its card.
+    """
+
+    recipe: Any  # its own class of Recipe
+    config: ModelConfig
+    files: Mapping[str, bytes]
+    labels: tuple[str, ...] = ()
+    use: str
+
+    @abstractmethod
+    def objective(self) -> Objective:
+        """What training makes smaller."""
+
+    @abstractmethod
+    def examples(self) -> Examples:
+        """What it is made smaller on."""
+
+    def loader(self, group: Group = SINGLE) -> Loader:
+        """This process's share of the training batches; a batch's budget is that of all together."""
+        batches = dataclasses.replace(
+            self.recipe.batches,
+            batch_tokens=max(1, self.recipe.batches.batch_tokens // group.size),
+            batch_examples=-(-self.recipe.batches.batch_examples // group.size),
+        )
+        seed = self.recipe.training.seed
+        return Loader(self.examples(), batches, seed=seed, rank=group.rank, world_size=group.size)
+
+    @abstractmethod
+    def validate(self, model: Any) -> dict[str, float]:
+        """`loss` in nats per prediction, and what else the recipe measures, on the validation data.
+
+        The model is in evaluation mode and gradients are off.
+        """
+
+    @abstractmethod
+    def test(self, model: Any) -> list[Score]:
+        """Scores on the test data; none where the recipe names no such data."""
+
+
+@runtime_checkable
+class Prepare(Protocol):
+    """From a recipe to its task: read the data, train the tokenisers, write down in `folder` what is costly.
+
+    Called once more for the same folder, it finds what it wrote. With `limit` it is a trial: everything is
+    read, so that whatever is wrong with it is found, but only so many training examples are kept, and
+    TRIAL others.
+
+    Raises:
+        DataError: a corpus cannot be read, or nothing is left of it.
+        FolderError: a corpus is not what it was when `folder` was made.
+    """
+
+    def __call__(self, source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> Task: ...
+
+
+def model_config(recipe: Recipe, **sizes: Any) -> ModelConfig:
+    """What the recipe's `[model]` asks for, of its `kind` or the task's own."""
+    kind = recipe.model.get("kind", recipe.model_kind)
+    return config_class(kind).from_table(recipe.model, **sizes)

@@ -1,0 +1,150 @@
+"""Translation: one sequence into another, by any model that decodes; spelling and dates are that too."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, cast
+
+from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, Pair, open_corpus
+from regard.data.examples import Examples, PairExamples
+from regard.data.shards import write_shards
+from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
+from regard.decoding.settings import GenerationSettings
+from regard.evaluation.score import Score
+from regard.training.objective import Objective, build_objective
+from regard.verbs.corpora import counts_of_skipped, refuse_other_data
+from regard.verbs.tasks.recipe import Recipe, RecipeFile
+from regard.verbs.tasks.task import TRIAL, Say, Task, model_config
+from regard.verbs.validation import ValidationSettings, decoded_scores, validator
+from regard.weights.folder import verify_folder, write_folder
+from regard.weights.strict_json import json_bytes
+
+TOKENIZERS = "tokenizers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationSettings:
+    """`[task]`: it need not be there."""
+
+    kind: Literal["translation"] = "translation"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings:
+    """Where the text is, and what to do with lines that cannot be used."""
+
+    train: CorpusSettings
+    valid: CorpusSettings
+    test: CorpusSettings | None = None
+    lines: LinePolicy = field(default_factory=LinePolicy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationRecipe(Recipe):
+    """Data, tokeniser, model, training, validation, decoding."""
+
+    model_kind: ClassVar[str] = "encoder_decoder"
+    task: TranslationSettings = field(default_factory=TranslationSettings)
+    data: DataSettings
+    tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
+    validation: ValidationSettings = field(default_factory=ValidationSettings)
+    decoding: GenerationSettings = field(default_factory=GenerationSettings)
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        return self.validation.metrics
+
+
+class Translation(Task):
+    """Tokenisers, the folder of training shards, the pairs to validate and test on."""
+
+    use = 'regard translate --model . "..."'
+
+    def __init__(
+        self,
+        recipe: TranslationRecipe,
+        tokenizers: TokenizerPair,
+        shards: Path,
+        valid: list[Pair],
+        test: list[Pair],
+    ) -> None:
+        self.recipe, self.tokenizers, self.shards, self._test = recipe, tokenizers, shards, test
+        self.config = model_config(
+            recipe,
+            src_vocab_size=tokenizers.source.vocab_size,
+            tgt_vocab_size=tokenizers.target.vocab_size,
+        )
+        self.files = {**tokenizers.files(), "generation.json": json_bytes(recipe.decoding.to_dict())}
+        self._validate = validator(valid, tokenizers, recipe.validation, recipe.decoding)
+
+    def objective(self) -> Objective:
+        training = self.recipe.training
+        return build_objective(
+            label_smoothing=training.label_smoothing,
+            r_drop=training.r_drop,
+            pad_id=self.tokenizers.target.pad_id,
+        )
+
+    def examples(self) -> Examples:
+        return PairExamples(self.shards, self.tokenizers.target.pad_id)
+
+    def validate(self, model: Any) -> dict[str, float]:
+        return self._validate(model)
+
+    def test(self, model: Any) -> list[Score]:
+        """Decoded as the recipe says."""
+        if not self._test:
+            return []
+        generation = self.recipe.decoding.with_(n_best=1)
+        found = decoded_scores(model, self._test, self.tokenizers, self.recipe.validation, generation)
+        return list(found.values())
+
+
+def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> Translation:
+    """Train the tokenisers and tokenise the training corpus into `folder`, unless that is done already."""
+    recipe = cast(TranslationRecipe, source.recipe)
+    settings = {"train": recipe.data.train, "valid": recipe.data.valid, "test": recipe.data.test}
+    corpora = {
+        part: open_corpus(given, recipe.data.lines, source.base) for part, given in settings.items() if given
+    }
+    refuse_other_data({part: (each.name, each.fingerprint()) for part, each in corpora.items()}, folder)
+    corpus = corpora["train"]
+    if limit is not None:
+        say(f"train: {sum(1 for _ in corpus):,} pairs{counts_of_skipped(corpus.skipped)}")
+        corpus = corpus.first(limit)
+    tokenizers = _tokenizers(recipe, corpus, folder / TOKENIZERS, say)
+    report = write_shards(
+        corpus,
+        tokenizers,
+        folder / "train",
+        max_tokens=recipe.batches.max_tokens,
+        dropout=recipe.tokenizer.dropout,
+        copies=recipe.tokenizer.copies,
+        seed=recipe.training.seed,
+    )
+    say(
+        f"training: {report.pairs:,} pairs, {report.source_tokens:,} source and"
+        f" {report.target_tokens:,} target tokens{counts_of_skipped(report.skipped)}"
+    )
+    valid, test = _pairs(corpora, "valid", "validation", say), _pairs(corpora, "test", "test", say)
+    most = None if limit is None else TRIAL
+    return Translation(recipe, tokenizers, folder / "train", valid[:most], test[:most])
+
+
+def _pairs(corpora: Mapping[str, Corpus], part: str, name: str, say: Say) -> list[Pair]:
+    if part not in corpora:
+        return []
+    pairs = list(corpora[part])
+    say(f"{name}: {len(pairs):,} pairs{counts_of_skipped(corpora[part].skipped)}")
+    return pairs
+
+
+def _tokenizers(recipe: TranslationRecipe, corpus: Corpus, folder: Path, say: Say) -> TokenizerPair:
+    if folder.is_dir():
+        verify_folder(folder)
+        return TokenizerPair.load(folder)
+    tokenizers = train_tokenizers(corpus, recipe.tokenizer)
+    write_folder(folder, tokenizers.files())
+    sizes = sorted({tokenizers.source.vocab_size, tokenizers.target.vocab_size})
+    say(f"tokeniser: {recipe.tokenizer.kind}, {' and '.join(map(str, sizes))} tokens")
+    return tokenizers
