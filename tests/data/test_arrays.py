@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from regard.data.arrays import read_array
+from regard.data.arrays import read_array, read_npz
 from regard.errors import DataError
 
 NUMBERS = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
@@ -89,3 +89,21 @@ def test_what_is_no_file_is_said(tmp_path):
         read_array(tmp_path / "images", "images")
     with pytest.raises(DataError, match="is a folder"):
         read_array(tmp_path, "images")
+
+
+def test_all_arrays_of_an_npz_file_can_be_had(tmp_path):
+    path = tmp_path / "arrays.npz"
+    np.savez(path, a=np.arange(3), b=np.ones((2, 2)))
+    arrays = read_npz(path)
+    assert list(arrays) == ["a", "b"]
+    assert np.array_equal(arrays["a"], np.arange(3))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(NPZ_WITHOUT_END, "damaged"), (GOOD, "no NPZ file"), (b"", "no NPZ file")]
+)
+def test_what_holds_no_arrays_by_name_is_refused(tmp_path, content, message):
+    path = tmp_path / "arrays.npz"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        read_npz(path)

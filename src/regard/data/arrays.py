@@ -6,6 +6,8 @@ import math
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,16 +23,42 @@ def read_array(path: Path, array: str) -> np.ndarray:
     Raises:
         DataError: the file is missing, damaged or of another kind, or lacks the array.
     """
+    with _opened(path) as file:
+        start = file.read(4)
+        file.seek(0)
+        if start[:2] == b"PK":
+            return _read_npz(file, path, array)
+        if start[:2] == b"\x1f\x8b":
+            with gzip.open(file) as unpacked:
+                return _read_idx(unpacked, path)
+        return _read_idx(file, path)
+
+
+def read_npz(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of an NPZ file by name.
+
+    Raises:
+        DataError: the file is missing, damaged or of another kind.
+    """
+    with _opened(path) as file:
+        if file.read(2) != b"PK":
+            raise DataError(f"{path}: no NPZ file", "write it with numpy.savez")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as arrays:
+            names = list(arrays.files)
+        return {name: _read_npz(file, path, name) for name in names}
+
+
+def shape_of(array: np.ndarray) -> str:
+    return " x ".join(map(str, array.shape)) or "nothing"
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[io.BufferedReader]:
+    """The file; what fails while it is read becomes a DataError."""
     try:
         with path.open("rb") as file:
-            start = file.read(4)
-            file.seek(0)
-            if start[:2] == b"PK":
-                return _read_npz(file, path, array)
-            if start[:2] == b"\x1f\x8b":
-                with gzip.open(file) as unpacked:
-                    return _read_idx(unpacked, path)
-            return _read_idx(file, path)
+            yield file
     except FileNotFoundError:
         raise DataError(f"{path}: no such file", "check the path, or name a data set: NAME:FILE") from None
     except IsADirectoryError:
@@ -39,10 +67,6 @@ def read_array(path: Path, array: str) -> np.ndarray:
         raise DataError(f"{path}: damaged: {error}", "copy the file anew") from None
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}", "check the file and its permissions") from None
-
-
-def shape_of(array: np.ndarray) -> str:
-    return " x ".join(map(str, array.shape)) or "nothing"
 
 
 def _read_idx(file: io.BufferedIOBase, path: Path) -> np.ndarray:
