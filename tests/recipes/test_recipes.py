@@ -20,6 +20,7 @@ def has_data(path):
     files = [
         value
         for part in data.values()
+        if isinstance(part, dict)
         for value in part.values()
         if isinstance(value, str) and is_spec(value)
     ]

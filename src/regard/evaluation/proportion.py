@@ -1,0 +1,15 @@
+"""How sure a share is: of answers that are right among all."""
+
+import math
+
+
+def wilson_interval(hits: int, total: int) -> tuple[float, float]:
+    """Between which shares the true one lies with 95 % confidence, seen `hits` of `total` (Wilson 1927).
+
+    Unlike the normal approximation it stays between 0 and 1, and is honest about a share of 0 or 1.
+    """
+    z = 1.959963984540054  # 95 % of a normal distribution lie within so many deviations
+    share, weight = hits / total, z * z / total
+    middle = (share + weight / 2) / (1 + weight)
+    half = z * math.sqrt(share * (1 - share) / total + weight / (4 * total)) / (1 + weight)
+    return max(0.0, middle - half), min(1.0, middle + half)
