@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from regard.data.catalogue import find, is_spec
 from regard.data.synthetic import synthetic_pairs
@@ -120,7 +120,10 @@ Row = tuple[str, str] | Problem
 
 
 class Corpus:
-    """Pairs that can be read again and again; `skipped` counts what the latest reading left out."""
+    """Pairs that can be read again and again; `skipped` counts what the latest reading left out.
+
+    `settings` is the dataclass that says what is read; it counts for the fingerprint.
+    """
 
     def __init__(
         self,
@@ -128,8 +131,9 @@ class Corpus:
         rows: Callable[[], Iterable[Row]],
         policy: LinePolicy,
         files: Sequence[Path] = (),
-        settings: CorpusSettings | None = None,
+        settings: Any = None,
         limit: int | None = None,
+        first_line: int = 1,
     ) -> None:
         self.name = name
         self.files = tuple(files)
@@ -138,17 +142,20 @@ class Corpus:
         self._policy = policy
         self._settings = settings
         self._limit = limit
+        self._first_line = first_line
 
     def first(self, pairs: int) -> "Corpus":
         """The same corpus, ended after so many pairs."""
-        return Corpus(self.name, self._rows, self._policy, self.files, self._settings, pairs)
+        return Corpus(
+            self.name, self._rows, self._policy, self.files, self._settings, pairs, self._first_line
+        )
 
     def __iter__(self) -> Iterator[Pair]:
         return itertools.islice(self._pairs(), self._limit)
 
     def _pairs(self) -> Iterator[Pair]:
         self.skipped = skipped = Counter[str]()
-        for line, row in enumerate(self._rows(), start=1):
+        for line, row in enumerate(self._rows(), start=self._first_line):
             problem = row if isinstance(row, Problem) else self._problem(*row)
             if problem is None:
                 yield Pair(source=row[0], target=cast(str, row[1]), line=line)

@@ -43,13 +43,13 @@ class SampledTokenizer:
         self._ids = functools.lru_cache(self.REMEMBERED)(self._word_ids)
 
     def encode(self, text: str) -> list[int]:
+        return [number for word in self.encode_words(text) for number in word]
+
+    def encode_words(self, text: str) -> list[list[int]]:
+        """The ids of each word by themselves."""
         words = self._tokenizer.words(text)
         start = zlib.crc32(text.encode())
-        return [
-            number
-            for place, word in enumerate(words)
-            for number in self._ids(word, (start + 7 * place) % self.VARIANTS)
-        ]
+        return [self._ids(word, (start + 7 * place) % self.VARIANTS) for place, word in enumerate(words)]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         return [self.encode(text) for text in texts]

@@ -108,6 +108,10 @@ class Tokenizer:
         with _library("encode this text"):
             return [token.id for token in self._backend.model.tokenize(word)]
 
+    def encode_words(self, text: str) -> list[list[int]]:
+        """What `encode` gives, the ids of each of `words` by themselves."""
+        return [self.word_ids(word) for word in self.words(text)]
+
     def vocabulary(self) -> dict[str, int]:
         """Every piece and its id."""
         return self._backend.get_vocab()

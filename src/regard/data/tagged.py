@@ -1,0 +1,83 @@
+"""Sentences of words with a label each: pieces of words, and windows on what is longer than a model reads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.data.texts import NO_WORD, Text
+from regard.data.tokenizer import Tokenizer
+
+CONTEXT = 4  # a window that is not at an end gives a quarter of itself to context on either side
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """The words from `first` to `end` of a sentence, of which those from `start` to `stop` are predicted."""
+
+    first: int
+    end: int
+    start: int
+    stop: int
+
+
+def windows(sizes: Sequence[int], most: int) -> list[Window]:
+    """Parts of a sentence of at most `most` pieces, if its words have these `sizes`; one if all fit.
+
+    Each word is predicted in one window and no other, there where it has context on both sides.
+    """
+    sizes = [min(size, most) for size in sizes]
+    found, start = [], 0
+    while start < len(sizes):
+        first, room = start, most // CONTEXT
+        if sum(sizes[start:]) <= most:  # the last one reaches back as far as it can
+            room = most - sum(sizes[start:])
+        while first > 0 and sizes[first - 1] <= min(room, most - sizes[start]):
+            room -= sizes[first - 1]
+            first -= 1
+        while sum(sizes[first : start + 1]) > most:
+            first += 1
+        end, used = start, sum(sizes[first:start])
+        while end < len(sizes) and used + sizes[end] <= most:
+            used += sizes[end]
+            end += 1
+        stop, after = end, 0
+        while end < len(sizes) and stop - 1 > start and after + sizes[stop - 1] <= most // CONTEXT:
+            stop -= 1
+            after += sizes[stop]
+        found.append(Window(first=first, end=end, start=start, stop=stop))
+        start = stop
+    return found
+
+
+def tagged_texts(
+    pieces: Sequence[Sequence[int]],
+    labels: Sequence[int],
+    *,
+    tokenizer: Tokenizer,
+    line: int,
+    max_tokens: int,
+) -> list[Text]:
+    """A sentence as texts of at most `max_tokens`, of which each word is predicted at its first piece, once.
+
+    `pieces` are the ids of each word, `labels` its class; of a word that is longer than a text its beginning
+    is read.
+    """
+    most = max_tokens - 2
+    pieces = [list(word[:most]) or [tokenizer.unk_id] for word in pieces]
+    texts = []
+    for window in windows([len(word) for word in pieces], most):
+        seen = pieces[window.first : window.end]
+        ids = [tokenizer.bos_id, *(number for word in seen for number in word), tokenizer.eos_id]
+        words = [window.first + i for i, word in enumerate(seen) for _ in word]
+        firsts = 1 + np.cumsum([0, *(len(word) for word in seen)])[:-1]
+        texts.append(
+            Text(
+                ids=np.array(ids, np.int32),
+                words=np.array([NO_WORD, *words, NO_WORD], np.int32),
+                labels=np.array(labels[window.start : window.stop], np.int64),
+                places=firsts[window.start - window.first : window.stop - window.first],
+                line=line,
+            )
+        )
+    return texts

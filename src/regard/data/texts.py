@@ -1,0 +1,157 @@
+"""Texts as ids: cut into words and pieces, between their marks, side by side in a batch."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, Int64, Shaped
+from torch import Tensor
+
+from regard.data.batch import pad
+from regard.data.examples import Numbers
+from regard.data.tokenizer import Tokenizer
+
+NO_WORD = -1  # the word of a mark
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """The ids of a text and what is to be predicted of it.
+
+    It stands between the marks <s> and </s>; the first is what BERT calls [CLS]. `words`: to which word
+    each piece belongs, counted from 0, NO_WORD for marks. `labels`: one of the whole text, or one for
+    each of `places`, the positions that are predicted, in rising order.
+    """
+
+    ids: Int[np.ndarray, " len"]
+    words: Int[np.ndarray, " len"]
+    labels: Shaped[np.ndarray, " labels"]
+    line: int
+    places: Int[np.ndarray, " labels"] | None = None
+
+
+def text_of(
+    pieces: Sequence[Sequence[int]],
+    labels: Sequence[int] | Sequence[float],
+    *,
+    tokenizer: Tokenizer,
+    line: int,
+    max_tokens: int | None = None,
+) -> Text:
+    """A text of which `pieces` are the ids of each word; of a longer one than `max_tokens` its beginning."""
+    inner = [number for word in pieces for number in word]
+    words = [number for number, word in enumerate(pieces) for _ in word]
+    most = len(inner) if max_tokens is None else max(0, max_tokens - 2)
+    return Text(
+        ids=np.array([tokenizer.bos_id, *inner[:most], tokenizer.eos_id], np.int32),
+        words=np.array([NO_WORD, *words[:most], NO_WORD], np.int32),
+        labels=np.array(labels),
+        line=line,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextBatch:
+    """Texts side by side; all that stands beyond a length is padding.
+
+    `labels` are of the texts or, where there are `places`, of these, row by row.
+    """
+
+    ids: Int64[Tensor, "batch len"]
+    lengths: Int64[Tensor, " batch"]
+    labels: Int64[Tensor, " labels"] | Float[Tensor, " labels"]
+    lines: Int64[Tensor, " batch"]
+    places: Bool[Tensor, "batch len"] | None = None
+
+    @property
+    def inputs(self) -> tuple[Tensor | None, ...]:
+        return self.ids, self.lengths, None, self.places
+
+    @property
+    def num_targets(self) -> int:
+        return len(self.labels)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def to(self, device: torch.device | str) -> "TextBatch":
+        def moved(tensor: Tensor) -> Tensor:
+            return tensor.to(device, non_blocking=True)
+
+        return TextBatch(
+            ids=moved(self.ids),
+            lengths=moved(self.lengths),
+            labels=moved(self.labels),
+            lines=moved(self.lines),
+            places=None if self.places is None else moved(self.places),
+        )
+
+
+def text_batch(texts: Sequence[Text], pad_id: int) -> TextBatch:
+    """These texts side by side."""
+    ids, lengths = pad([text.ids for text in texts], pad_id)
+    places = None
+    if texts[0].places is not None:
+        places = torch.zeros(ids.shape, dtype=torch.bool)
+        for row, text in enumerate(texts):
+            places[row, torch.from_numpy(text.places)] = True
+    labels = torch.from_numpy(np.concatenate([text.labels for text in texts]))
+    return TextBatch(
+        ids=ids,
+        lengths=lengths,
+        labels=labels.float() if labels.is_floating_point() else labels.long(),
+        lines=torch.tensor([text.line for text in texts]),
+        places=places,
+    )
+
+
+# What training sees in the place of a text: a function of the text, the epoch and the text's number.
+Noise = Callable[[Text, int, int], Text]
+
+
+class TextExamples:
+    """Texts in memory, in one segmentation or in several, one an epoch; `noise` is put on them, if any."""
+
+    def __init__(
+        self, segmentations: Sequence[Sequence[Text]], pad_id: int, noise: Noise | None = None
+    ) -> None:
+        self._texts, self._pad_id, self._noise = segmentations, pad_id, noise
+        self._lengths = [np.array([len(text.ids) for text in texts]) for texts in segmentations]
+
+    def __len__(self) -> int:
+        return len(self._texts[0])
+
+    def lengths(self, examples: Numbers, epoch: int) -> tuple[Numbers, Numbers]:
+        lengths = self._lengths[epoch % len(self._lengths)][examples]
+        return lengths, lengths
+
+    def batch(self, examples: Numbers, epoch: int) -> TextBatch:
+        texts = self._texts[epoch % len(self._texts)]
+        chosen = [texts[number] for number in examples.tolist()]
+        if self._noise is not None:
+            noise = self._noise
+            chosen = [
+                noise(text, epoch, number) for text, number in zip(chosen, examples.tolist(), strict=True)
+            ]
+        return text_batch(chosen, self._pad_id)
+
+
+def in_batches(
+    texts: Sequence[Text], pad_id: int, batch_tokens: int
+) -> Iterator[tuple[list[int], TextBatch]]:
+    """All texts in order of length, as many at a time as `batch_tokens` allows, with their numbers."""
+    order = sorted(range(len(texts)), key=lambda number: len(texts[number].ids))
+    group: list[int] = []
+    for number in order:
+        if group and len(texts[number].ids) * (len(group) + 1) > batch_tokens:
+            yield group, text_batch([texts[i] for i in group], pad_id)
+            group = []
+        group.append(number)
+    if group:
+        yield group, text_batch([texts[i] for i in group], pad_id)
+
+
+def with_noise(noise: Noise, texts: Sequence[Text]) -> list[Text]:
+    """Each text once, the noise of the epoch 0 on it: what is validated must not change."""
+    return [noise(text, 0, number) for number, text in enumerate(texts)]

@@ -1,0 +1,97 @@
+"""Noise: shares as said, words whole, marks never, and the same draw wherever and whenever."""
+
+import numpy as np
+import pytest
+
+from regard.data.masking import Masking, MaskingSettings, WordDropout, draws
+from regard.data.texts import text_of
+from regard.data.tokenizer import TokenizerSettings, train_tokenizer
+from regard.errors import RecipeError
+
+TOKENIZER = train_tokenizer(["abc abd"], "characters", TokenizerSettings(kind="characters", vocab_size=20))
+UNK, VOCAB = TOKENIZER.unk_id, 50
+PIECES = [[10 + word] * (1 + word % 3) for word in range(30)]
+TEXT = text_of(PIECES, [1], tokenizer=TOKENIZER, line=7)
+
+
+def masking(seed=1, **settings):
+    return Masking(settings=MaskingSettings(**settings), seed=seed, unk_id=UNK, first_id=4, vocab_size=VOCAB)
+
+
+def many(noise, count=400):
+    return [noise(TEXT, epoch, 3) for epoch in range(count)]
+
+
+def test_draws_are_functions_of_seed_epoch_and_example():
+    assert draws(1, 2, 3, 4).tolist() == [59_216_506, 3_437_044_969, 749_270_510, 2_950_188_799]
+    seen = {tuple(draws(*numbers, 2)) for numbers in np.ndindex(3, 4, 5)}
+    assert len(seen) == 60
+
+
+@pytest.mark.parametrize("noise", [WordDropout(share=0.3, seed=1, unk_id=UNK), masking()])
+def test_the_same_example_gets_the_same_noise_in_an_epoch_and_another_in_the_next(noise):
+    assert (noise(TEXT, 4, 2).ids == noise(TEXT, 4, 2).ids).all()
+    assert (noise(TEXT, 4, 2).ids != noise(TEXT, 5, 2).ids).any()
+    assert (noise(TEXT, 4, 2).ids != noise(TEXT, 4, 3).ids).any()
+
+
+def test_word_dropout_hides_whole_words_and_no_marks():
+    noise = WordDropout(share=0.3, seed=1, unk_id=UNK)
+    hidden = 0
+    for each in many(noise):
+        assert each.ids[0], each.ids[-1] == (TOKENIZER.bos_id, TOKENIZER.eos_id)
+        assert each.labels is TEXT.labels
+        for word in range(30):
+            of_word = each.ids[each.words == word]
+            assert (of_word == UNK).all() or (of_word == 10 + word).all()
+            hidden += of_word[0] == UNK
+    assert hidden / (400 * 30) == pytest.approx(0.3, abs=0.02)
+    assert (WordDropout(share=0.0, seed=1, unk_id=UNK)(TEXT, 0, 0).ids == TEXT.ids).all()
+
+
+@pytest.mark.parametrize("whole_words", [True, False])
+def test_masks_fall_on_their_share_and_labels_say_what_was_there(whole_words):
+    found = many(masking(whole_words=whole_words, share=0.2))
+    chosen = sum(len(each.places) for each in found)
+    assert chosen / (400 * len(TEXT.ids)) == pytest.approx(0.2, abs=0.02)
+    for each in found:
+        assert (each.labels == TEXT.ids[each.places]).all()
+        elsewhere = np.setdiff1d(np.arange(len(TEXT.ids)), each.places)
+        assert (each.ids[elsewhere] == TEXT.ids[elsewhere]).all()
+        assert (TEXT.words[each.places] >= 0).all()
+
+
+def test_eight_of_ten_are_hidden_one_is_another_and_one_stays():
+    found = many(masking(), 1500)
+    seen = np.concatenate([each.ids[each.places] for each in found])
+    labels = np.concatenate([each.labels for each in found])
+    assert (seen == UNK).mean() == pytest.approx(0.8, abs=0.02)
+    assert (seen == labels).mean() == pytest.approx(0.1 + 0.1 / 46, abs=0.02)
+    others = seen[(seen != UNK) & (seen != labels)]
+    assert others.min() >= 4
+    assert set(others) | set(labels) == set(range(4, VOCAB)) | set(labels)
+
+
+def test_words_are_whole_where_that_is_asked_for():
+    for each in many(masking(whole_words=True), 100):
+        for word in range(30):
+            inside = np.isin(np.flatnonzero(TEXT.words == word), each.places)
+            assert inside.all() or not inside.any()
+    parts = [
+        np.isin(np.flatnonzero(TEXT.words == 2), each.places)
+        for each in many(masking(whole_words=False), 100)
+    ]
+    assert any(part.any() and not part.all() for part in parts)
+
+
+def test_something_is_always_hidden_but_what_is_unknown_already():
+    short = text_of([[9]], [0], tokenizer=TOKENIZER, line=1)
+    assert masking()(short, 0, 0).labels.tolist() == [9]
+    unknown = text_of([[UNK], [UNK]], [0], tokenizer=TOKENIZER, line=1)
+    assert len(masking()(unknown, 0, 0).places) == 0
+
+
+def test_a_share_that_hides_nothing_or_all_is_refused():
+    for share in (0.0, 1.0):
+        with pytest.raises(RecipeError, match="share"):
+            MaskingSettings(share=share)
