@@ -32,6 +32,13 @@ def attention_weights(
     scores = query @ _for_each_query_head(key, query).transpose(-2, -1)
     if position_bias is not None:
         scores = scores + position_bias
+    return masked_softmax(scores, mask)
+
+
+def masked_softmax(
+    scores: Float[Tensor, "*rows src_len"], mask: Bool[Tensor, "*#rows src_len"] | None = None
+) -> Float[Tensor, "*rows src_len"]:
+    """Shares of 1 where `mask` is True; zeros in a row that is masked whole."""
     if mask is None:
         return scores.softmax(dim=-1)
     weights = scores.where(mask, -torch.inf).softmax(dim=-1)
