@@ -1,0 +1,35 @@
+"""Convolutions over time: the conformer's convolution module (Gulati et al. 2020, section 2.2)."""
+
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+
+class ConvolutionModule(nn.Module):
+    """Each position, gated, is mixed with its neighbours, feature by feature.
+
+    Figure 2 of the paper: pointwise convolution to twice the width, gated linear unit, depthwise
+    convolution of `kernel_size` positions, norm, Swish, pointwise convolution. The norm is over the
+    features of a position where the paper has batch normalisation, whose means would let neighbours
+    in the batch, and padding, change what comes out. The paper's norm before it and its residual and
+    dropout around it are the block's.
+    """
+
+    def __init__(self, d_model: int, kernel_size: int, bias: bool = True) -> None:
+        super().__init__()
+        if kernel_size < 1 or kernel_size % 2 == 0:
+            raise ValueError(f"a kernel with a middle is odd, but kernel_size is {kernel_size}")
+        self.inner = nn.Linear(d_model, 2 * d_model, bias)
+        self.depthwise = nn.Conv1d(d_model, d_model, kernel_size, padding="same", groups=d_model, bias=bias)
+        self.norm = nn.LayerNorm(d_model, eps=1e-5)
+        self.outer = nn.Linear(d_model, d_model, bias)
+
+    def forward(
+        self, x: Float[Tensor, "batch len d_model"], real: Bool[Tensor, "batch len"] | None = None
+    ) -> Float[Tensor, "batch len d_model"]:
+        """`real` is False at padding, which is silence to its neighbours, as what lies beyond the ends is."""
+        x = F.glu(self.inner(x), dim=-1)
+        if real is not None:
+            x = x.where(real[:, :, None], 0.0)
+        x = self.depthwise(x.transpose(1, 2)).transpose(1, 2)
+        return self.outer(F.silu(self.norm(x)))

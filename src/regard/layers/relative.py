@@ -1,0 +1,93 @@
+"""Attention to relative positions (Dai et al. 2019, Transformer-XL, section 3.3), as the conformer has it."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.layers.attention import SelfAttention
+from regard.layers.cache import KeyValue, KeyValueCache
+from regard.layers.positions import sinusoids
+
+
+class RelativePositions(nn.Module):
+    """A sinusoid for each distance, from the furthest back to the furthest ahead; of any length."""
+
+    table: Tensor
+
+    def __init__(self, d_model: int, table_len: int = 512) -> None:
+        super().__init__()
+        self.d_model, self.table_len = d_model, table_len
+        self.register_buffer("table", self._distances(table_len, None), persistent=False)
+
+    def forward(self, length: int) -> Float[Tensor, "2*{length}-1 d_model"]:
+        """Of a sequence of `length` positions: distances `length` - 1 (back) to 1 - `length` (ahead)."""
+        if length <= self.table_len:
+            return self.table[self.table_len - length : self.table_len + length - 1]
+        return self._distances(length, self.table.device).to(self.table)
+
+    def _distances(self, length: int, device: torch.device | None) -> Float[Tensor, "distances d_model"]:
+        return sinusoids(1 - length, 2 * length - 1, self.d_model, device=device).flip(0)
+
+
+class RelativeSelfAttention(SelfAttention):
+    """A sequence looks at itself by what stands there and by how far away it stands.
+
+    The score of query i and key j is (q_i + u) . k_j + (q_i + v) . W r_(i-j), over sqrt(d_head): what is
+    there, for this query and for all; how far it is, for this query and for all. `positions` give r and
+    may be shared by the layers of a stack; W, u and v are each layer's own.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        positions: RelativePositions,
+        *,
+        num_kv_heads: int | None = None,
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(d_model, num_heads, num_kv_heads=num_kv_heads, dropout=dropout, bias=bias)
+        self.positions = positions
+        self.distance = nn.Linear(d_model, d_model, bias=False)
+        self.content_bias = nn.Parameter(torch.zeros(num_heads, 1, self.d_head))  # u
+        self.distance_bias = nn.Parameter(torch.zeros(num_heads, 1, self.d_head))  # v
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch len d_model"],
+        memory: Float[Tensor, "batch len d_model"] | KeyValue,
+        mask: Bool[Tensor, "#batch #heads #len len"] | None = None,
+        *,
+        values: Float[Tensor, "batch len d_model"] | None = None,
+        position_bias: Float[Tensor, "#batch #heads #len len"] | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Float[Tensor, "batch len d_model"]:
+        if cache is not None:
+            raise ValueError("relative attention reads a sequence at once: it keeps no cache")
+        query, seen = self._project(x, memory, values, None)
+        distances = self._heads(self.distance(self.positions(x.size(1)))[None])
+        bias = shifted((query + self.distance_bias) @ distances.transpose(-2, -1)) / math.sqrt(self.d_head)
+        if position_bias is not None:
+            bias = bias + position_bias
+        dropout = self.dropout if self.training else 0.0
+        mixed = self.attend(query + self.content_bias, seen.key, seen.value, mask, bias, dropout)
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+
+def shifted(
+    by_distance: Float[Tensor, "batch heads len distances"],
+) -> Float[Tensor, "batch heads len len"]:
+    """Scores by distance (see `RelativePositions`) -> scores by key: row i is moved i places to the left.
+
+    Entry (i, j) is that of distance i - j, which stands at place len - 1 - i + j of row i. With one more
+    column, rows of the same numbers cut one shorter are moved one further each (Dai et al. 2019, appendix B).
+    """
+    length = by_distance.size(2)
+    wider = F.pad(by_distance, (1, 0)).flatten(2)[
+        ..., length:
+    ]  # len rows of 2 len, less the first len numbers
+    return wider.unflatten(2, (length, 2 * length - 1))[..., :length]

@@ -1,0 +1,64 @@
+"""Long sequences of frames -> shorter ones of vectors, each of which knows several frames."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+Frames = Float[Tensor, "batch frames features"]
+Lengths = Int[Tensor, " batch"]
+
+
+def shortened(lengths: Lengths, factor: int) -> Int[Tensor, " batch"]:
+    """How many vectors come of so many frames: what is begun counts."""
+    return (lengths + (factor - 1)).div(factor, rounding_mode="floor")
+
+
+class StackedFrames(nn.Module):
+    """`factor` neighbouring frames become one vector by one linear map (Sak et al. 2015)."""
+
+    def __init__(self, num_features: int, d_model: int, factor: int) -> None:
+        super().__init__()
+        self.factor = factor
+        self.projection = nn.Linear(num_features * factor, d_model)
+
+    def forward(self, frames: Frames, lengths: Lengths) -> Float[Tensor, "batch len d_model"]:
+        """Frames beyond the lengths count as zeros."""
+        frames = F.pad(_silenced(frames, lengths), (0, 0, 0, -frames.size(1) % self.factor))
+        return self.projection(frames.unflatten(1, (-1, self.factor)).flatten(2))
+
+
+class ConvolutionalSubsampling(nn.Module):
+    """Convolutions of 3 x 3 over time and frequency, each halving both, then a linear map.
+
+    Two of them in Gulati et al. 2020, figure 1; as many here as `factor`, a power of two, has halves.
+    """
+
+    def __init__(self, num_features: int, d_model: int, factor: int) -> None:
+        super().__init__()
+        halvings = factor.bit_length() - 1
+        if factor < 2 or factor != 2**halvings:
+            raise ValueError(f"convolutions halve, but factor ({factor}) is no power of two above 1")
+        self.factor = factor
+        self.convolutions = nn.ModuleList(
+            nn.Conv2d(d_model if number else 1, d_model, 3, stride=2, padding=1) for number in range(halvings)
+        )
+        self.projection = nn.Linear(d_model * -(-num_features // factor), d_model)
+
+    def forward(self, frames: Frames, lengths: Lengths) -> Float[Tensor, "batch len d_model"]:
+        """Frames beyond the lengths count as zeros, after each convolution too."""
+        x = _silenced(frames, lengths)[:, None]  # batch channels frames features
+        for convolution in self.convolutions:
+            lengths = shortened(lengths, 2)
+            x = convolution(x).relu()
+            x = x * real_frames(lengths, x.size(2))[:, None, :, None]
+        return self.projection(x.transpose(1, 2).flatten(2))
+
+
+def real_frames(lengths: Lengths, most: int) -> Bool[Tensor, "batch {most}"]:
+    """False at the padding beyond the lengths."""
+    return torch.arange(most, device=lengths.device) < lengths[:, None]
+
+
+def _silenced(frames: Frames, lengths: Lengths) -> Frames:
+    return frames.where(real_frames(lengths, frames.size(1))[:, :, None], 0.0)
