@@ -22,6 +22,7 @@ VARIANTS = {
     },
     "t5, rms, pre, untied": {"norm_position": "pre", "norm": "rms", "positions": "t5", "tied": "none"},
     "rotary, swiglu, grouped": {"positions": "rotary", "activation": "swiglu", "num_kv_heads": 2},
+    "no bias, qk-norm": {"bias": False, "qk_norm": True},
     "one head for all, deep encoder": {"num_kv_heads": 1, "num_encoder_layers": 3, "num_decoder_layers": 1},
 }
 SRC = torch.tensor([[4, 9, 17, 25, 6, 3], [8, 8, 29, 3, 0, 0], [5, 3, 0, 0, 0, 0], [11, 12, 13, 14, 3, 0]])

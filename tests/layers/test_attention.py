@@ -130,3 +130,25 @@ def test_a_forward_makes_no_module_and_no_parameter():
     x = torch.randn(2, 3, 16)
     attention(x, x)
     assert [name for name, _ in attention.named_modules()] == names == ["", "query_key_value", "output"]
+
+
+def test_norms_of_queries_and_keys_bound_the_scores():
+    """However large the input; and they act head by head, before the turn of rotary positions."""
+    attention = SelfAttention(
+        8, 2, rotary=RotaryPositions(4), qk_norm=lambda width: torch.nn.RMSNorm(width, eps=1e-6)
+    )
+    seen = []
+
+    def watching(query, key, *others):
+        seen.append((query, key))
+        return plain_attention(query, key, *others)
+
+    attention.attend = watching
+    x = 1e4 * torch.randn(1, 3, 8)
+    attention(x, x)
+    for turned in seen[0]:
+        torch.testing.assert_close(turned.square().mean(-1), torch.ones(1, 2, 3))
+    assert {name for name, _ in attention.named_parameters() if "norm" in name} == {
+        "query_norm.weight",
+        "key_norm.weight",
+    }

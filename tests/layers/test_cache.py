@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.layers.cache import DecoderCache, KeyValue, KeyValueCache
+from regard.layers.cache import DecoderCache, KeyValue, KeyValueCache, StackCache
 
 
 @given(chunks=st.lists(st.integers(1, 9), min_size=1, max_size=8), capacity=st.integers(1, 4))
@@ -40,6 +40,43 @@ def test_selected_rows_are_dropped_repeated_and_reordered(rows):
     seen = cache.append(more, -more)
     assert torch.equal(seen.key, torch.cat([key[rows], more], dim=2))
     assert torch.equal(seen.value, -seen.key)
+
+
+@given(chunks=st.lists(st.integers(1, 9), min_size=1, max_size=9), window=st.integers(1, 12))
+def test_a_windowed_cache_holds_what_the_next_query_may_see(chunks, window):
+    key = torch.randn(2, 3, sum(chunks), 4)
+    cache, start = KeyValueCache(2, window), 0
+    for chunk in chunks:
+        held = min(start, window - 1)
+        assert cache.held == held
+        end = start + chunk
+        seen = cache.append(key[:, :, start:end], -key[:, :, start:end])
+        assert cache.length == end
+        assert torch.equal(seen.key, key[:, :, start - held : end])
+        assert torch.equal(seen.value, -seen.key)
+        start = end
+
+
+def test_a_windowed_cache_does_not_grow_with_the_text():
+    cache, rooms = KeyValueCache(window=10), set()
+    for _ in range(500):
+        seen = cache.append(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1))
+        rooms.add(seen.key.untyped_storage().nbytes() // 4)
+    assert rooms == {16, 32}
+
+
+@given(rows=rows, window=st.sampled_from([None, 2]))
+def test_all_layers_of_a_stack_follow_the_selected_rows(rows, window):
+    start = torch.arange(4.0)[:, None, None, None]
+    cache = StackCache(3, window)
+    assert cache.select(torch.tensor([5])) is cache  # it has read nothing: any number of rows may follow
+    for layer in cache.layers:
+        layer.append(start, start)
+    cache.select(torch.tensor(rows))
+    for layer in cache.layers:
+        seen = layer.append(torch.zeros(len(rows), 1, 1, 1), torch.zeros(len(rows), 1, 1, 1))
+        assert seen.key[:, 0, 0, 0].tolist() == rows
+    assert (cache.length, cache.held) == (2, 2 if window is None else 1)
 
 
 def test_an_empty_cache_can_be_selected_from():

@@ -46,3 +46,12 @@ def test_dropout_between_the_products_is_silent_in_evaluation(kind):
     x = torch.randn(2, 5, 4)
     assert not torch.equal(network(x), network(x))
     assert torch.equal(network.eval()(x), network(x))
+
+
+@pytest.mark.parametrize(("kind", "biases"), [("relu", 2), ("gelu", 2), ("swiglu", 0)])
+def test_biases_can_be_left_out_and_a_gate_never_has_any(kind, biases):
+    def count(bias: bool) -> int:
+        names = (name for name, _ in feed_forward(kind, 4, 6, bias=bias).named_parameters())
+        return sum(name.endswith("bias") for name in names)
+
+    assert (count(True), count(False)) == (biases, 0)

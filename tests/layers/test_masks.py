@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.layers.kernels import attention_weights
-from regard.layers.masks import causal_mask, padding_mask, prefix_mask, window_mask
+from regard.layers.masks import causal_mask, document_mask, padding_mask, prefix_mask, window_mask
 
 sizes = st.integers(1, 9)
 
@@ -68,3 +68,15 @@ def test_masks_combine_by_and(lengths):
     for row, length in enumerate(lengths):
         assert not mask[row, ..., length:].any()
         assert torch.equal(mask[row, 0, :, :length], causal_mask(6)[0, 0, :, :length])
+
+
+def test_documents_in_one_row_do_not_see_each_other():
+    mask = document_mask(torch.tensor([[4, 4, 7, 7, 7, 9]]))[0, 0]
+    assert mask.int().tolist() == [
+        [1, 1, 0, 0, 0, 0],
+        [1, 1, 0, 0, 0, 0],
+        [0, 0, 1, 1, 1, 0],
+        [0, 0, 1, 1, 1, 0],
+        [0, 0, 1, 1, 1, 0],
+        [0, 0, 0, 0, 0, 1],
+    ]

@@ -31,6 +31,11 @@ def test_rms_norm_is_its_formula():
 
 
 @pytest.mark.parametrize("kind", ["layer", "rms"])
+def test_a_norm_without_bias_has_a_gain_alone(kind):
+    assert [name for name, _ in norm(kind, 8, bias=False).named_parameters()] == ["weight"]
+
+
+@pytest.mark.parametrize("kind", ["layer", "rms"])
 def test_a_norm_does_not_care_for_scale(kind):
     x = torch.randn(3, 8)
     torch.testing.assert_close(norm(kind, 8)(1000 * x), norm(kind, 8)(x), atol=1e-3, rtol=1e-3)

@@ -15,6 +15,7 @@ from regard.layers.positions import (
     RotaryPositions,
     SinusoidalPositions,
     alibi_slopes,
+    positions_in,
     sinusoids,
 )
 
@@ -74,10 +75,27 @@ def test_learned_positions_count_from_where_the_cache_ends():
     assert torch.equal(positions(3, 2), positions(0, 10)[3:5])
 
 
+@given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=5))
+def test_positions_begin_anew_in_each_document(lengths):
+    documents = torch.tensor([[number for number, length in enumerate(lengths) for _ in range(length)]])
+    expected = [place for length in lengths for place in range(length)]
+    assert positions_in(documents)[0].tolist() == expected
+
+
+@pytest.mark.parametrize("positions", [LearnedPositions(4, 10), SinusoidalPositions(4, table_len=3)])
+def test_positions_can_be_asked_for_one_by_one(positions):
+    rows = torch.tensor([[0, 1, 2, 0, 1], [0, 0, 1, 2, 3]])
+    assert torch.equal(positions.at(rows), positions(0, 5)[rows])
+
+
 def test_positions_that_were_not_learned_are_refused_by_name():
     """A notebook stopped with an index error."""
     with pytest.raises(ValueError, match="11 positions, but only max_positions \\(10\\)"):
         LearnedPositions(4, 10)(8, 3)
+    few = LearnedPositions(4, 3)
+    assert few.at(torch.tensor([[0, 1, 2, 0, 1]])).shape == (1, 5, 4)
+    with pytest.raises(ValueError, match="4 positions, but only max_positions \\(3\\)"):
+        few.at(torch.tensor([[0, 1, 2, 3, 0]]))
 
 
 @given(query=st.integers(0, 60), key=st.integers(0, 60), shift=st.integers(0, 60))

@@ -1,5 +1,7 @@
 """Multi-head attention (Vaswani et al. 2017, section 3.2.2): self, cross, grouped; any input widths."""
 
+from collections.abc import Callable
+
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -91,7 +93,8 @@ class MultiHeadAttention(nn.Module):
 class SelfAttention(MultiHeadAttention):
     """A sequence looks at itself: query, key and value are made in one product.
 
-    `rotary` turns queries and keys by their positions.
+    `rotary` turns queries and keys by their positions. `qk_norm` makes the norms, over the features of
+    each head, that queries and keys go through before that (Henry et al. 2020): so scores stay bounded.
     """
 
     def __init__(
@@ -103,9 +106,12 @@ class SelfAttention(MultiHeadAttention):
         dropout: float = 0.0,
         bias: bool = True,
         rotary: RotaryPositions | None = None,
+        qk_norm: Callable[[int], nn.Module] | None = None,
     ) -> None:
         super().__init__(d_model, num_heads, num_kv_heads=num_kv_heads, dropout=dropout, bias=bias)
         self.rotary = rotary
+        self.query_norm = qk_norm(self.d_head) if qk_norm is not None else None
+        self.key_norm = qk_norm(self.d_head) if qk_norm is not None else None
 
     def _make_inputs(self, d_model: int, key_dim: int, value_dim: int, bias: bool) -> None:
         kv_width = self.num_kv_heads * self.d_head
@@ -121,6 +127,8 @@ class SelfAttention(MultiHeadAttention):
             raise ValueError("self-attention looks at its own input: give x as the memory, and no values")
         parts = self.query_key_value(x).split(self.query_key_value.widths, dim=-1)
         query, key, value = (self._heads(part) for part in parts)
+        if self.query_norm is not None and self.key_norm is not None:
+            query, key = self.query_norm(query), self.key_norm(key)
         if self.rotary is not None:
             start = 0 if cache is None else cache.length
             query, key = self.rotary(query, start), self.rotary(key, start)

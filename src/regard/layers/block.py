@@ -61,7 +61,9 @@ AROUND: dict[NormPosition, type[Around]] = {"post": PostNorm, "pre": PreNorm, "s
 class EncoderBlock(nn.Module):
     """A sequence looks at itself, then each position thinks for itself.
 
-    `around` makes what stands around a sub-layer: residual, dropout, norm.
+    `around` makes what stands around a sub-layer: residual, dropout, norm. With a causal mask it is the
+    block of a decoder that has no memory to look at; then `x` may be the positions after those that a
+    `cache` holds.
     """
 
     def __init__(
@@ -73,12 +75,13 @@ class EncoderBlock(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "batch src_len d_model"],
-        mask: Bool[Tensor, "#batch #heads #src_len src_len"] | None = None,
-        position_bias: Float[Tensor, "#batch heads src_len src_len"] | None = None,
-    ) -> Float[Tensor, "batch src_len d_model"]:
+        x: Float[Tensor, "batch len d_model"],
+        mask: Bool[Tensor, "#batch #heads #len seen_len"] | None = None,
+        position_bias: Float[Tensor, "#batch heads len seen_len"] | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Float[Tensor, "batch len d_model"]:
         x = self.around_self_attention(
-            x, lambda y: self.self_attention(y, y, mask, position_bias=position_bias)
+            x, lambda y: self.self_attention(y, y, mask, position_bias=position_bias, cache=cache)
         )
         return self.around_feed_forward(x, self.feed_forward)
 
@@ -102,7 +105,10 @@ class DecoderBlock(nn.Module):
         self.feed_forward, self.around_feed_forward = feed_forward, around()
 
     def read(self, memory: Float[Tensor, "batch src_len d_memory"]) -> KeyValue:
-        """What the cross-attention looks at, to be made once and given as `memory` many times."""
+        """What the cross-attention looks at, to be made once and given as `memory` many times.
+
+        In one layout, whether rows are selected later or not: products of strided keys end in other bits.
+        """
         return self.cross_attention.read(memory).contiguous()
 
     def forward(

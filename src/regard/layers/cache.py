@@ -25,34 +25,81 @@ class KeyValue(NamedTuple):
 
 
 class KeyValueCache:
-    """The keys and values of one self-attention, with room to grow; the room doubles when it is full."""
+    """The keys and values of one self-attention, with room to grow; the room doubles when it is full.
 
-    def __init__(self, capacity: int = 16) -> None:
-        self.length = 0
+    With a `window` (see `window_mask`) it holds only what the next query can look at, the last
+    `window` - 1 positions, so that it does not grow with the text.
+    """
+
+    def __init__(self, capacity: int = 16, window: int | None = None) -> None:
+        self.length = 0  # positions read, be they held or not
+        self._window = window
         self._capacity = capacity
         self._room: KeyValue | None = None
+        self._start = self._end = 0  # what is held of the room
+
+    @property
+    def held(self) -> int:
+        """How many of the positions read the next query can look at."""
+        count = self._end - self._start
+        return count if self._window is None else min(count, self._window - 1)
 
     def append(
         self,
         key: Float[Tensor, "batch kv_heads new_len d_head"],
         value: Float[Tensor, "batch kv_heads new_len d_value"],
     ) -> KeyValue:
-        """Keep these after the earlier ones; all of them, as views of the room."""
-        start, self.length = self.length, self.length + key.size(2)
+        """Keep these after the earlier ones; all that are held, as views of the room."""
+        self._start = self._end - self.held
         room = self._room
-        if room is None or self.length > room.key.size(2):
-            while self._capacity < self.length:
-                self._capacity *= 2
-            old_key, old_value = room if room is not None else (None, None)
-            room = KeyValue(_grown(old_key, key, self._capacity), _grown(old_value, value, self._capacity))
-            self._room = room
-        room.key[:, :, start : self.length] = key
-        room.value[:, :, start : self.length] = value
-        return KeyValue(room.key[:, :, : self.length], room.value[:, :, : self.length])
+        if room is None or self._end + key.size(2) > room.key.size(2):
+            room = self._room = self._grow(key, value)
+        start, self._end = self._end, self._end + key.size(2)
+        room.key[:, :, start : self._end] = key
+        room.value[:, :, start : self._end] = value
+        self.length += key.size(2)
+        held = slice(self._start, self._end)
+        return KeyValue(room.key[:, :, held], room.value[:, :, held])
 
     def select(self, rows: Int64[Tensor, " rows"]) -> None:
         if self._room is not None:
             self._room = self._room.select(rows)
+
+    def _grow(self, key: Tensor, value: Tensor) -> KeyValue:
+        """Room for these too; what is held moves to its beginning."""
+        held = slice(self._start, self._end)
+        count = self._end - self._start
+        needed = count + key.size(2) if self._window is None else 2 * count + key.size(2)
+        while self._capacity < needed:
+            self._capacity *= 2
+        old_key, old_value = (None, None) if self._room is None else self._room
+        self._start, self._end = 0, count
+        return KeyValue(
+            _grown(old_key, held, key, self._capacity), _grown(old_value, held, value, self._capacity)
+        )
+
+
+class StackCache:
+    """What the self-attentions of a stack have made of the positions read so far. One row a hypothesis."""
+
+    def __init__(self, num_layers: int, window: int | None = None) -> None:
+        self.layers = [KeyValueCache(window=window) for _ in range(num_layers)]
+
+    @property
+    def length(self) -> int:
+        """How many positions have been read."""
+        return self.layers[0].length
+
+    @property
+    def held(self) -> int:
+        """How many of them the next one can look at."""
+        return self.layers[0].held
+
+    def select(self, rows: Int64[Tensor, " rows"]) -> "StackCache":
+        """Row i becomes what row `rows[i]` was, in place."""
+        for layer in self.layers:
+            layer.select(rows)
+        return self
 
 
 class DecoderCache:
@@ -91,9 +138,9 @@ class DecoderCache:
         return self
 
 
-def _grown(old: Tensor | None, new: Tensor, capacity: int) -> Tensor:
-    """A room shaped like `new` with `capacity` positions, the old ones copied."""
+def _grown(old: Tensor | None, held: slice, new: Tensor, capacity: int) -> Tensor:
+    """A room shaped like `new` with `capacity` positions, what is held of the old one copied."""
     room = new.new_empty((*new.shape[:2], capacity, new.size(3)))
     if old is not None:
-        room[:, :, : old.size(2)] = old
+        room[:, :, : held.stop - held.start] = old[:, :, held]
     return room

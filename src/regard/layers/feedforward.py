@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.layers.dropout import Dropout
 from regard.layers.stacked import StackedLinear
 
-Activation = Literal["relu", "gelu", "swiglu"]
+Activation = Literal["relu", "gelu", "silu", "swiglu"]
 
 
 class FeedForward(nn.Module):
@@ -59,9 +59,10 @@ class GatedFeedForward(nn.Module):
 
 
 def feed_forward(
-    kind: Activation, d_model: int, d_ff: int, *, dropout: float = 0.0
+    kind: Activation, d_model: int, d_ff: int, *, dropout: float = 0.0, bias: bool = True
 ) -> FeedForward | GatedFeedForward:
-    """The network that `kind` names."""
+    """The network that `kind` names; a gated one has no biases in any case."""
     if kind == "swiglu":
         return GatedFeedForward(d_model, d_ff, dropout=dropout)
-    return FeedForward(d_model, d_ff, {"relu": F.relu, "gelu": F.gelu}[kind], dropout=dropout)
+    activation = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}[kind]
+    return FeedForward(d_model, d_ff, activation, dropout=dropout, bias=bias)

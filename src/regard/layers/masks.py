@@ -46,6 +46,11 @@ def prefix_mask(
     return padding_mask(prefix_lengths, max_len) | causal_mask(max_len, device=prefix_lengths.device)
 
 
+def document_mask(documents: Int[Tensor, "batch len"]) -> Bool[Tensor, "batch 1 len len"]:
+    """Several documents in one row do not see each other: `documents` numbers that of each position."""
+    return (documents[:, :, None] == documents[:, None, :])[:, None]
+
+
 def _positions(
     tgt_len: int, src_len: int | None, device: torch.device | str | None
 ) -> tuple[Int[Tensor, "{tgt_len} 1"], Int[Tensor, " src_len"]]:

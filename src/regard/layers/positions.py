@@ -9,7 +9,8 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+import torch.nn.functional as F
+from jaxtyping import Float, Int, Int64
 from torch import Tensor, nn
 
 Layout = Literal["interleaved", "split"]
@@ -52,6 +53,10 @@ class SinusoidalPositions(nn.Module):
             return self.table[start : start + length]
         return sinusoids(start, length, self.d_model, self.layout, device=self.table.device).to(self.table)
 
+    def at(self, positions: Int64[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
+        """Those of positions that do not just follow each other; none is beyond the length of its row."""
+        return F.embedding(positions, self(0, positions.size(1)))
+
 
 class LearnedPositions(nn.Module):
     """One vector a position, learned (Gehring et al. 2017); there are `max_positions` and no more."""
@@ -68,6 +73,12 @@ class LearnedPositions(nn.Module):
                 f"{start + length} positions, but only max_positions ({self.max_positions}) are learned"
             )
         return self.weight[start : start + length]
+
+    def at(self, positions: Int64[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
+        """Those of positions that do not just follow each other; none is beyond the length of its row."""
+        if positions.size(1) > self.max_positions:  # else there is no need to look
+            self(0, int(positions.max()) + 1)
+        return F.embedding(positions, self.weight)
 
 
 class RotaryPositions(nn.Module):
@@ -166,6 +177,17 @@ class BucketBias(nn.Module):
         growth = (distance.clamp(min=1) / exact).log() / math.log(self.max_distance / exact)
         far = (exact + (growth * (buckets - exact)).long()).clamp(max=buckets - 1)
         return ahead + torch.where(distance < exact, distance, far)
+
+
+def positions_in(documents: Int64[Tensor, "batch len"]) -> Int64[Tensor, "batch len"]:
+    """Where each position stands in its document; the positions of a document stand together.
+
+    Only positions that are added need it: the others tell distances, and these are the same.
+    """
+    index = torch.arange(documents.size(1), device=documents.device).expand_as(documents)
+    begins = torch.ones_like(documents, dtype=torch.bool)
+    begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    return index - index.where(begins, 0).cummax(dim=1).values
 
 
 def _angles(

@@ -4,6 +4,7 @@ import torch
 
 from regard.errors import ConfigError, did_you_mean
 from regard.models.config import ModelConfig
+from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
 from regard.models.graph import (
@@ -21,6 +22,7 @@ MODELS: dict[str, tuple[type[ModelConfig], type[Model]]] = {
     for config, model in (
         (EncoderDecoderConfig, EncoderDecoder),
         (EncoderOnlyConfig, EncoderOnly),
+        (DecoderOnlyConfig, DecoderOnly),
         (VisionConfig, VisionTransformer),
         (GraphConfig, GraphAttentionNetwork),
         (GraphTransformerConfig, GraphTransformer),

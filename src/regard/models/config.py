@@ -91,6 +91,8 @@ class TransformerConfig(ModelConfig):
     norm: Norm = "layer"
     norm_position: NormPosition = "post"
     activation: Activation = "relu"
+    bias: bool = True  # of linear maps and layer norms; a gated feed-forward layer has none in any case
+    qk_norm: bool = False  # a norm of queries and keys, head by head, in self-attention
     positions: Positions = "sinusoidal"
     max_positions: int = 1024  # for learned positions only
     dropout: float = 0.1  # of each sub-layer's output and of the sums of embeddings and positions

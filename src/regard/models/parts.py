@@ -15,16 +15,17 @@ from regard.layers.positions import (
     LinearBias,
     RotaryPositions,
     SinusoidalPositions,
+    positions_in,
 )
 from regard.models.config import TransformerConfig
 
 
 class Input(nn.Module):
-    """What enters a stack: scaled embeddings, plus positions where they are added, and dropout of the sum."""
+    """What enters a stack: embeddings, plus positions where they are added, and dropout of the sum."""
 
-    def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
+    def __init__(self, config: TransformerConfig, vocab_size: int, *, scaled: bool = True) -> None:
         super().__init__()
-        self.embedding = TokenEmbedding(vocab_size, config.d_model)
+        self.embedding = TokenEmbedding(vocab_size, config.d_model, scaled=scaled)
         self.positions = None
         if config.positions == "sinusoidal":
             self.positions = SinusoidalPositions(config.d_model)
@@ -32,10 +33,17 @@ class Input(nn.Module):
             self.positions = LearnedPositions(config.d_model, config.max_positions)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, ids: Int64[Tensor, "batch len"], start: int = 0) -> Float[Tensor, "batch len d_model"]:
-        """`start` is the position of the first id."""
+    def forward(
+        self,
+        ids: Int64[Tensor, "batch len"],
+        start: int = 0,
+        documents: Int64[Tensor, "batch len"] | None = None,
+    ) -> Float[Tensor, "batch len d_model"]:
+        """`start` is the position of the first id; with `documents`, positions begin anew in each."""
         x = self.embedding(ids)
-        if self.positions is not None:
+        if self.positions is not None and documents is not None:
+            x = x + self.positions.at(positions_in(documents))
+        elif self.positions is not None:
             x = x + self.positions(start, ids.size(1))
         return self.dropout(x)
 
@@ -60,7 +68,11 @@ def encoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> 
 
 def decoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> DecoderBlock:
     cross_attention = MultiHeadAttention(
-        config.d_model, config.num_heads, num_kv_heads=config.num_kv_heads, dropout=config.attention_dropout
+        config.d_model,
+        config.num_heads,
+        num_kv_heads=config.num_kv_heads,
+        dropout=config.attention_dropout,
+        bias=config.bias,
     )
     return DecoderBlock(
         _self_attention(config, rotary), cross_attention, _feed_forward(config), lambda: _around(config)
@@ -69,7 +81,7 @@ def decoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> 
 
 def last_norm(config: TransformerConfig) -> nn.Module:
     """What ends a stack: nothing after a post-norm block, which ends in a norm itself."""
-    return nn.Identity() if config.norm_position == "post" else norm(config.norm, config.d_model)
+    return nn.Identity() if config.norm_position == "post" else _norm(config, config.d_model)
 
 
 def _self_attention(config: TransformerConfig, rotary: RotaryPositions | None) -> SelfAttention:
@@ -78,13 +90,21 @@ def _self_attention(config: TransformerConfig, rotary: RotaryPositions | None) -
         config.num_heads,
         num_kv_heads=config.num_kv_heads,
         dropout=config.attention_dropout,
+        bias=config.bias,
         rotary=rotary,
+        qk_norm=(lambda d_head: _norm(config, d_head)) if config.qk_norm else None,
     )
 
 
 def _feed_forward(config: TransformerConfig) -> nn.Module:
-    return feed_forward(config.activation, config.d_model, config.d_ff, dropout=config.activation_dropout)
+    return feed_forward(
+        config.activation, config.d_model, config.d_ff, dropout=config.activation_dropout, bias=config.bias
+    )
 
 
 def _around(config: TransformerConfig) -> Around:
-    return AROUND[config.norm_position](lambda: norm(config.norm, config.d_model), config.dropout)
+    return AROUND[config.norm_position](lambda: _norm(config, config.d_model), config.dropout)
+
+
+def _norm(config: TransformerConfig, width: int) -> nn.Module:
+    return norm(config.norm, width, bias=config.bias)
