@@ -21,7 +21,7 @@ class ConvolutionModule(nn.Module):
             raise ValueError(f"a kernel with a middle is odd, but kernel_size is {kernel_size}")
         self.inner = nn.Linear(d_model, 2 * d_model, bias)
         self.depthwise = nn.Conv1d(d_model, d_model, kernel_size, padding="same", groups=d_model, bias=bias)
-        self.norm = nn.LayerNorm(d_model, eps=1e-5)
+        self.norm = nn.LayerNorm(d_model, eps=1e-5, bias=bias)
         self.outer = nn.Linear(d_model, d_model, bias)
 
     def forward(

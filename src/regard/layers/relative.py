@@ -1,6 +1,7 @@
 """Attention to relative positions (Dai et al. 2019, Transformer-XL, section 3.3), as the conformer has it."""
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -49,8 +50,11 @@ class RelativeSelfAttention(SelfAttention):
         num_kv_heads: int | None = None,
         dropout: float = 0.0,
         bias: bool = True,
+        qk_norm: Callable[[int], nn.Module] | None = None,
     ) -> None:
-        super().__init__(d_model, num_heads, num_kv_heads=num_kv_heads, dropout=dropout, bias=bias)
+        super().__init__(
+            d_model, num_heads, num_kv_heads=num_kv_heads, dropout=dropout, bias=bias, qk_norm=qk_norm
+        )
         self.positions = positions
         self.distance = nn.Linear(d_model, d_model, bias=False)
         self.content_bias = nn.Parameter(torch.zeros(num_heads, 1, self.d_head))  # u

@@ -1,0 +1,223 @@
+"""The conformer (Gulati et al. 2020): attention for what is far, convolution for what is near; for speech."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.errors import ConfigError
+from regard.layers.attention import SelfAttention
+from regard.layers.block import NormPosition, PreNorm
+from regard.layers.convolution import ConvolutionModule
+from regard.layers.dropout import Dropout
+from regard.layers.feedforward import Activation, feed_forward
+from regard.layers.norm import norm
+from regard.layers.positions import RotaryPositions
+from regard.layers.relative import RelativePositions, RelativeSelfAttention
+from regard.layers.subsampling import ConvolutionalSubsampling, StackedFrames, real_frames, shortened
+from regard.models import parts
+from regard.models.config import Positions, TransformerConfig
+from regard.models.initialise import xavier
+from regard.models.model import Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConformerConfig(TransformerConfig):
+    """The settings of a conformer with a CTC head; the defaults are the paper's small encoder (table 1).
+
+    `num_features` numbers make a frame; `num_labels` counts the symbols that frames can say and the blank,
+    which is number 0. With `relative_positions` (Dai et al. 2019) attention knows distances, and `positions`
+    are none; without, they may be those that attention itself knows: rotary, alibi, t5, or none at all.
+    """
+
+    kind: ClassVar[str] = "conformer"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        # Gulati et al. 2020, table 1; its kernels of 32 positions have no middle, so one less here
+        "conformer-s": {},
+        "conformer-m": {"d_model": 256, "d_ff": 1024},
+        "conformer-l": {"d_model": 512, "num_heads": 8, "d_ff": 2048, "num_layers": 17},
+        # what a laptop trains in minutes
+        "tiny": {
+            "d_model": 64,
+            "d_ff": 128,
+            "num_layers": 2,
+            "kernel_size": 7,
+            "subsampling": "stacked",
+        },
+    }
+    num_features: int
+    num_labels: int
+    subsampling: Literal["convolution", "stacked"] = "convolution"
+    subsampling_factor: int = 4  # frames that become one position
+    num_layers: int = 16
+    kernel_size: int = 31  # positions that a convolution sees, its own in the middle
+    relative_positions: bool = True
+    d_model: int = 144
+    num_heads: int = 4
+    d_ff: int = 576
+    norm_position: NormPosition = "pre"
+    activation: Activation = "silu"
+    positions: Positions = "none"
+
+    def __post_init__(self) -> None:
+        self.refuse_small("num_features", "num_layers", "subsampling_factor", "kernel_size")
+        super().__post_init__()
+        if self.num_labels < 2:
+            raise ConfigError(
+                f"num_labels = {self.num_labels} is too small", "the blank and one symbol or more"
+            )
+        if self.kernel_size % 2 == 0:
+            raise ConfigError(
+                f"kernel_size = {self.kernel_size} has no middle", f"kernel_size = {self.kernel_size - 1}"
+            )
+        if self.norm_position != "pre":
+            raise ConfigError(
+                f"norm_position = {self.norm_position!r}: a conformer block has its norms before its parts",
+                "norm_position = 'pre'",
+            )
+        self._check_subsampling()
+        self._check_positions()
+
+    def _check_subsampling(self) -> None:
+        factor = self.subsampling_factor
+        if self.subsampling == "convolution" and (factor == 1 or factor & (factor - 1)):
+            raise ConfigError(
+                f"subsampling_factor = {factor}, but convolutions halve",
+                "2, 4 or 8, or subsampling = 'stacked'",
+            )
+
+    def _check_positions(self) -> None:
+        if self.relative_positions and self.positions != "none":
+            raise ConfigError(
+                f"positions = {self.positions!r} beside relative_positions", "relative_positions = false"
+            )
+        if self.positions in ("sinusoidal", "learned"):
+            raise ConfigError(
+                f"positions = {self.positions!r} are added to embeddings, of which frames have none",
+                "relative_positions = true, or positions = 'rotary', 'alibi', 't5', 'none'",
+            )
+
+
+class ConformerBlock(nn.Module):
+    """Half a feed-forward step, attention, convolution, the other half, norm: figure 1 and equation 1."""
+
+    def __init__(self, config: ConformerConfig, self_attention: SelfAttention) -> None:
+        super().__init__()
+        self.first_half, self.around_first_half = _feed_forward(config), _around(config)
+        self.self_attention, self.around_self_attention = self_attention, _around(config)
+        self.convolution = ConvolutionModule(config.d_model, config.kernel_size, config.bias)
+        self.around_convolution = _around(config)
+        self.second_half, self.around_second_half = _feed_forward(config), _around(config)
+        self.norm = _norm(config, config.d_model)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch len d_model"],
+        real: Bool[Tensor, "batch len"],
+        position_bias: Float[Tensor, "#batch heads len len"] | None = None,
+    ) -> Float[Tensor, "batch len d_model"]:
+        """`real` is False at padding."""
+        mask = real[:, None, None]
+        x = self.around_first_half(x, lambda y: self.first_half(y) / 2)
+        x = self.around_self_attention(
+            x, lambda y: self.self_attention(y, y, mask, position_bias=position_bias)
+        )
+        x = self.around_convolution(x, lambda y: self.convolution(y, real))
+        x = self.around_second_half(x, lambda y: self.second_half(y) / 2)
+        return self.norm(x)
+
+
+class Conformer(Model):
+    """Frames -> for each position, which knows some of them, the logits of what is said there.
+
+    Number 0 is the blank of connectionist temporal classification: nothing, or nothing new. Frames beyond
+    the lengths change nothing.
+    """
+
+    def __init__(self, config: ConformerConfig) -> None:
+        super().__init__()
+        self.config: ConformerConfig = config
+        subsampling = ConvolutionalSubsampling if config.subsampling == "convolution" else StackedFrames
+        self.subsampling = subsampling(config.num_features, config.d_model, config.subsampling_factor)
+        self.dropout = Dropout(config.dropout)
+        self.position_bias = parts.position_bias(config, bidirectional=True)
+        positions = RelativePositions(config.d_model) if config.relative_positions else parts.rotary(config)
+        self.blocks = nn.ModuleList(
+            ConformerBlock(config, _self_attention(config, positions)) for _ in range(config.num_layers)
+        )
+        self.output = nn.Linear(config.d_model, config.num_labels)
+
+    def encode(
+        self, frames: Float[Tensor, "batch frames features"], lengths: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch len d_model"]:
+        """What is understood at each position, of which a row has `subsampled(lengths)`."""
+        x = self.dropout(self.subsampling(frames, lengths))
+        length = x.size(1)
+        real = real_frames(self.subsampled(lengths), length)
+        bias = self.position_bias(length, length) if self.position_bias is not None else None
+        for block in self.blocks:
+            x = block(x, real, bias)
+        return x
+
+    def forward(
+        self, frames: Float[Tensor, "batch frames features"], lengths: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch len num_labels"]:
+        return self.output(self.encode(frames, lengths))
+
+    def subsampled(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+        """How many positions so many frames become."""
+        return shortened(lengths, self.config.subsampling_factor)
+
+    def initialise(self, generator: torch.Generator) -> None:
+        xavier(self, generator)
+        with torch.no_grad():
+            for module in self.modules():
+                if isinstance(module, nn.Conv1d | nn.Conv2d):
+                    nn.init.kaiming_uniform_(module.weight, nonlinearity="relu", generator=generator)
+                    if module.bias is not None:
+                        nn.init.zeros_(module.bias)
+                elif isinstance(module, RelativeSelfAttention):
+                    for bias in (module.content_bias, module.distance_bias):
+                        nn.init.normal_(bias, std=0.02, generator=generator)
+
+
+def _self_attention(
+    config: ConformerConfig, positions: RelativePositions | RotaryPositions | None
+) -> SelfAttention:
+    qk_norm = (lambda d_head: _norm(config, d_head)) if config.qk_norm else None
+    if isinstance(positions, RelativePositions):
+        return RelativeSelfAttention(
+            config.d_model,
+            config.num_heads,
+            positions,
+            num_kv_heads=config.num_kv_heads,
+            dropout=config.attention_dropout,
+            bias=config.bias,
+            qk_norm=qk_norm,
+        )
+    return SelfAttention(
+        config.d_model,
+        config.num_heads,
+        num_kv_heads=config.num_kv_heads,
+        dropout=config.attention_dropout,
+        bias=config.bias,
+        rotary=positions,
+        qk_norm=qk_norm,
+    )
+
+
+def _feed_forward(config: ConformerConfig) -> nn.Module:
+    return feed_forward(
+        config.activation, config.d_model, config.d_ff, dropout=config.activation_dropout, bias=config.bias
+    )
+
+
+def _around(config: ConformerConfig) -> PreNorm:
+    return PreNorm(lambda: _norm(config, config.d_model), config.dropout)
+
+
+def _norm(config: ConformerConfig, width: int) -> nn.Module:
+    return norm(config.norm, width, bias=config.bias)
