@@ -5,9 +5,14 @@ import torch
 from torch import nn
 
 from regard.errors import FolderError, RecipeError
+from regard.models.build import build
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.encoder_only import EncoderOnlyConfig
+from regard.models.vision import VisionConfig
 from regard.training.optimizer import (
     OptimizerSettings,
     build_optimizer,
+    depths,
     optimizer_tensors,
     restore_optimizer,
     set_learning_rate,
@@ -70,6 +75,22 @@ def test_decay_shrinks_matrices_and_nothing_else():
         torch.testing.assert_close(new, old * 0.95 if old.ndim > 1 else old)
 
 
+def test_l2_is_half_the_square_of_all_parameters_in_the_loss():
+    plain, penalised = network(), network()
+    with_term = build_optimizer(plain, OptimizerSettings())
+    by_setting = build_optimizer(penalised, OptimizerSettings(l2=0.3))
+    x = torch.randn(5, 4)
+    for _ in range(3):
+        for net, optimizer, term in ((plain, with_term, 0.3 / 2), (penalised, by_setting, 0.0)):
+            optimizer.zero_grad()
+            squares = sum(parameter.square().sum() for parameter in net.parameters())
+            (net(x).square().sum() + term * squares).backward()
+            set_learning_rate(optimizer, 0.01)
+            optimizer.step()
+    for expected, found in zip(plain.parameters(), penalised.parameters(), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
 def test_state_of_another_model_is_refused_by_name():
     net = network()
     optimizer = build_optimizer(net, OptimizerSettings())
@@ -80,8 +101,125 @@ def test_state_of_another_model_is_refused_by_name():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"beta1": 1.0}, {"epsilon": 0.0}, {"weight_decay": -1.0}, {"weight_decay": 0.1}]
+    "wrong",
+    [
+        {"beta1": 1.0},
+        {"l2": -0.1},
+        {"l2": 0.1, "kind": "adamw"},
+        {"epsilon": 0.0},
+        {"weight_decay": -1.0},
+        {"weight_decay": 0.1},
+        {"layer_decay": 0.0},
+        {"layer_decay": 1.1},
+    ],
 )
 def test_a_value_that_cannot_work_is_refused_by_name(wrong):
     with pytest.raises(RecipeError, match=next(iter(wrong))):
         OptimizerSettings(**wrong)
+
+
+class Layered(nn.Module):
+    """What stands before the layers, three layers, what stands after them, a head."""
+
+    def __init__(self):
+        super().__init__()
+        self.input = nn.Linear(4, 4)
+        self.blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+        self.norm = nn.LayerNorm(4)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, x):
+        x = self.input(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+def rates(net, optimizer):
+    rate_of = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
+    return {name: rate_of[id(parameter)] for name, parameter in net.named_parameters()}
+
+
+def test_rates_fall_from_the_head_down_by_a_constant_factor():
+    net = Layered()
+    optimizer = build_optimizer(net, OptimizerSettings(layer_decay=0.5))
+    set_learning_rate(optimizer, 0.8)
+    found = rates(net, optimizer)
+    assert found["head.weight"] == found["head.bias"] == found["norm.weight"] == 0.8
+    assert [found[f"blocks.{i}.weight"] for i in range(3)] == [0.1, 0.2, 0.4]
+    assert found["input.weight"] == 0.05
+
+
+def test_one_rate_for_all_is_as_if_there_were_no_layers():
+    net = Layered()
+    optimizer = build_optimizer(net, OptimizerSettings())
+    set_learning_rate(optimizer, 0.3)
+    assert set(rates(net, optimizer).values()) == {0.3}
+    assert len(optimizer.param_groups) == 2
+
+
+def test_a_smaller_rate_is_a_smaller_step():
+    net = Layered()
+    before = {name: parameter.detach().clone() for name, parameter in net.named_parameters()}
+    steps(net, build_optimizer(net, OptimizerSettings(layer_decay=0.1)), 1)
+    moved = {
+        name: (parameter - before[name]).abs().max().item() for name, parameter in net.named_parameters()
+    }
+    assert moved["head.weight"] == pytest.approx(0.01, rel=0.01)  # Adam's first step is the rate
+    assert moved["blocks.2.weight"] == pytest.approx(0.001, rel=0.01)
+    assert moved["input.weight"] == pytest.approx(1e-6, rel=0.1)
+
+
+def test_state_with_many_rates_goes_on_to_the_same_bits():
+    settings = OptimizerSettings(kind="adamw", layer_decay=0.7, weight_decay=0.1)
+    whole = Layered()
+    optimizer = build_optimizer(whole, settings)
+    steps(whole, optimizer, 3)
+    saved = {name: tensor.clone() for name, tensor in optimizer_tensors(whole, optimizer).items()}
+    resumed = Layered()
+    resumed.load_state_dict(whole.state_dict())
+    other = build_optimizer(resumed, settings)
+    restore_optimizer(resumed, other, saved)
+    steps(whole, optimizer, 2)
+    steps(resumed, other, 2)
+    for expected, found in zip(whole.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(expected, found)
+
+
+SIZES = {"d_model": 8, "num_heads": 2, "d_ff": 8}
+
+
+def test_an_encoder_and_a_decoder_count_their_layers_each_from_its_own_end():
+    config = EncoderDecoderConfig(
+        src_vocab_size=9,
+        tgt_vocab_size=9,
+        num_encoder_layers=3,
+        num_decoder_layers=2,
+        norm_position="pre",
+        tied="none",
+        **SIZES,
+    )
+    found = depths(build(config, seed=0))
+    assert found["output.weight"] == found["encoder.norm.weight"] == found["decoder.norm.weight"] == 0
+    assert found["encoder.blocks.2.feed_forward.inner.weight"] == 1
+    assert found["decoder.blocks.1.feed_forward.inner.weight"] == 1
+    assert found["encoder.blocks.0.feed_forward.inner.weight"] == 3
+    assert found["encoder.input.embedding.weight"] == 4
+    assert found["decoder.input.embedding.weight"] == 3
+
+
+def test_what_is_added_before_the_layers_is_below_them_and_a_head_above():
+    model = build(EncoderOnlyConfig(vocab_size=9, head="classification", num_labels=2, num_layers=2, **SIZES))
+    found = depths(model)
+    assert {name for name, depth in found.items() if depth == 0} == {
+        name for name, _ in model.head.named_parameters(prefix="head")
+    }
+    assert {depth for name, depth in found.items() if name.startswith("encoder.input")} == {3}
+    images = depths(build(VisionConfig(num_labels=2, image_size=8, patch_size=4, num_layers=2, **SIZES)))
+    assert images["class_token"] == images["positions.weight"] == 3
+    assert images["norm.weight"] == images["head.weight"] == 0
+
+
+def test_a_model_without_layers_has_no_rates_by_layer():
+    with pytest.raises(RecipeError, match="layer_decay"):
+        build_optimizer(network(), OptimizerSettings(layer_decay=0.9))

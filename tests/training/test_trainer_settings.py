@@ -13,6 +13,7 @@ from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+from regard.errors import Interrupted, RecipeError
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy
@@ -261,6 +262,77 @@ def test_where_no_score_is_a_number_there_is_no_best_model(start):
     current = start(validate=Scores(math.nan), average_last=2)
     assert current.train().best_value is None
     assert current.run.best() is None
+
+
+# Two metrics
+
+
+class Pairs(Scores):
+    """A validation with these pairs of an accuracy and a loss."""
+
+    def __call__(self, model):
+        self.shown.append(weights(model))
+        return dict(zip(("accuracy", "loss"), next(self.scores), strict=True))
+
+
+TWO = {"best_metric": "accuracy", "second_metric": "loss"}
+
+
+@pytest.mark.parametrize(
+    ("scores", "best_step"),
+    [
+        ([(50.0, 2.0), (60.0, 1.0), (61.0, 1.1), (61.0, 0.9)], 4),  # of equals the one whose loss is lower
+        ([(50.0, 2.0), (60.0, 1.0), (70.0, 1.1), (60.0, 0.9)], 2),  # each is better once, never both
+        ([(50.0, 2.0), (50.0, 2.0), (50.0, 2.0), (49.0, 1.0)], 3),  # no worse will do: the last of equals
+        ([(50.0, 2.0), (math.nan, 1.0), (60.0, math.nan), (60.0, 1.5)], 1),  # NaN is no better, but 1.0 was
+    ],
+)
+def test_of_two_metrics_neither_was_ever_better_than_of_the_best_model(start, scores, best_step):
+    """As in the code of Velickovic et al. 2018."""
+    validate = Pairs(*scores)
+    current = start(**TWO, validate=validate)
+    assert current.train().best_step == best_step
+    assert same(best(current), validate.shown[best_step - 1])
+
+
+def test_a_metric_is_no_second_to_itself():
+    with pytest.raises(RecipeError, match="second_metric is best_metric, 'loss'"):
+        TrainingSettings(second_metric="loss")
+
+
+def test_patience_lasts_while_one_of_two_metrics_is_as_good_as_ever(start):
+    scores = [(50.0, 2.0), (50.0, 3.0), (40.0, 1.9), (49.0, 2.0), (50.0, 2.0), (49.0, 2.0), (49.9, 1.91)]
+    current = start(**TWO, patience=2, max_steps=20, validate=Pairs(*scores))
+    assert current.train().step == 7
+
+
+def test_the_average_too_has_to_be_no_worse_by_both(start):
+    for last, shown in (((51.0, 1.0), 4), ((51.0, 2.1), 3), ((50.0, 2.0), 4)):
+        scores = Pairs((40.0, 3.0), (45.0, 3.0), (46.0, 2.5), (50.0, 2.0), last)
+        current = start(**TWO, average_last=3, validate=scores)
+        current.train()
+        assert same(best(current), scores.shown[shown])
+
+
+@pytest.mark.parametrize("first", [{}, TWO], ids=["one", "two"])
+def test_a_run_stopped_anywhere_chooses_the_same_best_model(start, first):
+    """The best model is held in memory between saves; it is on disk before a checkpoint that knows of it."""
+    scores = [(50.0, 2.0), (60.0, 1.5), (60.0, 1.2), (59.0, 1.2), (61.0, 1.1), (61.0, 1.3)]
+    settings = {**first, "max_steps": 6, "save_every": 4}
+    whole = start(**settings, validate=Pairs(*scores))
+    expected = whole.train()
+    for stop_at in range(1, 6):
+        stopped = start(**settings, validate=Pairs(*scores))
+        stopped.stop = lambda stopped=stopped, at=stop_at: 15 if stopped.state.step == at else None
+        with pytest.raises(Interrupted):
+            stopped.train()
+        done = stopped.run.latest().read_json("state.json")["validated_step"]
+        assert stopped.run.best() or not done
+        resumed = start(**settings, validate=Pairs(*scores[done:]))
+        resumed.run = stopped.run
+        state = resumed.train()
+        assert (state.best_step, state.best_value) == (expected.best_step, expected.best_value)
+        assert same(best(resumed), best(whole))
 
 
 # The average of the last checkpoints

@@ -1,4 +1,4 @@
-"""Adam and AdamW, and their state as named tensors."""
+"""Adam and AdamW, rates that fall from layer to layer, and their state as named tensors."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,13 +12,19 @@ from regard.errors import FolderError, RecipeError
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerSettings:
-    """Adam as in section 5.3 of Vaswani et al. 2017, or AdamW (Loshchilov and Hutter 2019)."""
+    """Adam as in section 5.3 of Vaswani et al. 2017, or AdamW (Loshchilov and Hutter 2019).
+
+    `layer_decay` makes rates discriminative (Howard and Ruder 2018, section 3.2): the head has that of the
+    schedule, and each layer below it the rate of the one above times `layer_decay`.
+    """
 
     kind: Literal["adam", "adamw"] = "adam"
     beta1: float = 0.9
     beta2: float = 0.98
     epsilon: float = 1e-9
     weight_decay: float = 0.0  # AdamW decays matrices only: no biases, no norms
+    l2: float = 0.0  # Adam's gradient is of the loss plus l2 / 2 times the square of all parameters
+    layer_decay: float = 1.0  # 1: all layers have one rate
 
     def __post_init__(self) -> None:
         for name in ("beta1", "beta2"):
@@ -31,16 +37,35 @@ class OptimizerSettings:
         if self.weight_decay < 0:
             raise RecipeError(f"weight_decay must be 0 or more, not {self.weight_decay}", "0.01 is usual")
         if self.weight_decay and self.kind == "adam":
-            raise RecipeError("weight_decay needs kind = 'adamw'", "Adam's own decay is not what one wants")
+            raise RecipeError(
+                "weight_decay needs kind = 'adamw'", "a penalty on squares, which is another thing, is l2"
+            )
+        if self.l2 < 0:
+            raise RecipeError(f"l2 must be 0 or more, not {self.l2}", "0.0005 is usual on small graphs")
+        if self.l2 and self.kind == "adamw":
+            raise RecipeError("l2 needs kind = 'adam'", "what AdamW has instead is weight_decay")
+        if not 0 < self.layer_decay <= 1:
+            raise RecipeError(
+                f"layer_decay must lie above 0 and be at most 1, not {self.layer_decay}",
+                "0.8 is usual; 1 turns it off",
+            )
 
 
 def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.optim.Optimizer:
-    matrices = [p for p in model.parameters() if p.requires_grad and p.ndim > 1]
-    vectors = [p for p in model.parameters() if p.requires_grad and p.ndim <= 1]
-    groups = [
-        {"params": matrices, "weight_decay": settings.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
+    """An optimiser of what is trained in `model`; what asks for no gradient is none of its business."""
+    depth = dict.fromkeys((name for name, _ in _parameters(model)), 0)
+    if settings.layer_decay < 1:
+        depth = depths(model)
+    groups = []
+    for layer in sorted(set(depth.values())):
+        here = [parameter for name, parameter in _parameters(model) if depth[name] == layer]
+        matrices = [parameter for parameter in here if parameter.ndim > 1]
+        vectors = [parameter for parameter in here if parameter.ndim <= 1]
+        scale = settings.layer_decay**layer
+        groups += [
+            {"params": matrices, "weight_decay": settings.weight_decay or settings.l2, "scale": scale},
+            {"params": vectors, "weight_decay": settings.l2, "scale": scale},
+        ]
     kind = torch.optim.Adam if settings.kind == "adam" else torch.optim.AdamW
     # The rate is a schedule's matter: the trainer sets it before every update.
     return kind(groups, lr=0.0, betas=(settings.beta1, settings.beta2), eps=settings.epsilon)
@@ -48,7 +73,52 @@ def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.opti
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group["scale"]
+
+
+def depths(model: nn.Module) -> dict[str, int]:
+    """How far below the head each parameter stands, by name: 0 is the head and what follows the layers.
+
+    The last of n layers stands at 1, the first at n, embeddings and what else comes before them at n + 1.
+    Of an encoder and a decoder each counts from its own end. A tied weight stands where its first name is.
+
+    Raises:
+        RecipeError: the model has no layers.
+    """
+    stacks = _stacks(model)
+    if not stacks:
+        raise RecipeError(
+            "layer_decay: this model has no layers that could be told apart", "leave it out, or set it to 1"
+        )
+    names = [name for name, _ in model.named_parameters()]
+    begins = {
+        stack: next(place for place, name in enumerate(names) if name.startswith(f"{stack}."))
+        for stack in stacks
+    }
+    return {name: _depth(name, place, stacks, begins) for place, name in enumerate(names)}
+
+
+def _stacks(model: nn.Module) -> dict[str, int]:
+    """The outermost lists of layers, by name, and how many layers each has."""
+    stacks: dict[str, int] = {}
+    for name, module in model.named_modules():
+        inner = name.startswith(tuple(f"{stack}." for stack in stacks))
+        if isinstance(module, nn.ModuleList) and not inner and any(True for _ in module.parameters()):
+            stacks[name] = len(module)
+    return stacks
+
+
+def _depth(name: str, place: int, stacks: Mapping[str, int], begins: Mapping[str, int]) -> int:
+    for stack, count in stacks.items():
+        if name.startswith(f"{stack}."):
+            return count - int(name.removeprefix(f"{stack}.").partition(".")[0])
+    above = name
+    while above:  # the nearest module around it that holds layers says whether it comes before or after them
+        above = above.rpartition(".")[0]
+        near = [stack for stack in stacks if not above or stack.startswith(f"{above}.")]
+        if near:
+            return 0 if any(begins[stack] < place for stack in near) else stacks[near[0]] + 1
+    return 0
 
 
 def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -4,17 +4,23 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.errors import RecipeError
+from regard.models.adapters import AdapterSettings
 from regard.training.optimizer import OptimizerSettings
 from regard.training.schedule import ScheduleSettings
 
+Metric = Literal[
+    "loss", "bleu", "chrf", "exact_match", "error_rate", "accuracy", "macro_f1", "label_error_rate"
+]
+
 # Is more of it better?
-METRICS = {
+METRICS: dict[Metric, bool] = {
     "loss": False,
     "bleu": True,
     "chrf": True,
     "exact_match": True,
     "error_rate": False,
     "accuracy": True,
+    "macro_f1": True,
     "label_error_rate": False,
 }
 
@@ -37,10 +43,11 @@ class TrainingSettings:
     save_every: int = 500
     keep: int = 2  # checkpoints on disk; averaging keeps as many as it needs
     patience: int = 0  # validations without a better `best_metric` before stopping; 0 never stops
-    best_metric: Literal[
-        "loss", "bleu", "chrf", "exact_match", "error_rate", "accuracy", "label_error_rate"
-    ] = "loss"
+    best_metric: Metric = "loss"
+    second_metric: Metric | None = None  # best is then where neither was ever better, stale where both were
     nonfinite_skips: int = 5  # updates in a row that may be skipped before rolling back
+    freeze: tuple[str, ...] = ()  # modules whose weights stay as they are, by the beginnings of their names
+    adapter: AdapterSettings | None = None  # train low-rank adapters in the place of the weights
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
 
@@ -66,6 +73,11 @@ class TrainingSettings:
             raise RecipeError(
                 "training.average_last = 1 averages nothing", "0 turns it off; 5 to 10 is usual"
             )
+        if self.second_metric == self.best_metric:
+            raise RecipeError(
+                f"training.second_metric is best_metric, {self.best_metric!r}",
+                "leave it out, or name another",
+            )
         if self.keep < 2:
             raise RecipeError(f"training.keep must be 2 or more, not {self.keep}", "one may be half written")
 
@@ -74,5 +86,6 @@ class TrainingSettings:
         return max(self.keep, self.average_last)
 
     @property
-    def more_is_better(self) -> bool:
-        return METRICS[self.best_metric]
+    def choosing(self) -> tuple[Metric, ...]:
+        """The metrics by which the best model is chosen: one or two."""
+        return (self.best_metric, *([self.second_metric] if self.second_metric else []))

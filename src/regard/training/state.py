@@ -10,6 +10,8 @@ import torch
 
 from regard.errors import FolderError
 
+LATER = {"second_value"}  # what the runs of older versions have not written down
+
 
 @dataclass(kw_only=True)
 class TrainingState:
@@ -22,7 +24,8 @@ class TrainingState:
     window_nll: float = 0.0  # since the last report
     window_tokens: int = 0
     validated_step: int = 0
-    best_value: float | None = None
+    best_value: float | None = None  # of `best_metric`
+    second_value: float | None = None  # of `second_metric`, the best ever; not always that of the best model
     best_step: int = 0
     validations_since_best: int = 0
     skipped_in_a_row: int = 0  # updates whose loss or gradient was not finite
@@ -39,8 +42,8 @@ class TrainingState:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "TrainingState":
         names = {field.name for field in dataclasses.fields(cls)}
-        if set(values) != names:
-            odd = ", ".join(sorted(names.symmetric_difference(values)))
+        if odd := names.symmetric_difference(values) - LATER:
+            odd = ", ".join(sorted(odd))
             raise FolderError(f"state.json does not fit this version of regard: {odd}", "start a new run")
         return cls(**values)
 

@@ -19,7 +19,7 @@ from regard.models.model import Model
 from regard.training.objective import Objective
 from regard.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
 from regard.training.schedule import Schedule
-from regard.training.settings import TrainingSettings
+from regard.training.settings import METRICS, TrainingSettings
 from regard.training.state import TrainingState, random_state, restore_random_state
 from regard.weights.average import MovingAverage, average_tensors
 from regard.weights.checkpoint import Checkpoint, RunFolder
@@ -67,6 +67,7 @@ class Trainer:
         self.state = TrainingState(cursor=loader.cursor.to_dict(), device=str(self.device))
         self._reported = time.perf_counter(), 0  # when the window of the next report began, its tokens
         self._saved_step = -1
+        self._best: tuple[int, dict[str, Tensor]] | None = None  # not yet written: its step, its weights
 
     def train(self) -> TrainingState:
         """Go on from the newest checkpoint, or from nothing, to the end.
@@ -223,12 +224,15 @@ class Trainer:
             metrics = self.group.from_first(self._score() if self.group.is_first else None)
             state.validated_step = state.step
             self._record({"kind": "validation", "step": state.step, **metrics})
-            if self._is_better(metrics):
-                state.best_value, state.best_step = metrics[self.settings.best_metric], state.step
-                state.validations_since_best = 0
-                self._write_best(model_tensors(self.model))
-            else:
-                state.validations_since_best += 1
+            better = self._better(metrics)
+            if all(better):
+                state.best_step = state.step
+                self._keep_best()
+            if better[0]:
+                state.best_value = metrics[self.settings.best_metric]
+            if self.settings.second_metric and better[1]:
+                state.second_value = metrics[self.settings.second_metric]
+            state.validations_since_best = 0 if any(better) else state.validations_since_best + 1
         when, tokens = self._reported
         self._reported = when + time.perf_counter() - began, tokens  # tokens a second are of training alone
 
@@ -239,11 +243,17 @@ class Trainer:
         self.model.train()
         return metrics
 
-    def _is_better(self, metrics: Mapping[str, float]) -> bool:
-        value, best = metrics[self.settings.best_metric], self.state.best_value
-        if math.isnan(value):
-            return False
-        return best is None or (value > best if self.settings.more_is_better else value < best)
+    def _better(self, metrics: Mapping[str, float]) -> list[bool]:
+        """Whether each metric that chooses is better than ever; where there are two, whether it is no worse.
+
+        Two are the rule of the code of Velickovic et al. 2018: small validation sets have few accuracies.
+        """
+        best = [self.state.best_value, self.state.second_value]
+        either = self.settings.second_metric is not None
+        return [
+            _is_better(metrics[metric], value, more=METRICS[metric], or_equal=either)
+            for metric, value in zip(self.settings.choosing, best, strict=False)
+        ]
 
     def _is_finished(self) -> bool:
         patience = self.settings.patience
@@ -262,8 +272,8 @@ class Trainer:
         own = {name: tensor.clone() for name, tensor in model_tensors(self.model).items()}
         restore_model(self.model, mean)
         metrics = self._score()
-        if self._is_better(metrics):
-            self._write_best(model_tensors(self.model))
+        if all(self._better(metrics)):
+            self._write_best(self.state.step, model_tensors(self.model))
         restore_model(self.model, own)
         self._record(
             {
@@ -278,11 +288,26 @@ class Trainer:
         """Whether a run left alone saves this step too; others were saved because of a signal."""
         return step % self.settings.save_every == 0 or step == self.state.step
 
-    def _write_best(self, tensors: Mapping[str, Tensor]) -> None:
+    def _keep_best(self) -> None:
+        """Hold these weights until the next save: whoever goes on from an older one comes to them again.
+
+        To write each of them costs ten updates of a small model, and its validations may be one an update.
+        """
         if self.group.is_first:
-            self.run.write_best({"model.safetensors": tensors, **self.model_files}, step=self.state.step)
+            tensors = model_tensors(self.model)
+            self._best = (
+                self.state.step,
+                {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()},
+            )
+
+    def _write_best(self, step: int, tensors: Mapping[str, Tensor]) -> None:
+        if self.group.is_first:
+            self.run.write_best({"model.safetensors": tensors, **self.model_files}, step=step)
 
     def _save(self) -> None:
+        if self._best is not None:
+            self._write_best(*self._best)
+            self._best = None
         if self._saved_step == self.state.step:
             return
         self._saved_step = self.state.step
@@ -319,7 +344,15 @@ class Trainer:
         restore_random_state(self.state.random[self.group.rank], self.device)
         self.loader.cursor = Cursor.from_dict(self.state.cursor)
         self._saved_step = self.state.step
+        self._best = None
         self._reported = time.perf_counter(), self.state.target_tokens
 
     def _resume_hint(self) -> str:
         return f"go on with `regard train {self.run.path}`"
+
+
+def _is_better(value: float, best: float | None, *, more: bool, or_equal: bool) -> bool:
+    """NaN is never better than anything."""
+    if best is None or math.isnan(value):
+        return not math.isnan(value)
+    return (value > best if more else value < best) or (or_equal and value == best)
