@@ -29,6 +29,12 @@ def test_a_restored_generator_draws_the_same_numbers():
     assert torch.equal(torch.nn.functional.dropout(torch.ones(99)), expected[1])
 
 
+def test_state_of_a_version_with_one_metric_is_read():
+    values = TrainingState(step=3, best_value=0.5).to_dict()
+    del values["second_value"]
+    assert TrainingState.from_dict(values) == TrainingState(step=3, best_value=0.5)
+
+
 def test_state_of_another_version_is_refused():
     values = TrainingState().to_dict()
     values["stepp"] = values.pop("step")
