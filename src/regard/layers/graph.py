@@ -116,7 +116,7 @@ class GraphAttention(nn.Module):
         return F.leaky_relu(looking.index_select(0, targets) + looked_at.index_select(0, sources), SLOPE)
 
     def _heads(self, linear: nn.Linear, x: Nodes) -> Float[Tensor, "nodes heads d_head"]:
-        made = torch.sparse.mm(x, linear.weight.T) if x.is_sparse else linear(x)
+        made = torch.sparse.mm(x, linear.weight.T.contiguous()) if x.is_sparse else linear(x)
         return made.unflatten(-1, (self.num_heads, self.d_head))
 
 

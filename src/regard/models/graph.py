@@ -37,7 +37,9 @@ class GraphConfig(ModelConfig):
     Velickovic et al. 2018, section 3.3: a hidden layer has `num_heads` heads side by side, `d_model` wide
     together; the last one averages `num_output_heads` heads, each as wide as there are labels.
     `attention`: "gatv2" is that of Brody et al. 2022. `self_loops`: a node looks at itself too; without
-    them, what a node without neighbours knows of itself has no influence on its class.
+    them, what a node without neighbours knows of itself has no influence on its class. `normalised`,
+    `undirected` are facts of the graph it is trained on: each row of the features was divided by its sum,
+    and each edge goes both ways.
     """
 
     kind: ClassVar[str] = "gat"
@@ -47,6 +49,8 @@ class GraphConfig(ModelConfig):
     }
     num_features: int
     num_labels: int
+    normalised: bool = True
+    undirected: bool = True
     d_model: int = 64
     num_heads: int = 8
     num_output_heads: int = 1
@@ -135,7 +139,7 @@ class GraphTransformerConfig(TransformerConfig):
     (Dwivedi and Bresson 2021), at a cost that grows with their number; "all" at all nodes, at the cost of
     nodes^2. `node_positions`, `num_node_positions` of them: the chances that a random walk is back after
     1, 2, ... steps (Dwivedi et al. 2022), or eigenvectors of the graph's Laplacian. `feature_dropout` acts on
-    what is read of a node.
+    what is read of a node. `normalised` and `undirected` are as in `GraphConfig`.
     """
 
     kind: ClassVar[str] = "graph_transformer"
@@ -152,6 +156,8 @@ class GraphTransformerConfig(TransformerConfig):
     }
     num_features: int
     num_labels: int
+    normalised: bool = True
+    undirected: bool = True
     num_layers: int = 2
     reach: Literal["near", "all"] = "near"
     max_distance: int = 1
@@ -179,8 +185,7 @@ class GraphTransformer(Model):
     """Features of nodes, and who is how far from whom -> logits of each node's classes.
 
     A pair (source, target) of `edges` lets the target look at the source, `distances` hops away; a node is
-    0 hops from itself. Those of a graph are `data.structure.near_pairs`, `positions` are made there too.
-    With `reach` = "all" pairs that are not listed are far, and looked at too.
+    0 hops from itself. With `reach` = "all" pairs that are not listed are far, and looked at too.
     """
 
     def __init__(self, config: GraphTransformerConfig) -> None:

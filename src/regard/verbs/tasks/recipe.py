@@ -27,12 +27,13 @@ class Recipe:
         return ()
 
     def __post_init__(self) -> None:
-        metric = self.training.best_metric
-        if metric not in ("loss", *self.measured):
-            raise RecipeError(
-                f"training.best_metric is {metric!r}, which validation does not measure",
-                f"it gives {', '.join(('loss', *self.measured))}",
-            )
+        names = ("best_metric", "second_metric")
+        for name, metric in zip(names, self.training.choosing, strict=False):
+            if metric not in ("loss", *self.measured):
+                raise RecipeError(
+                    f"training.{name} is {metric!r}, which validation does not measure",
+                    f"it gives {', '.join(('loss', *self.measured))}",
+                )
 
 
 @dataclass(frozen=True, kw_only=True)

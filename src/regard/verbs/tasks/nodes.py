@@ -1,0 +1,167 @@
+"""Classes of the nodes of one graph, of which some are known: graph attention, graph transformers."""
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from regard.data.examples import Examples
+from regard.data.graphs import Graph, GraphExamples, GraphSettings, Split, read_bare_graph, read_graph
+from regard.data.loader import Loader
+from regard.data.structure import Edges, laplacian_positions, near_pairs, random_walk_positions
+from regard.distributed.group import SINGLE, Group
+from regard.errors import DataError, RecipeError
+from regard.evaluation.proportion import wilson_interval
+from regard.evaluation.score import Score
+from regard.models.config import ModelConfig
+from regard.models.graph import GraphTransformerConfig
+from regard.models.model import Model
+from regard.training.objective import LabelCrossEntropy, Objective
+from regard.verbs.corpora import refuse_other_data
+from regard.verbs.tasks.recipe import Recipe, RecipeFile
+from regard.verbs.tasks.task import Say, Task, model_config
+
+WHOLE = np.zeros(1, np.int64)  # the one example that there is
+HERE = Path()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodesSettings:
+    """`[task]`."""
+
+    kind: Literal["nodes"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodesRecipe(Recipe):
+    """Graph, model, training."""
+
+    model_kind: ClassVar[str] = "gat"
+    task: NodesSettings
+    data: GraphSettings
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        return ("accuracy",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.training.r_drop:
+            raise RecipeError("training.r_drop is for translation", "leave it out")
+
+
+class NodeClassification(Task):
+    """The graph, and what the model asks for beside it."""
+
+    use = "regard classify --model . --input GRAPH.npz"
+
+    def __init__(self, recipe: NodesRecipe, graph: Graph) -> None:
+        self.recipe: NodesRecipe = recipe
+        self.labels, self.files = graph.label_names, {}
+        self.config = model_config(
+            recipe,
+            num_features=graph.features.size(1),
+            num_labels=len(graph.label_names),
+            normalised=recipe.data.normalise,
+            undirected=recipe.data.undirected,
+        )
+        self._graph = graph
+        self._structure = structure(self.config, graph.edges, len(graph))
+
+    def objective(self) -> Objective:
+        return LabelCrossEntropy(smoothing=self.recipe.training.label_smoothing)
+
+    def examples(self) -> Examples:
+        drawn = isinstance(self.config, GraphTransformerConfig) and self.config.node_positions == "laplacian"
+        return self._examples("train", self.recipe.training.seed if drawn else None)
+
+    def loader(self, group: Group = SINGLE) -> Loader:
+        if group.size > 1:
+            raise RecipeError(
+                f"a graph is one example, which {group.size} workers cannot share", "leave out --workers"
+            )
+        return super().loader(group)
+
+    def validate(self, model: Any) -> dict[str, float]:
+        nll, correct, count = self._look(model, "valid")
+        return {"loss": nll / count, "accuracy": 100 * correct / count}
+
+    def test(self, model: Any) -> list[Score]:
+        if "test" not in self._graph.splits:
+            return []
+        _, correct, count = self._look(model, "test")
+        low, high = wilson_interval(correct, count)
+        score = Score(
+            name="accuracy",
+            value=100 * correct / count,
+            low=100 * low,
+            high=100 * high,
+            signature=f"nodes:{count}|interval:wilson|version:regard {version('regard')}",
+        )
+        return [score]
+
+    def _look(self, model: Model, split: Split) -> tuple[float, int, int]:
+        """The summed negative log-likelihood of the nodes' classes, how many are right, and of how many."""
+        batch = self._examples(split).batch(WHOLE, 0).to(model.device)
+        nodes = self._graph.splits[split].to(model.device)
+        with torch.no_grad():
+            logits = model(*batch.inputs)[nodes].float()
+        labels = batch.labels[nodes]
+        nll = float(F.cross_entropy(logits, labels, reduction="sum"))
+        return nll, int((logits.argmax(-1) == labels).sum()), len(nodes)
+
+    def _examples(self, split: Split, seed: int | None = None) -> GraphExamples:
+        return GraphExamples(self._graph, split, *self._structure, seed=seed)
+
+
+def structure(
+    config: ModelConfig, edges: Edges, num_nodes: int
+) -> tuple[tuple[Edges, Int64[Tensor, " pairs"]] | None, Float[Tensor, "nodes places"] | None]:
+    """What the model reads beside features and edges: who is near whom, and where in the graph a node is."""
+    if not isinstance(config, GraphTransformerConfig):
+        return None, None
+    make = {"random_walk": random_walk_positions, "laplacian": laplacian_positions}.get(config.node_positions)
+    positions = make(edges, num_nodes, config.num_node_positions) if make else None
+    return near_pairs(edges, num_nodes, config.max_distance), positions
+
+
+def classify_nodes(model: Model, file: str, base: Path = HERE) -> Float[Tensor, "nodes labels"]:
+    """How likely `model`, in evaluation mode, finds each class of each node of the graph in `file`.
+
+    Raises:
+        DataError: the file cannot be read, or its nodes have other features than the model reads.
+    """
+    config = model.config
+    settings = GraphSettings(file=file, undirected=config.undirected, normalise=config.normalised)
+    features, edges = read_bare_graph(settings, base)
+    if features.size(1) != config.num_features:
+        raise DataError(
+            f"{file}: nodes have {features.size(1):,} features, the model reads {config.num_features:,}",
+            "give the features that the model was trained on, in their order",
+        )
+    pairs, positions = structure(config, edges, features.size(0))
+    inputs = (features, edges) if pairs is None else (features, *pairs, positions)
+    with torch.no_grad():
+        return model(*(None if each is None else each.to(model.device) for each in inputs)).softmax(-1)
+
+
+def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> NodeClassification:
+    """Read the graph; it stays in memory. A trial takes all of it: one update is one look at it anyway."""
+    recipe = cast(NodesRecipe, source.recipe)
+    graph = read_graph(recipe.data, source.base)
+    refuse_other_data({"file": (graph.name, graph.fingerprint())}, folder)
+    alone = f", {graph.isolated:,} nodes have none" if graph.isolated else ""
+    say(
+        f"graph: {len(graph):,} nodes with {graph.features.size(1):,} features, {len(graph.label_names)}"
+        f" classes; {graph.edges.size(1):,} edges, counted in each direction{alone}"
+    )
+    counts = {split: len(nodes) for split, nodes in graph.splits.items()}
+    names = {"train": "training", "valid": "validation", "test": "test"}
+    say("; ".join(f"{names[split]}: {count:,} nodes" for split, count in counts.items()))
+    return NodeClassification(recipe, graph)
