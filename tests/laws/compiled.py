@@ -1,47 +1,49 @@
-"""Run alone, without checks of types: what torch.compile and torch.export make of a model, as JSON.
+"""Run alone, without checks of types: what torch.compile and torch.export make of each model, as JSON.
 
-{variant: {"compiled": ..., "gradients": ..., "exported": ...}}, each the largest difference from eager.
+{specimen: {"compiled": ..., "gradients": ..., "exported": ...}}, each the largest difference from eager.
 """
 
 import json
 import sys
+from collections.abc import Callable
 
 import torch
+from test_family import SPECIMENS, Specimen, made
+from torch import Tensor
 from torch.export import Dim, export
 
-from regard.models.build import build
-from regard.models.encoder_decoder import EncoderDecoderConfig
-
-SHAPES = {
-    "src_ids": {0: Dim("batch"), 1: Dim("src_len", min=2, max=1024)},
-    "src_lengths": {0: Dim("batch")},
-    "tgt_ids": {0: Dim("batch"), 1: Dim("tgt_len", min=2, max=1024)},
+# Two shapes of input for one compiled or exported model; what is here may change from call to call.
+SOURCE, TARGET = Dim("source", min=2, max=512), Dim("target", min=2, max=512)
+BATCH = Dim("batch", min=2)
+DYNAMIC = {
+    "encoder_decoder": ({0: BATCH, 1: SOURCE}, {0: BATCH}, {0: BATCH, 1: TARGET}),
+    "encoder_only": ({0: BATCH, 1: SOURCE}, {0: BATCH}),
+    "decoder_only": ({0: BATCH, 1: SOURCE},),
+    "vision": ({0: BATCH},),
 }
 
 
-def batch(rows: int, src_len: int, tgt_len: int) -> tuple[torch.Tensor, ...]:
-    generator = torch.Generator().manual_seed(rows)
-    src_ids = torch.randint(4, 30, (rows, src_len), generator=generator)
-    tgt_ids = torch.randint(4, 30, (rows, tgt_len), generator=generator)
-    lengths = torch.randint(1, src_len + 1, (rows,), generator=generator)
-    lengths[0] = src_len
-    return src_ids, lengths, tgt_ids
-
-
-def differences(table: dict) -> dict[str, float]:
-    model = build(EncoderDecoderConfig.from_table(table, src_vocab_size=30, tgt_vocab_size=30), seed=0).eval()
+def differences(specimen: Specimen) -> dict[str, float]:
+    model, first = made(specimen).eval(), specimen.inputs()
     compiled, found = torch.compile(model, backend="aot_eager"), {}
-    first, second = batch(3, 7, 5), batch(4, 9, 6)
-    found["compiled"] = max((compiled(*each) - model(*each)).abs().max().item() for each in (first, second))
+    found["compiled"] = apart(compiled, model, first)
     parameters = list(model.parameters())
     ours = torch.autograd.grad(model(*first).logsumexp(-1).sum(), parameters)
     theirs = torch.autograd.grad(compiled(*first).logsumexp(-1).sum(), parameters)
     found["gradients"] = max((a - b).abs().max().item() for a, b in zip(ours, theirs, strict=True))
-    exported = export(model, first, dynamic_shapes=SHAPES, strict=True).module()
-    found["exported"] = max((exported(*each) - model(*each)).abs().max().item() for each in (first, second))
+    shapes = DYNAMIC.get(specimen.kind)
+    exported = export(model, first, dynamic_shapes=shapes, strict=True).module()
+    found["exported"] = apart(exported, model, first)
+    if shapes:
+        twice = tuple(torch.cat([each, each]) for each in first)
+        found["exported"] = max(found["exported"], apart(exported, model, twice))
     return found
+
+
+def apart(one: Callable, other: Callable, inputs: tuple[Tensor, ...]) -> float:
+    return (one(*inputs) - other(*inputs)).abs().max().item()
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    print(json.dumps({name: differences(table) for name, table in json.loads(sys.argv[1]).items()}))
+    print(json.dumps({name: differences(SPECIMENS[name]) for name in sys.argv[1:]}))

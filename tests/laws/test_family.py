@@ -1,0 +1,231 @@
+"""What every model of the house keeps to, whatever it reads; each kind brings a small specimen."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.models.build import MODELS, build, config_class, count_parameters
+from regard.models.model import Model
+from regard.weights.tensors import model_tensors, restore_model
+
+IDS = torch.tensor([[5, 9, 17, 25, 6, 3], [8, 11, 29, 3, 0, 0], [7, 3, 0, 0, 0, 0]])
+LENGTHS = torch.tensor([6, 4, 2])
+TGT = torch.tensor([[2, 7, 19, 4, 23], [2, 28, 28, 5, 3], [2, 6, 10, 3, 0]])
+TRANSFORMER = {"d_model": 16, "num_heads": 4, "d_ff": 32}
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """A small model: its table, the sizes that data would say, and what it is called with."""
+
+    kind: str
+    table: dict
+    sizes: dict
+    inputs: Callable[[], tuple[Tensor, ...]]
+    alone: Callable[[int, tuple[Tensor, ...]], tuple[Tensor, ...]] | None = None  # one row without the others
+
+
+def sequences() -> tuple[Tensor, ...]:
+    return IDS, LENGTHS, TGT
+
+
+def texts() -> tuple[Tensor, ...]:
+    return IDS, LENGTHS
+
+
+def frames() -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(3)
+    return torch.randn(3, 24, 8, generator=generator), torch.tensor([24, 16, 9])
+
+
+def images() -> tuple[Tensor, ...]:
+    return (torch.randn(3, 1, 8, 8, generator=torch.Generator().manual_seed(3)),)
+
+
+def graph() -> tuple[Tensor, ...]:
+    features = torch.randn(6, 10, generator=torch.Generator().manual_seed(3))
+    return features, torch.tensor([[0, 1, 1, 2, 3, 4, 5, 5], [1, 0, 2, 1, 4, 3, 0, 4]])
+
+
+def cut(row: int, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """A row of padded sequences without its padding, and whatever stands beside it."""
+    first, lengths, *others = inputs
+    return (first[[row], : lengths[row]], lengths[[row]], *(each[[row]] for each in others))
+
+
+def row_of(row: int, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return tuple(each[[row]] for each in inputs)
+
+
+VOCABULARIES = {"src_vocab_size": 30, "tgt_vocab_size": 30}
+SPECIMENS = {
+    "encoder-decoder": Specimen(
+        "encoder_decoder",
+        {**TRANSFORMER, "num_encoder_layers": 2, "num_decoder_layers": 2},
+        VOCABULARIES,
+        sequences,
+        cut,
+    ),
+    "decoder-only": Specimen(
+        "decoder_only", {**TRANSFORMER, "num_layers": 2}, {"vocab_size": 30}, lambda: (TGT,), row_of
+    ),
+    "classifier": Specimen(
+        "encoder_only",
+        {**TRANSFORMER, "num_layers": 2, "pooling": "mean"},
+        {"vocab_size": 30, "head": "classification", "num_labels": 3},
+        texts,
+        cut,
+    ),
+    "tagger": Specimen(
+        "encoder_only",
+        {**TRANSFORMER, "num_layers": 2, "norm_position": "pre", "positions": "rotary"},
+        {"vocab_size": 30, "head": "tokens", "num_labels": 3},
+        texts,
+    ),
+    "context vector": Specimen(
+        "recurrent", {"preset": "rnn", "d_model": 16, "d_embedding": 12}, VOCABULARIES, sequences, cut
+    ),
+    "additive attention": Specimen(
+        "recurrent", {"preset": "bahdanau", "d_model": 16, "d_embedding": 12}, VOCABULARIES, sequences, cut
+    ),
+    "Luong's attention": Specimen(
+        "recurrent", {"preset": "luong", "d_model": 16, "d_embedding": 12}, VOCABULARIES, sequences, cut
+    ),
+    "neighbourhoods": Specimen(
+        "gat", {"d_model": 16, "num_heads": 4}, {"num_features": 10, "num_labels": 3}, graph
+    ),
+    "GATv2": Specimen(
+        "gat",
+        {"d_model": 16, "num_heads": 4, "attention": "gatv2"},
+        {"num_features": 10, "num_labels": 3},
+        graph,
+    ),
+    "nodes of a graph": Specimen(
+        "graph_transformer",
+        {**TRANSFORMER, "num_layers": 2, "node_positions": "none"},
+        {"num_features": 10, "num_labels": 3},
+        lambda: (*graph(), torch.tensor([1, 1, 1, 1, 1, 1, 0, 1])),
+    ),
+    "frames": Specimen(
+        "conformer",
+        {"preset": "tiny", "d_model": 16, "d_ff": 32, "subsampling_factor": 2, "kernel_size": 5},
+        {"num_features": 8, "num_labels": 5},
+        frames,
+        cut,
+    ),
+    "images": Specimen(
+        "vision",
+        {**TRANSFORMER, "num_layers": 2, "patch_size": 4},
+        {"image_size": 8, "channels": 1, "num_labels": 3},
+        images,
+        row_of,
+    ),
+}
+
+
+def test_every_kind_of_model_has_a_specimen():
+    assert {each.kind for each in SPECIMENS.values()} == set(MODELS)
+
+
+@pytest.fixture(params=SPECIMENS.values(), ids=SPECIMENS)
+def specimen(request) -> Specimen:
+    return request.param
+
+
+def made(specimen: Specimen, seed: int = 0) -> Model:
+    return build(config_class(specimen.kind).from_table(specimen.table, **specimen.sizes), seed=seed)
+
+
+@pytest.fixture
+def model(specimen) -> Model:
+    """In evaluation, and shaken: biases of zero and gains of one would hide mistakes."""
+    model = made(specimen)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
+    return model.eval()
+
+
+def test_logits_leave_a_model(specimen, model):
+    logits = model(*specimen.inputs())
+    assert logits.isfinite().all()
+    assert (logits < 0).any()
+    assert (logits.exp().sum(-1) - 1).abs().max() > 1e-3  # no probabilities
+
+
+def test_a_seed_makes_the_weights_and_nothing_else_does(specimen):
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    first, again, other = made(specimen, 1), made(specimen, 1), made(specimen, 2)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    pairs = zip(first.state_dict().values(), again.state_dict().values(), strict=True)
+    assert all(torch.equal(one, two) for one, two in pairs)
+    pairs = zip(first.parameters(), other.parameters(), strict=True)
+    assert any(not torch.equal(one, two) for one, two in pairs)
+
+
+def test_a_config_comes_back_from_its_dict(model):
+    assert type(model.config).from_dict(model.config.to_dict()) == model.config
+
+
+def test_what_is_saved_loads_back(specimen, model):
+    inputs, other = specimen.inputs(), made(specimen, 7).eval()
+    assert not torch.allclose(other(*inputs), model(*inputs))
+    restore_model(other, model_tensors(model))
+    assert torch.equal(other(*inputs), model(*inputs))
+
+
+def test_a_copy_is_whole_and_apart(specimen, model):
+    twin = copy.deepcopy(model)
+    assert torch.equal(twin(*specimen.inputs()), model(*specimen.inputs()))
+    assert count_parameters(twin) == count_parameters(model)  # what was tied is tied
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.zero_()
+    assert all(parameter.any() for parameter in model.parameters())
+
+
+def test_evaluation_turns_every_dropout_off(specimen, model):
+    inputs = specimen.inputs()
+    assert torch.equal(model(*inputs), model(*inputs))
+    rates = {name: 0.5 for name in model.config.to_dict() if name.endswith("dropout")}
+    loud = build(type(model.config).from_dict({**model.config.to_dict(), **rates}), seed=0)
+    assert not torch.equal(loud(*inputs), loud(*inputs))
+    loud.eval()
+    assert torch.equal(loud(*inputs), loud(*inputs))
+
+
+def test_gradients_reach_every_parameter(specimen, model):
+    """All but what moves every score of a query alike: biases of keys, stacked between others or alone."""
+    logits = model(*specimen.inputs())
+    labels = torch.arange(logits[..., 0].numel()) % logits.size(-1)
+    torch.nn.functional.cross_entropy(logits.flatten(0, -2), labels).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        if not name.endswith("key.bias"):
+            assert parameter.grad.any(), name
+
+
+def test_the_neighbours_and_their_padding_do_not_matter(specimen, model):
+    if specimen.alone is None:
+        pytest.skip("its rows are one whole")
+    inputs = specimen.inputs()
+    together = model(*inputs)
+    for row in range(len(inputs[0])):
+        alone = model(*specimen.alone(row, inputs))[0]
+        torch.testing.assert_close(alone, together[row][: len(alone)], atol=2e-5, rtol=1e-5)
+
+
+def test_a_model_runs_on_the_device_it_is_on(specimen, model):
+    """Notebooks named "cuda", or made positions on the CPU; "meta" refuses tensors from elsewhere."""
+    if specimen.kind in ("gat", "graph_transformer"):
+        pytest.skip("how many edges there are is looked up, which no shape tells")
+    model.to("meta")
+    assert model.device.type == "meta"
+    assert model(*(each.to("meta") for each in specimen.inputs())).device.type == "meta"
