@@ -157,7 +157,7 @@ def test_sparse_features_are_read_as_dense_ones(layer, x):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("where", ["dropout", "attention_dropout"])
+@pytest.mark.parametrize("where", ["dropout", "attention_dropout", "value_dropout"])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("kind", LAYERS.values(), ids=LAYERS)
 def test_each_dropout_acts_in_training_alone(kind, where, sparse, x):
@@ -167,6 +167,12 @@ def test_each_dropout_acts_in_training_alone(kind, where, sparse, x):
     silent = kind(WIDTH, 4, 3)
     silent.load_state_dict(layer.state_dict())
     assert torch.equal(layer.eval()(x, EDGES), silent(x, EDGES))
+
+
+@pytest.mark.parametrize("kind", LAYERS.values(), ids=LAYERS)
+def test_what_is_dropped_of_the_values_changes_no_score(kind, x):
+    layer = kind(WIDTH, 4, 3, value_dropout=0.5)
+    assert torch.equal(layer.attention_weights(x, EDGES), layer.eval().attention_weights(x, EDGES))
 
 
 def test_scores_out_of_range_of_exp_are_taken():

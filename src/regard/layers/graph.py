@@ -59,7 +59,8 @@ class GraphAttention(nn.Module):
 
     Each of `num_heads` heads has its own W, of `d_head` rows, and its own `query` and `key`, the halves of
     the paper's vector a. What the heads gather is put side by side ("concat", equation 5) or averaged
-    ("mean", equation 6). `dropout` acts on the inputs, `attention_dropout` on the weights.
+    ("mean", equation 6). `dropout` acts on the inputs, `attention_dropout` on the weights, `value_dropout` on
+    what is looked at, W h_j, but not on what scores it: the authors' code does that, their paper is silent.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class GraphAttention(nn.Module):
         combine: Combine = "concat",
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
+        value_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.d_head, self.num_heads = d_head, num_heads
@@ -78,7 +80,8 @@ class GraphAttention(nn.Module):
         self.value = StackedLinear(width, [d_head] * num_heads, bias=False)
         self._make_scoring(width)
         self.bias = nn.Parameter(torch.zeros(d_head * (num_heads if combine == "concat" else 1)))
-        self.dropout, self.attention_dropout = Dropout(dropout), Dropout(attention_dropout)
+        self.dropout = Dropout(dropout)
+        self.attention_dropout, self.value_dropout = Dropout(attention_dropout), Dropout(value_dropout)
         self.reset_vectors()
 
     def _make_scoring(self, width: int) -> None:
@@ -97,7 +100,7 @@ class GraphAttention(nn.Module):
 
     def forward(self, x: Nodes, edges: Edges) -> Float[Tensor, "nodes out_width"]:
         values, weights = self._look(x, edges)
-        mixed = gathered(values, self.attention_dropout(weights), edges)
+        mixed = gathered(self.value_dropout(values), self.attention_dropout(weights), edges)
         return (mixed.flatten(1) if self.combine == "concat" else mixed.mean(dim=1)) + self.bias
 
     def attention_weights(self, x: Nodes, edges: Edges) -> Weights:

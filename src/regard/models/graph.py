@@ -59,11 +59,12 @@ class GraphConfig(ModelConfig):
     self_loops: bool = True
     dropout: float = 0.6  # of the inputs of each layer
     attention_dropout: float = 0.6
+    value_dropout: float = 0.6  # of what is looked at: in the authors' code, not in the paper
 
     def __post_init__(self) -> None:
         self.refuse_small("num_features", "num_labels", "d_model", "num_heads", "num_output_heads")
         self.refuse_small("num_layers")
-        self.refuse_no_share("dropout", "attention_dropout")
+        self.refuse_no_share("dropout", "attention_dropout", "value_dropout")
         if self.d_model % self.num_heads:
             raise ConfigError(
                 f"d_model ({self.d_model}) must be divisible by num_heads ({self.num_heads})",
@@ -90,6 +91,7 @@ class GraphAttentionNetwork(Model):
                 config.num_heads,
                 dropout=config.dropout,
                 attention_dropout=config.attention_dropout,
+                value_dropout=config.value_dropout,
             )
             for width in hidden
         )
@@ -100,6 +102,7 @@ class GraphAttentionNetwork(Model):
             combine="mean",
             dropout=config.dropout,
             attention_dropout=config.attention_dropout,
+            value_dropout=config.value_dropout,
         )
 
     def forward(self, features: Features, edges: Edges) -> Logits:

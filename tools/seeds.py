@@ -1,0 +1,49 @@
+"""Trains a recipe with the seeds 1, 2, ... and prints the mean and the deviation of its test scores.
+
+.venv/bin/python tools/seeds.py recipes/gat-cora.toml --runs 20 2> progress
+
+Each seed has a run folder, OUT/seed-N. One that is there is gone on with, or only scored if it is finished.
+"""
+
+import argparse
+import statistics
+import time
+from pathlib import Path
+
+import regard
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("recipe", help="a TOML file, or the name of a recipe that comes with regard")
+    parser.add_argument("--runs", type=int, default=20, help="how many seeds, from 1 (default: 20)")
+    parser.add_argument("--out", type=Path, help="where the run folders are (default: runs/RECIPE-seeds)")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change the recipe")
+    parser.add_argument("--threads", type=int, default=1, help="of each run (default: 1)")
+    options = parser.parse_args()
+    out = options.out or Path("runs") / f"{Path(options.recipe).stem}-seeds"
+    found: dict[str, list[float]] = {}
+    for seed in range(1, options.runs + 1):
+        began = time.monotonic()
+        result = regard.train(
+            options.recipe,
+            out=out / f"seed-{seed}",
+            overrides=[*options.set, f"training.seed={seed}"],
+            threads=options.threads,
+        )
+        scores = "  ".join(f"{name} {value:.2f}" for name, value in result.metrics.items())
+        print(f"seed {seed}: {scores}; {result.steps} updates, {time.monotonic() - began:.0f} s", flush=True)
+        for name, value in result.metrics.items():
+            found.setdefault(name, []).append(value)
+    for name, values in found.items():
+        deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+        print(
+            f"{name}: {statistics.mean(values):.2f} ± {deviation:.2f} over {len(values)} runs"
+            f" ({min(values):.2f} to {max(values):.2f})"
+        )
+
+
+if __name__ == "__main__":
+    main()
