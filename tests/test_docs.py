@@ -1,0 +1,33 @@
+"""What the documentation names is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "recipes" / "README.md",
+]
+NAMED = re.compile(r"`((?:[a-z_0-9-]+/)+[\w.-]+\.(?:py|toml|md))`")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_is_there(page):
+    """Named from the repository's root, or from the package."""
+    names = set(NAMED.findall(page.read_text("utf-8")))
+    missing = [
+        name
+        for name in sorted(names)
+        if not any((place / name).is_file() for place in (ROOT, ROOT / "src/regard"))
+    ]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page):
+    targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text("utf-8"))
+    assert not [target for target in targets if not (page.parent / target).exists()]
