@@ -13,7 +13,6 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.errors import ConfigError
-from regard.layers.cache import KeyValue
 from regard.models.sequence_to_sequence import SequenceToSequence
 
 
@@ -35,7 +34,7 @@ class Stepper(Protocol):
 
 
 class ModelStepper:
-    """Steps of one encoder-decoder with a key/value cache, on the model's device."""
+    """Steps of one model with its cache, on the model's device."""
 
     def __init__(self, model: SequenceToSequence) -> None:
         self.model = model
@@ -44,10 +43,6 @@ class ModelStepper:
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
         src_ids, src_lengths = src_ids.to(self.device), src_lengths.to(self.device)
         self.cache = self.model.start(self.model.encode(src_ids, src_lengths))
-        # one layout, whether rows are selected or not: products of strided keys end in other bits
-        self.cache.memories = [
-            KeyValue(key.contiguous(), value.contiguous()) for key, value in self.cache.memories
-        ]
 
     def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         logits = self.model.extend(ids[:, None].to(self.device), self.cache)[:, -1]

@@ -4,6 +4,7 @@ import torch
 
 from regard.errors import ConfigError, did_you_mean
 from regard.models.config import ModelConfig
+from regard.models.conformer import Conformer, ConformerConfig
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
@@ -14,6 +15,7 @@ from regard.models.graph import (
     GraphTransformerConfig,
 )
 from regard.models.model import Model
+from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.vision import VisionConfig, VisionTransformer
 
 # kind -> its settings and its class
@@ -23,7 +25,9 @@ MODELS: dict[str, tuple[type[ModelConfig], type[Model]]] = {
         (EncoderDecoderConfig, EncoderDecoder),
         (EncoderOnlyConfig, EncoderOnly),
         (DecoderOnlyConfig, DecoderOnly),
+        (RecurrentConfig, Recurrent),
         (VisionConfig, VisionTransformer),
+        (ConformerConfig, Conformer),
         (GraphConfig, GraphAttentionNetwork),
         (GraphTransformerConfig, GraphTransformer),
     )
