@@ -3,10 +3,12 @@
 import pytest
 import torch
 
+from regard.errors import ConfigError
 from regard.inspection.alignment import align
 from regard.inspection.record import record_attention
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.recurrent import RecurrentConfig
 
 SOURCE, TARGET = [4, 5, 6, 7], [8, 9, 10]
 
@@ -64,3 +66,27 @@ def test_the_model_is_left_as_it_was(model):
 def test_an_empty_text_has_an_empty_alignment(model):
     assert align(model, SOURCE, [], bos_id=2, eos_id=3).shape == (0, 4)
     assert align(model, [], TARGET, bos_id=2, eos_id=3).shape == (3, 0)
+
+
+def recurrent(**options):
+    config = RecurrentConfig(src_vocab_size=11, tgt_vocab_size=11, d_model=16, d_embedding=8, **options)
+    return build(config, seed=1).eval()
+
+
+@pytest.mark.parametrize(
+    ("attention", "input_feeding"),
+    [("additive", False), ("dot", False), ("general", True), ("concat", False), ("concat", True)],
+)
+def test_a_recurrent_model_has_an_alignment_too(attention, input_feeding):
+    model = recurrent(attention=attention, input_feeding=input_feeding)
+    weights = align(model, SOURCE, TARGET, bos_id=2, eos_id=3)
+    assert weights.shape == (3, 4)
+    assert (weights > 0).all()
+    assert (weights.sum(dim=1) < 1).all(), "the share of the end mark is left out"
+    other = align(model, SOURCE, [8, 9, 4], bos_id=2, eos_id=3)
+    torch.testing.assert_close(weights, other)
+
+
+def test_a_model_without_attention_has_no_alignment():
+    with pytest.raises(ConfigError, match="no attention to its source"):
+        align(recurrent(), SOURCE, TARGET, bos_id=2, eos_id=3)

@@ -7,6 +7,7 @@ from regard.inspection.record import record_attention
 from regard.layers.kernels import plain_attention
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.recurrent import RecurrentConfig
 
 TINY = {
     "src_vocab_size": 11,
@@ -114,3 +115,26 @@ def test_decoding_step_by_step_is_heard_as_reading_at_once(model):
         model(SRC, LENGTHS, TGT)
     *steps, at_once = recording.calls[name]
     torch.testing.assert_close(torch.cat(steps, dim=2), at_once)
+
+
+@pytest.fixture(params=["additive", "dot", "general", "concat", "feeding"])
+def recurrent(request):
+    options = {"attention": "dot", "input_feeding": True}
+    if request.param != "feeding":
+        options = {"attention": request.param}
+    return build(
+        RecurrentConfig(src_vocab_size=11, tgt_vocab_size=11, d_model=16, d_embedding=8, **options), 0
+    )
+
+
+def test_a_recurrent_decoder_is_heard_too_and_says_the_same(recurrent):
+    before = recurrent.eval()(SRC, LENGTHS, TGT)
+    with record_attention(recurrent) as recording:
+        assert torch.equal(recurrent(SRC, LENGTHS, TGT), before)
+    assert list(recording.calls) == ["decoder.attention"]
+    weights = recording.whole("decoder.attention")
+    assert weights.shape == (2, 1, 3, 4)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 1, 3))
+    assert not weights[1, :, :, 2:].any(), "padding is not looked at"
+    torch.testing.assert_close(recording.last("decoder.attention")[:, :, -1], weights[:, :, -1])
+    assert torch.equal(recurrent(SRC, LENGTHS, TGT), before)

@@ -6,12 +6,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.errors import ConfigError
 from regard.inspection.record import record_attention
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.layers.attention import MultiHeadAttention, SelfAttention
+from regard.layers.recurrent import SourceAttention
+from regard.models.sequence_to_sequence import SequenceToSequence
 
 
 def align(
-    model: EncoderDecoder,
+    model: SequenceToSequence,
     src_ids: Sequence[int],
     tgt_ids: Sequence[int],
     *,
@@ -25,10 +28,13 @@ def align(
     The ids are without special ones. The weights are those of one decoder layer's attention to the
     source (the last one's), averaged over its heads or over some of them. What it gives to the source's
     end mark is left out, so a row sums to 1 or less.
+
+    Raises:
+        ConfigError: the model does not look at its source.
     """
     source, target = [*src_ids, eos_id], [bos_id, *tgt_ids]
     device = next(model.parameters()).device
-    name = f"decoder.blocks.{range(len(model.decoder.blocks))[layer]}.cross_attention"
+    name = source_attentions(model)[layer]
     training = model.training
     model.eval()
     try:
@@ -40,7 +46,22 @@ def align(
             )
     finally:
         model.train(training)
-    (weights,) = recording.last(name)
+    (weights,) = recording.whole(name)
     if heads is not None:
         weights = weights[list(heads)]
     return weights.mean(dim=0)[:-1, :-1].cpu()
+
+
+def source_attentions(model: SequenceToSequence) -> list[str]:
+    """The names of the attentions with which the decoder looks at the source, the lowest layer's first."""
+    names = [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, MultiHeadAttention | SourceAttention) and not isinstance(module, SelfAttention)
+    ]
+    if not names:
+        raise ConfigError(
+            "this model has no attention to its source: all it knows of it is one vector",
+            "an alignment needs a model with attention",
+        )
+    return names

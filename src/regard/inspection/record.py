@@ -3,15 +3,17 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.kernels import attention_weights
+from regard.layers.kernels import attention_weights, masked_softmax
+from regard.layers.recurrent import SourceAttention
 
-Attend = Callable[..., Tensor]  # with the signature of every kernel
+Attend = Callable[..., Tensor]  # with the signature that the attention's own has
 Weights = Float[Tensor, "batch heads tgt_len src_len"]
 
 
@@ -25,6 +27,10 @@ class Recording:
         """What the attention called `name` gave when it was last called."""
         return self.calls[name][-1]
 
+    def whole(self, name: str) -> Weights:
+        """What it gave in all its calls, position after position: those of a decoder that goes step by step."""
+        return torch.cat(self.calls[name], dim=2)
+
 
 @contextmanager
 def record_attention(model: nn.Module, names: Sequence[str] | None = None) -> Iterator[Recording]:
@@ -36,12 +42,13 @@ def record_attention(model: nn.Module, names: Sequence[str] | None = None) -> It
     attentions = {
         name: module
         for name, module in model.named_modules()
-        if isinstance(module, MultiHeadAttention) and (names is None or name in names)
+        if isinstance(module, MultiHeadAttention | SourceAttention) and (names is None or name in names)
     }
     recording = Recording({name: [] for name in attentions})
-    usual = {name: module.attend for name, module in attentions.items()}
+    usual: dict[str, Attend] = {name: module.attend for name, module in attentions.items()}
     for name, module in attentions.items():
-        module.attend = _telling(usual[name], recording.calls[name])
+        weights = _of_states if isinstance(module, SourceAttention) else _of_heads
+        module.attend = _telling(usual[name], weights, recording.calls[name])
     try:
         yield recording
     finally:
@@ -49,19 +56,29 @@ def record_attention(model: nn.Module, names: Sequence[str] | None = None) -> It
             module.attend = usual[name]
 
 
-def _telling(attend: Attend, told: list[Tensor]) -> Attend:
+def _telling(attend: Attend, weights: Callable[..., Weights], told: list[Tensor]) -> Attend:
     """`attend`, which also tells how much each position looks at each."""
 
-    def telling(
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None = None,
-        position_bias: Tensor | None = None,
-        dropout: float = 0.0,
-    ) -> Tensor:
+    def telling(*given: Any) -> Tensor:
         with torch.no_grad():
-            told.append(attention_weights(query, key, mask, position_bias))
-        return attend(query, key, value, mask, position_bias, dropout)
+            told.append(weights(*given))
+        return attend(*given)
 
     return telling
+
+
+def _of_heads(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    position_bias: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Weights:
+    """The weights with which a kernel mixes the values."""
+    return attention_weights(query, key, mask, position_bias)
+
+
+def _of_states(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> Weights:
+    """The weights with which the attention of a recurrent decoder does: it has one head."""
+    return masked_softmax(scores, mask)[:, None]
