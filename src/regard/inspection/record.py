@@ -28,7 +28,7 @@ class Recording:
         return self.calls[name][-1]
 
     def whole(self, name: str) -> Weights:
-        """What it gave in all its calls, position after position: those of a decoder that goes step by step."""
+        """What it gave in all its calls, one after the other: a decoder may go position by position."""
         return torch.cat(self.calls[name], dim=2)
 
 
