@@ -15,6 +15,7 @@ from regard.data.batch import Batch
 from regard.data.loader import Cursor, Loader
 from regard.distributed.group import SINGLE, Group
 from regard.errors import FolderError, Interrupted, RunError
+from regard.models.adapters import adapters_of, merged
 from regard.models.model import Model
 from regard.training.objective import Objective
 from regard.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
@@ -26,6 +27,8 @@ from regard.weights.checkpoint import Checkpoint, RunFolder
 from regard.weights.tensors import model_tensors, restore_model
 
 Validate = Callable[[Model], dict[str, float]]
+WEIGHTS = "model.safetensors"  # as they are used: adapters are merged into them
+ADAPTERS = "adapters.safetensors"  # of a run with adapters: these, and the weights that they are put on
 
 
 class Trainer:
@@ -220,7 +223,7 @@ class Trainer:
     def _validate(self) -> None:
         state = self.state
         began = time.perf_counter()
-        with self.average.applied(self.model) if self.average else nullcontext():
+        with self.average.applied(self.model) if self.average else nullcontext(), merged(self.model):
             metrics = self.group.from_first(self._score() if self.group.is_first else None)
             state.validated_step = state.step
             self._record({"kind": "validation", "step": state.step, **metrics})
@@ -268,13 +271,14 @@ class Trainer:
             return
         checkpoints = [point for point in self.run.checkpoints() if self._is_regular(point.step)]
         checkpoints = checkpoints[: self.settings.average_last]
-        mean = average_tensors([checkpoint.read_tensors("model.safetensors") for checkpoint in checkpoints])
-        own = {name: tensor.clone() for name, tensor in model_tensors(self.model).items()}
-        restore_model(self.model, mean)
-        metrics = self._score()
-        if all(self._better(metrics)):
-            self._write_best(self.state.step, model_tensors(self.model))
-        restore_model(self.model, own)
+        mean = average_tensors([checkpoint.read_tensors(WEIGHTS) for checkpoint in checkpoints])
+        with merged(self.model):
+            own = _copies(model_tensors(self.model))
+            restore_model(self.model, mean)
+            metrics = self._score()
+            if all(self._better(metrics)):
+                self._write_best(self.state.step, model_tensors(self.model))
+            restore_model(self.model, own)
         self._record(
             {
                 "kind": "average",
@@ -294,15 +298,11 @@ class Trainer:
         To write each of them costs ten updates of a small model, and its validations may be one an update.
         """
         if self.group.is_first:
-            tensors = model_tensors(self.model)
-            self._best = (
-                self.state.step,
-                {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()},
-            )
+            self._best = self.state.step, _copies(model_tensors(self.model), "cpu")
 
     def _write_best(self, step: int, tensors: Mapping[str, Tensor]) -> None:
         if self.group.is_first:
-            self.run.write_best({"model.safetensors": tensors, **self.model_files}, step=step)
+            self.run.write_best({WEIGHTS: tensors, **self.model_files}, step=step)
 
     def _save(self) -> None:
         if self._best is not None:
@@ -319,7 +319,7 @@ class Trainer:
     def _write_checkpoint(self) -> None:
         files: dict[str, Any] = {
             **self.model_files,
-            "model.safetensors": model_tensors(self.model),
+            **self._weights(),
             "optimizer.safetensors": optimizer_tensors(self.model, self.optimizer),
             "state.json": json.dumps(self.state.to_dict(), indent=1, sort_keys=True).encode(),
         }
@@ -327,6 +327,21 @@ class Trainer:
             files["average.safetensors"] = self.average.tensors()
         self.run.save(self.state.step, files)
         self.run.prune(self.settings.kept_checkpoints, every=self.settings.save_every)
+
+    def _weights(self) -> dict[str, Mapping[str, Tensor]]:
+        """The weights as they are used, so that a checkpoint is a model folder; and what adapters change."""
+        own = model_tensors(self.model)
+        if not adapters_of(self.model):
+            return {WEIGHTS: own}
+        own = _copies(own)
+        with merged(self.model):
+            plain = _copies(model_tensors(self.model))
+        changed = {
+            name: tensor
+            for name, tensor in own.items()
+            if name not in plain or not torch.equal(tensor, plain[name])
+        }
+        return {WEIGHTS: plain, ADAPTERS: changed}
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Be where the run was when it wrote `checkpoint`."""
@@ -337,7 +352,10 @@ class Trainer:
                 f"{self.run.path} was trained by {workers} workers, not {self.group.size}",
                 f"go on with --workers {workers}",
             )
-        restore_model(self.model, checkpoint.read_tensors("model.safetensors"))
+        weights = checkpoint.read_tensors(WEIGHTS)
+        if adapters_of(self.model):
+            weights |= checkpoint.read_tensors(ADAPTERS)
+        restore_model(self.model, weights)
         restore_optimizer(self.model, self.optimizer, checkpoint.read_tensors("optimizer.safetensors"))
         if self.average:
             self.average.restore(checkpoint.read_tensors("average.safetensors"))
@@ -349,6 +367,10 @@ class Trainer:
 
     def _resume_hint(self) -> str:
         return f"go on with `regard train {self.run.path}`"
+
+
+def _copies(tensors: Mapping[str, Tensor], device: str | None = None) -> dict[str, Tensor]:
+    return {name: tensor.detach().to(device, copy=True) for name, tensor in tensors.items()}
 
 
 def _is_better(value: float, best: float | None, *, more: bool, or_equal: bool) -> bool:
