@@ -13,12 +13,16 @@ from regard.data.loader import Loader, LoaderSettings
 from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.errors import Interrupted, RunError
+from regard.models.adapters import AdapterSettings, merged
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy, Loss
+from regard.training.optimizer import OptimizerSettings, build_optimizer
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
+from regard.training.trained import choose_trained
 from regard.training.trainer import Trainer
+from regard.weights.average import MovingAverage
 from regard.weights.checkpoint import RunFolder, digest
 from regard.weights.tensors import model_tensors
 
@@ -198,3 +202,103 @@ def test_a_finished_run_stays_finished(shards, tmp_path):
     before = RunFolder(tmp_path).metrics()
     assert trained(shards, tmp_path) == first
     assert RunFolder(tmp_path).metrics() == before
+
+
+FREEZE = ("encoder.blocks", "decoder.blocks.0.self_attention")
+FRESH = "decoder.blocks.0.feed_forward.outer.weight"
+CHOSEN = {
+    "frozen": {"freeze": FREEZE},
+    "adapters": {"adapter": AdapterSettings(rank=2, dropout=0.1), "fresh": [FRESH]},
+}
+
+
+def choosing(trainer, **chosen):
+    """A trainer that trains some of the weights only."""
+    choose_trained(trainer.model, seed=1, **chosen)
+    trainer.optimizer = build_optimizer(trainer.model, trainer.settings.optimizer)
+    if trainer.average:
+        trainer.average = MovingAverage(trainer.model, trainer.settings.moving_average)
+    return trainer
+
+
+def weights_of(folder):
+    return folder.read_tensors("model.safetensors")
+
+
+@pytest.mark.parametrize("chosen", CHOSEN.values(), ids=CHOSEN)
+def test_a_run_that_trains_some_weights_is_resumed_to_the_same_bits(shards, tmp_path, chosen):
+    optimizer = OptimizerSettings(kind="adamw", weight_decay=0.1, layer_decay=0.7)
+    settings = dataclasses.replace(SETTINGS, optimizer=optimizer, max_steps=8)
+    with RunFolder(tmp_path / "whole").lock() as run:
+        choosing(trainer(shards, run, settings), **chosen).train()
+    with RunFolder(tmp_path / "stopped").lock() as run:
+        current = choosing(trainer(shards, run, settings), **chosen)
+        current.stop = lambda: 15 if current.state.step == 5 else None
+        with pytest.raises(Interrupted):
+            current.train()
+    with RunFolder(tmp_path / "stopped").lock() as run:
+        choosing(trainer(shards, run, settings, seed=99), **chosen).train()
+    whole, stopped = (RunFolder(tmp_path / name) for name in ("whole", "stopped"))
+    assert digest(whole.latest()) == digest(stopped.latest())
+    best = weights_of(whole.best()), weights_of(stopped.best())
+    assert all(torch.equal(best[0][name], best[1][name]) for name in best[0])
+
+
+def test_frozen_weights_stay_what_they_were_to_the_bit_through_decay_and_averages(shards, tmp_path):
+    optimizer = OptimizerSettings(kind="adamw", weight_decay=0.1)
+    settings = dataclasses.replace(SETTINGS, optimizer=optimizer, average_last=3, save_every=2)
+    with RunFolder(tmp_path).lock() as run:
+        current = choosing(trainer(shards, run, settings), freeze=FREEZE)
+        before = {name: tensor.clone() for name, tensor in model_tensors(current.model).items()}
+        scores = iter([4.0, 3.0, 2.0, 1.0, 0.5])
+        current.validate = lambda model: {"loss": next(scores)}
+        current.train()
+        folders = [run.best(), run.latest()]
+        averages = run.latest().read_tensors("average.safetensors")
+    for found in (*map(weights_of, folders), averages):
+        for name, tensor in before.items():
+            assert torch.equal(found[name], tensor) == name.startswith(FREEZE), name
+
+
+def test_what_training_with_adapters_leaves_is_a_plain_model(shards, tmp_path):
+    with RunFolder(tmp_path).lock() as run:
+        current = choosing(
+            trainer(shards, run, dataclasses.replace(SETTINGS, moving_average=0.0)), **CHOSEN["adapters"]
+        )
+        before = {name: tensor.clone() for name, tensor in model_tensors(current.model).items()}
+        shown = []
+        current.validate = lambda model: shown.append(set(model_tensors(model))) or {"loss": 1.0 / len(shown)}
+        current.train()
+        best, latest = weights_of(run.best()), weights_of(run.latest())
+    plain = {name for name in before if ".adapter." not in name}
+    assert set(best) == set(latest) == plain
+    assert all(names == plain for names in shown), "it is validated as it will be used"
+    changed = {name for name in plain if not torch.equal(best[name], before[name])}
+    adapted = (
+        ".query_key_value.weight",
+        ".query.weight",
+        ".key.weight",
+        ".value.weight",
+        "attention.output.weight",
+    )
+    assert changed == {name for name in plain if name.endswith(adapted)} | {FRESH}
+    with merged(current.model):
+        for name, tensor in model_tensors(current.model).items():
+            assert torch.equal(tensor, latest[name])
+
+
+def test_the_mean_of_the_last_checkpoints_of_a_run_with_adapters_is_a_plain_model_too(shards, tmp_path):
+    settings = dataclasses.replace(SETTINGS, moving_average=0.0, average_last=3, save_every=2)
+    scores = iter([1.0, 1.0, 1.0, 1.0, 0.5])
+    with RunFolder(tmp_path).lock() as run:
+        current = choosing(trainer(shards, run, settings), **CHOSEN["adapters"])
+        current.validate = lambda model: {"loss": next(scores)}
+        current.train()
+        points, best = [weights_of(point) for point in run.checkpoints()], weights_of(run.best())
+        own = dict(model_tensors(current.model).items())
+        last = run.latest().read_tensors("adapters.safetensors")
+    for name, tensor in best.items():
+        torch.testing.assert_close(tensor, sum(point[name] for point in points) / 3)
+    assert all(torch.equal(tensor, own[name]) for name, tensor in last.items()), (
+        "training's own are untouched"
+    )
