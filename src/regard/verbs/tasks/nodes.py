@@ -122,7 +122,9 @@ class NodeClassification(Task):
 
 def structure(
     config: ModelConfig, edges: Edges, num_nodes: int
-) -> tuple[tuple[Edges, Int64[Tensor, " pairs"]] | None, Float[Tensor, "nodes places"] | None]:
+) -> tuple[
+    tuple[Int64[Tensor, "2 pairs"], Int64[Tensor, " pairs"]] | None, Float[Tensor, "nodes places"] | None
+]:
     """What the model reads beside features and edges: who is near whom, and where in the graph a node is."""
     if not isinstance(config, GraphTransformerConfig):
         return None, None

@@ -1,0 +1,193 @@
+"""Classes of the nodes of a graph, from a file on disk to a scored model folder."""
+
+import tomllib
+
+import numpy as np
+import pytest
+import torch
+
+from regard.distributed.group import Group
+from regard.errors import ConfigError, DataError, RecipeError
+from regard.verbs.settings import recipe_from
+from regard.verbs.tasks import nodes
+from regard.verbs.tasks.nodes import classify_nodes
+from regard.verbs.train import train
+from regard.weights.checkpoint import RunFolder
+from regard.weights.model_folder import load_model
+
+RECIPE = """
+name = "rings"
+[task]
+kind = "nodes"
+[data]
+file = "rings.npz"
+[model]
+kind = "gat"
+d_model = 16
+num_heads = 4
+dropout = 0.2
+[training]
+max_steps = 60
+label_smoothing = 0.0
+validate_every = 1
+save_every = 25
+report_every = 20
+best_metric = "accuracy"
+second_metric = "loss"
+patience = 30
+[training.schedule]
+kind = "constant"
+learning_rate = 0.02
+warmup_steps = 1
+[training.optimizer]
+l2 = 0.0005
+"""
+TRANSFORMER = """
+kind = "graph_transformer"
+d_model = 16
+num_heads = 4
+d_ff = 16
+num_node_positions = 4
+"""
+
+
+def rings() -> dict[str, np.ndarray]:
+    """Rings of six nodes of one class; a node's own features are mostly noise. Node 60 is alone."""
+    draw = np.random.default_rng(0)
+    labels = np.repeat(np.arange(10) % 2, 6)
+    features = draw.random((61, 8), dtype=np.float32)
+    features[np.arange(60), labels] += 0.5
+    around = np.arange(60)
+    edges = np.stack([around, around // 6 * 6 + (around + 1) % 6])
+    mixed = draw.permutation(60)
+    splits = {"train": mixed[:20], "valid": mixed[20:40], "test": mixed[40:]}
+    names = np.array(["even", "odd"])
+    return {
+        "features": features,
+        "edges": edges,
+        "labels": np.append(labels, -1),
+        "label_names": names,
+        **splits,
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    np.savez(tmp_path / "rings.npz", **rings())
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    return tmp_path
+
+
+def changed(folder, table):
+    head, tail = RECIPE.split("[model]")
+    text = f"{head}[model]{table}[training]{tail.split('[training]', 1)[1]}"
+    (folder / "recipe.toml").write_text(text)
+    return folder / "recipe.toml"
+
+
+@pytest.mark.parametrize(
+    ("table", "accuracy"),
+    [
+        ('kind = "gat"\nd_model = 16\nnum_heads = 4\ndropout = 0.2\n', 80),
+        ('kind = "gat"\nattention = "gatv2"\nd_model = 16\nnum_heads = 4\ndropout = 0.2\n', 80),
+        (TRANSFORMER, 80),
+        (TRANSFORMER + 'reach = "all"\nmax_distance = 2\nnode_positions = "laplacian"\n', 60),
+    ],
+    ids=["gat", "gatv2", "near", "all, laplacian"],
+)
+def test_a_recipe_becomes_a_model_that_knows_its_neighbours(folder, table, accuracy):
+    result = train(changed(folder, "\n" + table), out=folder / "run", threads=1)
+    assert result.metrics["accuracy"] >= accuracy
+    loaded = load_model(result.model)
+    assert loaded.labels == ("even", "odd")
+    found = classify_nodes(loaded.model, "rings.npz", folder)
+    assert found.shape == (61, 2)
+    torch.testing.assert_close(found.sum(-1), torch.ones(61))
+    right = found.argmax(-1)[torch.from_numpy(rings()["test"])].numpy() == rings()["labels"][rings()["test"]]
+    assert 100 * right.mean() == pytest.approx(result.metrics["accuracy"])
+
+
+def test_a_run_stopped_and_gone_on_with_is_the_run_left_alone(folder):
+    whole = train(folder / "recipe.toml", out=folder / "whole", threads=1)
+    train(folder / "recipe.toml", out=folder / "parts", threads=1, overrides=["training.max_steps=31"])
+    (folder / "parts" / "resolved.json").unlink()
+    again = train(folder / "recipe.toml", out=folder / "parts", threads=1)
+    assert again.metrics == whole.metrics
+    one, two = (
+        RunFolder(folder / name).best().read_tensors("model.safetensors") for name in ("whole", "parts")
+    )
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_a_dry_run_keeps_nothing(folder, monkeypatch):
+    before = sorted(folder.iterdir())
+    monkeypatch.chdir(folder)
+    metrics = train(folder / "recipe.toml", dry_run=True, threads=1).metrics
+    assert metrics.keys() >= {"loss", "accuracy"}
+    assert sorted(folder.iterdir()) == before
+
+
+def test_without_a_test_split_there_is_no_test_score(folder):
+    np.savez(folder / "rings.npz", **{name: array for name, array in rings().items() if name != "test"})
+    result = train(folder / "recipe.toml", out=folder / "run", overrides=["training.max_steps=3"], threads=1)
+    assert result.metrics.keys() >= {"loss", "accuracy"}
+
+
+def test_what_was_read_is_said(folder, capsys):
+    train(folder / "recipe.toml", out=folder / "run", overrides=["training.max_steps=1"], threads=1)
+    told = capsys.readouterr().err
+    assert (
+        "61 nodes with 8 features, 2 classes; 120 edges, counted in each direction, 1 nodes have none" in told
+    )
+    assert "training: 20 nodes; validation: 20 nodes; test: 20 nodes" in told
+
+
+def test_another_graph_is_refused_by_a_run(folder):
+    train(folder / "recipe.toml", out=folder / "run", overrides=["training.max_steps=1"], threads=1)
+    arrays = rings()
+    arrays["features"][0, 0] += 1
+    np.savez(folder / "rings.npz", **arrays)
+    with pytest.raises(Exception, match="is not what this run began with"):
+        train(folder / "run", threads=1)
+
+
+def test_a_graph_cannot_be_shared_by_workers(folder):
+    source = recipe_from(tomllib.loads(RECIPE), RECIPE, folder, "recipe.toml")
+    task = nodes.prepare(source, folder / "data", say=lambda text: None)
+    with pytest.raises(RecipeError, match="2 workers cannot share"):
+        task.loader(Group(size=2))
+
+
+def test_nodes_of_another_width_are_refused(folder):
+    result = train(folder / "recipe.toml", out=folder / "run", overrides=["training.max_steps=1"], threads=1)
+    np.savez(folder / "wide.npz", features=np.ones((4, 9)), edges=np.array([[0], [1]]))
+    with pytest.raises(DataError, match="9 features, the model reads 8"):
+        classify_nodes(load_model(result.model).model, "wide.npz", folder)
+
+
+def test_features_are_read_as_in_training(folder):
+    """Whether rows were divided by their sums, and edges go both ways, the model folder knows."""
+    result = train(
+        folder / "recipe.toml",
+        out=folder / "run",
+        overrides=["training.max_steps=1", "data.normalise=false", "data.undirected=false"],
+        threads=1,
+    )
+    config = load_model(result.model).model.config
+    assert (config.normalised, config.undirected) == (False, False)
+    with pytest.raises(ConfigError, match="not for a recipe to say"):
+        train(folder / "recipe.toml", dry_run=True, overrides=["model.normalised=false"], threads=1)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("training.r_drop=1.0", "r_drop is for translation"),
+        ("training.best_metric=bleu", "best_metric is 'bleu', which validation does not measure"),
+        ("training.second_metric=bleu", "second_metric is 'bleu', which validation does not measure"),
+        ("data.fill=rings.npz", "did you mean|unknown key"),
+    ],
+)
+def test_a_recipe_that_cannot_work_is_refused(folder, override, message):
+    with pytest.raises(RecipeError, match=message):
+        train(folder / "recipe.toml", overrides=[override], dry_run=True)
