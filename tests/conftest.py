@@ -42,3 +42,33 @@ def untrained(tmp_path_factory):
     )
     write_folder(folder, {**files, "model.safetensors": weights, "README.md": b"# untrained\n"})
     return folder
+
+
+@pytest.fixture(scope="session")
+def encoder_folder(tmp_path_factory):
+    """Makes model folders of encoders with random weights and the head that is asked for."""
+    from regard.data.tokenizer import TokenizerSettings, train_tokenizer
+    from regard.models.build import build
+    from regard.models.encoder_only import EncoderOnlyConfig
+    from regard.weights.folder import write_folder
+    from regard.weights.model_folder import model_files
+    from regard.weights.tensors import model_tensors
+
+    words = ["a", "good", "bad", "film", "the", "cat", "sat", "on", "mat", ".", ",", "unbelievability"]
+    tokenizer = train_tokenizer(words * 2, "bpe", TokenizerSettings(vocab_size=60))
+    small = {"preset": "modern", "d_model": 16, "num_heads": 2, "d_ff": 32, "num_layers": 1}
+
+    def made(head, labels=(), *, told=None, others=None, **changes):
+        folder = tmp_path_factory.mktemp("encoders") / head
+        sizes = {"vocab_size": tokenizer.vocab_size, "head": head, "num_labels": len(labels)}
+        config = EncoderOnlyConfig.from_table({**small, "fresh_head": False, **changes}, **sizes)
+        model = build(config, seed=3)
+        for parameter in model.parameters():
+            parameter.data *= 5.0  # or all classes are all but equally likely
+        others = {"tokenizer.json": tokenizer.to_bytes(), **(others or {})}
+        files = model_files(config, labels if told is None else told, others, f'name = "{head}"\n')
+        weights = {"model.safetensors": model_tensors(model), "README.md": b"# an encoder\n"}
+        write_folder(folder, {**files, **weights})
+        return folder
+
+    return made

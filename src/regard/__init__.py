@@ -15,6 +15,7 @@ from regard.errors import RegardError, UserError
 
 if TYPE_CHECKING:
     from regard.verbs.average import average
+    from regard.verbs.classify import Classifier, classify, classify_file
     from regard.verbs.compare import compare
     from regard.verbs.curves import curves
     from regard.verbs.data import data_check, data_get, data_list, data_show
@@ -24,16 +25,21 @@ if TYPE_CHECKING:
     from regard.verbs.new import new
     from regard.verbs.recipes import recipes, recipes_show
     from regard.verbs.score import score
+    from regard.verbs.tag import Tagger, tag, tag_file
     from regard.verbs.train import train
     from regard.verbs.translate import Translator, translate, translate_file
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Classifier",
     "RegardError",
+    "Tagger",
     "Translator",
     "UserError",
     "average",
+    "classify",
+    "classify_file",
     "compare",
     "curves",
     "data_check",
@@ -47,12 +53,15 @@ __all__ = [
     "recipes",
     "recipes_show",
     "score",
+    "tag",
+    "tag_file",
     "train",
     "translate",
     "translate_file",
 ]
 
-_ELSEWHERE = {"Translator": "translate"}  # names that stand in another verb's file than they say
+# Names that stand in another verb's file than they say.
+_ELSEWHERE = {"Classifier": "classify", "Tagger": "tag", "Translator": "translate"}
 
 
 def __getattr__(name: str) -> Any:

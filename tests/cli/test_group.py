@@ -97,6 +97,8 @@ DOOR = {"as_json", "debug", "help"}  # how the command line prints, and nothing 
 CALLS = {
     **{name: [f"{name}:{name}"] for name in NAMES if name != "data"},
     "translate": ["translate:translate", "translate:translate_file"],
+    "classify": ["classify:classify", "classify:classify_file"],
+    "tag": ["tag:tag", "tag:tag_file"],
     "data list": ["data:data_list"],
     "data show": ["data:data_show"],
     "data get": ["data:data_get"],

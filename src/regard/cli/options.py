@@ -12,6 +12,12 @@ model = click.option(
     metavar="DIR",
     help="Model or run folder. [default: the English-German model in the box]",
 )
+own_model = click.option(
+    "--model", type=FILE, metavar="DIR", required=True, help="Model or run folder, such as runs/NAME."
+)
+allow_fresh_head = click.option(
+    "--allow-fresh-head", is_flag=True, help="Let a model speak whose head nobody has trained."
+)
 beam_size = click.option(
     "--beam-size", type=click.IntRange(min=1), metavar="N", help="Hypotheses kept. [default: the model's own]"
 )
@@ -21,7 +27,7 @@ batch_tokens = click.option(
     default=4096,
     show_default=True,
     metavar="N",
-    help="Padded source tokens decoded at a time; changes speed and memory, not the text.",
+    help="Padded source tokens looked at together; changes speed and memory, not the answer.",
 )
 src = click.option("--src", type=FILE, required=True, metavar="FILE", help="Source, one sentence a line.")
 refs = click.option(

@@ -5,11 +5,14 @@ an empty line. Words are numbered 1, 2, ...; a range ("4-5") says that the words
 one, an empty node ("8.1") is a word that is not written. Neither is a word of the sentence.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
+from regard.data.corpus import digest_of, locate, read_lines
 from regard.errors import DataError
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -57,21 +60,47 @@ class Sentence:
 
 
 def read_sentences(lines: Iterable[str], name: str) -> Iterator[Sentence]:
-    """The sentences of a file (or pipe) called `name`, one after the other.
+    """The sentences of a file called `name`, one after the other.
 
     Raises:
         DataError: a line breaks the format; it is named.
     """
-    sentence = _Sentence(name, 1)
-    number = 0
-    for number, line in enumerate(lines, start=1):
+    reader = SentenceReader(name)
+    for line in lines:
+        if sentence := reader.read(line):
+            yield sentence
+    reader.end()
+
+
+class SentenceReader:
+    """Lines one at a time -> sentences, each as soon as it is ended."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._number = name, 0
+        self._sentence = _Sentence(name, 1)
+
+    def read(self, line: str) -> Sentence | None:
+        """The sentence that this line ends, if it does.
+
+        Raises:
+            DataError: the line breaks the format.
+        """
+        self._number += 1
         if line:
-            sentence.add(line, number)
-        else:
-            yield sentence.whole(number)
-            sentence = _Sentence(name, number + 1)
-    if sentence.lines:
-        raise _error(name, number, "the last sentence is not ended by an empty line")
+            self._sentence.add(line, self._number)
+            return None
+        ended = self._sentence.whole(self._number)
+        self._sentence = _Sentence(self._name, self._number + 1)
+        return ended
+
+    def end(self) -> None:
+        """There is no further line.
+
+        Raises:
+            DataError: the last sentence was not ended.
+        """
+        if self._sentence.lines:
+            raise _error(self._name, self._number, "the last sentence is not ended by an empty line")
 
 
 class _Sentence:
@@ -140,6 +169,31 @@ class _Sentence:
 
 def _error(name: str, number: int, problem: str) -> DataError:
     return DataError(f"{name}:{number}: {problem}", "see https://universaldependencies.org/format.html")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConlluSettings:
+    """Where sentences stand: a file, plain or gzipped; NAME:FILE is a file of the catalogue."""
+
+    file: str
+
+
+class Treebank:
+    """The sentences of a file, to be read again and again."""
+
+    def __init__(self, settings: ConlluSettings, base: Path) -> None:
+        self.path = locate(settings.file, base)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def __iter__(self) -> Iterator[Sentence]:
+        return read_sentences(read_lines(self.path), str(self.path))
+
+    def fingerprint(self, column: Column) -> str:
+        """A digest of what decides which words and labels come out."""
+        return hashlib.sha256(f"{column} {digest_of(self.path)}".encode()).hexdigest()
 
 
 def labels_of(sentence: Sentence, column: Column, name: str) -> tuple[str, ...]:

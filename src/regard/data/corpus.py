@@ -188,8 +188,7 @@ class Corpus:
             choices = asdict(self._settings)
             digest.update(repr({name: choices[name] for name in choices if name not in _PLACES}).encode())
         for path in self.files:
-            with _opened(path) as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+            digest.update(bytes.fromhex(digest_of(path)))
         return digest.hexdigest()
 
 
@@ -253,6 +252,12 @@ def read_lines(path: Path) -> Iterator[str]:
                     "a corpus holds one sentence a line, ended by a line feed",
                 )
             yield line_text(raw, str(path), number)
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file as it lies there."""
+    with _opened(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def line_text(raw: bytes, place: str, number: int) -> str:

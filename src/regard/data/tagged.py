@@ -1,5 +1,7 @@
-"""Sentences of words with a label each: pieces of words, and windows on what is longer than a model reads."""
+"""Sentences of words with a label each: words of a text, their pieces, windows on long sentences."""
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -81,3 +83,31 @@ def tagged_texts(
             )
         )
     return texts
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text: what stands between white space, punctuation at its ends apart.
+
+    A run of one sign is one word ("..."), and a full stop stays where there is another in the word ("U.S.").
+    """
+    return [part for word in text.split() for part in _parts(word)]
+
+
+def _parts(word: str) -> list[str]:
+    inside = [place for place, sign in enumerate(word) if not _is_punctuation(sign)]
+    if not inside:
+        return _runs(word)
+    first, last = inside[0], inside[-1] + 1
+    if word[last : last + 1] == "." and "." in word[first:last]:
+        last += 1
+    return [*_runs(word[:first]), word[first:last], *_runs(word[last:])]
+
+
+def _runs(signs: str) -> list[str]:
+    return [found[0] for found in re.finditer(r"(.)\1*", signs)]
+
+
+def _is_punctuation(sign: str) -> bool:
+    """Punctuation, and signs of currencies."""
+    category = unicodedata.category(sign)
+    return category.startswith("P") or category == "Sc"

@@ -52,7 +52,7 @@ def text_of(
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextBatch:
+class LabelledTextBatch:
     """Texts side by side; all that stands beyond a length is padding.
 
     `labels` are of the texts or, where there are `places`, of these, row by row.
@@ -75,11 +75,11 @@ class TextBatch:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def to(self, device: torch.device | str) -> "TextBatch":
+    def to(self, device: torch.device | str) -> "LabelledTextBatch":
         def moved(tensor: Tensor) -> Tensor:
             return tensor.to(device, non_blocking=True)
 
-        return TextBatch(
+        return LabelledTextBatch(
             ids=moved(self.ids),
             lengths=moved(self.lengths),
             labels=moved(self.labels),
@@ -88,7 +88,7 @@ class TextBatch:
         )
 
 
-def text_batch(texts: Sequence[Text], pad_id: int) -> TextBatch:
+def text_batch(texts: Sequence[Text], pad_id: int) -> LabelledTextBatch:
     """These texts side by side."""
     ids, lengths = pad([text.ids for text in texts], pad_id)
     places = None
@@ -97,7 +97,7 @@ def text_batch(texts: Sequence[Text], pad_id: int) -> TextBatch:
         for row, text in enumerate(texts):
             places[row, torch.from_numpy(text.places)] = True
     labels = torch.from_numpy(np.concatenate([text.labels for text in texts]))
-    return TextBatch(
+    return LabelledTextBatch(
         ids=ids,
         lengths=lengths,
         labels=labels.float() if labels.is_floating_point() else labels.long(),
@@ -126,7 +126,7 @@ class TextExamples:
         lengths = self._lengths[epoch % len(self._lengths)][examples]
         return lengths, lengths
 
-    def batch(self, examples: Numbers, epoch: int) -> TextBatch:
+    def batch(self, examples: Numbers, epoch: int) -> LabelledTextBatch:
         texts = self._texts[epoch % len(self._texts)]
         chosen = [texts[number] for number in examples.tolist()]
         if self._noise is not None:
@@ -139,7 +139,7 @@ class TextExamples:
 
 def in_batches(
     texts: Sequence[Text], pad_id: int, batch_tokens: int
-) -> Iterator[tuple[list[int], TextBatch]]:
+) -> Iterator[tuple[list[int], LabelledTextBatch]]:
     """All texts in order of length, as many at a time as `batch_tokens` allows, with their numbers."""
     order = sorted(range(len(texts)), key=lambda number: len(texts[number].ids))
     group: list[int] = []

@@ -1,4 +1,4 @@
-"""Encoder-only Transformers: BERT's shape (Devlin et al. 2019) and the modern pre-norm one, with a head."""
+"""Encoder-only Transformers: BERT's shape (Devlin et al. 2019) and the modern one, with a head."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Heads: what an encoder's states become. Classes of a text or of its words, spans, numbers, hidden words."""
+"""Heads: what an encoder's states become: classes of texts or of words, spans, numbers, hidden words."""
 
 from typing import Literal
 

@@ -4,6 +4,7 @@ import os
 import select
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 from regard.data.corpus import MAX_LINE_BYTES, line_text, locate, read_lines
@@ -21,6 +22,12 @@ def stream(file: str | Path) -> Iterator[str]:
         DataError: the file is not there, at once; it is not UTF-8, at that line.
     """
     return read_lines(locate(str(file), Path()))
+
+
+def chunks(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Lines, CHUNK at a time."""
+    lines = iter(lines)
+    return iter(lambda: list(islice(lines, CHUNK)), [])
 
 
 def lines_of(file: str | Path) -> list[str]:

@@ -1,0 +1,72 @@
+"""`regard classify`."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from regard.cli import options
+from regard.cli.group import Command
+from regard.errors import UserError
+
+
+@click.command("classify", cls=Command)
+@click.argument("text", required=False)
+@options.own_model
+@click.option(
+    "--input", type=options.FILE, metavar="FILE", help="Classify each line of a file (plain or gzipped)."
+)
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Tell that many classes a line: LINE, LABEL, PROBABILITY between tabs.",
+)
+@options.batch_tokens
+@options.allow_fresh_head
+@options.as_json
+@options.device
+@options.threads
+def command(
+    text: str | None,
+    model: Path,
+    input: Path | None,
+    top: int,
+    batch_tokens: int,
+    allow_fresh_head: bool,
+    as_json: bool,
+    device: str,
+    threads: int | None,
+) -> None:
+    """Say to which class a text, each line of a file or of a pipe belongs.
+
+    Without TEXT and --input the standard input is read. There is a line out for each line in, LABEL and
+    PROBABILITY between tabs, in the same order; an empty line gives an empty line.
+    """
+    if text is not None and input is not None:
+        raise UserError("both TEXT and --input are given", "leave one of them out")
+
+    from regard.verbs.classify import Classifier, printed
+    from regard.verbs.lines import arriving, stream
+
+    classifier = Classifier(
+        model,
+        top=top,
+        batch_tokens=batch_tokens,
+        allow_fresh_head=allow_fresh_head,
+        device=device,
+        threads=threads,
+    )
+    if text is not None:
+        found = classifier(text.split("\n"))
+    elif input is not None:
+        found = classifier(stream(input))
+    else:
+        if sys.stdin.isatty():
+            click.echo("type a line to classify it; Ctrl-D ends", err=True)
+        found = classifier.in_chunks(arriving(0))
+    for each in found:
+        sys.stdout.buffer.write(printed(each, ranked=top > 1, as_json=as_json).encode("utf-8"))
+        sys.stdout.buffer.flush()

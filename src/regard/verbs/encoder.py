@@ -1,0 +1,47 @@
+"""An encoder from a model folder, with the head that a verb needs, and one that was trained."""
+
+import torch
+from torch import Tensor
+
+from regard.errors import FolderError
+from regard.models.encoder_only import EncoderOnly, Head
+from regard.verbs.box import model_that
+from regard.weights.model_folder import LoadedModel
+
+USES = {
+    "classification": "classifies texts: `regard classify`",
+    "regression": "gives texts a number: `regard classify`",
+    "tokens": "labels words: `regard tag`",
+    "masked_language_model": "guesses hidden words: train another head on it",
+}
+
+
+def encoder_that(
+    does: str, heads: tuple[Head, ...], loaded: LoadedModel, *, allow_fresh: bool
+) -> EncoderOnly:
+    """The loaded encoder, which must have one of these heads; a trained one, unless `allow_fresh`.
+
+    Raises:
+        FolderError: it has another head, or one that nobody has trained, so that what it says is chance.
+    """
+    model = model_that(does, EncoderOnly, loaded)
+    head, where = model.config.head, loaded.path
+    if head not in heads:
+        use = USES.get(head, "gives states, not answers")
+        raise FolderError(f"{where}: this is no model that {does}: its head is {head!r}", f"it {use}")
+    if len(loaded.labels) != model.config.num_labels:
+        raise FolderError(
+            f"{where}: {len(loaded.labels)} labels for {model.config.num_labels} classes",
+            "config.json belongs to another model: copy the folder anew",
+        )
+    if model.config.fresh_head and not allow_fresh:
+        raise FolderError(
+            f"{where}: nobody has trained the head of this model, so what it says is chance",
+            "train it with `regard train`, or see what chance says with --allow-fresh-head",
+        )
+    return model
+
+
+def probabilities(logits: Tensor) -> list[list[float]]:
+    """Of each class in each row."""
+    return torch.softmax(logits.double(), dim=-1).tolist()

@@ -1,0 +1,254 @@
+"""Classes of texts, such as sentiments or topics, by an encoder whose states become one vector."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+
+from regard.data.corpus import Corpus, LinePolicy, Pair
+from regard.data.examples import Examples
+from regard.data.labelled import LabelledSettings, LabelSet, class_weights, classes_of, open_labelled, split
+from regard.data.masking import WordDropout
+from regard.data.texts import Text, TextExamples, text_of
+from regard.data.tokenizer import Tokenizer, TokenizerSettings
+from regard.errors import DataError, RecipeError
+from regard.evaluation.classification import accuracy, confusion, macro_f1, table_interval
+from regard.evaluation.proportion import wilson_interval
+from regard.evaluation.score import Score
+from regard.training.objective import LabelCrossEntropy, Objective
+from regard.verbs.corpora import counts_of_skipped, refuse_other_data
+from regard.verbs.tasks.recipe import Recipe, RecipeFile
+from regard.verbs.tasks.task import TRIAL, Say, Task
+from regard.verbs.tasks.text import (
+    Encode,
+    encoder_config,
+    most_tokens,
+    refuse_r_drop,
+    said_and_true,
+    segmentations,
+    stored_tokenizer,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationSettings:
+    """`[task]`.
+
+    `class_weights`: "balanced" lets all classes together count alike, a table gives each its weight.
+    `word_dropout`: the share of words that training hides, others in each epoch.
+    """
+
+    kind: Literal["classification"]
+    class_weights: Literal["none", "balanced"] | dict[str, Any] = "none"
+    word_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.word_dropout < 1:
+            raise RecipeError(f"word_dropout = {self.word_dropout} is no share", "0.1 hides a tenth")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledDataSettings:
+    """Where the texts are. Without `valid`, a share of each class of the training texts is put by.
+
+    `label_names`: what labels of the files are to be called; labels of one name are one class.
+    """
+
+    train: LabelledSettings
+    valid: LabelledSettings | None = None
+    test: LabelledSettings | None = None
+    valid_share: float = 0.1
+    label_names: dict[str, Any] = field(default_factory=dict)
+    lines: LinePolicy = field(default_factory=LinePolicy)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.valid_share < 1:
+            raise RecipeError(f"data.valid_share = {self.valid_share} is no share", "0.1 is a tenth")
+        for label, name in self.label_names.items():
+            if not isinstance(name, str) or not name:
+                raise RecipeError(f"data.label_names calls {label!r} {name!r}", "a name is a string")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationRecipe(Recipe):
+    """Data, tokeniser, model, training."""
+
+    model_kind: ClassVar[str] = "encoder_only"
+    task: ClassificationSettings
+    data: LabelledDataSettings
+    tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        return ("accuracy", "macro_f1")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_r_drop(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Texts of one use (training, validation, test), and the number of the class of each."""
+
+    pairs: Sequence[Pair]
+    labels: Sequence[int] | Sequence[float]
+
+    def of(self, numbers: Sequence[int]) -> "Part":
+        return Part(pairs=[self.pairs[i] for i in numbers], labels=[self.labels[i] for i in numbers])
+
+    def first(self, count: int) -> "Part":
+        return Part(pairs=self.pairs[:count], labels=self.labels[:count])
+
+    def texts(self, encode: Encode, tokenizer: Tokenizer, max_tokens: int) -> list[Text]:
+        """The texts as the model reads them: of what is too long the beginning."""
+        return [
+            text_of(
+                encode(pair.source.strip()),
+                [label],
+                tokenizer=tokenizer,
+                line=pair.line,
+                max_tokens=max_tokens,
+            )
+            for pair, label in zip(self.pairs, self.labels, strict=True)
+        ]
+
+
+class Classification(Task):
+    """Texts to train on, to validate on and to test on, and their classes."""
+
+    use = 'regard classify --model . "..."'
+
+    def __init__(
+        self,
+        recipe: ClassificationRecipe,
+        labels: tuple[str, ...],
+        weights: tuple[float, ...] | None,
+        parts: Mapping[str, Part],
+        tokenizer: Tokenizer,
+        files: Mapping[str, bytes],
+    ) -> None:
+        self.recipe: ClassificationRecipe = recipe
+        self.labels, self.tokenizer, self.files = labels, tokenizer, files
+        self.config = encoder_config(
+            recipe, head="classification", vocab_size=tokenizer.vocab_size, num_labels=len(labels)
+        )
+        self._parts, self._max_tokens = parts, most_tokens(recipe, self.config)
+        self._weights = weights
+        read = partial(self._texts, encode=tokenizer.encode_words)
+        self._valid, self._test = read("valid"), read("test")
+
+    def _texts(self, part: str, encode: Encode) -> list[Text]:
+        if part not in self._parts:
+            return []
+        return self._parts[part].texts(encode, self.tokenizer, self._max_tokens)
+
+    def objective(self) -> Objective:
+        return LabelCrossEntropy(smoothing=self.recipe.training.label_smoothing, weights=self._weights)
+
+    def examples(self) -> Examples:
+        task, seed = self.recipe.task, self.recipe.training.seed
+        encodings = segmentations(self.tokenizer, self.recipe.tokenizer, seed)
+        noise = WordDropout(share=task.word_dropout, seed=seed, unk_id=self.tokenizer.unk_id)
+        return TextExamples(
+            [self._texts("train", encode) for encode in encodings],
+            self.tokenizer.pad_id,
+            noise if task.word_dropout else None,
+        )
+
+    def validate(self, model: Any) -> dict[str, float]:
+        table, loss = self._table(model, self._valid)
+        return {"loss": loss, "accuracy": 100 * accuracy(table), "macro_f1": 100 * macro_f1(table)}
+
+    def test(self, model: Any) -> list[Score]:
+        if not self._test:
+            return []
+        table, _ = self._table(model, self._test)
+        return class_test_scores(table, f"texts:{len(self._test)}")
+
+    def _table(self, model: Any, texts: Sequence[Text]) -> tuple[np.ndarray, float]:
+        said, truth, loss = said_and_true(model, texts, self.tokenizer.pad_id)
+        return confusion(np.concatenate(truth), np.concatenate(said), len(self.labels)), loss
+
+
+def class_test_scores(table: np.ndarray, counted: str) -> list[Score]:
+    """Accuracy and macro-F1 in percent, with their intervals; `counted` is what of, for the signature."""
+    low, high = wilson_interval(int(np.trace(table)), int(table.sum()))
+    f1_low, f1_high = table_interval(table, macro_f1)
+    right = Score(
+        name="accuracy",
+        value=100 * accuracy(table),
+        low=100 * low,
+        high=100 * high,
+        signature=f"{counted}|interval:wilson|version:regard {version('regard')}",
+    )
+    mean = Score(
+        name="macro-F1",
+        value=100 * macro_f1(table),
+        low=100 * f1_low,
+        high=100 * f1_high,
+        signature=f"{counted}|classes:{len(table)}|bs:1000|seed:12345|version:regard {version('regard')}",
+    )
+    return [right, mean]
+
+
+def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> Classification:
+    """Read all texts; they stay in memory."""
+    recipe = cast(ClassificationRecipe, source.recipe)
+    corpora = labelled_corpora(recipe.data, source.base)
+    refuse_other_data({part: (each.name, each.fingerprint()) for part, each in corpora.items()}, folder)
+    pairs = {part: list(corpus) for part, corpus in corpora.items()}
+    labels = LabelSet.of((pair.target for pair in pairs["train"]), recipe.data.label_names)
+    parts = {
+        part: Part(pairs=pairs[part], labels=classes_of(corpora[part], pairs[part], labels))
+        for part in corpora
+    }
+    say_parts(parts, corpora, say)
+    put_by(parts, parts["train"].labels, recipe.data.valid_share, recipe.training.seed, say)
+    tokenizer, files = stored_tokenizer(
+        (pair.source for pair in parts["train"].pairs), recipe.tokenizer, folder, say
+    )
+    classes = cast(Sequence[int], parts["train"].labels)
+    weights = class_weights(recipe.task.class_weights, classes, labels.names)
+    return Classification(recipe, labels.names, weights, shortened(parts, limit), tokenizer, files)
+
+
+def labelled_corpora(data: LabelledDataSettings, base: Path) -> dict[str, Corpus]:
+    given = {"train": data.train, "valid": data.valid, "test": data.test}
+    return {
+        part: open_labelled(settings, data.lines, base)
+        for part, settings in given.items()
+        if settings is not None
+    }
+
+
+def put_by(parts: dict[str, Part], groups: Sequence[object], share: float, seed: int, say: Say) -> None:
+    """Take the texts to validate on out of those to train on, unless there are others.
+
+    Raises:
+        DataError: there is nothing to validate on.
+    """
+    if "valid" not in parts:
+        kept, taken = split(groups, share, seed)
+        parts["valid"], parts["train"] = parts["train"].of(taken), parts["train"].of(kept)
+        say(f"validation: {len(taken):,} of the training texts, a share of each class")
+    if not parts["valid"].pairs:
+        raise DataError("no text is left to validate on", "look at data.valid and data.valid_share")
+
+
+def say_parts(parts: Mapping[str, Part], corpora: Mapping[str, Corpus], say: Say) -> None:
+    for part, name in (("train", "training"), ("valid", "validation"), ("test", "test")):
+        if part in parts:
+            skipped = counts_of_skipped(corpora[part].skipped)
+            say(f"{name}: {len(parts[part].pairs):,} texts{skipped}")
+
+
+def shortened(parts: Mapping[str, Part], limit: int | None) -> dict[str, Part]:
+    """For a trial, some of each."""
+    if limit is None:
+        return dict(parts)
+    return {part: each.first(limit if part == "train" else TRIAL) for part, each in parts.items()}

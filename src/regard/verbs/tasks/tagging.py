@@ -1,0 +1,240 @@
+"""Labels of words: parts of speech and their like, from CoNLL-U files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+
+from regard.data.conllu import Column, ConlluSettings, Sentence, Treebank, labels_of
+from regard.data.examples import Examples
+from regard.data.labelled import LabelSet, split
+from regard.data.masking import WordDropout
+from regard.data.tagged import tagged_texts
+from regard.data.texts import Text, TextExamples
+from regard.data.tokenizer import Tokenizer, TokenizerSettings
+from regard.errors import DataError, RecipeError
+from regard.evaluation.classification import (
+    accuracy,
+    bootstrap_interval,
+    confusion,
+    macro_f1,
+    table_interval,
+)
+from regard.evaluation.score import Score
+from regard.training.objective import LabelCrossEntropy, Objective
+from regard.verbs.corpora import refuse_other_data
+from regard.verbs.tasks.recipe import Recipe, RecipeFile
+from regard.verbs.tasks.task import TRIAL, Say, Task
+from regard.verbs.tasks.text import (
+    Encode,
+    encoder_config,
+    most_tokens,
+    refuse_r_drop,
+    said_and_true,
+    segmentations,
+    stored_tokenizer,
+)
+from regard.weights.strict_json import json_bytes
+
+REMEMBERED = 100_000  # words whose pieces are kept
+WORDS = "words.json"  # in a model folder: the column of CoNLL-U that its labels are of
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingSettings:
+    """`[task]`. `word_dropout`: the share of words that training hides, others in each epoch."""
+
+    kind: Literal["tagging"]
+    word_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.word_dropout < 1:
+            raise RecipeError(f"word_dropout = {self.word_dropout} is no share", "0.1 hides a tenth")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggedDataSettings:
+    """Where the sentences are, and in which column the label of a word stands.
+
+    Without `valid`, a share of the training sentences is put by.
+    """
+
+    train: ConlluSettings
+    valid: ConlluSettings | None = None
+    test: ConlluSettings | None = None
+    column: Column = "upos"
+    valid_share: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.valid_share < 1:
+            raise RecipeError(f"data.valid_share = {self.valid_share} is no share", "0.1 is a tenth")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingRecipe(Recipe):
+    """Data, tokeniser, model, training."""
+
+    model_kind: ClassVar[str] = "encoder_only"
+    task: TaggingSettings
+    data: TaggedDataSettings
+    tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        return ("accuracy", "macro_f1")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_r_drop(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tagged:
+    """The words of a sentence and the number of the label of each; where it begins in its file."""
+
+    words: tuple[str, ...]
+    labels: tuple[int, ...]
+    line: int
+
+
+class Tagging(Task):
+    """Sentences to train on, to validate on and to test on."""
+
+    use = 'regard tag --model . "..."'
+
+    def __init__(
+        self,
+        recipe: TaggingRecipe,
+        labels: tuple[str, ...],
+        parts: Mapping[str, Sequence[Tagged]],
+        tokenizer: Tokenizer,
+        files: Mapping[str, bytes],
+    ) -> None:
+        self.recipe: TaggingRecipe = recipe
+        self.labels, self.tokenizer = labels, tokenizer
+        self.files = {**files, WORDS: json_bytes({"column": recipe.data.column})}
+        self.config = encoder_config(
+            recipe, head="tokens", vocab_size=tokenizer.vocab_size, num_labels=len(labels)
+        )
+        self._parts, self._max_tokens = parts, most_tokens(recipe, self.config)
+        read = partial(self._texts, encode=tokenizer.encode_words)
+        self._valid, self._test = read("valid"), read("test")
+
+    def _texts(self, part: str, encode: Encode) -> list[Text]:
+        """Each sentence in windows of at most `max_tokens`."""
+        pieces = lru_cache(REMEMBERED)(partial(pieces_of, encode=encode))
+        return [
+            text
+            for sentence in self._parts.get(part, ())
+            for text in tagged_texts(
+                [pieces(word) for word in sentence.words],
+                sentence.labels,
+                tokenizer=self.tokenizer,
+                line=sentence.line,
+                max_tokens=self._max_tokens,
+            )
+        ]
+
+    def objective(self) -> Objective:
+        return LabelCrossEntropy(smoothing=self.recipe.training.label_smoothing)
+
+    def examples(self) -> Examples:
+        task, seed = self.recipe.task, self.recipe.training.seed
+        encodings = segmentations(self.tokenizer, self.recipe.tokenizer, seed)
+        noise = WordDropout(share=task.word_dropout, seed=seed, unk_id=self.tokenizer.unk_id)
+        return TextExamples(
+            [self._texts("train", encode) for encode in encodings],
+            self.tokenizer.pad_id,
+            noise if task.word_dropout else None,
+        )
+
+    def validate(self, model: Any) -> dict[str, float]:
+        said, truth, loss = said_and_true(model, self._valid, self.tokenizer.pad_id)
+        table = confusion(np.concatenate(truth), np.concatenate(said), len(self.labels))
+        return {"loss": loss, "accuracy": 100 * accuracy(table), "macro_f1": 100 * macro_f1(table)}
+
+    def test(self, model: Any) -> list[Score]:
+        """Intervals by resampling sentences, whose words hang together."""
+        if not self._test:
+            return []
+        said, truth, _ = said_and_true(model, self._test, self.tokenizer.pad_id)
+        table = confusion(np.concatenate(truth), np.concatenate(said), len(self.labels))
+        sentences: dict[int, tuple[int, int]] = {}
+        for text, ours, theirs in zip(self._test, said, truth, strict=True):
+            before = sentences.get(text.line, (0, 0))
+            sentences[text.line] = before[0] + int((ours == theirs).sum()), before[1] + len(theirs)
+        right, of = zip(*sentences.values(), strict=True)
+        low, high = bootstrap_interval(right, of)
+        f1_low, f1_high = table_interval(table, macro_f1)
+        counted = f"words:{table.sum()}|sentences:{len(sentences)}|column:{self.recipe.data.column}"
+        signature = f"{counted}|bs:1000|seed:12345|version:regard {version('regard')}"
+        return [
+            Score(
+                name="accuracy",
+                value=100 * accuracy(table),
+                low=100 * low,
+                high=100 * high,
+                signature=signature,
+            ),
+            Score(
+                name="macro-F1",
+                value=100 * macro_f1(table),
+                low=100 * f1_low,
+                high=100 * f1_high,
+                signature=signature,
+            ),
+        ]
+
+
+def pieces_of(word: str, *, encode: Encode) -> list[int]:
+    """The ids of a word, which a tokeniser may cut into several words of its own."""
+    return [number for part in encode(word) for number in part]
+
+
+def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> Tagging:
+    """Read all sentences; they stay in memory."""
+    recipe = cast(TaggingRecipe, source.recipe)
+    data = recipe.data
+    given = {"train": data.train, "valid": data.valid, "test": data.test}
+    banks = {part: Treebank(settings, source.base) for part, settings in given.items() if settings}
+    prints = {part: (bank.name, bank.fingerprint(data.column)) for part, bank in banks.items()}
+    refuse_other_data(prints, folder)
+    sentences = {part: list(bank) for part, bank in banks.items()}
+    train = sentences["train"]
+    name = str(banks["train"].path)
+    labels = LabelSet.of((label for each in train for label in labels_of(each, data.column, name)), {})
+    parts = {
+        part: [_tagged(each, data.column, labels, str(banks[part].path)) for each in sentences[part]]
+        for part in banks
+    }
+    if "valid" not in parts:
+        kept, taken = split([0] * len(train), data.valid_share, recipe.training.seed)
+        parts["valid"] = [parts["train"][number] for number in taken]
+        parts["train"] = [parts["train"][number] for number in kept]
+    for part, title in (("train", "training"), ("valid", "validation"), ("test", "test")):
+        if part in parts:
+            words = sum(len(each.words) for each in parts[part])
+            say(f"{title}: {len(parts[part]):,} sentences, {words:,} words")
+            if not parts[part]:
+                raise DataError(f"data.{part} has no sentence", "look at the file and at data.valid_share")
+    tokenizer, files = stored_tokenizer(
+        (word for each in parts["train"] for word in each.words), recipe.tokenizer, folder, say
+    )
+    if limit is not None:
+        parts = {part: each[: limit if part == "train" else TRIAL] for part, each in parts.items()}
+    return Tagging(recipe, labels.names, parts, tokenizer, files)
+
+
+def _tagged(sentence: Sentence, column: Column, labels: LabelSet, name: str) -> Tagged:
+    return Tagged(
+        words=sentence.forms,
+        labels=tuple(
+            labels.number(label, lambda place=place: f"{name}:{sentence.first_line + place}")
+            for place, label in zip(sentence.words, labels_of(sentence, column, name), strict=True)
+        ),
+        line=sentence.first_line,
+    )

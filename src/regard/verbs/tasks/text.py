@@ -1,0 +1,95 @@
+"""What tasks over texts share: a tokeniser, an encoder with a head, what it says of many texts."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.data.noise import SampledTokenizer, mixed
+from regard.data.texts import Text, in_batches
+from regard.data.tokenizer import Tokenizer, TokenizerPair, TokenizerSettings, train_tokenizer
+from regard.errors import RecipeError
+from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
+from regard.verbs.tasks.recipe import Recipe
+from regard.verbs.tasks.task import TOKENIZERS, Say, model_config
+from regard.weights.folder import verify_folder, write_folder
+
+BATCH_TOKENS = 8192  # padded positions that are looked at together in validation and test
+
+Encode = Callable[[str], list[list[int]]]  # a text -> the ids of each of its words
+
+
+def stored_tokenizer(
+    texts: Iterable[str], settings: TokenizerSettings, folder: Path, say: Say
+) -> tuple[Tokenizer, dict[str, bytes]]:
+    """The tokeniser of a run, trained on `texts` unless it is there already; and its file."""
+    if (folder / TOKENIZERS).is_dir():
+        verify_folder(folder / TOKENIZERS)
+        tokenizer = TokenizerPair.load(folder / TOKENIZERS).source
+    else:
+        tokenizer = train_tokenizer(texts, settings.kind, settings)
+        write_folder(folder / TOKENIZERS, {"tokenizer.json": tokenizer.to_bytes()})
+        say(f"tokeniser: {settings.kind}, {tokenizer.vocab_size} tokens")
+    return tokenizer, {"tokenizer.json": tokenizer.to_bytes()}
+
+
+def segmentations(tokenizer: Tokenizer, settings: TokenizerSettings, seed: int) -> list[Encode]:
+    """How training texts are cut into pieces, one way an epoch in turn: in `copies` ways with BPE-dropout."""
+    if not settings.dropout:
+        return [tokenizer.encode_words]
+    return [
+        SampledTokenizer(tokenizer, settings.dropout, mixed(seed, copy)).encode_words
+        for copy in range(settings.copies)
+    ]
+
+
+def encoder_config(recipe: Recipe, **sizes: Any) -> EncoderOnlyConfig:
+    """The encoder that `[model]` asks for, with a head that training makes fresh no longer."""
+    kind = recipe.model.get("kind", recipe.model_kind)
+    if kind != EncoderOnlyConfig.kind:
+        raise RecipeError(f"model.kind = {kind!r} has no head for this task", "leave model.kind out")
+    return cast(EncoderOnlyConfig, model_config(recipe, fresh_head=False, **sizes))
+
+
+def most_tokens(recipe: Recipe, config: EncoderOnlyConfig) -> int:
+    """How long a text may be, its marks counted."""
+    most = recipe.batches.max_tokens
+    if config.positions == "learned":
+        most = min(most, config.max_positions)
+    if most < 3:
+        raise RecipeError(f"{most} tokens a text leave no room beside its two marks", "look at max_tokens")
+    return most
+
+
+def refuse_r_drop(recipe: Recipe) -> None:
+    if recipe.training.r_drop:
+        raise RecipeError("training.r_drop is for translation", "leave it out")
+
+
+def logits_of(
+    model: EncoderOnly, texts: Sequence[Text], pad_id: int, batch_tokens: int = BATCH_TOKENS
+) -> list[Tensor]:
+    """What the model says of each text, or of the places of each, in their order."""
+    found: list[Tensor | None] = [None] * len(texts)
+    with torch.no_grad():
+        for numbers, batch in in_batches(texts, pad_id, batch_tokens):
+            logits = model(*batch.to(model.device).inputs).float().cpu()
+            counts = [1 if texts[i].places is None else len(texts[i].labels) for i in numbers]
+            for number, part in zip(numbers, logits.split(counts), strict=True):
+                found[number] = part
+    return cast(list[Tensor], found)
+
+
+def said_and_true(
+    model: EncoderOnly, texts: Sequence[Text], pad_id: int
+) -> tuple[list[np.ndarray], list[np.ndarray], float]:
+    """The likeliest class of each place of each text, the right one, and the mean loss of a place."""
+    logits = logits_of(model, texts, pad_id)
+    truth = [torch.from_numpy(text.labels) for text in texts]
+    together, labels = torch.cat(logits), torch.cat(truth)
+    loss = float(F.cross_entropy(together, labels)) if len(labels) else 0.0
+    return [each.argmax(-1).numpy() for each in logits], [each.numpy() for each in truth], loss

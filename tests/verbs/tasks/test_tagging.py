@@ -1,0 +1,164 @@
+"""Labels of words, from CoNLL-U files to a scored model folder."""
+
+import json
+
+import pytest
+
+from regard.errors import DataError, RecipeError
+from regard.verbs.settings import recipe_from
+from regard.verbs.tasks import tagging
+from regard.verbs.train import train
+from regard.weights.model_folder import load_model
+
+LEXICON = {
+    "DET": ("the", "a", "every"),
+    "NOUN": ("cat", "dog", "house", "river", "unbelievability"),
+    "VERB": ("sees", "likes", "finds"),
+    "PUNCT": (".", "!"),
+}
+ORDER = ("DET", "NOUN", "VERB", "DET", "NOUN", "PUNCT")
+RECIPE = """
+name = "parts"
+[task]
+kind = "tagging"
+word_dropout = 0.05
+[data]
+valid_share = 0.2
+[data.train]
+file = "train.conllu"
+[data.test]
+file = "test.conllu"
+[tokenizer]
+vocab_size = 60
+[model]
+preset = "modern"
+d_model = 16
+num_heads = 2
+d_ff = 32
+num_layers = 1
+dropout = 0.0
+[batches]
+batch_tokens = 300
+[training]
+max_steps = 60
+label_smoothing = 0.0
+validate_every = 30
+save_every = 30
+best_metric = "accuracy"
+[training.schedule]
+learning_rate = 0.01
+warmup_steps = 5
+"""
+
+
+def row(number, form, upos, feats="_"):
+    return f"{number}\t{form}\t_\t{upos}\tX\t{feats}\t_\t_\t_\t_\n"
+
+
+def sentences(count, offset=0):
+    blocks = []
+    for number in range(offset, offset + count):
+        words = [
+            (LEXICON[part][(number + place) % len(LEXICON[part])], part) for place, part in enumerate(ORDER)
+        ]
+        rows = "".join(row(place, *word) for place, word in enumerate(words, start=1))
+        blocks.append(f"# sent_id = {number}\n{rows}\n")
+    return "".join(blocks)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "train.conllu").write_text(sentences(100))
+    (tmp_path / "test.conllu").write_text(sentences(20, 200))
+    (tmp_path / "parts.toml").write_text(RECIPE)
+    return tmp_path
+
+
+def prepared(folder, run="run", limit=None, **sections):
+    table = {
+        "name": "parts",
+        "task": {"kind": "tagging", **sections.get("task", {})},
+        "data": {
+            "train": {"file": "train.conllu"},
+            "test": {"file": "test.conllu"},
+            **sections.get("data", {}),
+        },
+        "tokenizer": {"vocab_size": 60},
+        "model": {"preset": "modern", "d_model": 16, "num_heads": 2},
+        **{name: sections[name] for name in ("batches", "training") if name in sections},
+    }
+    source = recipe_from(table, "", folder, "recipe")
+    return tagging.prepare(source, folder / run, say=lambda text: None, limit=limit)
+
+
+def test_training_gives_a_model_that_knows_its_labels(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    result = train("parts.toml", threads=1)
+    assert result.metrics["accuracy"] > 95
+    loaded = load_model(result.model)
+    assert loaded.labels == ("DET", "NOUN", "PUNCT", "VERB")
+    assert not loaded.config.fresh_head
+    assert json.loads((result.model / "words.json").read_text()) == {"column": "upos"}
+    card = (result.model / "README.md").read_text()
+    assert "words:120|sentences:20|column:upos" in card
+
+
+def test_each_word_of_a_long_sentence_is_predicted_once(folder):
+    long = "".join(row(number, "unbelievability", "NOUN") for number in range(1, 201)) + "\n"
+    (folder / "test.conllu").write_text(long)
+    task = prepared(folder, batches={"max_tokens": 32})
+    assert len(task._test) > 10
+    assert all(len(text.ids) <= 32 for text in task._test)
+    assert sum(len(text.labels) for text in task._test) == 200
+
+
+def test_validation_is_a_share_of_the_sentences(folder):
+    task = prepared(folder, data={"valid_share": 0.3})
+    assert len(task.examples()) == 70
+    assert len(task._valid) == 30
+    whole = prepared(folder, "other", data={"valid": {"file": "test.conllu"}})
+    assert len(whole.examples()) == 100
+
+
+def test_a_trial_keeps_some(folder):
+    assert len(prepared(folder, limit=7).examples()) == 7
+
+
+@pytest.mark.parametrize(
+    ("part", "content", "words"),
+    [
+        ("test", sentences(1) + row(1, "hm", "INTJ") + "\n", r"test\.conllu:9: label 'INTJ' was never seen"),
+        ("train", sentences(1) + row(1, "hm", "_") + "\n", r"train\.conllu:9: a word without UPOS"),
+        ("train", sentences(1) + "1\thm\n\n", r"train\.conllu:9: 2 columns"),
+        ("train", sentences(1) + "\n", r"train\.conllu:9: a sentence without a word"),
+        ("train", row(1, "hm", "INTJ") + "\n", "one label, 'INTJ'"),
+        ("train", "", "no text has a label"),
+        ("test", "", "data.test has no sentence"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named(folder, part, content, words):
+    (folder / f"{part}.conllu").write_text(content)
+    with pytest.raises(DataError, match=words) as caught:
+        prepared(folder)
+    assert caught.value.hint
+
+
+def test_another_column_can_be_learned(folder):
+    (folder / "train.conllu").write_text(sentences(4) + row(1, "hm", "INTJ", "A=b") + "\n")
+    assert prepared(folder, data={"column": "feats"}).labels == ("A=b", "_")
+    files = prepared(folder, "other", data={"column": "feats"}).files
+    assert json.loads(files["words.json"]) == {"column": "feats"}
+
+
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        ({"task": {"word_dropout": -0.1}}, "word_dropout"),
+        ({"data": {"valid_share": 1.0}}, "valid_share"),
+        ({"data": {"column": "form"}}, "column"),
+        ({"training": {"r_drop": 1.0}}, "r_drop"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(folder, sections, words):
+    with pytest.raises(RecipeError, match=words):
+        prepared(folder, **sections)

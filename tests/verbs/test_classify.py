@@ -1,0 +1,109 @@
+"""Texts in, classes out: in order, whatever stands beside a text, and never by a head that nobody trained."""
+
+import json
+
+import pytest
+
+from regard.errors import FolderError
+from regard.verbs.classify import MAX_CHARACTERS, Classifier, classify, classify_file, printed
+
+LINES = ["a good film", "", "the cat sat on the mat .", " \t ", "bad", "unbelievability " * 30, "?"]
+LABELS = ("negative", "neutral", "positive")
+
+
+@pytest.fixture(scope="module")
+def model(encoder_folder):
+    return encoder_folder("classification", LABELS)
+
+
+def test_a_text_gives_a_label_and_several_give_several(model):
+    one = classify("a good film", model=model)
+    assert one in LABELS
+    several = classify(LINES, model=model)
+    assert several[0] == one
+    assert [label is None for label in several] == [not line.strip() for line in LINES]
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 40, 8192])
+def test_neither_batch_nor_neighbours_change_what_is_said(model, batch_tokens):
+    classifier = Classifier(model, top=3, batch_tokens=batch_tokens)
+    together = [printed(each, as_json=True) for each in classifier(LINES)]
+    for number, line in enumerate(LINES):
+        [alone] = Classifier(model, top=3)([line])
+        [beside] = [json.loads(together[number])]
+        assert {**alone.to_dict(), "line": number + 1} == beside
+
+
+def test_classes_come_likeliest_first_and_shares_add_up(model):
+    for each in Classifier(model, top=3)(["a good film", "bad"]):
+        shares = [candidate.probability for candidate in each.candidates]
+        assert shares == sorted(shares, reverse=True)
+        assert sum(shares) == pytest.approx(1)
+        assert {candidate.label for candidate in each.candidates} == set(LABELS)
+        assert each.label == classify(each.text, model=model)
+    ranked = classify("bad", model=model, top=2)
+    assert len(ranked) == 2
+    assert classify(["bad", ""], model=model, top=2) == [ranked, []]
+
+
+def test_lines_without_end_are_classified_as_they_come(model):
+    came = Classifier(model).in_chunks(["bad"] for _ in iter(lambda: 7, None))
+    assert [next(came).line for _ in range(3)] == [1, 2, 3]
+
+
+def test_of_a_text_that_is_too_long_the_beginning_counts_and_that_is_said(model, encoder_folder, capsys):
+    long = "bad " * MAX_CHARACTERS
+    found = classify(["bad", long[: 4 * 2000]], model=model)
+    assert capsys.readouterr().err == "", "rotary positions do not end"
+    assert len(found) == 2
+    short = encoder_folder("classification", LABELS, positions="learned", max_positions=8)
+    assert classify(["bad " * 100], model=short) == [classify("bad bad bad bad bad bad", model=short)]
+    assert "line 1 is too long" in capsys.readouterr().err
+
+
+def test_a_model_of_numbers_gives_numbers(encoder_folder):
+    model = encoder_folder("regression")
+    one = classify("a good film", model=model)
+    assert isinstance(one, float)
+    assert classify(["a good film", ""], model=model) == [pytest.approx(one, abs=1e-5), None]
+    [first, empty] = Classifier(model)(["a good film", ""])
+    assert float(printed(first)) == pytest.approx(one, rel=1e-5)
+    assert json.loads(printed(first, as_json=True)).keys() == {"line", "text", "value"}
+    assert printed(empty) == "\n"
+
+
+def test_a_head_that_nobody_trained_is_silent_unless_it_is_allowed_to_speak(encoder_folder):
+    fresh = encoder_folder("classification", LABELS, fresh_head=True)
+    with pytest.raises(FolderError, match="nobody has trained the head") as caught:
+        classify("bad", model=fresh)
+    assert "--allow-fresh-head" in caught.value.hint
+    assert classify("bad", model=fresh, allow_fresh_head=True) in LABELS
+
+
+def test_a_model_for_something_else_says_what_it_is_for(encoder_folder, untrained):
+    with pytest.raises(FolderError, match="its head is 'tokens'") as caught:
+        classify("bad", model=encoder_folder("tokens", ("A", "B")))
+    assert "regard tag" in caught.value.hint
+    with pytest.raises(FolderError, match="no model that classifies") as caught:
+        classify("bad", model=untrained)
+    assert "regard translate" in caught.value.hint
+
+
+def test_a_file_is_read_line_by_line(model, tmp_path):
+    (tmp_path / "texts").write_text("".join(f"{line}\n" for line in LINES))
+    assert classify_file(tmp_path / "texts", model=model) == classify(LINES, model=model)
+
+
+def test_what_is_printed(model):
+    good, empty = Classifier(model, top=2)(["a good film", ""])
+    first, second = good.candidates
+    assert printed(good) == f"{first.label}\t{first.probability:.4f}\n"
+    ranked = printed(good, ranked=True).splitlines()
+    assert ranked == [f"1\t{each.label}\t{each.probability:.4f}" for each in (first, second)]
+    assert (printed(empty), printed(empty, ranked=True)) == ("\n", "")
+    assert json.loads(printed(empty, as_json=True)) == {
+        "line": 2,
+        "text": "",
+        "label": None,
+        "candidates": [],
+    }
