@@ -18,6 +18,12 @@ from regard.cli.group import Command
     metavar="SECTION.KEY=VALUE",
     help="Change a setting of the recipe; VALUE is TOML, else a string. May stand several times.",
 )
+@click.option(
+    "--init",
+    type=options.FILE,
+    metavar="DIR",
+    help="Start from this trained model: its shape, its tokeniser, its weights wherever they fit.",
+)
 @click.option("--resume", is_flag=True, help="Refuse to start from nothing.")
 @click.option(
     "--dry-run", is_flag=True, help="Check recipe, data, shapes and memory, do one step, keep nothing."
@@ -36,6 +42,7 @@ def command(
     recipe: Path,
     out: Path | None,
     overrides: tuple[str, ...],
+    init: Path | None,
     resume: bool,
     dry_run: bool,
     device: str,
@@ -54,6 +61,7 @@ def command(
         recipe,
         out=out,
         overrides=overrides,
+        init=init,
         resume=resume,
         dry_run=dry_run,
         device=device,

@@ -44,14 +44,15 @@ class ModelConfig:
     def from_table(cls: type[Config], table: Mapping[str, Any], **sizes: Any) -> Config:
         """The config that a recipe's `[model]` asks for: a `preset`, then what it changes.
 
-        `sizes` are for the data to say, not for the recipe: vocabularies, labels.
+        In the place of a preset, `init` has the settings of a trained model to start from. `sizes` are for
+        the data to say, not for the recipe: vocabularies, labels.
         """
-        settings = dict(sizes)
+        settings = {**table.get("init", {}), **sizes}
         if (preset := table.get("preset")) is not None:
             if not isinstance(preset, str) or preset not in cls.presets:
                 raise ConfigError(f"no {cls.kind} preset {preset!r}", did_you_mean(str(preset), cls.presets))
             settings |= cls.presets[preset]
-        changes = {name: value for name, value in table.items() if name not in ("preset", "kind")}
+        changes = {name: value for name, value in table.items() if name not in ("preset", "init", "kind")}
         for name in sizes.keys() & changes.keys():
             raise ConfigError(
                 f"{name} = {changes[name]} is not for a recipe to say", "the data and tokeniser say it"

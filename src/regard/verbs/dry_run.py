@@ -9,9 +9,9 @@ import torch
 
 from regard import console
 from regard.errors import RunError
-from regard.models.build import build, count_parameters
+from regard.models.model import Model
 from regard.training.trainer import Trainer
-from regard.verbs.tasks.kinds import prepare_of
+from regard.verbs.start import begin
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import Task
 from regard.weights.checkpoint import RunFolder
@@ -26,17 +26,18 @@ def try_recipe(source: RecipeFile, device: torch.device) -> dict[str, float]:
     Raises:
         UserError: whatever `train` would have raised in its first minute.
     """
-    with tempfile.TemporaryDirectory(prefix="regard-dry-run-") as name:
-        task = prepare_of(source.recipe)(source, Path(name) / "data", say=console.note, limit=EXAMPLES)
-        with RunFolder(Path(name) / "run").lock() as run:
-            metrics = _one_update(source, task, run, device)
+    with (
+        tempfile.TemporaryDirectory(prefix="regard-dry-run-") as name,
+        RunFolder(Path(name) / "run").lock() as run,
+    ):
+        task, model = begin(source, run, device, say=console.note, limit=EXAMPLES)
+        metrics = _one_update(source, task, model, run)
     console.note("dry run: all well; nothing was kept")
     return metrics
 
 
-def _one_update(source: RecipeFile, task: Task, run: RunFolder, device: torch.device) -> dict[str, float]:
+def _one_update(source: RecipeFile, task: Task, model: Model, run: RunFolder) -> dict[str, float]:
     recipe = source.recipe
-    model = build(task.config, seed=recipe.training.seed).to(device)
     metrics: dict[str, float] = {}
     trainer = Trainer(
         model,
@@ -52,8 +53,8 @@ def _one_update(source: RecipeFile, task: Task, run: RunFolder, device: torch.de
     if state.skipped:
         raise RunError("the loss of the first update is not finite", "look at learning_rate and r_drop")
     console.note(
-        f"model: {count_parameters(model):,} parameters; one update of {state.target_tokens:,} targets"
-        f" in {state.seconds:.1f} s; {_peak_memory(device) / 2**30:.1f} GiB at the most"
+        f"one update of {state.target_tokens:,} targets in {state.seconds:.1f} s;"
+        f" {_peak_memory(model.device) / 2**30:.1f} GiB at the most"
     )
     return {key: value for key, value in metrics.items() if key not in ("kind", "step")}
 

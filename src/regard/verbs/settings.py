@@ -10,8 +10,8 @@ from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 
 
-def load_recipe(path: Path, overrides: Sequence[str] = ()) -> RecipeFile:
-    """Read a recipe strictly, each `section.key=value` of `overrides` set.
+def load_recipe(path: Path, overrides: Sequence[str] = (), init: str | Path | None = None) -> RecipeFile:
+    """Read a recipe strictly, each `section.key=value` of `overrides` set; `init` is where its model starts.
 
     Raises:
         RecipeError: with the file's name, the setting's and what would do.
@@ -21,7 +21,17 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> RecipeFile:
         raise RecipeError(
             f"{path}: the recipe is empty", "start from one that runs: `regard recipes show reverse`"
         )
-    return recipe_from(apply_overrides(table, overrides), text, path.absolute().parent, str(path))
+    table = with_init(apply_overrides(table, overrides), init)
+    return recipe_from(table, text, path.absolute().parent, str(path))
+
+
+def with_init(table: Mapping[str, Any], init: str | Path | None) -> dict[str, Any]:
+    """The table of a recipe whose model starts from `init`: that takes the place of a preset."""
+    model = table.get("model", {})
+    if init is None or not isinstance(model, Mapping):
+        return dict(table)
+    others = {name: value for name, value in model.items() if name != "preset"}
+    return {**table, "model": {**others, "init": str(Path(init).expanduser().absolute())}}
 
 
 def recipe_from(table: Mapping[str, Any], text: str, base: Path, where: str) -> RecipeFile:

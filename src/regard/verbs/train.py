@@ -16,15 +16,14 @@ from regard import console
 from regard.distributed.group import Group
 from regard.distributed.workers import workers as started
 from regard.errors import FolderError
-from regard.models.build import build, count_parameters
 from regard.recipe import apply_overrides, differences
 from regard.training.trainer import Trainer
 from regard.verbs.device import choose_device
 from regard.verbs.dry_run import try_recipe
 from regard.verbs.finish import finish
 from regard.verbs.recipes import recipe_path
-from regard.verbs.settings import load_recipe, recipe_from
-from regard.verbs.tasks.kinds import prepare_of
+from regard.verbs.settings import load_recipe, recipe_from, with_init
+from regard.verbs.start import begin
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
@@ -48,6 +47,7 @@ def train(
     *,
     out: str | Path | None = None,
     overrides: Sequence[str] = (),
+    init: str | Path | None = None,
     resume: bool = False,
     dry_run: bool = False,
     device: str = "auto",
@@ -61,6 +61,7 @@ def train(
     Args:
         out: the run folder; `runs/NAME` without.
         overrides: `section.key=value` each.
+        init: a trained model to start from, a model or run folder; `model.init` of the recipe without.
         resume: refuse to start from nothing.
         dry_run: read everything, build everything, do one update, keep nothing.
         threads: of each worker; torch's own choice without.
@@ -71,7 +72,7 @@ def train(
         UserError: recipe, data or folder do not do; RunError: training failed; Interrupted: by a signal.
     """
     recipe = recipe_path(recipe)
-    source = _load(recipe, overrides)
+    source = _load(recipe, overrides, init)
     if threads is None and workers > 1:
         threads = max(1, (os.cpu_count() or 1) // workers)
     chosen = choose_device(device, threads)
@@ -80,28 +81,36 @@ def train(
     path = Path(out) if out else _default_folder(recipe, source)
     if resume and not (path / RESOLVED).exists():
         raise FolderError(f"{path}: no run to resume", "leave out --resume to start one")
-    command = _command(recipe, path, overrides, device, threads)
+    command = _command(recipe, path, overrides, init, device, threads)
     with started(workers, command) as group, _claimed(path, source, group) as run:
         return _train(source, run, chosen, group)
 
 
 def _command(
-    recipe: str | Path, path: Path, overrides: Sequence[str], device: str, threads: int | None
+    recipe: str | Path,
+    path: Path,
+    overrides: Sequence[str],
+    init: str | Path | None,
+    device: str,
+    threads: int | None,
 ) -> list[str]:
     """What another worker of this run is called with."""
     sets = [argument for override in overrides for argument in ("--set", override)]
+    start = [] if init is None else ["--init", str(init)]
     count = [] if threads is None else ["--threads", str(threads)]
-    return ["-m", "regard", "train", str(recipe), "--out", str(path), *sets, "--device", device, *count]
+    others = [*sets, *start, "--device", device, *count]
+    return ["-m", "regard", "train", str(recipe), "--out", str(path), *others]
 
 
-def _load(path: Path, overrides: Sequence[str]) -> RecipeFile:
+def _load(path: Path, overrides: Sequence[str], init: str | Path | None) -> RecipeFile:
     resolved = path / RESOLVED
     if not resolved.is_file():
-        return load_recipe(path, overrides)
+        return load_recipe(path, overrides, init)
     saved, text = read_json(resolved), RunFolder(path).recipe() or ""
     if not {"recipe", "base"} <= saved.keys():
         raise FolderError(f"{resolved} is no record of a run", "restore it, or take another --out")
-    return recipe_from(apply_overrides(saved["recipe"], overrides), text, Path(saved["base"]), str(path))
+    table = with_init(apply_overrides(saved["recipe"], overrides), init)
+    return recipe_from(table, text, Path(saved["base"]), str(path))
 
 
 def _default_folder(path: Path, source: RecipeFile) -> Path:
@@ -140,10 +149,7 @@ def _write_recipe(run: RunFolder, source: RecipeFile) -> None:
 
 def _train(source: RecipeFile, run: RunFolder, device: torch.device, group: Group) -> TrainResult:
     recipe, say = source.recipe, console.note if group.is_first else _silence
-    with group.first_alone():
-        task = prepare_of(recipe)(source, run.path / "data", say=say)
-    model = build(task.config, seed=recipe.training.seed).to(device)
-    say(f"model: {count_parameters(model):,} parameters; {_place(device, group)}")
+    task, model = begin(source, run, device, say=say, group=group)
     with ExitStack() as stack:
         stop = stack.enter_context(_stop_signal())
         report = _silence
@@ -169,12 +175,6 @@ def _train(source: RecipeFile, run: RunFolder, device: torch.device, group: Grou
         state = trainer.train()
     metrics = finish(source, task, run, device) if group.is_first else {}
     return TrainResult(run=run.path, model=run.path / "best", steps=state.step, metrics=metrics)
-
-
-def _place(device: torch.device, group: Group) -> str:
-    threads = torch.get_num_threads()
-    each = f"{threads} thread{'s' if threads > 1 else ''}"
-    return f"{device}, {each}" if group.size == 1 else f"{device}, {group.size} workers of {each}"
 
 
 def _silence(_: object) -> None:

@@ -17,6 +17,7 @@ from regard.verbs.tasks.recipe import Recipe, RecipeFile
 
 Say = Callable[[str], None]
 TRIAL = 32  # validation and test examples of a dry run
+TOKENIZERS = "tokenizers"  # where in its folder a task keeps its tokenisers; those that are there are used
 
 
 class Task(ABC):

@@ -14,12 +14,10 @@ from regard.evaluation.score import Score
 from regard.training.objective import Objective, build_objective
 from regard.verbs.corpora import counts_of_skipped, refuse_other_data
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import TRIAL, Say, Task, model_config
+from regard.verbs.tasks.task import TOKENIZERS, TRIAL, Say, Task, model_config
 from regard.verbs.validation import ValidationSettings, decoded_scores, validator
 from regard.weights.folder import verify_folder, write_folder
 from regard.weights.strict_json import json_bytes
-
-TOKENIZERS = "tokenizers"
 
 
 @dataclass(frozen=True, kw_only=True)
