@@ -19,7 +19,7 @@ def has_data(path):
     data = tomllib.loads(path.read_text("utf-8"))["data"]
     files = [
         value
-        for part in data.values()
+        for part in [data, *data.values()]
         if isinstance(part, dict)
         for value in part.values()
         if isinstance(value, str) and is_spec(value)
