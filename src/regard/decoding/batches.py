@@ -18,6 +18,7 @@ from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.rows import round_up
 from regard.decoding.step import Stepper, stepper_of
 from regard.errors import DataError
+from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
 
 # With source lengths a multiple of LENGTH, what the encoder makes of a sentence is equal to the bit
@@ -124,7 +125,7 @@ def reach(models: Sequence[SequenceToSequence]) -> int:
 
 
 @contextmanager
-def deterministic(models: Sequence[SequenceToSequence]) -> Iterator[None]:
+def deterministic(models: Sequence[Model]) -> Iterator[None]:
     """The models without dropout; afterwards as they were."""
     modes = [model.training for model in models]
     try:

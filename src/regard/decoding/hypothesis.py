@@ -7,10 +7,15 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One sentence to be continued from the beginning, or from a forced `prefix`."""
+    """One sentence to be continued from the beginning, or from a forced `prefix`.
+
+    The first `said` tokens of the prefix are said before the search begins, and all but the last of them the
+    stepper has read; it is the same number for all requests of a batch.
+    """
 
     src_len: int  # tokens without the end
     prefix: tuple[int, ...] = ()
+    said: int = 0
     index: int = 0  # its place in the whole input, from which its noise is drawn
     most: int = sys.maxsize  # tokens that the model can read, whatever the limits say
 

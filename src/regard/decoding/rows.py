@@ -26,13 +26,18 @@ def round_up(count: int, multiple: int) -> int:
 class Rows:
     """The hypotheses of a batch. All have said equally many tokens; a row may be free."""
 
-    def __init__(self, stepper: Stepper, sentences: int) -> None:
+    def __init__(
+        self, stepper: Stepper, sentences: int, said: Int64[np.ndarray, "sentences length"] | None = None
+    ) -> None:
+        """`said`: what the hypotheses begin with; nothing is known of its probability, which counts as 1."""
         self.stepper = stepper
         self.sentence: Int64[np.ndarray, " rows"] = np.arange(sentences)  # SPARE where a row is free
         self.rank: Int64[np.ndarray, " rows"] = np.zeros(sentences, np.int64)  # among its sentence's
         self.log_prob: Float64[np.ndarray, " rows"] = np.zeros(sentences)
-        self.ids: Int64[np.ndarray, "rows length"] = np.zeros((sentences, 0), np.int64)
-        self.token_log_probs: Float64[np.ndarray, "rows length"] = np.zeros((sentences, 0))
+        self.ids: Int64[np.ndarray, "rows length"] = (
+            np.zeros((sentences, 0), np.int64) if said is None else said
+        )
+        self.token_log_probs: Float64[np.ndarray, "rows length"] = np.zeros(self.ids.shape)
         self._source = self.sentence  # what a row has read, also when it is free
         self.select(np.arange(sentences), self.rank)
 

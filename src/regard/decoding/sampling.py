@@ -12,10 +12,9 @@ import torch
 from jaxtyping import Float, Float64, Int64, UInt64
 from torch import Tensor
 
-from regard.decoding.hypothesis import Hypothesis, Request
+from regard.decoding.hypothesis import Request
 from regard.decoding.rows import Rows
-from regard.decoding.search import Ranked, Search, follow
-from regard.decoding.step import Stepper
+from regard.decoding.search import Ranked, Walk
 from regard.errors import ConfigError
 
 Filter = Callable[[Float[Tensor, "rows vocab"]], Float[Tensor, "rows vocab"]]  # logits -> logits
@@ -71,20 +70,22 @@ class TopP:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampling(Search):
+class Sampling(Walk):
     """`n_best` independent samples of each request, in the order in which they were drawn."""
 
     filters: tuple[Filter, ...] = ()
     seed: int = 0
 
-    def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+    def ranking(
+        self, requests: Sequence[Request]
+    ) -> Callable[[Rows], Callable[[Float[Tensor, "rows vocab"]], Ranked]]:
         indices = np.array([request.index for request in requests])
 
         def draw(rows: Rows) -> Callable[[Float[Tensor, "rows vocab"]], Ranked]:
             noise = uniform(self.seed, indices[rows.sentence], rows.rank, rows.length)
             return lambda log_probs: self._draw(log_probs, noise)
 
-        return follow(self, stepper, requests, draw)
+        return draw
 
     def _draw(self, log_probs: Float[Tensor, "rows vocab"], noise: Float64[np.ndarray, " rows"]) -> Ranked:
         """The token at which the sum of the probabilities exceeds the noise; and its log-probability."""

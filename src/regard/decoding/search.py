@@ -7,7 +7,7 @@ that matter: all candidates below it in the beam cannot win either.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,6 +69,11 @@ class Search(ABC):
         A list is shorter than n_best where fewer hypotheses are possible.
         """
 
+    def rows(self, stepper: Stepper, requests: Sequence[Request]) -> Rows:
+        """A row for each request, where its search begins."""
+        said = [request.prefix[: request.said] for request in requests]
+        return Rows(stepper, len(requests), np.array(said, np.int64).reshape(len(said), -1))
+
     def hypothesis(self, rows: Rows, row: int, log_prob: float) -> Hypothesis:
         """What sits in a row, ended with this log-probability of the end."""
         total = float(rows.log_prob[row]) + log_prob
@@ -110,7 +115,45 @@ class Search(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GreedySearch(Search):
+class Walk(Search):
+    """`n_best` hypotheses of each request, each on its own way, always to the first token of a ranking."""
+
+    @abstractmethod
+    def ranking(
+        self, requests: Sequence[Request]
+    ) -> Callable[[Rows], Callable[[Float[Tensor, "rows vocab"]], Ranked]]:
+        """How the next tokens are ranked, step by step."""
+
+    def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        found: list[dict[int, Hypothesis]] = [{} for _ in requests]
+        for _ in self.steps(stepper, requests, found):
+            pass
+        return [[each[place] for place in sorted(each)] for each in found]
+
+    def steps(
+        self, stepper: Stepper, requests: Sequence[Request], found: list[dict[int, Hypothesis]]
+    ) -> Iterator[Rows]:
+        """Step by step, what is said so far; finished hypotheses go to `found`, by request and sample."""
+        course, rank = Course(requests, self.limits, self.eos_id), self.ranking(requests)
+        rows = self.rows(stepper, requests)
+        rows.select(
+            np.repeat(np.arange(len(requests)), self.n_best), np.tile(np.arange(self.n_best), len(requests))
+        )
+        while len(live := rows.live()):
+            values, ids = self.next_tokens(rows, course, rank(rows))
+            values, ids = values[live, 0], ids[live, 0]
+            possible, ends = np.isfinite(values), ids == self.eos_id
+            done = possible & ends
+            for row, value in zip(live[done].tolist(), values[done].tolist(), strict=True):
+                found[rows.sentence[row]][int(rows.rank[row])] = self.hypothesis(rows, row, value)
+            on = possible & ~ends
+            seats = rows.select(live[on], rows.rank[live[on]])
+            rows.append(seats, ids[on], values[on])
+            yield rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class GreedySearch(Walk):
     """The likeliest token at each step."""
 
     def __post_init__(self) -> None:
@@ -118,34 +161,10 @@ class GreedySearch(Search):
         if self.n_best > 1:
             raise ConfigError(f"greedy search finds one hypothesis, not n_best = {self.n_best}", "use a beam")
 
-    def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        return follow(self, stepper, requests, lambda rows: lambda log_probs: shortlist(log_probs, 1))
-
-
-def follow(
-    search: Search,
-    stepper: Stepper,
-    requests: Sequence[Request],
-    rank: Callable[[Rows], Callable[[Float[Tensor, "rows vocab"]], Ranked]],
-) -> list[list[Hypothesis]]:
-    """`n_best` hypotheses of each request, each on its own way, always to the first token of `rank`."""
-    course = Course(requests, search.limits, search.eos_id)
-    rows = Rows(stepper, len(requests))
-    rows.select(
-        np.repeat(np.arange(len(requests)), search.n_best), np.tile(np.arange(search.n_best), len(requests))
-    )
-    found: list[dict[int, Hypothesis]] = [{} for _ in requests]
-    while len(live := rows.live()):
-        values, ids = search.next_tokens(rows, course, rank(rows))
-        values, ids = values[live, 0], ids[live, 0]
-        possible, ends = np.isfinite(values), ids == search.eos_id
-        done = possible & ends
-        for row, value in zip(live[done].tolist(), values[done].tolist(), strict=True):
-            found[rows.sentence[row]][int(rows.rank[row])] = search.hypothesis(rows, row, value)
-        on = possible & ~ends
-        seats = rows.select(live[on], rows.rank[live[on]])
-        rows.append(seats, ids[on], values[on])
-    return [[each[place] for place in sorted(each)] for each in found]
+    def ranking(
+        self, requests: Sequence[Request]
+    ) -> Callable[[Rows], Callable[[Float[Tensor, "rows vocab"]], Ranked]]:
+        return lambda rows: lambda log_probs: shortlist(log_probs, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +192,7 @@ class BeamSearch(Search):
         course = Course(requests, self.limits, self.eos_id)
         bar = np.full(len(requests), -np.inf)  # what a score must exceed to be among the n best
         greatest = np.array([self.length_penalty(longest + 1) for longest in course.longest.tolist()])
-        rows = Rows(stepper, len(requests))
+        rows = self.rows(stepper, requests)
         while len(rows.live()):
             ranked = self.next_tokens(
                 rows, course, lambda log_probs: shortlist(log_probs, self.beam_size + 1)

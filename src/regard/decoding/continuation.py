@@ -1,0 +1,267 @@
+"""Texts that go on: a prompt is read, then a search or chance says what follows.
+
+The batch does not matter here either: of each prompt a number of tokens that its own length tells is read
+at once, the rest is forced token by token, and prompts share a batch only if that number is the same.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from regard.decoding.batches import LENGTH, deterministic
+from regard.decoding.hypothesis import Hypothesis, Power, Request
+from regard.decoding.rules import Banned, LengthLimits, NoRepeatNGrams, Rule
+from regard.decoding.sampling import Filter, Sampling, Temperature, TopK, TopP
+from regard.decoding.search import BeamSearch, GreedySearch, Search, Walk
+from regard.errors import ConfigError, DataError
+from regard.models.decoder_only import DecoderOnly
+
+ENDLESS = LengthLimits(offset=2**40, most=2**40)  # each request has a limit of its own
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuationSettings:
+    """How a text is gone on with. The defaults draw from what the model says, as it says it.
+
+    `max_new_tokens` is less where the model has not learned as many positions. With a `beam_size` the text is
+    searched for and not drawn; 1 is greedy, as is a temperature of 0. `begin`: the mark of the beginning <s>
+    is put before a prompt, which is what a model of several documents has seen.
+    """
+
+    max_new_tokens: int = 256
+    temperature: float = 1.0
+    top_k: int = 0  # 0 keeps all
+    top_p: float = 1.0
+    beam_size: int = 0
+    no_repeat_ngram_size: int = 0  # 0 allows repetition
+    seed: int = 0
+    begin: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("max_new_tokens", "temperature", "top_k", "beam_size", "no_repeat_ngram_size"):
+            least = 1 if name == "max_new_tokens" else 0
+            if not getattr(self, name) >= least:  # so that NaN is refused too
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}, but must be at least {least}",
+                    f"{name} = {getattr(type(self), name)} is usual",
+                )
+        if (self.beam_size or not self.temperature) and (self.top_k or self.top_p != 1):
+            raise ConfigError(
+                "top_k and top_p are for drawing, but temperature = 0 and a beam draw nothing",
+                "leave them out, or give a temperature",
+            )
+        self._filters()  # what else cannot work is refused by the values themselves
+
+    def with_(self, **changes: Any) -> "ContinuationSettings":
+        """The same with other values."""
+        return dataclasses.replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What generation.json holds."""
+        return dataclasses.asdict(self)
+
+    def strategy(
+        self, *, num: int = 1, pad_id: int = 0, unk_id: int = 1, bos_id: int = 2, eos_id: int = 3
+    ) -> Search:
+        """The search that these settings describe, for `num` continuations of each prompt.
+
+        A model that has seen no marks (`begin` is false) does not end a text either.
+        """
+        marks = (pad_id, unk_id, bos_id)
+        rules: list[Rule] = [Banned(ids=marks if self.begin else (*marks, eos_id))]
+        if self.no_repeat_ngram_size:
+            rules.append(NoRepeatNGrams(size=self.no_repeat_ngram_size))
+        common: dict[str, Any] = {
+            "limits": ENDLESS,
+            "rules": tuple(rules),
+            "length_penalty": Power(alpha=0.0),
+            "n_best": num,
+            "bos_id": bos_id,
+            "eos_id": eos_id,
+        }
+        if self.beam_size > 1:
+            return BeamSearch(**common, beam_size=self.beam_size)
+        if self.beam_size == 1 or not self.temperature:
+            return GreedySearch(**common)
+        return Sampling(**common, filters=self._filters(), seed=self.seed)
+
+    def _filters(self) -> tuple[Filter, ...]:
+        filters: list[Filter] = []
+        if self.temperature not in (0, 1):
+            filters.append(Temperature(temperature=self.temperature))
+        if self.top_k:
+            filters.append(TopK(k=self.top_k))
+        if self.top_p != 1:
+            filters.append(TopP(p=self.top_p))
+        return tuple(filters)
+
+
+class PromptStepper:
+    """Steps of one decoder without a source, on the model's device."""
+
+    def __init__(self, model: DecoderOnly) -> None:
+        self.model = model
+        self.device = model.device
+
+    def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
+        """Read what the texts begin with, equally many tokens of each, or none."""
+        self.cache = self.model.start()
+        if src_ids.size(1):
+            self.model.states(src_ids.to(self.device), cache=self.cache)
+
+    def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        logits = self.model.extend(ids[:, None].to(self.device), self.cache)[:, -1]
+        return logits.float().log_softmax(dim=-1)
+
+    def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
+        self.cache = self.cache.select(rows.to(self.device))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """What a text begins with; `context` is that and, where the model knows it, the mark before it."""
+
+    ids: tuple[int, ...]
+    begin: tuple[int, ...]
+    number: int  # among all prompts, from 0
+
+    @property
+    def context(self) -> tuple[int, ...]:
+        return (*self.begin, *self.ids)
+
+    @property
+    def read(self) -> int:
+        """How much of the context is read at once: a multiple of LENGTH, and not the last token."""
+        return (len(self.context) - 1) // LENGTH * LENGTH
+
+    def request(self, new: int) -> Request:
+        """`new` tokens at most. The noise is the prompt's own, whatever stands beside it."""
+        digest = hashlib.sha256(repr(self.ids).encode()).digest()
+        return Request(
+            src_len=0,
+            prefix=self.ids,
+            said=self.read + 1 - len(self.begin),
+            index=int.from_bytes(digest[:7], "big"),
+            most=len(self.ids) + new,
+        )
+
+
+def prompts_of(
+    sequences: Sequence[Sequence[int]], *, begin_id: int | None, first_number: int = 0
+) -> list[Prompt]:
+    """Prompts with these ids; `begin_id` is the mark that comes before each, if the model knows it.
+
+    Raises:
+        DataError: one is empty, and the model knows no mark that a text begins with.
+    """
+    begin = () if begin_id is None else (begin_id,)
+    prompts = []
+    for number, ids in enumerate(sequences, start=first_number):
+        if not ids and not begin:
+            raise DataError(
+                f"prompt {number + 1} is empty, but the model was trained on one running text and has never"
+                " seen the beginning of any",
+                "give it something to go on with, a line feed for instance",
+            )
+        prompts.append(Prompt(ids=tuple(ids), begin=begin, number=number))
+    return prompts
+
+
+def room_for(model: DecoderOnly, prompt: Prompt, wanted: int, *, exactly: bool) -> int:
+    """How many new tokens a prompt may get: those wanted, or, unless `exactly`, as many as there is room for.
+
+    Raises:
+        DataError: the model has not learned that many positions.
+    """
+    if model.max_length is None:
+        return wanted
+    room = model.max_length - len(prompt.context)
+    if room < 1 or (exactly and room < wanted):
+        asked = wanted if exactly else "at least 1"
+        raise DataError(
+            f"prompt {prompt.number + 1} has {len(prompt.ids)} tokens and {asked} more are asked for,"
+            f" but the model has learned only {model.max_length} positions",
+            f"ask for at most {room} new tokens" if room > 0 else "give a shorter prompt",
+        )
+    return min(wanted, room)
+
+
+def continue_all(
+    strategy: Search,
+    model: DecoderOnly,
+    prompts: Sequence[Prompt],
+    *,
+    max_new_tokens: int,
+    exactly: bool = False,
+    batch_tokens: int = 16_384,
+) -> list[list[Hypothesis]]:
+    """The continuations of each prompt, without it; their probabilities are given the prompt.
+
+    A batch has at most `batch_tokens` tokens, of the prompts and what may follow them; a prompt for which
+    that is too little is a batch.
+    """
+    new = [room_for(model, prompt, max_new_tokens, exactly=exactly) for prompt in prompts]
+    stepper = PromptStepper(model)
+    found: list[list[Hypothesis]] = [[] for _ in prompts]
+    with torch.no_grad(), deterministic([model]):
+        for places in _batches(prompts, new, batch_tokens // strategy.n_best):
+            start(stepper, [prompts[place] for place in places])
+            requests = [prompts[place].request(new[place]) for place in places]
+            for place, hypotheses in zip(places, strategy(stepper, requests), strict=True):
+                found[place] = [_without_prompt(each, len(prompts[place].ids)) for each in hypotheses]
+    return found
+
+
+def stream(
+    strategy: Walk, model: DecoderOnly, prompt: Prompt, *, max_new_tokens: int, exactly: bool = False
+) -> Iterator[int]:
+    """The tokens of one continuation, each as soon as it is said."""
+    new = room_for(model, prompt, max_new_tokens, exactly=exactly)
+    stepper, given = PromptStepper(model), len(prompt.ids)
+    with torch.no_grad(), deterministic([model]):
+        start(stepper, [prompt])
+    steps = strategy.steps(stepper, [prompt.request(new)], [{}])
+    while True:
+        with torch.no_grad(), deterministic([model]):  # for the step alone: who reads this goes on in between
+            rows = next(steps, None)
+        if rows is None:
+            return
+        if rows.length > given and len(live := rows.live()):
+            yield int(rows.ids[live[0], -1])
+
+
+def start(stepper: PromptStepper, prompts: Sequence[Prompt]) -> None:
+    """Read of the prompts what is to be read at once, equally much of each."""
+    read = prompts[0].read
+    ids = torch.tensor([prompt.context[:read] for prompt in prompts], dtype=torch.int64)
+    stepper.start(ids.reshape(len(prompts), read), torch.full((len(prompts),), read))
+
+
+def _batches(prompts: Sequence[Prompt], new: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+    """Places of prompts of which equally many tokens are read at once."""
+    order = sorted(range(len(prompts)), key=lambda place: prompts[place].read)
+    for _, group in itertools.groupby(order, key=lambda place: prompts[place].read):
+        batch: list[int] = []
+        longest = 0
+        for place in group:
+            length = len(prompts[place].context) + new[place]
+            if batch and (len(batch) + 1) * max(longest, length) > batch_tokens:
+                yield batch
+                batch, longest = [], 0
+            batch.append(place)
+            longest = max(longest, length)
+        yield batch
+
+
+def _without_prompt(hypothesis: Hypothesis, length: int) -> Hypothesis:
+    log_probs = hypothesis.token_log_probs[length:]
+    return Hypothesis(
+        ids=hypothesis.ids[length:], log_prob=sum(log_probs), score=sum(log_probs), token_log_probs=log_probs
+    )

@@ -1,0 +1,245 @@
+"""What follows a prompt: the same with a cache and without, alone and in a batch, at once and as it comes."""
+
+import itertools
+
+import pytest
+import torch
+
+from regard.decoding.continuation import (
+    ContinuationSettings,
+    continue_all,
+    prompts_of,
+    stream,
+)
+from regard.errors import ConfigError, DataError
+from regard.models.build import build
+from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
+
+VOCAB, BOS, EOS = 24, 2, 3
+SHAPES = {
+    "learned": {"max_positions": 80},
+    "rotary, grouped, window": {"positions": "rotary", "num_kv_heads": 2, "window": 6},
+    "alibi": {"positions": "alibi"},
+    "t5, rms, swiglu": {"positions": "t5", "norm": "rms", "activation": "swiglu"},
+}
+
+
+def made(**table) -> DecoderOnly:
+    """With weights large enough that it has opinions."""
+    sizes = {"d_model": 32, "num_heads": 4, "d_ff": 64, "num_layers": 2, "dropout": 0.3}
+    model = build(DecoderOnlyConfig.from_table({**sizes, **table}, vocab_size=VOCAB), seed=0)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.2 * torch.randn(parameter.shape, generator=generator)
+    return model
+
+
+@pytest.fixture(params=SHAPES.values(), ids=SHAPES, scope="module")
+def model(request) -> DecoderOnly:
+    return made(**request.param)
+
+
+def texts(*lengths: int) -> list[list[int]]:
+    generator = torch.Generator().manual_seed(5)
+    return [torch.randint(4, VOCAB, (length,), generator=generator).tolist() for length in lengths]
+
+
+def next_log_probs(model: DecoderOnly, context: list[int]) -> torch.Tensor:
+    """Without any cache."""
+    with torch.no_grad():
+        return model.eval()(torch.tensor([context]))[0, -1].log_softmax(-1)
+
+
+GREEDY = ContinuationSettings(temperature=0.0)
+
+
+@pytest.mark.parametrize("begin_id", [BOS, None])
+@pytest.mark.parametrize("length", [1, 15, 16, 17, 33])
+def test_greedy_is_the_likeliest_token_again_and_again(model, begin_id, length):
+    settings = GREEDY.with_(begin=begin_id is not None)
+    ids = texts(length)[0]
+    [[found]] = continue_all(
+        settings.strategy(), model, prompts_of([ids], begin_id=begin_id), max_new_tokens=7
+    )
+    context, said, log_prob = [*([] if begin_id is None else [begin_id]), *ids], [], 0.0
+    banned = [0, 1, BOS, *([EOS] if begin_id is None else [])]
+    for _ in range(7):
+        log_probs = next_log_probs(model, context)
+        allowed = log_probs.clone()
+        allowed[banned] = -torch.inf
+        token = int(allowed.argmax())
+        log_prob += log_probs[token].item()
+        if token == EOS:
+            break
+        said.append(token)
+        context.append(token)
+    else:
+        log_prob += next_log_probs(model, context)[EOS].item()
+    assert found.ids == said
+    assert found.log_prob == pytest.approx(log_prob, abs=1e-4)
+    assert len(found.token_log_probs) == len(found.ids) + 1
+
+
+def test_a_beam_that_holds_everything_finds_the_best(model):
+    """All continuations of up to two tokens, each scored by reading it whole."""
+    settings = ContinuationSettings(beam_size=VOCAB**2)
+    [ids] = texts(6)
+    found = continue_all(settings.strategy(num=4), model, prompts_of([ids], begin_id=BOS), max_new_tokens=2)[
+        0
+    ]
+    words = range(4, VOCAB)
+    every = [(), *((word,) for word in words), *itertools.product(words, words)]
+    inputs = torch.tensor([[BOS, *ids, *said, EOS, EOS, EOS][: len(ids) + 4] for said in every])
+    with torch.no_grad():
+        log_probs = model.eval()(inputs).log_softmax(-1)
+    scored = sorted(
+        (
+            (sum(log_probs[row, len(ids) + i, token].item() for i, token in enumerate([*said, EOS])), said)
+            for row, said in enumerate(every)
+        ),
+        reverse=True,
+    )
+    assert [tuple(each.ids) for each in found] == [said for _, said in scored[:4]]
+    assert [each.score for each in found] == pytest.approx([score for score, _ in scored[:4]], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "begin_id"),
+    [(ContinuationSettings(seed=3), BOS), (ContinuationSettings(beam_size=3), BOS), (GREEDY, None)],
+    ids=["drawn", "beam", "greedy"],
+)
+def test_a_prompt_goes_on_the_same_alone_and_in_any_company(model, begin_id, settings):
+    """To the bit: of the probabilities too."""
+    strategy = settings.with_(begin=begin_id is not None).strategy(num=1 if settings is GREEDY else 2)
+    prompts = texts(3, 33, 16, 17, 1, 31, 16)
+    together = continue_all(strategy, model, prompts_of(prompts, begin_id=begin_id), max_new_tokens=5)
+    for place, ids in enumerate(prompts):
+        [alone] = continue_all(strategy, model, prompts_of([ids], begin_id=begin_id), max_new_tokens=5)
+        assert alone == together[place]
+    small = continue_all(
+        strategy, model, prompts_of(prompts, begin_id=begin_id), max_new_tokens=5, batch_tokens=60
+    )
+    assert small == together
+
+
+def test_two_samples_of_a_prompt_differ_and_two_equal_prompts_do_not(model):
+    strategy = ContinuationSettings().strategy(num=2)
+    [ids, other] = texts(5, 5)
+    found = continue_all(strategy, model, prompts_of([ids, other, ids], begin_id=BOS), max_new_tokens=12)
+    assert found[0] == found[2]
+    assert found[0][0].ids != found[0][1].ids
+    again = continue_all(
+        ContinuationSettings(seed=1).strategy(num=2),
+        model,
+        prompts_of([ids], begin_id=BOS),
+        max_new_tokens=12,
+    )
+    assert again[0] != found[0]
+
+
+def test_the_first_token_is_drawn_as_the_model_says(model):
+    strategy = ContinuationSettings(temperature=0.8, top_k=5).strategy(num=4000)
+    [ids] = texts(18)
+    found = continue_all(strategy, model, prompts_of([ids], begin_id=BOS), max_new_tokens=1)[0]
+    counts = torch.zeros(VOCAB)
+    for each in found:
+        counts[each.ids[0] if each.ids else EOS] += 1
+    log_probs = next_log_probs(model, [BOS, *ids])
+    log_probs[[0, 1, BOS]] = -torch.inf
+    kept = log_probs.topk(5).indices
+    expected = torch.zeros(VOCAB)
+    expected[kept] = (log_probs[kept] / 0.8).softmax(-1)
+    torch.testing.assert_close(counts / len(found), expected, atol=0.03, rtol=0)
+
+
+@pytest.mark.parametrize("settings", [ContinuationSettings(seed=3), GREEDY], ids=["drawn", "greedy"])
+@pytest.mark.parametrize("length", [0, 3, 16, 20])
+def test_what_comes_token_by_token_is_what_comes_at_once(model, settings, length):
+    strategy = settings.strategy()
+    [prompt] = prompts_of(texts(length), begin_id=BOS)
+    model.train()
+    pieces = []
+    for token in stream(strategy, model, prompt, max_new_tokens=10):
+        assert model.training, "between two tokens the model is as it was"
+        assert torch.is_grad_enabled()
+        pieces.append(token)
+    [[at_once]] = continue_all(strategy, model, [prompt], max_new_tokens=10)
+    assert pieces == at_once.ids
+
+
+def test_no_phrase_comes_twice_and_those_of_the_prompt_count():
+    model = made(positions="rotary")
+    [ids] = texts(30)
+    strategy = GREEDY.with_(no_repeat_ngram_size=2).strategy()
+    [[found]] = continue_all(strategy, model, prompts_of([ids], begin_id=BOS), max_new_tokens=60)
+    pairs = list(itertools.pairwise([*ids, *found.ids]))
+    ours = pairs[len(ids) - 1 :]
+    assert len(ours) == len(set(ours))
+    assert not set(ours) & set(pairs[: len(ids) - 1])
+
+
+def test_a_model_without_marks_never_ends_a_text():
+    model = made(positions="rotary")
+    strategy = ContinuationSettings(begin=False).strategy(num=50)
+    found = continue_all(strategy, model, prompts_of(texts(4), begin_id=None), max_new_tokens=20)[0]
+    assert {len(each.ids) for each in found} == {20}
+    ending = ContinuationSettings().strategy(num=50)
+    found = continue_all(ending, model, prompts_of(texts(4), begin_id=BOS), max_new_tokens=20)[0]
+    assert min(len(each.ids) for each in found) < 20
+
+
+def test_positions_that_were_not_learned_are_refused_with_their_number():
+    model = made(max_positions=10)
+    strategy = GREEDY.with_(begin=False).strategy()
+
+    def continued(length: int, new: int, exactly: bool = True):
+        prompts = prompts_of(texts(2, length), begin_id=None)
+        return continue_all(strategy, model, prompts, max_new_tokens=new, exactly=exactly)
+
+    assert [len(each[0].ids) for each in continued(6, 4)] == [4, 4]
+    assert [len(each[0].ids) for each in continued(6, 99, exactly=False)] == [8, 4]
+    with pytest.raises(DataError, match=r"has 7 tokens and 4 more .* only 10 positions") as told:
+        continued(7, 4)
+    assert told.value.hint == "ask for at most 3 new tokens"
+    with pytest.raises(DataError, match=r"prompt 2 has 12 tokens and at least 1 more .* only 10") as told:
+        continued(12, 99, exactly=False)
+    assert told.value.hint == "give a shorter prompt"
+
+
+@pytest.mark.parametrize("shape", [name for name in SHAPES if name != "learned"])
+def test_positions_that_need_no_learning_have_no_end(shape):
+    model = made(**SHAPES[shape])
+    [[found]] = continue_all(
+        GREEDY.with_(begin=False).strategy(), model, prompts_of(texts(1100), begin_id=None), max_new_tokens=3
+    )
+    assert len(found.ids) == 3
+
+
+def test_an_empty_prompt_needs_a_mark_that_the_model_knows():
+    model = made(positions="rotary")
+    [[found]] = continue_all(GREEDY.strategy(), model, prompts_of([[]], begin_id=BOS), max_new_tokens=3)
+    assert found.ids
+    with pytest.raises(DataError, match="prompt 8 is empty") as told:
+        prompts_of([[5], []], begin_id=None, first_number=6)
+    assert told.value.hint
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"max_new_tokens": 0}, "max_new_tokens is 0"),
+        ({"temperature": -1.0}, "temperature is -1"),
+        ({"temperature": float("nan")}, "temperature is nan"),
+        ({"top_k": -1}, "top_k is -1"),
+        ({"top_p": 0.0}, "top_p is 0"),
+        ({"top_p": 1.5}, "top_p is 1.5"),
+        ({"temperature": 0.0, "top_k": 5}, "top_k and top_p are for drawing"),
+        ({"beam_size": 4, "top_p": 0.9}, "top_k and top_p are for drawing"),
+        ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size is -1"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_where_they_are_made(change, named):
+    with pytest.raises(ConfigError, match=named) as told:
+        ContinuationSettings(**change)
+    assert told.value.hint or "top_p" in named
