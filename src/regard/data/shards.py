@@ -79,7 +79,7 @@ def write_shards(
         )
     description = {"made_from": made_from, "report": asdict(report), "copies": copies}
     (partial / "shards.json").write_text(json.dumps(description, indent=1), "utf-8")
-    _take_place(partial, folder)
+    take_place(partial, folder)
     return report
 
 
@@ -92,7 +92,7 @@ class Shards:
             self.made_from: dict[str, object] = description["made_from"]
             self.report = ShardReport(**description["report"])
             self.copies = [Copy(folder, number, self.report.pairs) for number in range(description["copies"])]
-            self.lines = _mapped(folder / "lines", np.int64, len(self))
+            self.lines = mapped(folder / "lines", np.int64, len(self))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"{folder}: no whole shards ({str(error).splitlines()[0]})",
@@ -114,10 +114,10 @@ class Copy:
         self._ids: list[np.ndarray] = []
         self._starts: list[np.ndarray] = []
         for side in SIDES:
-            starts = _mapped(folder / f"copy-{number}.{side}.starts", np.int64, pairs + 1)
+            starts = mapped(folder / f"copy-{number}.{side}.starts", np.int64, pairs + 1)
             path = folder / f"copy-{number}.{side}.ids"
             dtype = np.uint16 if path.stat().st_size == 2 * starts[-1] else np.uint32
-            self._ids.append(_mapped(path, dtype, int(starts[-1])))
+            self._ids.append(mapped(path, dtype, int(starts[-1])))
             self._starts.append(starts)
 
     def sources(self, examples: np.ndarray) -> list[np.ndarray]:
@@ -140,7 +140,7 @@ class Copy:
         ]
 
 
-def _mapped(path: Path, dtype: type[np.integer], size: int) -> np.ndarray:
+def mapped(path: Path, dtype: type[np.integer], size: int) -> np.ndarray:
     """A file as an array; a plain one, for slices of `memmap` itself take ten times as long."""
     return np.asarray(np.memmap(path, dtype, "r", shape=(size,)))
 
@@ -237,7 +237,7 @@ def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
         yield chunk
 
 
-def _take_place(partial: Path, folder: Path) -> None:
+def take_place(partial: Path, folder: Path) -> None:
     """Put a whole preparation in the place of an earlier one, if there is one."""
     for path in partial.iterdir():
         with path.open("rb") as file:

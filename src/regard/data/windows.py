@@ -1,0 +1,167 @@
+"""Windows on a stream of tokens: for training, and such that each token is predicted once, with context."""
+
+import bisect
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Int
+
+from regard.data.batch import IGNORED
+from regard.data.examples import Numbers
+from regard.data.noise import mixed
+from regard.data.stream import Stream, TextBatch
+from regard.errors import DataError
+
+PAD = 0  # what stands in a place that is neither predicted nor looked at
+
+Piece = tuple[int, int]  # the first token, and that after the last
+
+
+class WindowExamples:
+    """Windows of `block` predictions end to end, across documents; each epoch begins at another offset.
+
+    The offset is drawn from (seed, epoch), so that over the epochs each token is predicted from every number
+    of tokens before it. What is left at the two ends is less than a window each.
+    """
+
+    def __init__(self, stream: Stream, block: int, *, seed: int) -> None:
+        if stream.num_targets < block:
+            raise DataError(
+                f"the training text has {len(stream.ids):,} tokens, less than a block of {block:,}",
+                "give more text, or a smaller task.block",
+            )
+        self._stream, self._block, self._seed = stream, block, seed
+        self._count = max(1, (stream.num_targets - block + 1) // block)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def lengths(self, examples: Numbers, epoch: int) -> tuple[Numbers, Numbers]:
+        every = np.full(len(examples), self._block)
+        return every, every
+
+    def batch(self, examples: Numbers, epoch: int) -> TextBatch:
+        starts = self._stream.first + self.offset(epoch) + examples * self._block
+        labels, ids = self._stream.read(starts[:, None] + np.arange(self._block))
+        return TextBatch(
+            ids=torch.from_numpy(ids),
+            labels=torch.from_numpy(labels),
+            documents=None,
+            lines=torch.from_numpy(examples + 1),
+        )
+
+    def offset(self, epoch: int) -> int:
+        """Where the first window of an epoch begins."""
+        surplus = self._stream.num_targets - self._count * self._block
+        return mixed(self._seed, epoch) % (min(surplus, self._block - 1) + 1)
+
+
+class PackedExamples:
+    """Whole documents packed into rows of at most `block` tokens, in which they do not see each other.
+
+    A longer document is cut; each piece but the first is read from the middle of the text. Rows are packed
+    once: which documents share one makes no difference to what is learned of them.
+    """
+
+    def __init__(self, stream: Stream, block: int) -> None:
+        self._stream, self._block = stream, block
+        pieces = [
+            (start, min(start + block, last))
+            for first, last in documents_of(stream)
+            for start in range(first, last, block)
+        ]
+        self.rows = packed(pieces, block)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def lengths(self, examples: Numbers, epoch: int) -> tuple[Numbers, Numbers]:
+        every = np.full(len(examples), self._block)
+        return every, every
+
+    def batch(self, examples: Numbers, epoch: int) -> TextBatch:
+        return row_batch(self._stream, [self.rows[number] for number in examples.tolist()], examples + 1)
+
+
+def packed(pieces: Sequence[Piece], block: int) -> list[list[Piece]]:
+    """Rows of pieces, `block` tokens at most: the longest first, each where the least room is left over."""
+    rows: list[list[Piece]] = []
+    with_room: list[list[int]] = [[] for _ in range(block + 1)]  # by room, the numbers of rows
+    rooms: list[int] = []  # those that some row has, sorted
+    for piece in sorted(pieces, key=lambda piece: (piece[0] - piece[1], piece[0])):
+        length = piece[1] - piece[0]
+        place = bisect.bisect_left(rooms, length)
+        if place < len(rooms):
+            room = rooms[place]
+            number = with_room[room].pop()
+            if not with_room[room]:
+                rooms.pop(place)
+        else:
+            room, number = block, len(rows)
+            rows.append([])
+        rows[number].append(piece)
+        if not with_room[room - length]:
+            bisect.insort(rooms, room - length)
+        with_room[room - length].append(number)
+    return [sorted(row) for row in rows]
+
+
+def row_batch(stream: Stream, rows: Sequence[Sequence[Piece]], lines: Int[np.ndarray, " rows"]) -> TextBatch:
+    """Pieces of a stream beside each other, as documents that do not see each other, padded on the right."""
+    width = max(sum(last - first for first, last in row) for row in rows)
+    ids = np.full((len(rows), width), PAD, np.int64)
+    labels, documents = np.full_like(ids, IGNORED), np.zeros_like(ids)
+    for number, row in enumerate(rows):
+        place = 0
+        for document, (first, last) in enumerate(row):
+            here = slice(place, place + last - first)
+            labels[number, here], ids[number, here] = stream.read(np.arange(first, last))
+            documents[number, here] = document
+            place += last - first
+        documents[number, place:] = len(row)
+    return TextBatch(
+        ids=torch.from_numpy(ids),
+        labels=torch.from_numpy(labels),
+        documents=torch.from_numpy(documents),
+        lines=torch.from_numpy(lines),
+    )
+
+
+def documents_of(stream: Stream) -> list[Piece]:
+    """The predicted tokens of each document."""
+    starts = stream.starts.tolist()
+    return list(zip([stream.first, *starts[1:-1]], starts[1:], strict=True))
+
+
+def scoring_batches(
+    stream: Stream, block: int, *, context: int, apart: bool, batch_tokens: int
+) -> Iterator[TextBatch]:
+    """Windows of at most `block` tokens in which each token of a stream is predicted exactly once.
+
+    All but those of the first window have at least `context` tokens before them in their window: it moves by
+    `block` - `context` tokens, and what it has seen before is read and not predicted. `apart`: each document
+    by itself, as `PackedExamples` has them; else a window reads on across documents, as in `WindowExamples`.
+    """
+    sequences = documents_of(stream) if apart else [(stream.first, len(stream.ids))]
+    windows = [window for sequence in sequences for window in _windows(sequence, block, context)]
+    windows.sort(key=lambda window: window[0] - window[2])  # the longest first; else as they come
+    place = 0
+    while place < len(windows):
+        first, _, last = windows[place]
+        group = windows[place : place + max(1, batch_tokens // (last - first))]
+        place += len(group)
+        batch = row_batch(stream, [[(first, last)] for first, _, last in group], np.arange(len(group)) + 1)
+        for row, (first, predicted, _) in enumerate(group):
+            batch.labels[row, : predicted - first] = IGNORED
+        yield TextBatch(ids=batch.ids, labels=batch.labels, documents=None, lines=batch.lines)
+
+
+def _windows(sequence: Piece, block: int, context: int) -> Iterator[tuple[int, int, int]]:
+    """First token read, first token predicted, end; of each window of a sequence."""
+    first, last = sequence
+    done = first
+    while done < last:
+        end = min(last, first + block if done == first else done + block - context)
+        yield max(first, end - block), done, end
+        done = end
