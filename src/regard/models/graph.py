@@ -72,7 +72,11 @@ class GraphConfig(ModelConfig):
             )
 
 
-class GraphAttentionNetwork(Model):
+class GraphModel(Model):
+    """Gives logits of the classes of each node of a graph; what it reads of one, its config says."""
+
+
+class GraphAttentionNetwork(GraphModel):
     """Features of nodes and edges between them -> logits of each node's classes.
 
     A pair (source, target) of `edges` lets the target look at the source: an edge without direction is
@@ -184,7 +188,7 @@ class GraphTransformerConfig(TransformerConfig):
             )
 
 
-class GraphTransformer(Model):
+class GraphTransformer(GraphModel):
     """Features of nodes, and who is how far from whom -> logits of each node's classes.
 
     A pair (source, target) of `edges` lets the target look at the source, `distances` hops away; a node is

@@ -16,6 +16,8 @@ USES = {  # kind of model -> what it is for, and how
     "recurrent": "translates: `regard translate --model {path}`",
     "decoder_only": "goes on with a text: `regard generate --model {path}`",
     "encoder_only": "labels texts or words: `regard classify` or `regard tag --model {path}`",
+    "gat": "labels nodes of a graph: `regard classify --model {path}`",
+    "graph_transformer": "labels nodes of a graph: `regard classify --model {path}`",
     "vision": "labels images: `regard classify --model {path}`",
 }
 Wanted = TypeVar("Wanted", bound=Model)

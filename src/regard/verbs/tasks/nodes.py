@@ -12,11 +12,11 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.data.examples import Examples
-from regard.data.graphs import Graph, GraphExamples, GraphSettings, Split, read_bare_graph, read_graph
+from regard.data.graphs import Graph, GraphExamples, GraphSettings, Split, read_graph
 from regard.data.loader import Loader
 from regard.data.structure import Edges, laplacian_positions, near_pairs, random_walk_positions
 from regard.distributed.group import SINGLE, Group
-from regard.errors import DataError, RecipeError
+from regard.errors import RecipeError
 from regard.evaluation.proportion import wilson_interval
 from regard.evaluation.score import Score
 from regard.models.config import ModelConfig
@@ -28,7 +28,6 @@ from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import Say, Task, model_config
 
 WHOLE = np.zeros(1, np.int64)  # the one example that there is
-HERE = Path()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,26 +130,6 @@ def structure(
     make = {"random_walk": random_walk_positions, "laplacian": laplacian_positions}.get(config.node_positions)
     positions = make(edges, num_nodes, config.num_node_positions) if make else None
     return near_pairs(edges, num_nodes, config.max_distance), positions
-
-
-def classify_nodes(model: Model, file: str, base: Path = HERE) -> Float[Tensor, "nodes labels"]:
-    """How likely `model`, in evaluation mode, finds each class of each node of the graph in `file`.
-
-    Raises:
-        DataError: the file cannot be read, or its nodes have other features than the model reads.
-    """
-    config = model.config
-    settings = GraphSettings(file=file, undirected=config.undirected, normalise=config.normalised)
-    features, edges = read_bare_graph(settings, base)
-    if features.size(1) != config.num_features:
-        raise DataError(
-            f"{file}: nodes have {features.size(1):,} features, the model reads {config.num_features:,}",
-            "give the features that the model was trained on, in their order",
-        )
-    pairs, positions = structure(config, edges, features.size(0))
-    inputs = (features, edges) if pairs is None else (features, *pairs, positions)
-    with torch.no_grad():
-        return model(*(None if each is None else each.to(model.device) for each in inputs)).softmax(-1)
 
 
 def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> NodeClassification:

@@ -1,0 +1,92 @@
+"""Classify nodes: a graph in, the class of each of its nodes and how sure the model is out; in order."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from regard.data.catalogue import is_spec
+from regard.data.graphs import GraphSettings, read_bare_graph
+from regard.errors import DataError, FolderError
+from regard.models.graph import GraphModel
+from regard.verbs.box import load, model_that
+from regard.verbs.classify import Candidate, Classified
+from regard.verbs.device import choose_device
+from regard.verbs.tasks.nodes import structure
+from regard.weights.model_folder import LoadedModel
+
+
+class NodeClassifier:
+    """A model, loaded once, that classifies the nodes of graphs.
+
+    `top`: how many classes are told of each node.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | LoadedModel,
+        *,
+        top: int = 1,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        loaded = model if isinstance(model, LoadedModel) else load(model, choose_device(device, threads))
+        self.loaded, self.labels, self.top = loaded, loaded.labels, top
+        self.model = model_that("classifies nodes of a graph", GraphModel, loaded)
+        if len(self.labels) != self.model.config.num_labels:
+            raise FolderError(
+                f"{loaded.path}: {len(self.labels)} labels for {self.model.config.num_labels} classes",
+                "config.json belongs to another model: copy the folder anew",
+            )
+
+    def __call__(self, file: str | Path) -> Iterator[Classified]:
+        """What each node of the graph is: an NPZ file with `features` and `edges`, or NAME:FILE.
+
+        Features are read as those the model was trained on. `line` is the number of the node, from 1.
+        """
+        config, name = self.model.config, str(file)
+        path = name if is_spec(name) else str(Path(name).absolute())
+        settings = GraphSettings(file=path, undirected=config.undirected, normalise=config.normalised)
+        features, edges = read_bare_graph(settings, Path())
+        if features.size(1) != config.num_features:
+            raise DataError(
+                f"{name}: nodes have {features.size(1):,} features, the model reads {config.num_features:,}",
+                "give the features that the model was trained on, in their order",
+            )
+        pairs, positions = structure(config, edges, features.size(0))
+        inputs = (features, edges) if pairs is None else (features, *pairs, positions)
+        device = self.model.device
+        with torch.inference_mode():
+            logits = self.model(*(None if each is None else each.to(device) for each in inputs))
+        best = logits.double().softmax(-1).cpu().topk(min(self.top, len(self.labels)))
+        for row, (values, numbers) in enumerate(
+            zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        ):
+            candidates = tuple(
+                Candidate(label=self.labels[number], probability=value)
+                for value, number in zip(values, numbers, strict=True)
+            )
+            yield Classified(line=row + 1, text="", candidates=candidates)
+
+
+def classify_nodes(
+    input: str | Path,
+    *,
+    model: str | Path,
+    top: int = 1,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[str] | list[list[tuple[str, float]]]:
+    """The class of each node of the graph in an NPZ file.
+
+    With `top` above 1 there is a list of that many (label, probability), likeliest first, in the place of
+    each.
+
+    Raises:
+        DataError: the file is damaged, or its nodes have not the features that the model reads.
+        FolderError: the model reads no graphs.
+    """
+    found = list(NodeClassifier(model, top=top, device=device, threads=threads)(input))
+    if top == 1:
+        return [each.candidates[0].label for each in found]
+    return [[(each.label, each.probability) for each in of_one.candidates] for of_one in found]

@@ -1,0 +1,79 @@
+"""Nodes of a graph in a file, and what a model says of each."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard.errors import DataError, FolderError
+from regard.models.build import build
+from regard.models.graph import GraphConfig, GraphTransformerConfig
+from regard.verbs.classify_nodes import NodeClassifier, classify_nodes
+from regard.weights.folder import write_folder
+from regard.weights.model_folder import load_model, model_files
+from regard.weights.tensors import model_tensors
+
+LABELS = ("theory", "practice", "neither")
+SIZES = {"num_features": 4, "num_labels": 3}
+CONFIGS = {
+    "gat": GraphConfig(**SIZES, d_model=16, num_heads=4),
+    "as they point, as they are": GraphConfig(
+        **SIZES, d_model=16, num_heads=4, normalised=False, undirected=False
+    ),
+    "graph_transformer": GraphTransformerConfig(
+        **SIZES, d_model=16, num_heads=4, d_ff=16, max_distance=2, num_node_positions=3
+    ),
+}
+FEATURES = np.array([[1, 2, 0, 1], [0, 0, 0, 0], [3, 0, 0, 0], [0, 1, 1, 0]], np.float32)
+EDGES = np.array([[0, 1], [1, 2]])
+
+
+def write(folder, config, labels=LABELS):
+    weights = model_tensors(build(config, seed=3))
+    files = model_files(config, labels, {}, 'name = "untrained"\n')
+    write_folder(folder / "model", {**files, "model.safetensors": weights, "README.md": b"# untrained\n"})
+    return folder / "model"
+
+
+@pytest.fixture
+def graph(tmp_path):
+    np.savez(tmp_path / "graph.npz", features=FEATURES, edges=EDGES)
+    return tmp_path / "graph.npz"
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_each_node_gets_its_classes_likeliest_first(tmp_path, graph, config):
+    found = list(NodeClassifier(write(tmp_path, config), top=3)(graph))
+    assert [each.line for each in found] == [1, 2, 3, 4]
+    for each in found:
+        shares = [candidate.probability for candidate in each.candidates]
+        assert shares == sorted(shares, reverse=True)
+        assert sum(shares) == pytest.approx(1)
+        assert {candidate.label for candidate in each.candidates} == set(LABELS)
+    labels = classify_nodes(graph, model=tmp_path / "model")
+    assert labels == [each.label for each in found]
+    top = classify_nodes(graph, model=tmp_path / "model", top=2)
+    assert [node[0][0] for node in top] == labels
+
+
+def test_features_and_edges_are_read_as_in_training(tmp_path, graph):
+    """Whether rows were divided by their sums, and edges go both ways, the model folder knows."""
+    path = write(tmp_path, CONFIGS["as they point, as they are"])
+    logits = load_model(path).model(torch.from_numpy(FEATURES), torch.from_numpy(EDGES))
+    [best] = [each.candidates[0] for each in NodeClassifier(path)(graph) if each.line == 3]
+    assert best.probability == pytest.approx(logits.softmax(-1)[2].max().item())
+
+
+def test_nodes_of_another_width_are_refused(tmp_path, graph):
+    np.savez(graph, features=np.ones((4, 9)), edges=EDGES)
+    with pytest.raises(DataError, match="9 features, the model reads 4"):
+        classify_nodes(graph, model=write(tmp_path, CONFIGS["gat"]))
+
+
+def test_a_model_of_other_things_is_refused(untrained, graph):
+    with pytest.raises(FolderError, match="no model that classifies nodes"):
+        classify_nodes(graph, model=untrained)
+
+
+def test_labels_of_another_model_are_refused(tmp_path, graph):
+    with pytest.raises(FolderError, match="2 labels for 3 classes"):
+        classify_nodes(graph, model=write(tmp_path, CONFIGS["gat"], labels=("a", "b")))
