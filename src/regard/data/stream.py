@@ -82,7 +82,6 @@ class Stream:
             self.report = StreamReport(**description["report"])
             self.marks: bool = description["marks"]
             self.bos_id: int = description["bos_id"]
-            self.eos_id: int = description["eos_id"]
             self.starts = mapped(folder / "starts", np.int64, self.report.documents + 1)
             path = folder / "ids"
             dtype = np.uint16 if path.stat().st_size == 2 * self.report.tokens else np.uint32
@@ -105,8 +104,8 @@ class Stream:
     def read(self, places: Int[np.ndarray, "*shape"]) -> tuple[np.ndarray, np.ndarray]:
         """The tokens at these places, and what is read just before each of them."""
         before = self.ids[np.maximum(places - 1, 0)].astype(np.int64)
-        if self.marks:  # what ends a document is read as the beginning of the next
-            before[(before == self.eos_id) | (places == 0)] = self.bos_id
+        if self.marks:  # where a document begins, that the one before has ended is not read
+            before[self.starts[np.searchsorted(self.starts, places)] == places] = self.bos_id
         return self.ids[places].astype(np.int64), before
 
 
@@ -140,7 +139,6 @@ def write_stream(
         "report": asdict(report),
         "marks": marks,
         "bos_id": tokenizer.bos_id,
-        "eos_id": tokenizer.eos_id,
     }
     (partial / "stream.json").write_text(json.dumps(description), "utf-8")
     take_place(partial, folder)
