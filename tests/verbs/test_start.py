@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.errors import FolderError, RecipeError
+from regard.errors import DataError, FolderError, RecipeError
 from regard.models.adapters import adapters_of
 from regard.verbs.settings import recipe_from
 from regard.verbs.start import START, begin
@@ -235,3 +235,12 @@ def test_the_run_remembers_what_it_started_from(reader, begun, tmp_path):
     assert kept["model"] == str(reader[1])
     assert kept["kind"] == "vision"
     assert kept["fresh"] == ["head.bias", "head.weight"]
+
+
+def test_text_that_the_vocabulary_does_not_know_is_refused(trained, begun, tmp_path):
+    (tmp_path / "pairs.tsv").write_text("".join(f"the {i}th line\tla {i}e ligne\n" for i in range(30)))
+    corpus = {"file": "pairs.tsv", "format": "tsv", "source_field": "0", "target_field": "1"}
+    table = {**pairs("copy", model={"init": str(trained)}), "data": {"train": corpus, "valid": corpus}}
+    with pytest.raises(DataError, match=r"the vocabulary of .* is another: 100 %") as caught:
+        begun(table)
+    assert "--init" in caught.value.hint

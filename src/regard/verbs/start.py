@@ -16,7 +16,7 @@ from regard.models.model import Model
 from regard.training.trained import choose_trained
 from regard.verbs.tasks.kinds import prepare_of
 from regard.verbs.tasks.recipe import RecipeFile
-from regard.verbs.tasks.task import TOKENIZERS, Say, Task
+from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS, Say, Task
 from regard.weights.checkpoint import RunFolder
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import LoadedModel, load_model
@@ -135,7 +135,7 @@ def _keep_tokenizers(start: Start, loaded: LoadedModel, folder: Path, say: Say) 
     if loaded.text is None or (folder / TOKENIZERS).is_dir():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    write_folder(folder / TOKENIZERS, loaded.text.files())
+    write_folder(folder / TOKENIZERS, loaded.text.files(), manifest_extra={TAKEN_FROM: start.path})
     sizes = sorted({loaded.text.source.vocab_size, loaded.text.target.vocab_size})
     say(f"tokeniser: that of {start.path}, {' and '.join(map(str, sizes))} tokens")
 

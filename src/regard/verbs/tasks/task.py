@@ -18,6 +18,7 @@ from regard.verbs.tasks.recipe import Recipe, RecipeFile
 Say = Callable[[str], None]
 TRIAL = 32  # validation and test examples of a dry run
 TOKENIZERS = "tokenizers"  # where in its folder a task keeps its tokenisers; those that are there are used
+TAKEN_FROM = "taken_from"  # in their manifest: the trained model that they are of, where this run made none
 
 
 class Task(ABC):

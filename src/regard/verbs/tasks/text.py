@@ -14,8 +14,9 @@ from regard.data.texts import Text, in_batches
 from regard.data.tokenizer import Tokenizer, TokenizerPair, TokenizerSettings, train_tokenizer
 from regard.errors import RecipeError
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
+from regard.verbs.corpora import refuse_unknown
 from regard.verbs.tasks.recipe import Recipe
-from regard.verbs.tasks.task import TOKENIZERS, Say, model_config
+from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS, Say, model_config
 from regard.weights.folder import verify_folder, write_folder
 
 BATCH_TOKENS = 8192  # padded positions that are looked at together in validation and test
@@ -26,10 +27,16 @@ Encode = Callable[[str], list[list[int]]]  # a text -> the ids of each of its wo
 def stored_tokenizer(
     texts: Iterable[str], settings: TokenizerSettings, folder: Path, say: Say
 ) -> tuple[Tokenizer, dict[str, bytes]]:
-    """The tokeniser of a run, trained on `texts` unless it is there already; and its file."""
+    """The tokeniser of a run, trained on `texts` unless it is there already; and its file.
+
+    Raises:
+        DataError: it is that of another model, and cannot read these texts.
+    """
     if (folder / TOKENIZERS).is_dir():
-        verify_folder(folder / TOKENIZERS)
+        manifest = verify_folder(folder / TOKENIZERS)
         tokenizer = TokenizerPair.load(folder / TOKENIZERS).source
+        if TAKEN_FROM in manifest:
+            refuse_unknown(texts, tokenizer, manifest[TAKEN_FROM])
     else:
         tokenizer = train_tokenizer(texts, settings.kind, settings)
         write_folder(folder / TOKENIZERS, {"tokenizer.json": tokenizer.to_bytes()})

@@ -12,9 +12,9 @@ from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokeni
 from regard.decoding.settings import GenerationSettings
 from regard.evaluation.score import Score
 from regard.training.objective import Objective, build_objective
-from regard.verbs.corpora import counts_of_skipped, refuse_other_data
+from regard.verbs.corpora import counts_of_skipped, refuse_other_data, refuse_unknown
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import TOKENIZERS, TRIAL, Say, Task, model_config
+from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS, TRIAL, Say, Task, model_config
 from regard.verbs.validation import ValidationSettings, decoded_scores, validator
 from regard.weights.folder import verify_folder, write_folder
 from regard.weights.strict_json import json_bytes
@@ -139,8 +139,12 @@ def _pairs(corpora: Mapping[str, Corpus], part: str, name: str, say: Say) -> lis
 
 def _tokenizers(recipe: TranslationRecipe, corpus: Corpus, folder: Path, say: Say) -> TokenizerPair:
     if folder.is_dir():
-        verify_folder(folder)
-        return TokenizerPair.load(folder)
+        manifest = verify_folder(folder)
+        tokenizers = TokenizerPair.load(folder)
+        if TAKEN_FROM in manifest:
+            refuse_unknown((pair.source for pair in corpus), tokenizers.source, manifest[TAKEN_FROM])
+            refuse_unknown((pair.target for pair in corpus), tokenizers.target, manifest[TAKEN_FROM])
+        return tokenizers
     tokenizers = train_tokenizers(corpus, recipe.tokenizer)
     write_folder(folder, tokenizers.files())
     sizes = sorted({tokenizers.source.vocab_size, tokenizers.target.vocab_size})
