@@ -128,7 +128,7 @@ class DecoderState:
         return DecoderState(_selected(self.layers, rows), None if self.fed is None else self.fed[rows])
 
 
-def _selected(states: States, rows: Tensor) -> States:
+def _selected(states: tuple[tuple[Tensor, ...], ...], rows: Tensor) -> States:
     return tuple(tuple(part[rows] for part in state) for state in states)
 
 
@@ -189,7 +189,9 @@ class Encoder(nn.Module):
             last.append(self._bridged(state, number))
         return x, tuple(last)
 
-    def _read(self, x: Tensor, mask: Tensor, directions: Iterable[RecurrentLayer]) -> tuple[Tensor, State]:
+    def _read(
+        self, x: Tensor, mask: Tensor, directions: Iterable[RecurrentLayer]
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         hidden, last = [], []
         for number, layer in enumerate(directions):
             outputs, state = layer(layer.input(x), layer.start(x[:, 0]), mask, backward=number == 1)
@@ -197,7 +199,7 @@ class Encoder(nn.Module):
             last.append(state)
         return torch.cat(hidden, dim=2), tuple(torch.cat(parts, dim=1) for parts in zip(*last, strict=True))
 
-    def _bridged(self, state: State, layer: int) -> State:
+    def _bridged(self, state: tuple[Tensor, ...], layer: int) -> State:
         if self.bridge is None:
             return state
         linears = cast(nn.ModuleList, self.bridge[layer])
