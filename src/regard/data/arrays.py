@@ -104,7 +104,7 @@ def _read_npz(file: io.BufferedIOBase, path: Path, array: str) -> np.ndarray:
             if array not in arrays.files:
                 raise DataError(
                     f"{path} has no array {array!r}",
-                    f"it has {', '.join(arrays.files)}: name them by images_array and labels_array",
+                    f"it has {', '.join(arrays.files)}",
                 )
             return arrays[array]
     except (ValueError, RuntimeError, MemoryError) as error:  # objects (pickles), passwords, lying headers

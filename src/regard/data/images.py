@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.data.arrays import read_array, shape_of
 from regard.data.augmentation import AugmentationSettings, moved, uniform
-from regard.data.catalogue import find, is_spec
+from regard.data.corpus import locate
 from regard.data.examples import Numbers
 from regard.data.noise import mixed
 from regard.errors import DataError, RecipeError
@@ -101,8 +101,8 @@ def read_labelled_images(settings: ImageSettings, base: Path) -> Images:
     Raises:
         DataError: a file is missing, damaged or of another kind, or the counts differ.
     """
-    pixels = read_images(_path(settings.images, base), settings.images_array)
-    labels = read_labels(_path(settings.labels, base), settings.labels_array)
+    pixels = read_images(locate(settings.images, base), settings.images_array)
+    labels = read_labels(locate(settings.labels, base), settings.labels_array)
     if len(pixels) != len(labels):
         raise DataError(
             f"{settings.images} has {len(pixels):,} images, {settings.labels} has {len(labels):,} labels",
@@ -189,10 +189,6 @@ def refuse_unseen_labels(images: Images, seen: Images) -> None:
             f"{images.name}: image {place + 1} has label {images.labels[place]}, which no training image has",
             f"{int(unseen.sum()):,} of {len(images):,} are such; are the files of the same set?",
         )
-
-
-def _path(spec: str, base: Path) -> Path:
-    return find(spec) if is_spec(spec) else base / Path(spec).expanduser()
 
 
 # Batches

@@ -1,0 +1,168 @@
+"""Recordings and what is said in them: read whole, refused where they do not fit, padded without trace."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from regard.data.batch import Batch
+from regard.data.examples import Examples
+from regard.data.transcriptions import (
+    Recordings,
+    TranscriptionExamples,
+    TranscriptionSettings,
+    labels_of,
+    numbered,
+    read_recordings,
+    refuse_other_features,
+    refuse_too_short,
+    standardised,
+)
+from regard.errors import DataError, RecipeError
+
+LENGTHS = np.array([5, 2, 9])
+FRAMES = np.random.default_rng(0).normal(3, 2, (16, 4)).astype(np.float32)
+TEXT = "b a\n\na a c\n"
+FILES = TranscriptionSettings(frames="frames.npz", text="text")
+
+
+def write(folder, frames=FRAMES, lengths=LENGTHS, text=TEXT) -> None:
+    np.savez(folder / "frames.npz", frames=frames, lengths=lengths)
+    (folder / "text").write_text(text)
+
+
+@pytest.fixture
+def recordings(tmp_path) -> Recordings:
+    write(tmp_path)
+    return read_recordings(FILES, tmp_path)
+
+
+def test_recordings_are_read_with_what_is_said(recordings):
+    assert [len(frames) for frames in recordings.frames] == [5, 2, 9]
+    assert recordings.texts == (("b", "a"), (), ("a", "a", "c"))
+    assert (len(recordings), recordings.num_features) == (3, 4)
+    np.testing.assert_allclose(recordings.frames[2], standardised(FRAMES[7:]), rtol=1e-6)
+
+
+def test_each_feature_of_a_recording_is_standardised():
+    found = standardised(FRAMES)
+    assert np.abs(found.mean(axis=0)).max() < 1e-6
+    assert np.abs(found.std(axis=0) - 1).max() < 1e-5
+    np.testing.assert_allclose(standardised(7 * FRAMES + 2), found, atol=1e-5)
+
+
+def test_a_feature_that_never_changes_becomes_zero():
+    assert not standardised(np.full((5, 3), 2.5, np.float32)).any()
+    assert not standardised(FRAMES[:1]).any()
+
+
+def test_digits_are_made_and_belong_to_their_split():
+    settings = TranscriptionSettings(synthetic="digits", size=3, seed=4, split="valid")
+    made, again = (read_recordings(settings, Path()) for _ in range(2))
+    assert len(made) == 3
+    assert made.fingerprint() == again.fingerprint()
+    other = read_recordings(TranscriptionSettings(synthetic="digits", size=3, seed=4), Path())
+    assert other.fingerprint() != made.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"text": "a\nb\n"}, "3 recordings, text has 2 lines"),
+        ({"lengths": np.array([5, 2, 8])}, "add up to 15, but there are 16 frames"),
+        ({"lengths": np.array([5, 0, 11])}, "recording 2 has no frames"),
+        ({"lengths": np.array([5.0, 2.0, 9.0])}, "lengths are 3 of float64"),
+        ({"frames": FRAMES[:, 0]}, "frames are 16 of float32"),
+        ({"frames": FRAMES.astype(np.int32)}, "int32"),
+        (
+            {"frames": np.where(np.arange(16)[:, None] == 6, np.nan, FRAMES)},
+            "recording 2 has numbers that are not",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path, change, message):
+    write(tmp_path, **change)
+    with pytest.raises(DataError, match=message) as refusal:
+        read_recordings(FILES, tmp_path)
+    assert refusal.value.hint
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"frames": "a"},
+        {"text": "a"},
+        {"frames": "a", "text": "b", "synthetic": "digits"},
+        {"text": "a", "synthetic": "digits"},
+    ],
+)
+def test_recordings_come_from_one_place(settings):
+    with pytest.raises(RecipeError, match="one place"):
+        TranscriptionSettings(**settings)
+
+
+def test_making_nothing_is_refused():
+    with pytest.raises(RecipeError, match="make nothing"):
+        TranscriptionSettings(synthetic="digits", size=0)
+
+
+def test_the_blank_comes_first_and_has_no_name(recordings):
+    labels = labels_of(recordings)
+    assert labels == ("", "a", "b", "c")
+    assert numbered(recordings, labels) == [[2, 1], [], [1, 1, 3]]
+
+
+def test_a_label_that_training_never_met_is_refused_with_its_line(recordings):
+    with pytest.raises(DataError, match="text:3: label 'c' was never seen"):
+        numbered(recordings, ("", "a", "b"))
+
+
+def test_recordings_that_say_nothing_have_no_labels(tmp_path):
+    write(tmp_path, text="\n\n\n")
+    with pytest.raises(DataError, match="no recording says anything"):
+        labels_of(read_recordings(FILES, tmp_path))
+
+
+def test_labels_that_no_alignment_can_say_are_refused(recordings):
+    """The third has three labels, two of them alike: it needs four positions."""
+    refuse_too_short(recordings, 2)
+    with pytest.raises(
+        DataError, match="text:3: 3 labels need 4 positions, but 9 frames become 3"
+    ) as refusal:
+        refuse_too_short(recordings, 3)
+    assert "subsampling_factor (3)" in refusal.value.hint
+
+
+def test_other_features_are_refused(recordings):
+    refuse_other_features(recordings, 4)
+    with pytest.raises(DataError, match="have 4 features, the model reads 80"):
+        refuse_other_features(recordings, 80)
+
+
+def test_a_batch_is_what_training_asks_for(recordings):
+    examples = TranscriptionExamples(recordings, labels_of(recordings))
+    batch = examples.batch(np.array([2, 1, 0]), 0)
+    assert isinstance(examples, Examples)
+    assert isinstance(batch, Batch)
+    assert batch.frames.shape == (3, 9, 4)
+    assert batch.frame_lengths.tolist() == [9, 2, 5]
+    assert batch.labels.tolist() == [[1, 1, 3], [0, 0, 0], [2, 1, 0]]
+    assert batch.label_lengths.tolist() == [3, 0, 2]
+    assert batch.lines.tolist() == [3, 2, 1]
+    assert batch.num_targets == 5
+    assert not batch.frames[1, 2:].any()
+    assert torch.equal(batch.frames[2, :5], torch.from_numpy(recordings.frames[0]))
+    assert batch.to("meta").frames.device.type == "meta"
+
+
+def test_lengths_are_frames_and_labels(recordings):
+    examples = TranscriptionExamples(recordings, labels_of(recordings))
+    frames, labels = examples.lengths(np.array([2, 0]), 0)
+    assert (frames.tolist(), labels.tolist()) == ([9, 5], [3, 2])
+
+
+def test_silence_alone_still_counts_as_something(recordings):
+    examples = TranscriptionExamples(recordings, labels_of(recordings))
+    assert examples.batch(np.array([1]), 0).num_targets == 1
