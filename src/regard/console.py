@@ -114,6 +114,35 @@ def scores(title: str, found: Sequence[ScoreLike]) -> None:
         _out().print(line)
 
 
+def confusion(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> None:
+    """Which classes are taken for which, to stdout: `counts[i][j]` says how often class i is for class j.
+
+    Where a terminal has no room for as many columns, a line for each class says which other it is taken
+    for most often.
+    """
+    right = [row[i] for i, row in enumerate(counts)]
+    true, said = [sum(row) for row in counts], [sum(column) for column in zip(*counts, strict=True)]
+    recall, precision = _shares(right, true), _shares(right, said)
+    columns = ["", *labels, "recall"]
+    rows = [[label, *row, share] for label, row, share in zip(labels, counts, recall, strict=True)]
+    rows.append(["precision", *precision, *_shares([sum(right)], [sum(true)])])
+    widths = [max(cell_len(str(row[i])) for row in [columns, *rows]) for i in range(len(columns))]
+    if not _out().is_terminal or sum(widths) + 2 * len(widths) <= _out().width:
+        table("\nrows: what it is; columns: what the model says", columns, rows)
+        return
+    shown = []
+    for i, label in enumerate(labels):
+        wrong = max((j for j in range(len(labels)) if j != i), key=lambda j: counts[i][j])
+        taken_for = f"{labels[wrong]} ({counts[i][wrong]:,})" if counts[i][wrong] else ""
+        shown.append([label, true[i], precision[i], recall[i], taken_for])
+    table("", ["class", "count", "precision", "recall", "taken for"], shown)
+
+
+def _shares(parts: Sequence[int], wholes: Sequence[int]) -> list[str]:
+    """In percent; of nothing 0."""
+    return [f"{100 * part / max(whole, 1):.1f}" for part, whole in zip(parts, wholes, strict=True)]
+
+
 def score_text(score: ScoreLike) -> str:
     """`39.52`; a share of right answers `98.7 %`, never rounded up to what was not reached."""
     if score.name == "exact match":

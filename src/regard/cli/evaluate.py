@@ -7,12 +7,25 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.errors import UserError
 
 
 @click.command("evaluate", cls=Command)
 @options.model
-@options.src
-@options.refs
+@click.option(
+    "--data",
+    type=options.FILE,
+    metavar="FILE",
+    help="Test data to be read as those of the model's recipe are, in their place.",
+)
+@click.option("--src", type=options.FILE, metavar="FILE", help="Translate these lines, one sentence a line.")
+@click.option(
+    "--ref",
+    type=options.FILE,
+    multiple=True,
+    metavar="FILE",
+    help="Reference, aligned line by line; again for each further one.",
+)
 @options.tokenize
 @options.lowercase
 @options.beam_size
@@ -21,7 +34,8 @@ from regard.cli.group import Command
 @options.threads
 def command(
     model: Path | None,
-    src: Path,
+    data: Path | None,
+    src: Path | None,
     ref: tuple[Path, ...],
     tokenize: str,
     lowercase: bool,
@@ -30,16 +44,26 @@ def command(
     device: str,
     threads: int | None,
 ) -> None:
-    """Translate a test set and score it against references.
+    """Score a model on test data: classes, labels, running text, translations.
 
-    BLEU, chrF++ and TER by sacreBLEU, with signatures and 95 % bootstrap intervals. NAME:FILE is a
+    Without --data and --src those of the recipe that the model was trained by are taken. Scores have
+    signatures and 95 % intervals; of classes there is a table of which are taken for which.
+
+    --src and --ref translate a file and score it by sacreBLEU: BLEU, chrF++ and TER. NAME:FILE is a
     file of a data set (`regard data list`).
     """
+    if (src is None) != (not ref):
+        missing = "--src FILE" if src is None else "--ref FILE"
+        raise UserError(f"{missing} is missing", "translations need a source and at least one reference")
+    if src is not None and data is not None:
+        raise UserError("both --data and --src are given", "leave one of them out")
+
     from regard import console
-    from regard.verbs.evaluate import evaluate
+    from regard.verbs.evaluate import TranslationEvaluation, evaluate
 
     found = evaluate(
         model=model,
+        data=data,
         src=src,
         ref=ref,
         tokenize="none" if tokenize == "none" else "13a",
@@ -50,5 +74,8 @@ def command(
     )
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2))
-    else:
-        console.scores(f"{found.model}: {found.sentences:,} sentences, beam {found.beam_size}", found.scores)
+        return
+    beam = f", beam {found.beam_size}" if isinstance(found, TranslationEvaluation) else ""
+    console.scores(f"{found.model}: {found.examples}{beam}", found.scores)
+    if found.confusion is not None:
+        console.confusion(found.labels, found.confusion)

@@ -28,7 +28,7 @@ VERBS = {  # heading -> name -> what `regard --help` says of it: the first line 
         "tag": "Give each word of a text, of the lines of a file or of a pipe its label.",
     },
     "Measure": {
-        "evaluate": "Translate a test set and score it against references.",
+        "evaluate": "Score a model on test data: classes, labels, running text, translations.",
         "score": "Say how likely a model finds given translations.",
         "compare": "Compare translations by several systems, with significance.",
     },

@@ -156,6 +156,13 @@ class LabelSet:
             )
         return cls(classes, {label: classes.index(names.get(label, label)) for label in ordered})
 
+    @classmethod
+    def known(cls, classes: Sequence[str], names: Mapping[str, str]) -> "LabelSet":
+        """The classes of a trained model, in its order; `names` as they were when it was trained."""
+        numbers = {label: number for number, label in enumerate(classes)}
+        others = {label: numbers[name] for label, name in names.items() if name in numbers}
+        return cls(tuple(classes), {**numbers, **others})
+
     def number(self, label: str, place: Callable[[], str]) -> int:
         """The class of a label that stands at `place`.
 

@@ -1,5 +1,6 @@
-"""Evaluate: translate a test set, and score what comes out against references."""
+"""Evaluate: what a trained model reaches on test data, its own or other; translations, on two files too."""
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -8,51 +9,127 @@ from typing import Any, Literal
 import torch
 
 from regard import console
+from regard.errors import FolderError, RecipeError, UserError
 from regard.evaluation.score import Score
 from regard.evaluation.streams import check_aligned
 from regard.evaluation.translation import cautions, corpus_scores
+from regard.verbs.box import load
+from regard.verbs.device import choose_device
 from regard.verbs.lines import lines_of, references_of
+from regard.verbs.settings import recipe_of
+from regard.verbs.tasks.kinds import kind_of
 from regard.verbs.translate import Translator
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What a model reaches on a test set: BLEU, chrF++ and TER with signatures and 95 % intervals."""
+    """What a model reaches on test data: scores with their signatures and 95 % intervals.
+
+    `confusion[i][j]`: how often class i of `labels` is taken for class j.
+    """
 
     model: Path
-    sentences: int
-    beam_size: int
+    examples: str  # how many of what
     device: str
     scores: list[Score]
+    labels: tuple[str, ...] = ()
+    confusion: list[list[int]] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `regard evaluate --json` prints it."""
+        found = {
+            "model": str(self.model),
+            "examples": self.examples,
+            "device": self.device,
+            "scores": [asdict(score) for score in self.scores],
+        }
+        if self.confusion is None:
+            return found
+        return {**found, "labels": list(self.labels), "confusion": self.confusion}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationEvaluation(Evaluation):
+    """Of translations: BLEU, chrF++ and TER."""
+
+    sentences: int
+    beam_size: int
     translations: list[str] = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """As `regard evaluate --json` prints it: without the translations."""
-        return {
-            "model": str(self.model),
-            "sentences": self.sentences,
-            "beam_size": self.beam_size,
-            "device": self.device,
-            "scores": [asdict(score) for score in self.scores],
-        }
+        return {**super().to_dict(), "sentences": self.sentences, "beam_size": self.beam_size}
 
 
 def evaluate(
     *,
     model: str | Path | None = None,
-    src: str | Path,
-    ref: str | Path | Iterable[str | Path],
+    data: str | Path | None = None,
+    src: str | Path | None = None,
+    ref: str | Path | Iterable[str | Path] = (),
     tokenize: Literal["13a", "none"] = "13a",
     lowercase: bool = False,
     beam_size: int | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> Evaluation:
-    """Translate the lines of `src` and score them against one file of references or several.
+    """Score a model on the test data of the recipe that it was trained by.
+
+    Args:
+        data: a file to be read as those are, in their place; NAME:FILE is a file of the catalogue.
+        src: translate the lines of this file and score them against one file of references or several,
+            `ref`, with what sacreBLEU counts as words said by `tokenize` and `lowercase`.
 
     Raises:
-        DataError: the files have not as many lines as each other.
+        DataError: the files cannot be read, have not as many lines as each other, or hold what the model
+            does not know.
+        RecipeError: the recipe names no test data, and none are given.
     """
+    references = [ref] if isinstance(ref, str | Path) else list(ref)
+    if src is not None and references and data is None:
+        return _of_translations(model, src, references, tokenize, lowercase, beam_size, device, threads)
+    if src is not None or references:
+        raise UserError(
+            "a source, references and other data do not go together",
+            "give a source and its references, or a file of test data, or neither",
+        )
+    loaded = load(model, choose_device(device, threads))
+    source = recipe_of(loaded.path)
+    if getattr(loaded.config, "fresh_head", False):
+        raise FolderError(
+            f"{loaded.path}: nobody has trained the head of this model, so its scores are chance",
+            "train it with `regard train`",
+        )
+    kind = kind_of(source.recipe)
+    if kind.hold is None:
+        raise RecipeError(
+            f"{loaded.path}: a model of this task has no test of its own", "see `regard --help`"
+        )
+    if beam_size is not None:
+        loaded = dataclasses.replace(loaded, generation={**loaded.generation, "beam_size": beam_size})
+    held = kind.hold(source, loaded, None if data is None else str(data))
+    console.note(f"{held.counted}; device: {loaded.model.device}, {torch.get_num_threads()} threads")
+    found = held.measure(loaded.model)
+    return Evaluation(
+        model=loaded.path,
+        examples=held.counted,
+        device=str(loaded.model.device),
+        scores=found.scores,
+        labels=loaded.labels,
+        confusion=None if found.confusion is None else found.confusion.tolist(),
+    )
+
+
+def _of_translations(
+    model: str | Path | None,
+    src: str | Path,
+    ref: Iterable[str | Path],
+    tokenize: Literal["13a", "none"],
+    lowercase: bool,
+    beam_size: int | None,
+    device: str,
+    threads: int | None,
+) -> TranslationEvaluation:
     sources, references = lines_of(src), references_of(ref)
     check_aligned(sources, references, str(src))
     translator = Translator(model, beam_size=beam_size, device=device, threads=threads)
@@ -63,8 +140,9 @@ def evaluate(
     translations = [each.text for each in translator(sources)]
     for caution in cautions(translations, tokenize=tokenize):
         console.warn(caution)
-    return Evaluation(
+    return TranslationEvaluation(
         model=translator.loaded.path,
+        examples=f"{len(sources):,} sentences",
         sentences=len(sources),
         beam_size=translator.settings.beam_size,
         device=str(translator.device),

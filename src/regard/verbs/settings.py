@@ -4,10 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.errors import RecipeError, did_you_mean
+from regard.errors import FolderError, RecipeError, did_you_mean
 from regard.recipe import apply_overrides, read, read_toml
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
+from regard.weights.checkpoint import RunFolder
+from regard.weights.strict_json import read_json
+
+RESOLVED = "resolved.json"  # in a run folder: the table that was read, and where its paths begin
 
 
 def load_recipe(path: Path, overrides: Sequence[str] = (), init: str | Path | None = None) -> RecipeFile:
@@ -23,6 +27,27 @@ def load_recipe(path: Path, overrides: Sequence[str] = (), init: str | Path | No
         )
     table = with_init(apply_overrides(table, overrides), init)
     return recipe_from(table, text, path.absolute().parent, str(path))
+
+
+def load_run(run: Path, overrides: Sequence[str] = (), init: str | Path | None = None) -> RecipeFile:
+    """The recipe of a run folder as it was when the run began, changed as that of a file would be."""
+    saved, text = read_json(run / RESOLVED), RunFolder(run).recipe() or ""
+    if not {"recipe", "base"} <= saved.keys():
+        raise FolderError(f"{run / RESOLVED} is no record of a run", "restore it, or take another --out")
+    table = with_init(apply_overrides(saved["recipe"], overrides), init)
+    return recipe_from(table, text, Path(saved["base"]), str(run))
+
+
+def recipe_of(model: Path) -> RecipeFile:
+    """The recipe that the model in a folder was made by; paths in it begin where they did.
+
+    Of a model that was taken out of its run folder they begin here.
+    """
+    run = model.parent.parent if model.parent.name == "checkpoints" else model.parent
+    if (run / RESOLVED).is_file() and (run / "checkpoints").is_dir():
+        return load_run(run)
+    table, text = read_toml(model / "recipe.toml")
+    return recipe_from(table, text, Path.cwd(), str(model / "recipe.toml"))
 
 
 def with_init(table: Mapping[str, Any], init: str | Path | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from regard.models.build import MODELS, build, count_parameters
 from regard.models.config import ModelConfig
 from regard.models.model import Model
 from regard.training.trained import choose_trained
-from regard.verbs.tasks.kinds import prepare_of
+from regard.verbs.tasks.kinds import kind_of
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS, Say, Task
 from regard.weights.checkpoint import RunFolder
@@ -67,7 +67,7 @@ def begin(
     with group.first_alone():
         if start is not None and start.loaded is not None:
             _keep_tokenizers(start, start.loaded, run.path / "data", say)
-        task = prepare_of(source.recipe)(source, run.path / "data", say=say, limit=limit)
+        task = kind_of(source.recipe).prepare(source, run.path / "data", say=say, limit=limit)
     model = build(task.config, seed=training.seed)
     fresh: tuple[str, ...] = ()
     if start is not None:

@@ -16,20 +16,18 @@ from regard import console
 from regard.distributed.group import Group
 from regard.distributed.workers import workers as started
 from regard.errors import FolderError
-from regard.recipe import apply_overrides, differences
+from regard.recipe import differences
 from regard.training.trainer import Trainer
 from regard.verbs.device import choose_device
 from regard.verbs.dry_run import try_recipe
 from regard.verbs.finish import finish
 from regard.verbs.recipes import recipe_path
-from regard.verbs.settings import load_recipe, recipe_from, with_init
+from regard.verbs.settings import RESOLVED, load_recipe, load_run
 from regard.verbs.start import begin
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json
-
-RESOLVED = "resolved.json"  # in a run folder: the table that was read, and where its paths begin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,14 +101,8 @@ def _command(
 
 
 def _load(path: Path, overrides: Sequence[str], init: str | Path | None) -> RecipeFile:
-    resolved = path / RESOLVED
-    if not resolved.is_file():
-        return load_recipe(path, overrides, init)
-    saved, text = read_json(resolved), RunFolder(path).recipe() or ""
-    if not {"recipe", "base"} <= saved.keys():
-        raise FolderError(f"{resolved} is no record of a run", "restore it, or take another --out")
-    table = with_init(apply_overrides(saved["recipe"], overrides), init)
-    return recipe_from(table, text, Path(saved["base"]), str(path))
+    load = load_run if (path / RESOLVED).is_file() else load_recipe
+    return load(path, overrides, init)
 
 
 def _default_folder(path: Path, source: RecipeFile) -> Path:

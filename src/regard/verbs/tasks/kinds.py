@@ -2,24 +2,28 @@
 
 from typing import NamedTuple
 
-from regard.verbs.tasks import images, translation
+from regard.verbs.tasks import classification, images, nodes, tagging, translation
 from regard.verbs.tasks.recipe import Recipe
-from regard.verbs.tasks.task import Prepare
+from regard.verbs.tasks.task import Hold, Prepare
 
 
 class Kind(NamedTuple):
-    """What a recipe of this kind may say, and how its data become a task."""
+    """What a recipe of this kind may say, how its data become a task, and its test data something alone."""
 
     recipe: type[Recipe]
     prepare: Prepare
+    hold: Hold | None = None
 
 
 KINDS: dict[str, Kind] = {
+    "classification": Kind(classification.ClassificationRecipe, classification.prepare),
     "images": Kind(images.ImagesRecipe, images.prepare),
-    "translation": Kind(translation.TranslationRecipe, translation.prepare),
+    "nodes": Kind(nodes.NodesRecipe, nodes.prepare, nodes.hold),
+    "tagging": Kind(tagging.TaggingRecipe, tagging.prepare),
+    "translation": Kind(translation.TranslationRecipe, translation.prepare, translation.hold),
 }
 
 
-def prepare_of(recipe: Recipe) -> Prepare:
-    """How the data of this recipe are prepared."""
-    return next(kind.prepare for kind in KINDS.values() if type(recipe) is kind.recipe)
+def kind_of(recipe: Recipe) -> Kind:
+    """What can be done with the data of this recipe."""
+    return next(kind for kind in KINDS.values() if type(recipe) is kind.recipe)

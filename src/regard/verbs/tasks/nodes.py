@@ -1,7 +1,7 @@
 """Classes of the nodes of one graph, of which some are known: graph attention, graph transformers."""
 
 from dataclasses import dataclass
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
@@ -16,16 +16,19 @@ from regard.data.graphs import Graph, GraphExamples, GraphSettings, Split, read_
 from regard.data.loader import Loader
 from regard.data.structure import Edges, laplacian_positions, near_pairs, random_walk_positions
 from regard.distributed.group import SINGLE, Group
-from regard.errors import RecipeError
-from regard.evaluation.proportion import wilson_interval
+from regard.errors import DataError, RecipeError
+from regard.evaluation.classification import accuracy, confusion
 from regard.evaluation.score import Score
 from regard.models.config import ModelConfig
-from regard.models.graph import GraphTransformerConfig
+from regard.models.graph import GraphModel, GraphTransformerConfig
 from regard.models.model import Model
 from regard.training.objective import LabelCrossEntropy, Objective
+from regard.verbs.box import model_that
 from regard.verbs.corpora import refuse_other_data
+from regard.verbs.tasks.classification import class_test_scores
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import Say, Task, model_config
+from regard.verbs.tasks.task import HeldOut, Measured, Say, Task, held_settings, model_config
+from regard.weights.model_folder import LoadedModel
 
 WHOLE = np.zeros(1, np.int64)  # the one example that there is
 
@@ -88,35 +91,63 @@ class NodeClassification(Task):
         return super().loader(group)
 
     def validate(self, model: Any) -> dict[str, float]:
-        nll, correct, count = self._look(model, "valid")
-        return {"loss": nll / count, "accuracy": 100 * correct / count}
+        loss, table = _look(model, self._graph, self._examples("valid"), "valid")
+        return {"loss": loss, "accuracy": 100 * accuracy(table)}
 
     def test(self, model: Any) -> list[Score]:
         if "test" not in self._graph.splits:
             return []
-        _, correct, count = self._look(model, "test")
-        low, high = wilson_interval(correct, count)
-        score = Score(
-            name="accuracy",
-            value=100 * correct / count,
-            low=100 * low,
-            high=100 * high,
-            signature=f"nodes:{count}|interval:wilson|version:regard {version('regard')}",
-        )
-        return [score]
-
-    def _look(self, model: Model, split: Split) -> tuple[float, int, int]:
-        """The summed negative log-likelihood of the nodes' classes, how many are right, and of how many."""
-        batch = self._examples(split).batch(WHOLE, 0).to(model.device)
-        nodes = self._graph.splits[split].to(model.device)
-        with torch.no_grad():
-            logits = model(*batch.inputs)[nodes].float()
-        labels = batch.labels[nodes]
-        nll = float(F.cross_entropy(logits, labels, reduction="sum"))
-        return nll, int((logits.argmax(-1) == labels).sum()), len(nodes)
+        return _measured(model, self._graph, self._examples("test")).scores
 
     def _examples(self, split: Split, seed: int | None = None) -> GraphExamples:
         return GraphExamples(self._graph, split, *self._structure, seed=seed)
+
+
+def _look(model: Model, graph: Graph, examples: GraphExamples, split: Split) -> tuple[float, np.ndarray]:
+    """The mean loss of the nodes of a split, and which of their classes are taken for which."""
+    batch = examples.batch(WHOLE, 0).to(model.device)
+    nodes = graph.splits[split].to(model.device)
+    with torch.no_grad():
+        logits = model(*batch.inputs)[nodes].float()
+    labels = batch.labels[nodes]
+    table = confusion(labels.cpu().numpy(), logits.argmax(-1).cpu().numpy(), logits.size(1))
+    return float(F.cross_entropy(logits, labels, reduction="sum")) / len(nodes), table
+
+
+def _measured(model: Model, graph: Graph, examples: GraphExamples) -> Measured:
+    _, table = _look(model, graph, examples, "test")
+    return Measured(scores=class_test_scores(table, f"nodes:{table.sum()}"), confusion=table)
+
+
+def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
+    """The test nodes of a graph whose features and classes are those that the model knows."""
+    model_that("classifies nodes of a graph", GraphModel, loaded)
+    recipe = cast(NodesRecipe, source.recipe)
+    settings, base = held_settings(recipe.data, recipe.data, data, source.base)
+    graph = read_graph(settings, base)
+    if "test" not in graph.splits:
+        raise DataError(f"{graph.name}: the graph has no test nodes", "give it an array `test`")
+    refuse_other_nodes(graph, loaded)
+    examples = GraphExamples(graph, "test", *structure(loaded.config, graph.edges, len(graph)))
+    return HeldOut(
+        counted=f"{len(graph.splits['test']):,} nodes",
+        measure=partial(_measured, graph=graph, examples=examples),
+    )
+
+
+def refuse_other_nodes(graph: Graph, loaded: LoadedModel) -> None:
+    """See that the nodes have the features and the classes of the model's."""
+    features, wanted = graph.features.size(1), getattr(loaded.config, "num_features", 0)
+    if features != wanted:
+        raise DataError(
+            f"{graph.name}: nodes have {features:,} features, the model reads {wanted:,}",
+            "give the features that the model was trained on, in their order",
+        )
+    if graph.label_names != loaded.labels:
+        raise DataError(
+            f"{graph.name}: the classes are {', '.join(graph.label_names)}",
+            f"the model knows {', '.join(loaded.labels)}",
+        )
 
 
 def structure(

@@ -3,19 +3,25 @@
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
 
 from regard.data.examples import Examples
 from regard.data.loader import Loader
 from regard.distributed.group import SINGLE, Group
+from regard.errors import RecipeError
 from regard.evaluation.score import Score
 from regard.models.build import config_class
 from regard.models.config import ModelConfig
 from regard.training.objective import Objective
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
+from regard.weights.model_folder import LoadedModel
 
 Say = Callable[[str], None]
+Settings = TypeVar("Settings")
 TRIAL = 32  # validation and test examples of a dry run
 TOKENIZERS = "tokenizers"  # where in its folder a task keeps its tokenisers; those that are there are used
 TAKEN_FROM = "taken_from"  # in their manifest: the trained model that they are of, where this run made none
@@ -81,6 +87,50 @@ class Prepare(Protocol):
     """
 
     def __call__(self, source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> Task: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What a model reaches on test data; `confusion[i, j]`: how often class i is taken for class j."""
+
+    scores: list[Score]
+    confusion: np.ndarray | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """Test data for a trained model: how many there are of what, and what a model reaches on them."""
+
+    counted: str
+    measure: Callable[[Any], Measured]
+
+
+@runtime_checkable
+class Hold(Protocol):
+    """The test data of the recipe that a trained model was made by; or `data`, which is read as those are.
+
+    `data` is a file, or NAME:FILE of the catalogue.
+
+    Raises:
+        DataError: they cannot be read, or hold what the model does not know.
+        RecipeError: the recipe names no test data, and there is no `data`.
+    """
+
+    def __call__(self, source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut: ...
+
+
+def held_settings(
+    given: Settings | None, like: Settings, data: str | None, base: Path
+) -> tuple[Settings, Path]:
+    """Settings of the test data with the folder their paths begin at: `data` in the place of their `file`.
+
+    Where the recipe has none, `data` is read as those that it has, `like`.
+    """
+    if data is not None:
+        return dataclasses.replace(given or like, file=data), Path.cwd()  # pyright: ignore
+    if given is None:
+        raise RecipeError("the model's recipe names no test data", "name a file with --data FILE")
+    return given, base
 
 
 def model_config(recipe: Recipe, **sizes: Any) -> ModelConfig:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
@@ -10,13 +11,28 @@ from regard.data.examples import Examples, PairExamples
 from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
 from regard.decoding.settings import GenerationSettings
+from regard.errors import DataError
 from regard.evaluation.score import Score
+from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.recipe import read
 from regard.training.objective import Objective, build_objective
+from regard.verbs.box import model_that
 from regard.verbs.corpora import counts_of_skipped, refuse_other_data, refuse_unknown
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS, TRIAL, Say, Task, model_config
+from regard.verbs.tasks.task import (
+    TAKEN_FROM,
+    TOKENIZERS,
+    TRIAL,
+    HeldOut,
+    Measured,
+    Say,
+    Task,
+    held_settings,
+    model_config,
+)
 from regard.verbs.validation import ValidationSettings, decoded_scores, validator
 from regard.weights.folder import verify_folder, write_folder
+from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
 
 
@@ -93,9 +109,41 @@ class Translation(Task):
         """Decoded as the recipe says."""
         if not self._test:
             return []
-        generation = self.recipe.decoding.with_(n_best=1)
-        found = decoded_scores(model, self._test, self.tokenizers, self.recipe.validation, generation)
-        return list(found.values())
+        return _measured(model, self._test, self.tokenizers, self.recipe, self.recipe.decoding).scores
+
+
+def _measured(
+    model: Any,
+    pairs: list[Pair],
+    tokenizers: TokenizerPair,
+    recipe: TranslationRecipe,
+    decoding: GenerationSettings,
+) -> Measured:
+    found = decoded_scores(model, pairs, tokenizers, recipe.validation, decoding.with_(n_best=1))
+    return Measured(scores=list(found.values()))
+
+
+def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
+    """The test pairs, decoded as the model's folder says."""
+    recipe = cast(TranslationRecipe, source.recipe)
+    given = recipe.data.test or recipe.data.train
+    if data is not None and given.file is None:
+        raise DataError(
+            f"{data}: the test data of this model's recipe are no single file",
+            "name the two files with --src and --ref",
+        )
+    model_that("translates", SequenceToSequence, loaded)
+    settings, base = held_settings(recipe.data.test, recipe.data.train, data, source.base)
+    pairs = list(open_corpus(settings, recipe.data.lines, base))
+    if not pairs:
+        raise DataError(f"{data or 'the test data'}: no pair is left", "look at data.lines of the recipe")
+    decoding = read(GenerationSettings, loaded.generation, "generation.json")
+    return HeldOut(
+        counted=f"{len(pairs):,} pairs",
+        measure=partial(
+            _measured, pairs=pairs, tokenizers=loaded.tokenizers, recipe=recipe, decoding=decoding
+        ),
+    )
 
 
 def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> Translation:
