@@ -20,6 +20,7 @@ from regard.decoding.step import EnsembleStepper, ModelStepper
 from regard.errors import ConfigError, DataError
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.recurrent import RecurrentConfig
 
 EXACT = torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
 VOCAB = 1000
@@ -43,13 +44,22 @@ SIZES = {
                "positions": "alibi"},
     "tiny": {"preset": "tiny"},
 }  # fmt: skip
+NARROW = {"d_model": 32, "d_embedding": 24}
+RECURRENT = {
+    "rnn": {"preset": "rnn", **NARROW},
+    "bahdanau": {"preset": "bahdanau", **NARROW},
+    "luong": {"preset": "luong", **NARROW},
+    "concat": {"attention": "concat", "cell": "lstm", **NARROW},
+    "dot": {"attention": "dot", "input_feeding": True, **NARROW},
+}
 
 
 def model_of(size: str = "small", seed: int = 1, vocab: int = VOCAB):
     """A model with opinions: fresh weights say the same everywhere."""
-    model = build(
-        EncoderDecoderConfig.from_table(SIZES[size], src_vocab_size=vocab, tgt_vocab_size=vocab), seed
+    kind, table = (
+        (RecurrentConfig, RECURRENT[size]) if size in RECURRENT else (EncoderDecoderConfig, SIZES[size])
     )
+    model = build(kind.from_table(table, src_vocab_size=vocab, tgt_vocab_size=vocab), seed)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter *= 1.5
@@ -85,6 +95,17 @@ def test_hypotheses_and_scores_are_the_same_to_the_bit_in_every_batch(size, sear
     assert_same(found[1], found[0])
     assert_same(found[2], found[0])
     assert len({str(hypotheses) for hypotheses in found[0]}) == len(SOURCES)  # and no two alike
+
+
+@pytest.mark.parametrize("search", SEARCHES[:2], ids=lambda search: type(search).__name__)
+@pytest.mark.parametrize("size", RECURRENT)
+def test_recurrent_models_say_the_same_in_every_batch_and_alone(size, search):
+    model = model_of(size)
+    found = [decode_all(search, model, SOURCES, batch_tokens=budget) for budget in (16, 700, 8192)]
+    assert_same(found[1], found[0])
+    assert_same(found[2], found[0])
+    for index in (0, 2, 5):
+        assert_same(decode_all(search, model, [SOURCES[index]], first_index=index), [found[0][index]])
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
