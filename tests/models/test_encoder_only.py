@@ -111,6 +111,8 @@ def test_learned_positions_end_somewhere_and_others_do_not():
         ({}, {"head": "classes"}, "classes"),
         ({"num_labels": 5}, {}, "not for a recipe to say"),
         ({"head": "tokens"}, {}, "not for a recipe to say"),
+        ({"label_std": 0.0}, {}, "label_std"),
+        ({"label_mean": float("nan")}, {}, "label_mean"),
     ],
 )
 def test_what_cannot_be_built_is_refused_by_name(table, sizes, words):

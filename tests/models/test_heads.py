@@ -52,7 +52,10 @@ def test_classes_and_numbers_are_linear_in_the_pooled_vector():
     head = ClassificationHead(8, 4, "max", layer=False, dropout=0.0)
     expected = pooled(HIDDEN, LENGTHS, "max") @ head.output.weight.T + head.output.bias
     torch.testing.assert_close(head(HIDDEN, LENGTHS), expected)
-    assert RegressionHead(8, "max", layer=True, dropout=0.0)(HIDDEN, LENGTHS).shape == (3,)
+    numbers = RegressionHead(8, "max", layer=True, dropout=0.0, mean=10.0, std=2.0)
+    assert numbers(HIDDEN, LENGTHS).shape == (3,)
+    standard = numbers.output(numbers.pooler(HIDDEN, LENGTHS))[:, 0]
+    torch.testing.assert_close(numbers(HIDDEN, LENGTHS), 10 + 2 * standard)
 
 
 def test_places_choose_rows_in_order():

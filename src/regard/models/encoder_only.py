@@ -1,5 +1,6 @@
 """Encoder-only Transformers: BERT's shape (Devlin et al. 2019) and the modern one, with a head."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -68,6 +69,8 @@ class EncoderOnlyConfig(TransformerConfig):
     vocab_size: int
     head: Head
     num_labels: int = 0  # of the heads "classification" and "tokens"
+    label_mean: float = 0.0  # of the numbers that the head "regression" is to give, and their deviation
+    label_std: float = 1.0
     fresh_head: bool = True
     d_model: int = 768
     num_heads: int = 12
@@ -91,6 +94,11 @@ class EncoderOnlyConfig(TransformerConfig):
         self.refuse_no_token("pad_id", self.vocab_size)
         if self.num_token_types < 0:
             raise ConfigError(f"num_token_types = {self.num_token_types} is too small", "0 has no types")
+        if not (math.isfinite(self.label_mean) and 0 < self.label_std < math.inf):
+            raise ConfigError(
+                f"label_mean = {self.label_mean} and label_std = {self.label_std} scale nothing",
+                "the deviation is above 0, and both are finite",
+            )
         wants_labels = self.head in WITH_LABELS
         if wants_labels != (self.num_labels > 1) or self.num_labels < 0:
             raise ConfigError(
@@ -213,4 +221,11 @@ def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | Non
         case "spans":
             return heads.SpanHead(width, dropout=dropout)
         case "regression":
-            return heads.RegressionHead(width, config.pooling, layer=config.pooler, dropout=dropout)
+            return heads.RegressionHead(
+                width,
+                config.pooling,
+                layer=config.pooler,
+                dropout=dropout,
+                mean=config.label_mean,
+                std=config.label_std,
+            )

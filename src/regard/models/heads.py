@@ -65,15 +65,18 @@ class ClassificationHead(nn.Module):
 
 
 class RegressionHead(ClassificationHead):
-    """A text -> a number."""
+    """A text -> a number: so many deviations `std` from the `mean`, so that any scale is learned alike."""
 
-    def __init__(self, d_model: int, pooling: Pooling, *, layer: bool, dropout: float) -> None:
+    def __init__(
+        self, d_model: int, pooling: Pooling, *, layer: bool, dropout: float, mean: float, std: float
+    ) -> None:
         super().__init__(d_model, 1, pooling, layer=layer, dropout=dropout)
+        self.mean, self.std = mean, std
 
     def forward(
         self, hidden: Hidden, lengths: Lengths, places: Places | None = None
     ) -> Float[Tensor, " batch"]:
-        return super().forward(hidden, lengths)[:, 0]
+        return self.mean + self.std * super().forward(hidden, lengths)[:, 0]
 
 
 class TokenHead(nn.Module):

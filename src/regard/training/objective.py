@@ -76,6 +76,17 @@ class LabelCrossEntropy:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SquaredError:
+    """Squared distance from a number, in units of the numbers' deviation `std`; its own "likelihood"."""
+
+    std: float = 1.0
+
+    def __call__(self, model: Model, batch: LabelledBatch) -> Loss:
+        total = ((model(*batch.inputs).float() - batch.labels) / self.std).square().sum()
+        return Loss(total=total, nll=total.detach(), num_targets=batch.labels.numel())
+
+
+@dataclass(frozen=True, kw_only=True)
 class RDrop:
     """Two passes under two dropout masks that are to agree (Wu et al. 2021, equation 4).
 

@@ -9,7 +9,15 @@ from regard.training.optimizer import OptimizerSettings
 from regard.training.schedule import ScheduleSettings
 
 Metric = Literal[
-    "loss", "bleu", "chrf", "exact_match", "error_rate", "accuracy", "macro_f1", "label_error_rate"
+    "loss",
+    "bleu",
+    "chrf",
+    "exact_match",
+    "error_rate",
+    "accuracy",
+    "macro_f1",
+    "label_error_rate",
+    "mean_absolute_error",
 ]
 
 # Is more of it better?
@@ -22,6 +30,7 @@ METRICS: dict[Metric, bool] = {
     "accuracy": True,
     "macro_f1": True,
     "label_error_rate": False,
+    "mean_absolute_error": False,
 }
 
 

@@ -1,6 +1,7 @@
 """What tasks over texts share: a tokeniser, an encoder with a head, what it says of many texts."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.data.masking import WordDropout
 from regard.data.noise import SampledTokenizer, mixed
-from regard.data.texts import Text, in_batches
+from regard.data.texts import Text, TextExamples, in_batches
 from regard.data.tokenizer import Tokenizer, TokenizerPair, TokenizerSettings, train_tokenizer
 from regard.errors import RecipeError
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
@@ -22,6 +24,17 @@ from regard.weights.folder import verify_folder, write_folder
 BATCH_TOKENS = 8192  # padded positions that are looked at together in validation and test
 
 Encode = Callable[[str], list[list[int]]]  # a text -> the ids of each of its words
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordDropoutSettings:
+    """`word_dropout`: the share of words that training hides, others in each epoch."""
+
+    word_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.word_dropout < 1:
+            raise RecipeError(f"word_dropout = {self.word_dropout} is no share", "0.1 hides a tenth")
 
 
 def stored_tokenizer(
@@ -52,6 +65,20 @@ def segmentations(tokenizer: Tokenizer, settings: TokenizerSettings, seed: int) 
         SampledTokenizer(tokenizer, settings.dropout, mixed(seed, copy)).encode_words
         for copy in range(settings.copies)
     ]
+
+
+def training_examples(
+    texts: Callable[[Encode], list[Text]],
+    tokenizer: Tokenizer,
+    settings: TokenizerSettings,
+    *,
+    word_dropout: float,
+    seed: int,
+) -> TextExamples:
+    """What `texts` gives of each segmentation, with words hidden."""
+    segmented = [texts(encode) for encode in segmentations(tokenizer, settings, seed)]
+    noise = WordDropout(share=word_dropout, seed=seed, unk_id=tokenizer.unk_id)
+    return TextExamples(segmented, tokenizer.pad_id, noise if word_dropout else None)
 
 
 def encoder_config(recipe: Recipe, **sizes: Any) -> EncoderOnlyConfig:

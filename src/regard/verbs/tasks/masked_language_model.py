@@ -1,0 +1,219 @@
+"""Hidden words: an encoder learns a language by guessing them (Devlin et al. 2019)."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+
+from regard.data.corpus import LinePolicy
+from regard.data.documents import Documents, DocumentSettings
+from regard.data.examples import Examples
+from regard.data.labelled import LabelledSettings, open_labelled, split
+from regard.data.masking import Masking, MaskingSettings
+from regard.data.texts import Text, TextExamples, text_of, with_noise
+from regard.data.tokenizer import Tokenizer, TokenizerSettings
+from regard.data.tokenizer_file import SPECIALS
+from regard.errors import DataError, RecipeError
+from regard.evaluation.classification import bootstrap_interval
+from regard.evaluation.score import Score
+from regard.training.objective import LabelCrossEntropy, Objective
+from regard.verbs.corpora import refuse_other_data
+from regard.verbs.tasks.recipe import Recipe, RecipeFile
+from regard.verbs.tasks.task import TRIAL, Say, Task
+from regard.verbs.tasks.text import (
+    Encode,
+    encoder_config,
+    most_tokens,
+    refuse_r_drop,
+    said_and_true,
+    segmentations,
+    stored_tokenizer,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedLanguageModelSettings(MaskingSettings):
+    """`[task]`: how much is hidden, tokens or whole words."""
+
+    kind: Literal["masked_language_model"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedDataSettings:
+    """Where the text is: documents, or labelled texts whose labels are left out.
+
+    Without `valid`, a share of the training texts is put by.
+    """
+
+    train: DocumentSettings | LabelledSettings
+    valid: DocumentSettings | LabelledSettings | None = None
+    test: DocumentSettings | LabelledSettings | None = None
+    valid_share: float = 0.05
+    lines: LinePolicy = field(default_factory=LinePolicy)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.valid_share < 1:
+            raise RecipeError(f"data.valid_share = {self.valid_share} is no share", "0.05 is a twentieth")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedLanguageModelRecipe(Recipe):
+    """Data, tokeniser, model, training."""
+
+    model_kind: ClassVar[str] = "encoder_only"
+    task: MaskedLanguageModelSettings
+    data: MaskedDataSettings
+    tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        return ("accuracy",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_r_drop(self)
+
+
+class MaskedLanguageModel(Task):
+    """Texts to train on, to validate on and to test on; what is hidden of the latter is always the same."""
+
+    use = "regard train RECIPE --init ."
+
+    def __init__(
+        self,
+        recipe: MaskedLanguageModelRecipe,
+        parts: Mapping[str, Sequence[str]],
+        tokenizer: Tokenizer,
+        files: Mapping[str, bytes],
+    ) -> None:
+        self.recipe: MaskedLanguageModelRecipe = recipe
+        self.tokenizer, self.files, self._parts = tokenizer, files, parts
+        self.config = encoder_config(recipe, head="masked_language_model", vocab_size=tokenizer.vocab_size)
+        self._max_tokens = most_tokens(recipe, self.config)
+        self._hidden = Masking(
+            settings=recipe.task,
+            seed=recipe.training.seed,
+            unk_id=tokenizer.unk_id,
+            first_id=len(SPECIALS),
+            vocab_size=tokenizer.vocab_size,
+        )
+        self._train = [
+            self._texts("train", encode)
+            for encode in segmentations(tokenizer, recipe.tokenizer, recipe.training.seed)
+        ]
+        self._valid, self._test = (
+            with_noise(self._hidden, self._texts(part, tokenizer.encode_words)) for part in ("valid", "test")
+        )
+        if not self._train[0] or not self._valid:
+            raise DataError("no known token is left to hide", "look at the files and at the tokeniser")
+
+    def _texts(self, part: str, encode: Encode) -> list[Text]:
+        """Each document in texts of at most `max_tokens`; what is unknown through and through is left out."""
+        return [
+            text
+            for line, document in enumerate(self._parts.get(part, ()), start=1)
+            for pieces in _in_parts(encode(document), self._max_tokens - 2)
+            if any(number != self.tokenizer.unk_id for word in pieces for number in word)
+            for text in [
+                text_of(pieces, [], tokenizer=self.tokenizer, line=line, max_tokens=self._max_tokens)
+            ]
+        ]
+
+    def objective(self) -> Objective:
+        return LabelCrossEntropy(smoothing=self.recipe.training.label_smoothing)
+
+    def examples(self) -> Examples:
+        return TextExamples(self._train, self.tokenizer.pad_id, self._hidden)
+
+    def validate(self, model: Any) -> dict[str, float]:
+        said, truth, loss = said_and_true(model, self._valid, self.tokenizer.pad_id)
+        right = sum(int((ours == theirs).sum()) for ours, theirs in zip(said, truth, strict=True))
+        return {"loss": loss, "accuracy": 100 * right / sum(map(len, truth))}
+
+    def test(self, model: Any) -> list[Score]:
+        """Beside what a guess by frequency alone would give."""
+        if not self._test:
+            return []
+        said, truth, loss = said_and_true(model, self._test, self.tokenizer.pad_id)
+        right = [int((ours == theirs).sum()) for ours, theirs in zip(said, truth, strict=True)]
+        of = [len(each) for each in truth]
+        low, high = bootstrap_interval(right, of)
+        unit = "word" if self.recipe.task.whole_words else "token"
+        counted = f"hidden:{sum(of)}|texts:{len(of)}|share:{self.recipe.task.share}|by:{unit}"
+        signature = f"{counted}|seed:{self.recipe.training.seed}|version:regard {version('regard')}"
+        hits, entropy = self.baseline(np.concatenate(truth))
+        return [
+            Score(
+                name="masked accuracy",
+                value=100 * sum(right) / sum(of),
+                low=100 * low,
+                high=100 * high,
+                signature=signature,
+            ),
+            Score(name="unigram accuracy", value=100 * hits, low=None, high=None, signature=signature),
+            Score(name="masked loss", value=loss, low=None, high=None, signature=signature),
+            Score(name="unigram loss", value=entropy, low=None, high=None, signature=signature),
+        ]
+
+    def baseline(self, labels: np.ndarray) -> tuple[float, float]:
+        """How often the commonest training token is right, and the mean loss by frequencies (plus one)."""
+        ids = np.concatenate([text.ids[1:-1] for text in self._train[0]])
+        counts = np.bincount(ids[ids != self.tokenizer.unk_id], minlength=self.tokenizer.vocab_size) + 1
+        share = counts / counts.sum()
+        return float((labels == counts.argmax()).mean()), float(-np.log(share[labels]).mean())
+
+
+def _in_parts(words: Sequence[list[int]], most: int) -> Iterator[list[list[int]]]:
+    """Words, as many at a time as have `most` pieces together, or one that has more."""
+    part: list[list[int]] = []
+    held = 0
+    for word in words:
+        if part and held + len(word) > most:
+            yield part
+            part, held = [], 0
+        part.append(word)
+        held += len(word)
+    if part:
+        yield part
+
+
+def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> MaskedLanguageModel:
+    """Read all texts; they stay in memory."""
+    recipe = cast(MaskedLanguageModelRecipe, source.recipe)
+    data = recipe.data
+    given = {"train": data.train, "valid": data.valid, "test": data.test}
+    prints: dict[str, tuple[str, str]] = {}
+    parts: dict[str, list[str]] = {}
+    for part, settings in given.items():
+        if settings is not None:
+            name, fingerprint, texts = _opened(settings, data.lines, source.base)
+            prints[part], parts[part] = (name, fingerprint), list(texts)
+    refuse_other_data(prints, folder)
+    if "valid" not in parts:
+        kept, taken = split([0] * len(parts["train"]), data.valid_share, recipe.training.seed)
+        parts["valid"] = [parts["train"][number] for number in taken]
+        parts["train"] = [parts["train"][number] for number in kept]
+    for part, title in (("train", "training"), ("valid", "validation"), ("test", "test")):
+        if part in parts:
+            characters = sum(map(len, parts[part]))
+            say(f"{title}: {len(parts[part]):,} texts, {characters:,} characters")
+            if not parts[part]:
+                raise DataError(f"data.{part} has no text", "look at the files and at data.valid_share")
+    tokenizer, files = stored_tokenizer(parts["train"], recipe.tokenizer, folder, say)
+    if limit is not None:
+        parts = {part: each[: limit if part == "train" else TRIAL] for part, each in parts.items()}
+    return MaskedLanguageModel(recipe, parts, tokenizer, files)
+
+
+def _opened(
+    settings: DocumentSettings | LabelledSettings, policy: LinePolicy, base: Path
+) -> tuple[str, str, Iterable[str]]:
+    """The name of some text, its fingerprint, and the text."""
+    if isinstance(settings, DocumentSettings):
+        documents = Documents(settings, base)
+        return documents.name, documents.fingerprint(), documents
+    corpus = open_labelled(settings, policy, base)
+    return corpus.name, corpus.fingerprint(), (pair.source for pair in corpus)
