@@ -52,6 +52,17 @@ def test_evaluate_prints_scores_with_signatures(printed, texts, untrained):
     assert found["sentences"] == 35
     assert found["beam_size"] == 1
     assert {"name", "value", "low", "high", "signature"} <= set(found["scores"][0])
+    assert "by_length" not in found
+
+
+def test_evaluate_prints_scores_by_length(printed, texts, untrained):
+    arguments = ["evaluate", "--model", untrained, "--src", "src", "--ref", "ref", "--by-length"]
+    *_, head, row = printed(*arguments).splitlines()
+    assert head.split("  ") == ["words of the source", "sentences", "BLEU"]
+    assert row.split()[:4] == ["0", "to", "5", "35"]
+    assert float(row.split()[4]) >= 0
+    [found] = json.loads(printed(*arguments, "--json"))["by_length"]
+    assert found == {"shortest": 0, "longest": 5, "sentences": 35, "bleu": found["bleu"]}
 
 
 def test_score_prints_a_line_for_each_pair(printed, texts, untrained):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.errors import DataError
+from regard.errors import DataError, UserError
 from regard.verbs.evaluate import evaluate
 from regard.verbs.translate import translate
 
@@ -46,3 +46,15 @@ def test_of_several_references_the_nearest_counts(untrained, files):
 def test_files_that_are_not_aligned_are_refused_before_anything_is_translated(untrained, files):
     with pytest.raises(DataError, match="8 lines, the reference 7"):
         evaluate(model=untrained / "absent", src=files / "src", ref=files / "short")
+
+
+def test_scores_by_length_are_given_where_they_are_asked_for(untrained, files):
+    found = evaluate(model=untrained, src=files / "src", ref=files / "own", tokenize="none", by_length=True)
+    assert [(each.words, each.sentences) for each in found.by_length] == [("0 to 5", 8)]
+    assert found.by_length[0].bleu == pytest.approx(100)
+    assert found.to_dict()["by_length"][0]["sentences"] == 8
+
+
+def test_scores_by_length_are_of_translations_alone(untrained):
+    with pytest.raises(UserError, match="are of translations"):
+        evaluate(model=untrained, by_length=True)

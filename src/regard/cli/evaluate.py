@@ -28,6 +28,7 @@ from regard.errors import UserError
 )
 @options.tokenize
 @options.lowercase
+@click.option("--by-length", is_flag=True, help="BLEU by the length of the source, too.")
 @options.beam_size
 @options.as_json
 @options.device
@@ -39,6 +40,7 @@ def command(
     ref: tuple[Path, ...],
     tokenize: str,
     lowercase: bool,
+    by_length: bool,
     beam_size: int | None,
     as_json: bool,
     device: str,
@@ -68,6 +70,7 @@ def command(
         ref=ref,
         tokenize="none" if tokenize == "none" else "13a",
         lowercase=lowercase,
+        by_length=by_length,
         beam_size=beam_size,
         device=device,
         threads=threads,
@@ -77,5 +80,8 @@ def command(
         return
     beam = f", beam {found.beam_size}" if isinstance(found, TranslationEvaluation) else ""
     console.scores(f"{found.model}: {found.examples}{beam}", found.scores)
+    if isinstance(found, TranslationEvaluation) and found.by_length:
+        rows = [(each.words, each.sentences, f"{each.bleu:.2f}") for each in found.by_length]
+        console.table("", ("words of the source", "sentences", "BLEU"), rows)
     if found.confusion is not None:
         console.confusion(found.labels, found.confusion)

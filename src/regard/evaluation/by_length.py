@@ -19,6 +19,11 @@ class LengthScore:
     sentences: int
     bleu: float
 
+    @property
+    def words(self) -> str:
+        """The lengths, for people."""
+        return f"{self.shortest} and more" if self.longest is None else f"{self.shortest} to {self.longest}"
+
 
 def bleu_by_length(
     sources: Sequence[str],

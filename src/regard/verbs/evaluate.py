@@ -10,6 +10,7 @@ import torch
 
 from regard import console
 from regard.errors import FolderError, RecipeError, UserError
+from regard.evaluation.by_length import LengthScore, bleu_by_length
 from regard.evaluation.score import Score
 from regard.evaluation.streams import check_aligned
 from regard.evaluation.translation import cautions, corpus_scores
@@ -55,10 +56,12 @@ class TranslationEvaluation(Evaluation):
     sentences: int
     beam_size: int
     translations: list[str] = field(repr=False)
+    by_length: list[LengthScore] = field(default_factory=list)  # where it was asked for
 
     def to_dict(self) -> dict[str, Any]:
         """As `regard evaluate --json` prints it: without the translations."""
-        return {**super().to_dict(), "sentences": self.sentences, "beam_size": self.beam_size}
+        found = {**super().to_dict(), "sentences": self.sentences, "beam_size": self.beam_size}
+        return {**found, "by_length": [asdict(each) for each in self.by_length]} if self.by_length else found
 
 
 def evaluate(
@@ -69,6 +72,7 @@ def evaluate(
     ref: str | Path | Iterable[str | Path] = (),
     tokenize: Literal["13a", "none"] = "13a",
     lowercase: bool = False,
+    by_length: bool = False,
     beam_size: int | None = None,
     device: str = "auto",
     threads: int | None = None,
@@ -79,6 +83,7 @@ def evaluate(
         data: a file to be read as those are, in their place; NAME:FILE is a file of the catalogue.
         src: translate the lines of this file and score them against one file of references or several,
             `ref`, with what sacreBLEU counts as words said by `tokenize` and `lowercase`.
+        by_length: of such translations, BLEU by the length of the source too.
 
     Raises:
         DataError: the files cannot be read, have not as many lines as each other, or hold what the model
@@ -87,12 +92,16 @@ def evaluate(
     """
     references = [ref] if isinstance(ref, str | Path) else list(ref)
     if src is not None and references and data is None:
-        return _of_translations(model, src, references, tokenize, lowercase, beam_size, device, threads)
+        return _of_translations(
+            model, src, references, tokenize, lowercase, by_length, beam_size, device, threads
+        )
     if src is not None or references:
         raise UserError(
             "a source, references and other data do not go together",
             "give a source and its references, or a file of test data, or neither",
         )
+    if by_length:
+        raise UserError("scores by length are of translations", "give a source and its references")
     loaded = load(model, choose_device(device, threads))
     source = recipe_of(loaded.path)
     if getattr(loaded.config, "fresh_head", False):
@@ -126,6 +135,7 @@ def _of_translations(
     ref: Iterable[str | Path],
     tokenize: Literal["13a", "none"],
     lowercase: bool,
+    by_length: bool,
     beam_size: int | None,
     device: str,
     threads: int | None,
@@ -148,4 +158,7 @@ def _of_translations(
         device=str(translator.device),
         scores=corpus_scores(translations, references, tokenize=tokenize, lowercase=lowercase),
         translations=translations,
+        by_length=bleu_by_length(sources, translations, references, tokenize=tokenize, lowercase=lowercase)
+        if by_length
+        else [],
     )
