@@ -1,4 +1,4 @@
-"""Recurrent encoder-decoders: with one context vector (Cho 2014), Bahdanau's attention, Luong's (2015)."""
+"""Recurrent encoder-decoders: one context vector (Cho et al. 2014), Bahdanau's attention, Luong's."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
