@@ -7,7 +7,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -47,6 +47,10 @@ class DocumentSettings:
     @property
     def files(self) -> tuple[str, ...]:
         return (self.file,) if isinstance(self.file, str) else self.file
+
+    def whole(self) -> "DocumentSettings":
+        """The same of all of the files."""
+        return replace(self, share=(0.0, 1.0), after="", before="")
 
     def overlaps(self, other: "DocumentSettings") -> bool:
         """Whether some text is in both, as far as the settings tell."""

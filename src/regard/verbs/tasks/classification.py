@@ -12,8 +12,7 @@ import numpy as np
 from regard.data.corpus import Corpus, LinePolicy, Pair
 from regard.data.examples import Examples
 from regard.data.labelled import LabelledSettings, LabelSet, class_weights, classes_of, open_labelled, split
-from regard.data.masking import WordDropout
-from regard.data.texts import Text, TextExamples, text_of
+from regard.data.texts import Text, text_of
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import accuracy, confusion, macro_f1, table_interval
@@ -21,34 +20,28 @@ from regard.evaluation.proportion import wilson_interval
 from regard.evaluation.score import Score
 from regard.training.objective import LabelCrossEntropy, Objective
 from regard.verbs.corpora import counts_of_skipped, refuse_other_data
+from regard.verbs.encoder import encoder_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import TRIAL, Say, Task
+from regard.verbs.tasks.task import TRIAL, HeldOut, Measured, Say, Task, held_settings
 from regard.verbs.tasks.text import (
     Encode,
+    WordDropoutSettings,
     encoder_config,
     most_tokens,
     refuse_r_drop,
     said_and_true,
-    segmentations,
     stored_tokenizer,
+    training_examples,
 )
+from regard.weights.model_folder import LoadedModel
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassificationSettings:
-    """`[task]`.
-
-    `class_weights`: "balanced" lets all classes together count alike, a table gives each its weight.
-    `word_dropout`: the share of words that training hides, others in each epoch.
-    """
+class ClassificationSettings(WordDropoutSettings):
+    """`[task]`. `class_weights`: "balanced" lets each class count alike, a table gives each its weight."""
 
     kind: Literal["classification"]
     class_weights: Literal["none", "balanced"] | dict[str, Any] = "none"
-    word_dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.word_dropout < 1:
-            raise RecipeError(f"word_dropout = {self.word_dropout} is no share", "0.1 hides a tenth")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,8 +132,7 @@ class Classification(Task):
         )
         self._parts, self._max_tokens = parts, most_tokens(recipe, self.config)
         self._weights = weights
-        read = partial(self._texts, encode=tokenizer.encode_words)
-        self._valid, self._test = read("valid"), read("test")
+        self._valid, self._test = (self._texts(part, tokenizer.encode_words) for part in ("valid", "test"))
 
     def _texts(self, part: str, encode: Encode) -> list[Text]:
         if part not in self._parts:
@@ -151,28 +143,52 @@ class Classification(Task):
         return LabelCrossEntropy(smoothing=self.recipe.training.label_smoothing, weights=self._weights)
 
     def examples(self) -> Examples:
-        task, seed = self.recipe.task, self.recipe.training.seed
-        encodings = segmentations(self.tokenizer, self.recipe.tokenizer, seed)
-        noise = WordDropout(share=task.word_dropout, seed=seed, unk_id=self.tokenizer.unk_id)
-        return TextExamples(
-            [self._texts("train", encode) for encode in encodings],
-            self.tokenizer.pad_id,
-            noise if task.word_dropout else None,
+        return training_examples(
+            partial(self._texts, "train"),
+            self.tokenizer,
+            self.recipe.tokenizer,
+            word_dropout=self.recipe.task.word_dropout,
+            seed=self.recipe.training.seed,
         )
 
     def validate(self, model: Any) -> dict[str, float]:
-        table, loss = self._table(model, self._valid)
+        table, loss = class_table(model, self._valid, len(self.labels), self.tokenizer.pad_id)
         return {"loss": loss, "accuracy": 100 * accuracy(table), "macro_f1": 100 * macro_f1(table)}
 
     def test(self, model: Any) -> list[Score]:
         if not self._test:
             return []
-        table, _ = self._table(model, self._test)
-        return class_test_scores(table, f"texts:{len(self._test)}")
+        return _measured(model, self._test, len(self.labels), self.tokenizer.pad_id).scores
 
-    def _table(self, model: Any, texts: Sequence[Text]) -> tuple[np.ndarray, float]:
-        said, truth, loss = said_and_true(model, texts, self.tokenizer.pad_id)
-        return confusion(np.concatenate(truth), np.concatenate(said), len(self.labels)), loss
+
+def class_table(model: Any, texts: Sequence[Text], num_labels: int, pad_id: int) -> tuple[np.ndarray, float]:
+    """Which classes are taken for which, and the mean loss."""
+    said, truth, loss = said_and_true(model, texts, pad_id)
+    return confusion(np.concatenate(truth), np.concatenate(said), num_labels), loss
+
+
+def _measured(model: Any, texts: Sequence[Text], num_labels: int, pad_id: int) -> Measured:
+    table, _ = class_table(model, texts, num_labels, pad_id)
+    return Measured(scores=class_test_scores(table, f"texts:{len(texts)}"), confusion=table)
+
+
+def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
+    """Test texts, whose classes are those that the model knows."""
+    recipe = cast(ClassificationRecipe, source.recipe)
+    model = encoder_that("classifies texts", ("classification",), loaded, allow_fresh=False)
+    settings, base = held_settings(recipe.data, data, source.base)
+    corpus = open_labelled(settings, recipe.data.lines, base)
+    pairs = list(corpus)
+    if not pairs:
+        raise DataError(f"{corpus.name}: no text is left", "look at data.lines of the recipe")
+    labels = LabelSet.known(loaded.labels, recipe.data.label_names)
+    tokenizer = loaded.tokenizers.source
+    part = Part(pairs=pairs, labels=classes_of(corpus, pairs, labels))
+    texts = part.texts(tokenizer.encode_words, tokenizer, most_tokens(recipe, model.config))
+    return HeldOut(
+        counted=f"{len(texts):,} texts{counts_of_skipped(corpus.skipped)}",
+        measure=partial(_measured, texts=texts, num_labels=len(loaded.labels), pad_id=tokenizer.pad_id),
+    )
 
 
 def class_test_scores(table: np.ndarray, counted: str) -> list[Score]:
@@ -199,16 +215,18 @@ def class_test_scores(table: np.ndarray, counted: str) -> list[Score]:
 def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> Classification:
     """Read all texts; they stay in memory."""
     recipe = cast(ClassificationRecipe, source.recipe)
-    corpora = labelled_corpora(recipe.data, source.base)
+    data = recipe.data
+    given = {"train": data.train, "valid": data.valid, "test": data.test}
+    corpora = labelled_corpora(given, data.lines, source.base)
     refuse_other_data({part: (each.name, each.fingerprint()) for part, each in corpora.items()}, folder)
     pairs = {part: list(corpus) for part, corpus in corpora.items()}
-    labels = LabelSet.of((pair.target for pair in pairs["train"]), recipe.data.label_names)
+    labels = LabelSet.of((pair.target for pair in pairs["train"]), data.label_names)
     parts = {
         part: Part(pairs=pairs[part], labels=classes_of(corpora[part], pairs[part], labels))
         for part in corpora
     }
     say_parts(parts, corpora, say)
-    put_by(parts, parts["train"].labels, recipe.data.valid_share, recipe.training.seed, say)
+    put_by(parts, parts["train"].labels, data.valid_share, recipe.training.seed, say)
     tokenizer, files = stored_tokenizer(
         (pair.source for pair in parts["train"].pairs), recipe.tokenizer, folder, say
     )
@@ -217,10 +235,12 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     return Classification(recipe, labels.names, weights, shortened(parts, limit), tokenizer, files)
 
 
-def labelled_corpora(data: LabelledDataSettings, base: Path) -> dict[str, Corpus]:
-    given = {"train": data.train, "valid": data.valid, "test": data.test}
+def labelled_corpora(
+    given: Mapping[str, LabelledSettings | None], policy: LinePolicy, base: Path
+) -> dict[str, Corpus]:
+    """The corpora of the parts that are given."""
     return {
-        part: open_labelled(settings, data.lines, base)
+        part: open_labelled(settings, policy, base)
         for part, settings in given.items()
         if settings is not None
     }

@@ -1,7 +1,7 @@
 """Classes of images, by any model that reads images."""
 
-from dataclasses import dataclass, field
-from importlib.metadata import version
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
@@ -21,13 +21,17 @@ from regard.data.images import (
 )
 from regard.data.labelled import split
 from regard.errors import DataError, RecipeError
-from regard.evaluation.proportion import wilson_interval
+from regard.evaluation.classification import accuracy, confusion
 from regard.evaluation.score import Score
 from regard.models.model import Model
+from regard.models.vision import VisionConfig, VisionTransformer
 from regard.training.objective import LabelCrossEntropy, Objective
+from regard.verbs.box import model_that
 from regard.verbs.corpora import refuse_other_data
+from regard.verbs.tasks.classification import class_test_scores
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import TRIAL, Say, Task, model_config
+from regard.verbs.tasks.task import TRIAL, HeldOut, Measured, Say, Task, held_settings, model_config
+from regard.weights.model_folder import LoadedModel
 
 BATCH = 500  # images that are looked at together in validation and test
 
@@ -71,6 +75,9 @@ class ImagesRecipe(Recipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        kind = self.model.get("kind", self.model_kind)
+        if kind != VisionConfig.kind:
+            raise RecipeError(f"model.kind = {kind!r} reads no images", "leave model.kind out")
         if self.training.r_drop:
             raise RecipeError("training.r_drop is for translation", "leave it out")
 
@@ -115,34 +122,65 @@ class ImageClassification(Task):
         )
 
     def validate(self, model: Any) -> dict[str, float]:
-        nll, correct = self._look(model, self._valid)
-        return {"loss": nll / len(self._valid), "accuracy": 100 * correct / len(self._valid)}
+        loss, table = _look(model, self._valid, self._mean, self._deviation)
+        return {"loss": loss, "accuracy": 100 * accuracy(table)}
 
     def test(self, model: Any) -> list[Score]:
         if self._test is None:
             return []
-        _, correct = self._look(model, self._test)
-        low, high = wilson_interval(correct, len(self._test))
-        score = Score(
-            name="accuracy",
-            value=100 * correct / len(self._test),
-            low=100 * low,
-            high=100 * high,
-            signature=f"images:{len(self._test)}|interval:wilson|version:regard {version('regard')}",
-        )
-        return [score]
+        return _measured(model, self._test, self._mean, self._deviation).scores
 
-    def _look(self, model: Model, images: Images) -> tuple[float, int]:
-        """The summed negative log-likelihood of the right classes, and how often the likeliest was right."""
-        examples = ImageExamples(images, mean=self._mean, deviation=self._deviation)
-        nll, correct = 0.0, 0
-        with torch.no_grad():
-            for numbers in np.array_split(np.arange(len(images)), -(-len(images) // BATCH)):
-                batch = examples.batch(numbers, 0).to(model.device)
-                logits = model(*batch.inputs).float()
-                nll += float(F.cross_entropy(logits, batch.labels, reduction="sum"))
-                correct += int((logits.argmax(-1) == batch.labels).sum())
-        return nll, correct
+
+def _look(model: Model, images: Images, mean: float, deviation: float) -> tuple[float, np.ndarray]:
+    """The mean loss of an image, and which classes are taken for which."""
+    examples = ImageExamples(images, mean=mean, deviation=deviation)
+    nll, said = 0.0, []
+    with torch.no_grad():
+        for numbers in np.array_split(np.arange(len(images)), -(-len(images) // BATCH)):
+            batch = examples.batch(numbers, 0).to(model.device)
+            logits = model(*batch.inputs).float()
+            nll += float(F.cross_entropy(logits, batch.labels, reduction="sum"))
+            said.append(logits.argmax(-1).cpu().numpy())
+    table = confusion(images.labels, np.concatenate(said), model.config.num_labels)
+    return nll / len(images), table
+
+
+def _measured(model: Model, images: Images, mean: float, deviation: float) -> Measured:
+    _, table = _look(model, images, mean, deviation)
+    return Measured(scores=class_test_scores(table, f"images:{len(images)}"), confusion=table)
+
+
+def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
+    """Test images of the size and the classes that the model knows."""
+    config = model_that("classifies images", VisionTransformer, loaded).config
+    given = cast(ImagesRecipe, source.recipe).data
+    if data is None:
+        settings, base = held_settings(given, None, source.base)
+    else:
+        settings, base = of_one_file(given.test or given.train, data), Path.cwd()
+    images = read_labelled_images(settings, base)
+    refuse_other_sizes(images.pixels, images.name, size=config.image_size, channels=config.channels)
+    if (largest := int(images.labels.max())) >= config.num_labels:
+        raise DataError(
+            f"{images.name}: a label is {largest}, the model knows {config.num_labels} classes",
+            "are they numbered from 0, as those that the model was trained on?",
+        )
+    return HeldOut(
+        counted=f"{len(images):,} images",
+        measure=partial(_measured, images=images, mean=config.pixel_mean, deviation=config.pixel_std),
+    )
+
+
+def of_one_file(like: ImageSettings, data: str) -> ImageSettings:
+    """An NPZ file with both, or an IDX file beside the one that has "labels" for "images" in its name."""
+    folder, name = data[: data.rfind("/") + 1], data[data.rfind("/") + 1 :]
+    labels = name if name.endswith(".npz") else name.replace("images", "labels").replace("idx3", "idx1")
+    if labels == name and not name.endswith(".npz"):
+        raise DataError(
+            f"{data}: no file has the labels of these images",
+            "give an NPZ file, or a name with `images` in it",
+        )
+    return replace(like, images=data, labels=folder + labels)
 
 
 def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> ImageClassification:

@@ -2,7 +2,15 @@
 
 from typing import NamedTuple
 
-from regard.verbs.tasks import classification, images, nodes, tagging, translation
+from regard.verbs.tasks import (
+    classification,
+    images,
+    masked_language_model,
+    nodes,
+    regression,
+    tagging,
+    translation,
+)
 from regard.verbs.tasks.recipe import Recipe
 from regard.verbs.tasks.task import Hold, Prepare
 
@@ -16,10 +24,16 @@ class Kind(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {
-    "classification": Kind(classification.ClassificationRecipe, classification.prepare),
-    "images": Kind(images.ImagesRecipe, images.prepare),
+    "classification": Kind(classification.ClassificationRecipe, classification.prepare, classification.hold),
+    "images": Kind(images.ImagesRecipe, images.prepare, images.hold),
+    "masked_language_model": Kind(
+        masked_language_model.MaskedLanguageModelRecipe,
+        masked_language_model.prepare,
+        masked_language_model.hold,
+    ),
     "nodes": Kind(nodes.NodesRecipe, nodes.prepare, nodes.hold),
-    "tagging": Kind(tagging.TaggingRecipe, tagging.prepare),
+    "regression": Kind(regression.RegressionRecipe, regression.prepare, regression.hold),
+    "tagging": Kind(tagging.TaggingRecipe, tagging.prepare, tagging.hold),
     "translation": Kind(translation.TranslationRecipe, translation.prepare, translation.hold),
 }
 

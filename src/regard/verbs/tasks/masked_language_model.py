@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
@@ -19,10 +20,12 @@ from regard.data.tokenizer_file import SPECIALS
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import bootstrap_interval
 from regard.evaluation.score import Score
+from regard.models.encoder_only import EncoderOnly
 from regard.training.objective import LabelCrossEntropy, Objective
 from regard.verbs.corpora import refuse_other_data
+from regard.verbs.encoder import encoder_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import TRIAL, Say, Task
+from regard.verbs.tasks.task import TRIAL, HeldOut, Measured, Say, Task, held_settings
 from regard.verbs.tasks.text import (
     Encode,
     encoder_config,
@@ -32,6 +35,7 @@ from regard.verbs.tasks.text import (
     segmentations,
     stored_tokenizer,
 )
+from regard.weights.model_folder import LoadedModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +97,7 @@ class MaskedLanguageModel(Task):
         self.tokenizer, self.files, self._parts = tokenizer, files, parts
         self.config = encoder_config(recipe, head="masked_language_model", vocab_size=tokenizer.vocab_size)
         self._max_tokens = most_tokens(recipe, self.config)
-        self._hidden = Masking(
-            settings=recipe.task,
-            seed=recipe.training.seed,
-            unk_id=tokenizer.unk_id,
-            first_id=len(SPECIALS),
-            vocab_size=tokenizer.vocab_size,
-        )
+        self._hidden = _masking(recipe, tokenizer)
         self._train = [
             self._texts("train", encode)
             for encode in segmentations(tokenizer, recipe.tokenizer, recipe.training.seed)
@@ -111,16 +109,7 @@ class MaskedLanguageModel(Task):
             raise DataError("no known token is left to hide", "look at the files and at the tokeniser")
 
     def _texts(self, part: str, encode: Encode) -> list[Text]:
-        """Each document in texts of at most `max_tokens`; what is unknown through and through is left out."""
-        return [
-            text
-            for line, document in enumerate(self._parts.get(part, ()), start=1)
-            for pieces in _in_parts(encode(document), self._max_tokens - 2)
-            if any(number != self.tokenizer.unk_id for word in pieces for number in word)
-            for text in [
-                text_of(pieces, [], tokenizer=self.tokenizer, line=line, max_tokens=self._max_tokens)
-            ]
-        ]
+        return _texts(self._parts.get(part, ()), self.tokenizer, encode, self._max_tokens)
 
     def objective(self) -> Objective:
         return LabelCrossEntropy(smoothing=self.recipe.training.label_smoothing)
@@ -137,25 +126,14 @@ class MaskedLanguageModel(Task):
         """Beside what a guess by frequency alone would give."""
         if not self._test:
             return []
-        said, truth, loss = said_and_true(model, self._test, self.tokenizer.pad_id)
-        right = [int((ours == theirs).sum()) for ours, theirs in zip(said, truth, strict=True)]
-        of = [len(each) for each in truth]
-        low, high = bootstrap_interval(right, of)
-        unit = "word" if self.recipe.task.whole_words else "token"
-        counted = f"hidden:{sum(of)}|texts:{len(of)}|share:{self.recipe.task.share}|by:{unit}"
-        signature = f"{counted}|seed:{self.recipe.training.seed}|version:regard {version('regard')}"
-        hits, entropy = self.baseline(np.concatenate(truth))
+        right, loss = _measured(model, self._test, self.recipe, self.tokenizer.pad_id).scores
+        hits, entropy = self.baseline(np.concatenate([text.labels for text in self._test]))
+        alike = {"low": None, "high": None, "signature": right.signature}
         return [
-            Score(
-                name="masked accuracy",
-                value=100 * sum(right) / sum(of),
-                low=100 * low,
-                high=100 * high,
-                signature=signature,
-            ),
-            Score(name="unigram accuracy", value=100 * hits, low=None, high=None, signature=signature),
-            Score(name="masked loss", value=loss, low=None, high=None, signature=signature),
-            Score(name="unigram loss", value=entropy, low=None, high=None, signature=signature),
+            right,
+            Score(name="unigram accuracy", value=100 * hits, **alike),
+            loss,
+            Score(name="unigram loss", value=entropy, **alike),
         ]
 
     def baseline(self, labels: np.ndarray) -> tuple[float, float]:
@@ -164,6 +142,68 @@ class MaskedLanguageModel(Task):
         counts = np.bincount(ids[ids != self.tokenizer.unk_id], minlength=self.tokenizer.vocab_size) + 1
         share = counts / counts.sum()
         return float((labels == counts.argmax()).mean()), float(-np.log(share[labels]).mean())
+
+
+def _masking(recipe: MaskedLanguageModelRecipe, tokenizer: Tokenizer) -> Masking:
+    return Masking(
+        settings=recipe.task,
+        seed=recipe.training.seed,
+        unk_id=tokenizer.unk_id,
+        first_id=len(SPECIALS),
+        vocab_size=tokenizer.vocab_size,
+    )
+
+
+def _texts(documents: Iterable[str], tokenizer: Tokenizer, encode: Encode, max_tokens: int) -> list[Text]:
+    """Each document in texts of at most `max_tokens`; what is unknown through and through is left out."""
+    return [
+        text_of(pieces, [], tokenizer=tokenizer, line=line, max_tokens=max_tokens)
+        for line, document in enumerate(documents, start=1)
+        for pieces in _in_parts(encode(document), max_tokens - 2)
+        if any(number != tokenizer.unk_id for word in pieces for number in word)
+    ]
+
+
+def _measured(
+    model: EncoderOnly, texts: Sequence[Text], recipe: MaskedLanguageModelRecipe, pad_id: int
+) -> Measured:
+    """How many of the hidden tokens are guessed, and the mean loss of one."""
+    said, truth, loss = said_and_true(model, texts, pad_id)
+    right = [int((ours == theirs).sum()) for ours, theirs in zip(said, truth, strict=True)]
+    of = [len(each) for each in truth]
+    low, high = bootstrap_interval(right, of)
+    unit = "word" if recipe.task.whole_words else "token"
+    counted = f"hidden:{sum(of)}|texts:{len(of)}|share:{recipe.task.share}|by:{unit}"
+    signature = f"{counted}|seed:{recipe.training.seed}|version:regard {version('regard')}"
+    accuracy = Score(
+        name="masked accuracy",
+        value=100 * sum(right) / sum(of),
+        low=100 * low,
+        high=100 * high,
+        signature=signature,
+    )
+    return Measured(
+        scores=[accuracy, Score(name="masked loss", value=loss, low=None, high=None, signature=signature)]
+    )
+
+
+def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
+    """Test texts, in which the same is hidden as at the end of training."""
+    recipe = cast(MaskedLanguageModelRecipe, source.recipe)
+    model = encoder_that("guesses hidden words", ("masked_language_model",), loaded, allow_fresh=False)
+    settings, base = held_settings(recipe.data, data, source.base)
+    if data is not None and isinstance(settings, DocumentSettings):
+        settings = settings.whole()
+    name, _, documents = _opened(settings, recipe.data.lines, base)
+    tokenizer = loaded.tokenizers.source
+    texts = _texts(documents, tokenizer, tokenizer.encode_words, most_tokens(recipe, model.config))
+    if not texts:
+        raise DataError(f"{name}: no known token is left to hide", "is it a text that the model can read?")
+    hidden = with_noise(_masking(recipe, tokenizer), texts)
+    return HeldOut(
+        counted=f"{len(texts):,} texts",
+        measure=partial(_measured, texts=hidden, recipe=recipe, pad_id=tokenizer.pad_id),
+    )
 
 
 def _in_parts(words: Sequence[list[int]], most: int) -> Iterator[list[list[int]]]:

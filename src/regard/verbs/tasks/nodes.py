@@ -1,6 +1,6 @@
 """Classes of the nodes of one graph, of which some are known: graph attention, graph transformers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
@@ -27,7 +27,7 @@ from regard.verbs.box import model_that
 from regard.verbs.corpora import refuse_other_data
 from regard.verbs.tasks.classification import class_test_scores
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import HeldOut, Measured, Say, Task, held_settings, model_config
+from regard.verbs.tasks.task import HeldOut, Measured, Say, Task, model_config
 from regard.weights.model_folder import LoadedModel
 
 WHOLE = np.zeros(1, np.int64)  # the one example that there is
@@ -123,8 +123,10 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
     """The test nodes of a graph whose features and classes are those that the model knows."""
     model_that("classifies nodes of a graph", GraphModel, loaded)
     recipe = cast(NodesRecipe, source.recipe)
-    settings, base = held_settings(recipe.data, recipe.data, data, source.base)
-    graph = read_graph(settings, base)
+    if data is None:
+        graph = read_graph(recipe.data, source.base)
+    else:
+        graph = read_graph(replace(recipe.data, file=data), Path.cwd())
     if "test" not in graph.splits:
         raise DataError(f"{graph.name}: the graph has no test nodes", "give it an array `test`")
     refuse_other_nodes(graph, loaded)

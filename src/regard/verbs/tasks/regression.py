@@ -13,17 +13,18 @@ import torch
 
 from regard.data.corpus import LinePolicy
 from regard.data.examples import Examples
-from regard.data.labelled import LabelledSettings, values_of
+from regard.data.labelled import LabelledSettings, open_labelled, values_of
 from regard.data.texts import Text
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import DataError, RecipeError
 from regard.evaluation.numbers import correlation, mean_absolute_error
 from regard.evaluation.score import Score
 from regard.training.objective import Objective, SquaredError
-from regard.verbs.corpora import refuse_other_data
+from regard.verbs.corpora import counts_of_skipped, refuse_other_data
+from regard.verbs.encoder import encoder_that
 from regard.verbs.tasks.classification import Part, labelled_corpora, put_by, say_parts, shortened
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import Say, Task
+from regard.verbs.tasks.task import HeldOut, Measured, Say, Task, held_settings
 from regard.verbs.tasks.text import (
     Encode,
     WordDropoutSettings,
@@ -34,6 +35,7 @@ from regard.verbs.tasks.text import (
     stored_tokenizer,
     training_examples,
 )
+from regard.weights.model_folder import LoadedModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,24 +121,48 @@ class Regression(Task):
         )
 
     def validate(self, model: Any) -> dict[str, float]:
-        said, truth = self._answers(model, self._valid)
+        said, truth = _answers(model, self._valid, self.tokenizer.pad_id)
         loss = float((((said - truth) / self._std) ** 2).mean())
         return {"loss": loss, "mean_absolute_error": mean_absolute_error(said, truth)}
 
     def test(self, model: Any) -> list[Score]:
         if not self._test:
             return []
-        said, truth = self._answers(model, self._test)
-        signature = f"texts:{len(truth)}|version:regard {version('regard')}"
-        measures = {"mean absolute error": mean_absolute_error, "Pearson's r": correlation}
-        return [
-            Score(name=name, value=measure(said, truth), low=None, high=None, signature=signature)
-            for name, measure in measures.items()
-        ]
+        return _measured(model, self._test, self.tokenizer.pad_id).scores
 
-    def _answers(self, model: Any, texts: Sequence[Text]) -> tuple[np.ndarray, np.ndarray]:
-        said = torch.cat(logits_of(model, texts, self.tokenizer.pad_id)).double().numpy()
-        return said, np.concatenate([text.labels for text in texts]).astype(np.float64)
+
+def _answers(model: Any, texts: Sequence[Text], pad_id: int) -> tuple[np.ndarray, np.ndarray]:
+    said = torch.cat(logits_of(model, texts, pad_id)).double().numpy()
+    return said, np.concatenate([text.labels for text in texts]).astype(np.float64)
+
+
+def _measured(model: Any, texts: Sequence[Text], pad_id: int) -> Measured:
+    said, truth = _answers(model, texts, pad_id)
+    signature = f"texts:{len(truth)}|version:regard {version('regard')}"
+    measures = {"mean absolute error": mean_absolute_error, "Pearson's r": correlation}
+    scores = [
+        Score(name=name, value=measure(said, truth), low=None, high=None, signature=signature)
+        for name, measure in measures.items()
+    ]
+    return Measured(scores=scores)
+
+
+def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
+    """Test texts and their numbers."""
+    recipe = cast(RegressionRecipe, source.recipe)
+    model = encoder_that("gives texts a number", ("regression",), loaded, allow_fresh=False)
+    settings, base = held_settings(recipe.data, data, source.base)
+    corpus = open_labelled(settings, recipe.data.lines, base)
+    pairs = list(corpus)
+    if not pairs:
+        raise DataError(f"{corpus.name}: no text is left", "look at data.lines of the recipe")
+    tokenizer = loaded.tokenizers.source
+    part = Part(pairs=pairs, labels=values_of(corpus, pairs))
+    texts = part.texts(tokenizer.encode_words, tokenizer, most_tokens(recipe, model.config))
+    return HeldOut(
+        counted=f"{len(texts):,} texts{counts_of_skipped(corpus.skipped)}",
+        measure=partial(_measured, texts=texts, pad_id=tokenizer.pad_id),
+    )
 
 
 def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> Regression:

@@ -12,9 +12,8 @@ import numpy as np
 from regard.data.conllu import Column, ConlluSettings, Sentence, Treebank, labels_of
 from regard.data.examples import Examples
 from regard.data.labelled import LabelSet, split
-from regard.data.masking import WordDropout
 from regard.data.tagged import tagged_texts
-from regard.data.texts import Text, TextExamples
+from regard.data.texts import Text
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import (
@@ -27,17 +26,20 @@ from regard.evaluation.classification import (
 from regard.evaluation.score import Score
 from regard.training.objective import LabelCrossEntropy, Objective
 from regard.verbs.corpora import refuse_other_data
+from regard.verbs.encoder import encoder_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import TRIAL, Say, Task
+from regard.verbs.tasks.task import TRIAL, HeldOut, Measured, Say, Task, held_settings
 from regard.verbs.tasks.text import (
     Encode,
+    WordDropoutSettings,
     encoder_config,
     most_tokens,
     refuse_r_drop,
     said_and_true,
-    segmentations,
     stored_tokenizer,
+    training_examples,
 )
+from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
 
 REMEMBERED = 100_000  # words whose pieces are kept
@@ -45,15 +47,10 @@ WORDS = "words.json"  # in a model folder: the column of CoNLL-U that its labels
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggingSettings:
-    """`[task]`. `word_dropout`: the share of words that training hides, others in each epoch."""
+class TaggingSettings(WordDropoutSettings):
+    """`[task]`."""
 
     kind: Literal["tagging"]
-    word_dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.word_dropout < 1:
-            raise RecipeError(f"word_dropout = {self.word_dropout} is no share", "0.1 hides a tenth")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,35 +118,21 @@ class Tagging(Task):
             recipe, head="tokens", vocab_size=tokenizer.vocab_size, num_labels=len(labels)
         )
         self._parts, self._max_tokens = parts, most_tokens(recipe, self.config)
-        read = partial(self._texts, encode=tokenizer.encode_words)
-        self._valid, self._test = read("valid"), read("test")
+        self._valid, self._test = (self._texts(part, tokenizer.encode_words) for part in ("valid", "test"))
 
     def _texts(self, part: str, encode: Encode) -> list[Text]:
-        """Each sentence in windows of at most `max_tokens`."""
-        pieces = lru_cache(REMEMBERED)(partial(pieces_of, encode=encode))
-        return [
-            text
-            for sentence in self._parts.get(part, ())
-            for text in tagged_texts(
-                [pieces(word) for word in sentence.words],
-                sentence.labels,
-                tokenizer=self.tokenizer,
-                line=sentence.line,
-                max_tokens=self._max_tokens,
-            )
-        ]
+        return _in_windows(self._parts.get(part, ()), self.tokenizer, encode, self._max_tokens)
 
     def objective(self) -> Objective:
         return LabelCrossEntropy(smoothing=self.recipe.training.label_smoothing)
 
     def examples(self) -> Examples:
-        task, seed = self.recipe.task, self.recipe.training.seed
-        encodings = segmentations(self.tokenizer, self.recipe.tokenizer, seed)
-        noise = WordDropout(share=task.word_dropout, seed=seed, unk_id=self.tokenizer.unk_id)
-        return TextExamples(
-            [self._texts("train", encode) for encode in encodings],
-            self.tokenizer.pad_id,
-            noise if task.word_dropout else None,
+        return training_examples(
+            partial(self._texts, "train"),
+            self.tokenizer,
+            self.recipe.tokenizer,
+            word_dropout=self.recipe.task.word_dropout,
+            seed=self.recipe.training.seed,
         )
 
     def validate(self, model: Any) -> dict[str, float]:
@@ -158,36 +141,84 @@ class Tagging(Task):
         return {"loss": loss, "accuracy": 100 * accuracy(table), "macro_f1": 100 * macro_f1(table)}
 
     def test(self, model: Any) -> list[Score]:
-        """Intervals by resampling sentences, whose words hang together."""
         if not self._test:
             return []
-        said, truth, _ = said_and_true(model, self._test, self.tokenizer.pad_id)
-        table = confusion(np.concatenate(truth), np.concatenate(said), len(self.labels))
-        sentences: dict[int, tuple[int, int]] = {}
-        for text, ours, theirs in zip(self._test, said, truth, strict=True):
-            before = sentences.get(text.line, (0, 0))
-            sentences[text.line] = before[0] + int((ours == theirs).sum()), before[1] + len(theirs)
-        right, of = zip(*sentences.values(), strict=True)
-        low, high = bootstrap_interval(right, of)
-        f1_low, f1_high = table_interval(table, macro_f1)
-        counted = f"words:{table.sum()}|sentences:{len(sentences)}|column:{self.recipe.data.column}"
-        signature = f"{counted}|bs:1000|seed:12345|version:regard {version('regard')}"
-        return [
-            Score(
-                name="accuracy",
-                value=100 * accuracy(table),
-                low=100 * low,
-                high=100 * high,
-                signature=signature,
-            ),
-            Score(
-                name="macro-F1",
-                value=100 * macro_f1(table),
-                low=100 * f1_low,
-                high=100 * f1_high,
-                signature=signature,
-            ),
-        ]
+        column = self.recipe.data.column
+        return _measured(model, self._test, len(self.labels), self.tokenizer.pad_id, column).scores
+
+
+def _measured(model: Any, texts: Sequence[Text], num_labels: int, pad_id: int, column: Column) -> Measured:
+    """Intervals by resampling sentences, whose words hang together."""
+    said, truth, _ = said_and_true(model, texts, pad_id)
+    table = confusion(np.concatenate(truth), np.concatenate(said), num_labels)
+    sentences: dict[int, tuple[int, int]] = {}
+    for text, ours, theirs in zip(texts, said, truth, strict=True):
+        before = sentences.get(text.line, (0, 0))
+        sentences[text.line] = before[0] + int((ours == theirs).sum()), before[1] + len(theirs)
+    right, of = zip(*sentences.values(), strict=True)
+    low, high = bootstrap_interval(right, of)
+    f1_low, f1_high = table_interval(table, macro_f1)
+    counted = f"words:{table.sum()}|sentences:{len(sentences)}|column:{column}"
+    signature = f"{counted}|bs:1000|seed:12345|version:regard {version('regard')}"
+    scores = [
+        Score(
+            name="accuracy",
+            value=100 * accuracy(table),
+            low=100 * low,
+            high=100 * high,
+            signature=signature,
+        ),
+        Score(
+            name="macro-F1",
+            value=100 * macro_f1(table),
+            low=100 * f1_low,
+            high=100 * f1_high,
+            signature=signature,
+        ),
+    ]
+    return Measured(scores=scores, confusion=table)
+
+
+def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
+    """Test sentences, whose labels are those that the model knows."""
+    recipe = cast(TaggingRecipe, source.recipe)
+    model = encoder_that("labels words", ("tokens",), loaded, allow_fresh=False)
+    settings, base = held_settings(recipe.data, data, source.base)
+    bank, column, tokenizer = Treebank(settings, base), recipe.data.column, loaded.tokenizers.source
+    labels = LabelSet.known(loaded.labels, {})
+    sentences = [_tagged(each, column, labels, str(bank.path)) for each in bank]
+    if not sentences:
+        raise DataError(f"{bank.path}: no sentence", "name another file")
+    texts = _in_windows(sentences, tokenizer, tokenizer.encode_words, most_tokens(recipe, model.config))
+    words = sum(len(each.words) for each in sentences)
+    return HeldOut(
+        counted=f"{len(sentences):,} sentences, {words:,} words",
+        measure=partial(
+            _measured,
+            texts=texts,
+            num_labels=len(loaded.labels),
+            pad_id=tokenizer.pad_id,
+            column=column,
+        ),
+    )
+
+
+def _in_windows(
+    sentences: Sequence[Tagged], tokenizer: Tokenizer, encode: Encode, max_tokens: int
+) -> list[Text]:
+    """Each sentence in windows of at most `max_tokens`."""
+    pieces = lru_cache(REMEMBERED)(partial(pieces_of, encode=encode))
+    return [
+        text
+        for sentence in sentences
+        for text in tagged_texts(
+            [pieces(word) for word in sentence.words],
+            sentence.labels,
+            tokenizer=tokenizer,
+            line=sentence.line,
+            max_tokens=max_tokens,
+        )
+    ]
 
 
 def pieces_of(word: str, *, encode: Encode) -> list[int]:

@@ -5,10 +5,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from regard import console
 from regard.data.examples import Examples
 from regard.data.loader import Loader
 from regard.distributed.group import SINGLE, Group
@@ -21,7 +22,6 @@ from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.weights.model_folder import LoadedModel
 
 Say = Callable[[str], None]
-Settings = TypeVar("Settings")
 TRIAL = 32  # validation and test examples of a dry run
 TOKENIZERS = "tokenizers"  # where in its folder a task keeps its tokenisers; those that are there are used
 TAKEN_FROM = "taken_from"  # in their manifest: the trained model that they are of, where this run made none
@@ -113,24 +113,25 @@ class Hold(Protocol):
 
     Raises:
         DataError: they cannot be read, or hold what the model does not know.
-        RecipeError: the recipe names no test data, and there is no `data`.
+        RecipeError: the recipe names no data to test on, and there is no `data`.
     """
 
     def __call__(self, source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut: ...
 
 
-def held_settings(
-    given: Settings | None, like: Settings, data: str | None, base: Path
-) -> tuple[Settings, Path]:
-    """Settings of the test data with the folder their paths begin at: `data` in the place of their `file`.
+def held_settings(given: Any, data: str | None, base: Path) -> tuple[Any, Path]:
+    """The settings of the test data among those `given` in a recipe, and the folder their paths begin at.
 
-    Where the recipe has none, `data` is read as those that it has, `like`.
+    `data` takes the place of their `file`; where there are none, it is read as the training data are. Where
+    there is neither, the validation data have to do, which is said.
     """
     if data is not None:
-        return dataclasses.replace(given or like, file=data), Path.cwd()  # pyright: ignore
-    if given is None:
+        return dataclasses.replace(given.test or given.train, file=data), Path.cwd()
+    if given.test is None and given.valid is None:
         raise RecipeError("the model's recipe names no test data", "name a file with --data FILE")
-    return given, base
+    if given.test is None:
+        console.note("the model's recipe names no test data: these are its validation data")
+    return given.test or given.valid, base
 
 
 def model_config(recipe: Recipe, **sizes: Any) -> ModelConfig:

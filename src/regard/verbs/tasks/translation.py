@@ -133,7 +133,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
             "name the two files with --src and --ref",
         )
     model_that("translates", SequenceToSequence, loaded)
-    settings, base = held_settings(recipe.data.test, recipe.data.train, data, source.base)
+    settings, base = held_settings(recipe.data, data, source.base)
     pairs = list(open_corpus(settings, recipe.data.lines, base))
     if not pairs:
         raise DataError(f"{data or 'the test data'}: no pair is left", "look at data.lines of the recipe")
