@@ -43,30 +43,35 @@ def command(
     """Say to which class a text, each line of a file or of a pipe belongs.
 
     Without TEXT and --input the standard input is read. There is a line out for each line in, LABEL and
-    PROBABILITY between tabs, in the same order; an empty line gives an empty line.
+    PROBABILITY between tabs, in the same order; an empty line gives an empty line. A model of images reads
+    them from --input, an IDX file or an NPZ file with an array `images`: a line out for each.
     """
     if text is not None and input is not None:
         raise UserError("both TEXT and --input are given", "leave one of them out")
 
     from regard.verbs.classify import Classifier, printed
+    from regard.verbs.classify_images import ImageClassifier, reads_images
     from regard.verbs.lines import arriving, stream
 
-    classifier = Classifier(
-        model,
-        top=top,
-        batch_tokens=batch_tokens,
-        allow_fresh_head=allow_fresh_head,
-        device=device,
-        threads=threads,
-    )
-    if text is not None:
-        found = classifier(text.split("\n"))
-    elif input is not None:
-        found = classifier(stream(input))
+    if input is not None and reads_images(model):
+        found = ImageClassifier(model, top=top, device=device, threads=threads).file(input)
     else:
-        if sys.stdin.isatty():
-            click.echo("type a line to classify it; Ctrl-D ends", err=True)
-        found = classifier.in_chunks(arriving(0))
+        classifier = Classifier(
+            model,
+            top=top,
+            batch_tokens=batch_tokens,
+            allow_fresh_head=allow_fresh_head,
+            device=device,
+            threads=threads,
+        )
+        if text is not None:
+            found = classifier(text.split("\n"))
+        elif input is not None:
+            found = classifier(stream(input))
+        else:
+            if sys.stdin.isatty():
+                click.echo("type a line to classify it; Ctrl-D ends", err=True)
+            found = classifier.in_chunks(arriving(0))
     for each in found:
         sys.stdout.buffer.write(printed(each, ranked=top > 1, as_json=as_json).encode("utf-8"))
         sys.stdout.buffer.flush()

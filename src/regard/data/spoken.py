@@ -1,4 +1,4 @@
-"""Digits as a machine might say them: frames of a filterbank, made from (seed, number), nothing recorded.
+"""Digits as a machine might say them: frames of a filterbank, made from a seed, nothing recorded.
 
 A digit is a row of sounds, a sound one or two bands of frequencies that are loud (formants), with hiss
 where breath is heard. Speakers differ in the length of their throats, in pace and in loudness; sounds

@@ -1,4 +1,4 @@
-"""Sequences of frames and what is said in them: recordings as filterbank features, labels without times."""
+"""Recordings and what is said in them: frames of features, labels without times."""
 
 import hashlib
 import itertools

@@ -1,4 +1,4 @@
-"""Attention to relative positions (Dai et al. 2019, Transformer-XL, section 3.3), as the conformer has it."""
+"""Attention to relative positions (Dai et al. 2019, section 3.3), as the conformer has it."""
 
 import math
 from collections.abc import Callable

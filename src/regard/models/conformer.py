@@ -1,4 +1,4 @@
-"""The conformer (Gulati et al. 2020): attention for what is far, convolution for what is near; for speech."""
+"""The conformer (Gulati et al. 2020): attention for what is far, convolution for what is near."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,6 +34,7 @@ class ConformerConfig(TransformerConfig):
     """
 
     kind: ClassVar[str] = "conformer"
+    generates: ClassVar[bool] = True
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         # Gulati et al. 2020, table 1; its kernels of 32 positions have no middle, so one less here
         "conformer-s": {},

@@ -18,7 +18,8 @@ USES = {  # kind of model -> what it is for, and how
     "encoder_only": "labels texts or words: `regard classify` or `regard tag --model {path}`",
     "gat": "labels nodes of a graph: `regard classify --model {path}`",
     "graph_transformer": "labels nodes of a graph: `regard classify --model {path}`",
-    "vision": "labels images: `regard classify --model {path}`",
+    "vision": "labels images: `regard classify --model {path} --input FILE`",
+    "conformer": "transcribes recordings: `regard transcribe --model {path} FILE`",
 }
 Wanted = TypeVar("Wanted", bound=Model)
 

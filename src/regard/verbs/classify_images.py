@@ -1,0 +1,98 @@
+"""Classify images: pixels in, the class of each and how sure the model is out; in order."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+
+from regard.data.images import normalised, read_images, refuse_other_sizes
+from regard.errors import FolderError
+from regard.models.vision import VisionConfig, VisionTransformer
+from regard.verbs.box import load, model_that
+from regard.verbs.classify import Candidate, Classified
+from regard.verbs.device import choose_device
+from regard.weights.model_folder import LoadedModel, open_model_folder, read_config
+
+BATCH = 500  # images that are looked at together
+
+Pixels = UInt8[np.ndarray, "images channels height width"]
+
+
+class ImageClassifier:
+    """A model, loaded once, that classifies images. What it says of one depends on that image alone.
+
+    `top`: how many classes are told of each image.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | LoadedModel,
+        *,
+        top: int = 1,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        loaded = model if isinstance(model, LoadedModel) else load(model, choose_device(device, threads))
+        self.loaded, self.labels, self.top = loaded, loaded.labels, top
+        self.model = model_that("classifies images", VisionTransformer, loaded)
+        if len(self.labels) != self.model.config.num_labels:
+            raise FolderError(
+                f"{loaded.path}: {len(self.labels)} labels for {self.model.config.num_labels} classes",
+                "config.json belongs to another model: copy the folder anew",
+            )
+
+    def __call__(self, images: Pixels, name: str = "images") -> Iterator[Classified]:
+        """What each image is; they must be of the size that the model reads. `name` is for messages."""
+        config = self.model.config
+        refuse_other_sizes(images, name, size=config.image_size, channels=config.channels)
+        for start in range(0, len(images), BATCH):
+            chunk = normalised(
+                images[start : start + BATCH], mean=config.pixel_mean, deviation=config.pixel_std
+            )
+            with torch.inference_mode():
+                shares = self.model(chunk.to(self.model.device)).double().softmax(-1).cpu()
+            best = shares.topk(min(self.top, len(self.labels)))
+            for row, (values, numbers) in enumerate(
+                zip(best.values.tolist(), best.indices.tolist(), strict=True)
+            ):
+                candidates = tuple(
+                    Candidate(label=self.labels[number], probability=value)
+                    for value, number in zip(values, numbers, strict=True)
+                )
+                yield Classified(line=start + row + 1, text="", candidates=candidates)
+
+    def file(self, path: str | Path) -> Iterator[Classified]:
+        """The same for the images of an IDX file, or of the array `images` of an NPZ file."""
+        return self(read_images(Path(path)), str(path))
+
+
+def reads_images(model: str | Path) -> bool:
+    """Whether the model in a folder is one for images."""
+    config, _ = read_config(open_model_folder(model))
+    return isinstance(config, VisionConfig)
+
+
+def classify_images(
+    input: str | Path | Pixels,
+    *,
+    model: str | Path,
+    top: int = 1,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[str] | list[list[tuple[str, float]]]:
+    """The class of each image of an IDX or NPZ file (its array `images`), or of an array of bytes.
+
+    With `top` above 1 there is a list of that many (label, probability), likeliest first, in the place of
+    each. For many calls keep an `ImageClassifier`.
+
+    Raises:
+        DataError: the file is damaged, or its images have not the size that the model reads.
+        FolderError: the model reads no images.
+    """
+    classifier = ImageClassifier(model, top=top, device=device, threads=threads)
+    found = list(classifier.file(input) if isinstance(input, str | Path) else classifier(input))
+    if top == 1:
+        return [each.candidates[0].label for each in found]
+    return [[(each.label, each.probability) for each in of_one.candidates] for of_one in found]

@@ -1,0 +1,81 @@
+"""Images are classified by a model folder: from files, from arrays, alone and together."""
+
+import struct
+
+import numpy as np
+import pytest
+
+from regard.cli import run
+from regard.errors import DataError, FolderError
+from regard.models.build import build
+from regard.models.vision import VisionConfig
+from regard.verbs.classify_images import ImageClassifier, classify_images
+from regard.weights.folder import write_folder
+from regard.weights.model_folder import model_files
+from regard.weights.tensors import model_tensors
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (5, 1, 6, 6), dtype=np.uint8)
+
+
+def write(folder, labels=("cat", "dog", "fish")):
+    config = VisionConfig(
+        num_labels=3, image_size=6, channels=1, patch_size=3, d_model=8, num_heads=2, d_ff=16, num_layers=1
+    )
+    files = model_files(config, labels, {}, 'name = "animals"\n')
+    weights = model_tensors(build(config, seed=3))
+    write_folder(folder, {**files, "model.safetensors": weights, "README.md": b"# animals\n"})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def animals(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("models") / "animals")
+
+
+def test_each_image_gets_its_class(animals):
+    found = list(ImageClassifier(animals, top=3)(PIXELS))
+    assert [each.line for each in found] == [1, 2, 3, 4, 5]
+    for each in found:
+        assert {candidate.label for candidate in each.candidates} == {"cat", "dog", "fish"}
+        assert sum(candidate.probability for candidate in each.candidates) == pytest.approx(1)
+        assert each.probability == max(candidate.probability for candidate in each.candidates)
+    assert classify_images(PIXELS, model=animals) == [each.label for each in found]
+    assert classify_images(PIXELS, model=animals, top=2)[4] == [
+        (candidate.label, candidate.probability) for candidate in found[4].candidates[:2]
+    ]
+
+
+def test_neighbours_do_not_matter(animals):
+    together = [each.probability for each in ImageClassifier(animals)(PIXELS)]
+    alone = [next(ImageClassifier(animals)(PIXELS[[row]])).probability for row in range(5)]
+    assert alone == pytest.approx(together, abs=1e-6)
+
+
+def test_a_file_is_read_as_an_array_is(animals, tmp_path):
+    (tmp_path / "images").write_bytes(struct.pack(">HBB3I", 0, 8, 3, 5, 6, 6) + PIXELS.tobytes())
+    assert classify_images(tmp_path / "images", model=animals) == classify_images(PIXELS, model=animals)
+
+
+def test_images_of_the_wrong_size_are_refused_by_name(animals, tmp_path):
+    (tmp_path / "images").write_bytes(struct.pack(">HBB3I", 0, 8, 3, 1, 4, 4) + bytes(16))
+    with pytest.raises(DataError, match="images of 4 x 4 pixels in 1 channels, the model reads 6 x 6"):
+        classify_images(tmp_path / "images", model=animals)
+
+
+def test_a_model_of_something_else_is_refused(untrained):
+    with pytest.raises(FolderError, match="no model that classifies images"):
+        ImageClassifier(untrained)
+
+
+def test_labels_that_are_not_the_models_are_refused(tmp_path):
+    with pytest.raises(FolderError, match="2 labels for 3 classes"):
+        ImageClassifier(write(tmp_path / "animals", labels=("cat", "dog")))
+
+
+def test_the_shell_reads_images_from_a_file(animals, tmp_path, capsys):
+    (tmp_path / "images").write_bytes(struct.pack(">HBB3I", 0, 8, 3, 5, 6, 6) + PIXELS.tobytes())
+    assert run(["classify", "--model", str(animals), "--input", str(tmp_path / "images")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("\t")[0] for line in lines] == classify_images(PIXELS, model=animals)
+    assert run(["classify", "--model", str(animals), "a text"]) == 2
+    assert "--input FILE" in capsys.readouterr().err
