@@ -72,3 +72,38 @@ def encoder_folder(tmp_path_factory):
         return folder
 
     return made
+
+
+@pytest.fixture(scope="session")
+def decoder_folder(tmp_path_factory):
+    """Makes model folders of decoders without a source, with random weights; `kind` of tokeniser."""
+    from regard.data.tokenizer import TokenizerSettings, train_tokenizer
+    from regard.decoding.continuation import ContinuationSettings
+    from regard.models.build import build
+    from regard.models.decoder_only import DecoderOnlyConfig
+    from regard.weights.folder import write_folder
+    from regard.weights.model_folder import model_files
+    from regard.weights.strict_json import json_bytes
+    from regard.weights.tensors import model_tensors
+
+    text = "To be, or not to be:\nthat is the question. Ärger, naïve 東京 — whether 'tis nobler\n" * 3
+    small = {"d_model": 16, "num_heads": 2, "d_ff": 32, "num_layers": 1, "positions": "rotary"}
+
+    def made(kind="characters", *, decoding=None, **changes):
+        folder = tmp_path_factory.mktemp("decoders") / kind
+        tokenizer = train_tokenizer([text], kind, TokenizerSettings(kind=kind, vocab_size=300))
+        config = DecoderOnlyConfig.from_table({**small, **changes}, vocab_size=tokenizer.vocab_size)
+        model = build(config, seed=3)
+        for parameter in model.parameters():
+            parameter.data *= 12.0  # or all tokens are all but equally likely
+        settings = ContinuationSettings(**{"max_new_tokens": 24, **(decoding or {})})
+        others = {
+            "tokenizer.json": tokenizer.to_bytes(),
+            "generation.json": json_bytes(settings.to_dict()),
+        }
+        files = model_files(config, (), others, f'name = "{kind}"\n')
+        weights = {"model.safetensors": model_tensors(model), "README.md": b"# a decoder\n"}
+        write_folder(folder, {**files, **weights})
+        return folder
+
+    return made

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regard.verbs.demo import demo
     from regard.verbs.doctor import doctor
     from regard.verbs.evaluate import evaluate
+    from regard.verbs.generate import Generator, generate, generate_file
     from regard.verbs.new import new
     from regard.verbs.recipes import recipes, recipes_show
     from regard.verbs.score import score
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Classifier",
+    "Generator",
     "RegardError",
     "Tagger",
     "Translator",
@@ -49,6 +51,8 @@ __all__ = [
     "demo",
     "doctor",
     "evaluate",
+    "generate",
+    "generate_file",
     "new",
     "recipes",
     "recipes_show",
@@ -61,7 +65,7 @@ __all__ = [
 ]
 
 # Names that stand in another verb's file than they say.
-_ELSEWHERE = {"Classifier": "classify", "Tagger": "tag", "Translator": "translate"}
+_ELSEWHERE = {"Classifier": "classify", "Generator": "generate", "Tagger": "tag", "Translator": "translate"}
 
 
 def __getattr__(name: str) -> Any:

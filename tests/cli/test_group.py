@@ -93,10 +93,12 @@ def test_each_verb_is_listed_with_the_first_line_of_its_own_help(name):
     assert (command.help or "").splitlines()[0] == NAMES[name]
 
 
-DOOR = {"as_json", "debug", "help"}  # how the command line prints, and nothing that the Python call knows
+# How the command line prints, and nothing that the Python call knows.
+DOOR = {"as_json", "debug", "help", "streamed"}
 CALLS = {
     **{name: [f"{name}:{name}"] for name in NAMES if name != "data"},
     "translate": ["translate:translate", "translate:translate_file"],
+    "generate": ["generate:generate", "generate:generate_file"],
     "classify": ["classify:classify", "classify:classify_file"],
     "tag": ["tag:tag", "tag:tag_file"],
     "data list": ["data:data_list"],

@@ -223,7 +223,10 @@ def stream(
     strategy: Walk, model: DecoderOnly, prompt: Prompt, *, max_new_tokens: int, exactly: bool = False
 ) -> Iterator[int]:
     """The tokens of one continuation, each as soon as it is said."""
-    new = room_for(model, prompt, max_new_tokens, exactly=exactly)
+    return _said(strategy, model, prompt, room_for(model, prompt, max_new_tokens, exactly=exactly))
+
+
+def _said(strategy: Walk, model: DecoderOnly, prompt: Prompt, new: int) -> Iterator[int]:
     stepper, given = PromptStepper(model), len(prompt.ids)
     with torch.no_grad(), deterministic([model]):
         start(stepper, [prompt])

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from regard.verbs.tasks import (
     classification,
     images,
+    language_model,
     masked_language_model,
     nodes,
     regression,
@@ -26,6 +27,7 @@ class Kind(NamedTuple):
 KINDS: dict[str, Kind] = {
     "classification": Kind(classification.ClassificationRecipe, classification.prepare, classification.hold),
     "images": Kind(images.ImagesRecipe, images.prepare, images.hold),
+    "language_model": Kind(language_model.LanguageModelRecipe, language_model.prepare, language_model.hold),
     "masked_language_model": Kind(
         masked_language_model.MaskedLanguageModelRecipe,
         masked_language_model.prepare,

@@ -1,0 +1,282 @@
+"""Generate: a text goes on; what is said depends on the prompt and the seed alone."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard import console
+from regard.data.tokenizer import Tokenizer
+from regard.decoding.continuation import (
+    ContinuationSettings,
+    Prompt,
+    continue_all,
+    prompts_of,
+    stream,
+)
+from regard.decoding.search import Walk
+from regard.errors import ConfigError
+from regard.models.decoder_only import DecoderOnly
+from regard.recipe import read
+from regard.verbs.box import load, model_that
+from regard.verbs.device import choose_device
+from regard.verbs.lines import chunks
+from regard.verbs.lines import stream as stream_lines
+
+INCOMPLETE = "\ufffd"  # what the decoder makes of bytes that are no character, or not yet
+WINDOW = 16  # tokens before a new one that are decoded with it: white space depends on neighbours
+BETWEEN = "---\n"  # between several texts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Continuation:
+    """What follows a prompt, without it; its probability, the end included, is given the prompt."""
+
+    text: str
+    log_prob: float  # nats
+    tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generated:
+    """A prompt, its line (from 1) among all, and its continuations in the order of their making."""
+
+    line: int
+    prompt: str
+    continuations: tuple[Continuation, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """The prompt with each of its continuations."""
+        return [self.prompt + each.text for each in self.continuations]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `regard generate --json` prints it."""
+        continuations = [
+            {"text": each.text, "log_prob": each.log_prob, "tokens": list(each.tokens)}
+            for each in self.continuations
+        ]
+        return {"line": self.line, "prompt": self.prompt, "continuations": continuations}
+
+
+class Generator:
+    """A model, loaded once, that goes on with texts.
+
+    What it says to a prompt depends on that prompt and the seed alone, not on other prompts. Settings that
+    are not given are the model's own, from its `generation.json`; temperature 0 always says the likeliest
+    token; a `beam_size` searches for the likeliest text; `num` continuations are made of each prompt.
+
+    Raises:
+        FolderError: the model does not go on with texts. ConfigError: a setting cannot work.
+    """
+
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        max_new_tokens: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        beam_size: int | None = None,
+        seed: int | None = None,
+        num: int = 1,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        self.loaded = load(model, choose_device(device, threads))
+        self.model = model_that("goes on with texts", DecoderOnly, self.loaded)
+        self.tokenizer = self.loaded.tokenizers.source
+        defaults = read(ContinuationSettings, self.loaded.generation, "generation.json")
+        self.settings = _changed(
+            defaults,
+            max_new_tokens=max_new_tokens,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            beam_size=beam_size,
+            seed=seed,
+        )
+        self._exactly = max_new_tokens is not None  # else as many as there is room for
+        self._begin_id = self.tokenizer.bos_id if self.settings.begin else None
+        self._strategy = self.settings.strategy(
+            num=num,
+            pad_id=self.tokenizer.pad_id,
+            unk_id=self.tokenizer.unk_id,
+            bos_id=self.tokenizer.bos_id,
+            eos_id=self.tokenizer.eos_id,
+        )
+
+    def __call__(self, prompts: Iterable[str]) -> Iterator[Generated]:
+        """How each prompt goes on, in order; `prompts` may be without end.
+
+        Raises:
+            DataError: a prompt is too long for the positions that the model has learned, or empty where the
+                model has never seen the beginning of a text.
+        """
+        return self.in_chunks(chunks(prompts))
+
+    def in_chunks(self, chunks: Iterable[Sequence[str]]) -> Iterator[Generated]:
+        """The same for prompts that come several at a time: all of a chunk are decoded together."""
+        first = 0
+        for texts in chunks:
+            yield from self._generate(texts, first)
+            first += len(texts)
+
+    def _generate(self, texts: Sequence[str], first: int) -> Iterator[Generated]:
+        prompts = self._prompts(texts, first)
+        found = continue_all(
+            self._strategy,
+            self.model,
+            prompts,
+            max_new_tokens=self.settings.max_new_tokens,
+            exactly=self._exactly,
+        )
+        for text, prompt, hypotheses in zip(texts, prompts, found, strict=True):
+            continuations = tuple(
+                Continuation(
+                    text="".join(in_characters(self.tokenizer, prompt.ids, each.ids)),
+                    log_prob=each.log_prob,
+                    tokens=tuple(self.tokenizer.tokens(each.ids)),
+                )
+                for each in hypotheses
+            )
+            yield Generated(line=prompt.number + 1, prompt=text, continuations=continuations)
+
+    def stream(self, prompt: str) -> Iterator[str]:
+        """The continuation of one prompt as it comes, in whole characters.
+
+        Raises:
+            ConfigError: there are several continuations, or a beam, which knows its text at the end only.
+        """
+        strategy = self._strategy
+        if not isinstance(strategy, Walk) or strategy.n_best > 1:
+            raise ConfigError(
+                "one text is shown as it comes, and a beam knows its text at the end only",
+                "leave out --num and --beam-size, or --stream",
+            )
+        [start] = self._prompts([prompt], 0)
+        ids = stream(
+            strategy,
+            self.model,
+            start,
+            max_new_tokens=self.settings.max_new_tokens,
+            exactly=self._exactly,
+        )
+        return in_characters(self.tokenizer, start.ids, ids)
+
+    def _prompts(self, texts: Sequence[str], first: int) -> list[Prompt]:
+        prompts = prompts_of(self.tokenizer.encode_batch(texts), begin_id=self._begin_id, first_number=first)
+        for prompt in prompts:
+            if unknown := prompt.ids.count(self.tokenizer.unk_id):
+                tokens = "a token" if unknown == 1 else f"{unknown} tokens"
+                console.warn(f"prompt {prompt.number + 1} has {tokens} that the model has never seen")
+        return prompts
+
+
+def _changed(defaults: ContinuationSettings, **given: Any) -> ContinuationSettings:
+    """The defaults with what is given: a way of choosing tokens that is given rules out the others."""
+    changes = {name: value for name, value in given.items() if value is not None}
+    drawn = any(given[name] is not None for name in ("temperature", "top_k", "top_p"))
+    if given["beam_size"] or given["temperature"] == 0:
+        changes = {"top_k": 0, "top_p": 1.0, **changes}
+    elif drawn:
+        changes = {"beam_size": 0, **changes}
+        if not defaults.temperature:
+            changes = {"temperature": 1.0, **changes}
+    return defaults.with_(**changes)
+
+
+def in_characters(tokenizer: Tokenizer, before: Sequence[int], ids: Iterable[int]) -> Iterator[str]:
+    """The text of tokens that come one by one after others, in whole characters.
+
+    A character of several tokens comes with the last of them; one that never becomes whole is left out.
+    """
+    context, waiting = list(before[-WINDOW:]), []
+    said = tokenizer.decode(context)
+    for token in ids:
+        waiting.append(token)
+        text = tokenizer.decode(context + waiting)
+        if text.endswith(INCOMPLETE):
+            continue
+        if len(text) > len(said):
+            yield text[len(said) :]
+        context, waiting = (context + waiting)[-WINDOW:], []
+        said = tokenizer.decode(context)
+
+
+def generate(
+    prompt: str | Iterable[str],
+    *,
+    model: str | Path,
+    max_new_tokens: int | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    beam_size: int | None = None,
+    seed: int | None = None,
+    num: int = 1,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Any:
+    """A text that begins with the prompt, or one for each prompt of several.
+
+    With `num` above 1 there is a list of that many in the place of each. For many calls, or to see the text
+    as it comes, keep a `Generator`, whose settings these are.
+
+    Returns:
+        str for a str, list[str] for several; with `num` above 1 list[str] and list[list[str]].
+    """
+    generator = Generator(
+        model,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        beam_size=beam_size,
+        seed=seed,
+        num=num,
+        device=device,
+        threads=threads,
+    )
+    found = generator([prompt] if isinstance(prompt, str) else prompt)
+    texts = [each.texts if num > 1 else each.texts[0] for each in found]
+    return texts[0] if isinstance(prompt, str) else texts
+
+
+def generate_file(
+    input: str | Path,
+    *,
+    model: str | Path,
+    max_new_tokens: int | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    beam_size: int | None = None,
+    seed: int | None = None,
+    num: int = 1,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[Any]:
+    """What `generate` gives of each line of a file, plain or gzipped."""
+    return generate(
+        stream_lines(input),
+        model=model,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        beam_size=beam_size,
+        seed=seed,
+        num=num,
+        device=device,
+        threads=threads,
+    )
+
+
+def printed(generated: Generated, *, as_json: bool = False) -> str:
+    """The texts, verbatim, each ended by a line feed, a line of `---` between two; or a line of JSON."""
+    if as_json:
+        return json.dumps(generated.to_dict(), ensure_ascii=False) + "\n"
+    return BETWEEN.join(f"{text}\n" for text in generated.texts)

@@ -1,0 +1,152 @@
+"""`regard generate`: a text goes on, as it comes or whole; mistakes are one line and a hint."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from regard.cli import run
+from regard.verbs.generate import generate
+
+
+@pytest.fixture(scope="module")
+def model(decoder_folder):
+    return str(decoder_folder("bytes"))
+
+
+def shown(capsys) -> str:
+    return capsys.readouterr().out
+
+
+def regard(*arguments):
+    """`regard` as another process, with pipes."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "regard", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_a_prompt_goes_on(capsys, model):
+    assert run(["generate", "To be,\nor", "--model", model, "--seed", "3"]) == 0
+    assert shown(capsys) == generate("To be,\nor", model=model, seed=3) + "\n"
+
+
+def test_what_is_streamed_is_what_is_printed_whole(capsys, model):
+    for prompt in ("To be", ""):
+        assert run(["generate", prompt, "--model", model, "--stream"]) == 0
+        assert shown(capsys) == generate(prompt, model=model) + "\n"
+
+
+def test_several_texts_are_parted_by_a_line(capsys, model):
+    assert run(["generate", "To be", "--model", model, "--num", "2", "--temperature", "2"]) == 0
+    first, second = generate("To be", model=model, num=2, temperature=2.0)
+    assert shown(capsys) == f"{first}\n---\n{second}\n"
+
+
+@pytest.mark.parametrize("streamed", [[], ["--stream"]])
+def test_each_line_of_a_file_is_a_prompt(capsys, model, tmp_path, streamed):
+    (tmp_path / "prompts.txt").write_text("To be\n\nÄrger\n")
+    assert run(["generate", "--input", str(tmp_path / "prompts.txt"), "--model", model, *streamed]) == 0
+    assert shown(capsys) == "\n---\n".join(generate(["To be", "", "Ärger"], model=model)) + "\n"
+
+
+def test_json_is_a_line_for_each_prompt(capsys, model, tmp_path):
+    (tmp_path / "prompts.txt").write_text("To be\nor not\n")
+    arguments = ["--json", "--num", "2", "--max-new-tokens", "5"]
+    assert run(["generate", "--input", str(tmp_path / "prompts.txt"), "--model", model, *arguments]) == 0
+    records = [json.loads(line) for line in shown(capsys).splitlines()]
+    assert [(record["line"], record["prompt"]) for record in records] == [(1, "To be"), (2, "or not")]
+    assert [len(record["continuations"]) for record in records] == [2, 2]
+    assert max(len(each["tokens"]) for record in records for each in record["continuations"]) <= 5
+
+
+@pytest.mark.parametrize("arguments", [[], ["-"]])
+def test_whoever_writes_a_line_and_waits_gets_its_text(model, arguments):
+    process = regard("generate", *arguments, "--model", model, "--threads", "1", "--temperature", "0")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("Ä\n".encode())
+    process.stdin.flush()
+    expected = generate("Ä", model=model, temperature=0.0) + "\n"
+    assert process.stdout.read(len(expected.encode())).decode() == expected
+    rest, told = process.communicate(b"To be\nun\xff\n", timeout=60)
+    assert rest.decode() == "---\n" + generate("To be", model=model, temperature=0.0) + "\n"
+    assert process.returncode == 2
+    assert told.decode().splitlines()[0] == "error: standard input:3: not UTF-8 (byte 0xff at byte 3)"
+
+
+def test_a_stream_writes_whole_characters_as_soon_as_they_are_there(monkeypatch, model):
+    written = []
+    monkeypatch.setattr("regard.cli.generate._write", written.append)
+    assert run(["generate", "To be", "--model", model, "--stream", "--seed", "2"]) == 0
+    assert "".join(written) == generate("To be", model=model, seed=2) + "\n"
+    assert written[0] == "To be"
+    assert len(written) > 4
+    assert not any(piece.endswith("\ufffd") for piece in written)
+
+
+def told(capsys, *arguments) -> tuple[str, str]:
+    capsys.readouterr()
+    assert run(["generate", *map(str, arguments)]) == 2
+    out, shown = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in shown
+    error, hint = shown.splitlines()[-2:]
+    assert hint.startswith("hint: ")
+    return error, hint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["x", "--input", "y"], "both PROMPT and --input are given"),
+        (["x", "--stream", "--json"], "--json prints a text when it is whole"),
+        (["x", "--stream", "--num", "2"], "one text is shown as it comes"),
+        (["x", "--stream", "--beam-size", "2"], "one text is shown as it comes"),
+        (["x", "--temperature", "0", "--top-k", "3"], "top_k and top_p are for drawing"),
+        (["x", "--temperature", "0", "--num", "3"], "greedy search finds one"),
+        (["x", "--beam-size", "2", "--num", "3"], "n_best (3) is more than beam_size (2)"),
+        (["--input", "missing.txt"], "no such file"),
+        (["x", "--model", "missing"], "missing"),
+    ],
+)
+def test_mistakes_are_named(capsys, model, arguments, error):
+    given = arguments if "--model" in arguments else [*arguments, "--model", model]
+    assert error in told(capsys, *given)[0]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["x"],
+        ["x", "--max-new-tokens", "0"],
+        ["x", "--temperature", "-1"],
+        ["x", "--top-p", "0"],
+        ["x", "--top-p", "1.5"],
+        ["x", "--top-k", "-1"],
+        ["x", "--num", "0"],
+        ["x", "--seed", "a"],
+        ["x", "--beam-size", "0"],
+    ],
+)
+def test_options_out_of_range_are_refused(capsys, model, arguments):
+    given = arguments if arguments == ["x"] else [*arguments, "--model", model]
+    told(capsys, *given)
+
+
+def test_learned_positions_end_and_an_empty_prompt_may_have_no_beginning(capsys, decoder_folder):
+    short = decoder_folder(positions="learned", max_positions=8, decoding={"begin": False})
+    error, hint = told(capsys, "To be", "--model", short, "--max-new-tokens", "4", "--stream")
+    assert "only 8 positions" in error
+    assert hint == "hint: ask for at most 3 new tokens"
+    assert "only 8 positions" in told(capsys, "To be, or", "--model", short)[0]
+    assert "prompt 1 is empty" in told(capsys, "", "--model", short)[0]
+
+
+def test_a_translator_is_sent_to_its_own_verb(capsys, untrained):
+    error, hint = told(capsys, "1 2", "--model", untrained)
+    assert "no model that goes on with texts" in error
+    assert "regard translate" in hint

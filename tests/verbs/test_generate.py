@@ -1,0 +1,203 @@
+"""Prompts in, texts out: as one draws, whatever stands beside a prompt, and whole characters as they come."""
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import regard
+from regard.data.tokenizer import TokenizerSettings, train_tokenizer
+from regard.errors import ConfigError, DataError, FolderError
+from regard.verbs.generate import Generator, generate, generate_file, in_characters, printed
+
+KINDS = ["characters", "bytes", "bytebpe", "bpe", "unigram", "words", "wordpiece"]
+PROMPTS = ["To be", "", "that is the question, and a long one\n", "Ä", "東京 "]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def model(request, decoder_folder):
+    return decoder_folder(request.param)
+
+
+@pytest.fixture(scope="module")
+def plain(decoder_folder):
+    return decoder_folder("characters")
+
+
+def test_a_text_begins_with_its_prompt_and_several_give_several(model):
+    one = generate("To be", model=model)
+    assert one.startswith("To be")
+    assert len(one) > len("To be")
+    assert generate(PROMPTS, model=model)[0] == one
+    several = generate(["To be", ""], model=model, num=3)
+    assert [len(texts) for texts in several] == [3, 3]
+    assert several[0][0] == one
+    assert len({*several[0]}) > 1
+    assert generate("To be", model=model, num=3) == several[0]
+
+
+def test_the_same_seed_says_the_same_and_another_something_else(plain):
+    assert generate("To be", model=plain) == generate("To be", model=plain, seed=0)
+    texts = {generate("To be", model=plain, seed=seed) for seed in range(5)}
+    assert len(texts) > 2
+
+
+def test_neighbours_do_not_matter(model):
+    generator = Generator(model, num=2)
+    together = list(generator(PROMPTS))
+    assert [each.line for each in together] == [1, 2, 3, 4, 5]
+    for each in together:
+        [alone] = generator([each.prompt])
+        assert alone.continuations == each.continuations
+    backwards = list(generator(reversed(PROMPTS)))
+    assert [each.continuations for each in reversed(backwards)] == [each.continuations for each in together]
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.0}, {"temperature": 2.0, "seed": 4}])
+def test_a_stream_is_the_text_piece_by_piece(model, prompt, settings):
+    generator = Generator(model, max_new_tokens=40, **settings)
+    pieces = list(generator.stream(prompt))
+    assert all(pieces)
+    [whole] = generator([prompt])
+    assert prompt + "".join(pieces) == whole.texts[0]
+    assert "\ufffd" not in (pieces[-1][-1:] if pieces else "")
+
+
+@given(data=st.data(), kind=st.sampled_from(KINDS))
+def test_characters_come_whole_and_none_is_lost(data, kind):
+    """What comes piece by piece is what decoding everything at once gives."""
+    text = "Éa ça, 東京 — ’tis\n\n the  end\n"
+    tokenizer = TOKENIZERS.setdefault(
+        kind, train_tokenizer([text], kind, TokenizerSettings(kind=kind, vocab_size=300))
+    )
+    before, ids = tokenizer.encode(text[: data.draw(st.integers(0, len(text)))]), tokenizer.encode(text)
+    if data.draw(st.booleans()):
+        ids = data.draw(st.lists(st.integers(4, tokenizer.vocab_size - 1), max_size=40))
+    pieces = list(in_characters(tokenizer, before, ids))
+    whole, given = tokenizer.decode([*before, *ids]), tokenizer.decode(before)
+    assert given + "".join(pieces) == (whole.rstrip("\ufffd") if len(whole) > len(given) else given)
+
+
+TOKENIZERS = {}
+
+
+def test_bytes_wait_for_their_character(decoder_folder):
+    tokenizer = Generator(decoder_folder("bytes")).tokenizer
+    ids = tokenizer.encode("aé東!")
+    came = []
+    given = []
+
+    def spoken():
+        for token in ids:
+            given.append(token)
+            yield token
+
+    for piece in in_characters(tokenizer, [], spoken()):
+        came.append((len(given), piece))
+    assert came == [(1, "a"), (3, "é"), (6, "東"), (7, "!")]
+    assert list(in_characters(tokenizer, [], ids[:-2])) == ["a", "é"], "half a character is left out"
+
+
+def test_a_stream_tells_what_is_wrong_before_anything_is_said(plain, decoder_folder):
+    for settings in ({"num": 2}, {"beam_size": 3}):
+        with pytest.raises(ConfigError, match="one text is shown as it comes") as told:
+            Generator(plain, **settings).stream("To be")
+        assert told.value.hint
+    with pytest.raises(DataError, match="prompt 1 is empty"):
+        Generator(decoder_folder(decoding={"begin": False})).stream("")
+    short = decoder_folder(positions="learned", max_positions=8)
+    with pytest.raises(DataError, match="8 positions"):
+        Generator(short, max_new_tokens=7).stream("To be")
+
+
+def test_positions_that_were_not_learned_are_refused_by_number(decoder_folder):
+    short = decoder_folder(positions="learned", max_positions=8, decoding={"begin": False})
+    assert len(generate("To be", model=short)) == 8, "as much as there is room for"
+    assert len(generate("To be", model=short, max_new_tokens=3)) == 8
+    with pytest.raises(DataError, match=r"has 5 tokens and 4 more are asked for.* 8 positions") as told:
+        generate(["a", "To be"], model=short, max_new_tokens=4)
+    assert told.value.message.startswith("prompt 2 ")
+    assert told.value.hint == "ask for at most 3 new tokens"
+    with pytest.raises(DataError, match="prompt 1 has 8 tokens"):
+        generate("To be, o", model=short)
+
+
+def test_positions_that_need_no_learning_have_no_end(plain):
+    assert len(generate("To be " * 200, model=plain, max_new_tokens=3, temperature=0.0)) >= 1200
+
+
+def test_an_empty_prompt_is_the_beginning_of_a_text_that_a_model_has_seen(plain, decoder_folder):
+    assert generate("", model=plain)
+    with pytest.raises(DataError, match="prompt 2 is empty, but the model was trained on one") as told:
+        generate(["a", ""], model=decoder_folder(decoding={"begin": False}))
+    assert told.value.hint
+
+
+def test_what_the_model_has_never_seen_is_told(plain, capsys):
+    generate(["To be", "x!y"], model=plain)
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == "warning: prompt 2 has 3 tokens that the model has never seen"
+
+
+def test_what_is_given_rules_out_what_was_set(decoder_folder):
+    model = decoder_folder(decoding={"top_k": 5, "temperature": 0.7, "max_new_tokens": 11})
+    assert Generator(model).settings.top_k == 5
+    assert Generator(model, temperature=0.0).settings.top_k == 0
+    assert Generator(model, beam_size=2).settings.top_k == 0
+    assert Generator(model, top_k=3).settings.temperature == 0.7
+    searching = decoder_folder(decoding={"beam_size": 4})
+    assert Generator(searching).settings.beam_size == 4
+    assert Generator(searching, top_p=0.9).settings.beam_size == 0
+    greedy = decoder_folder(decoding={"temperature": 0.0})
+    assert Generator(greedy, top_p=0.9).settings.temperature == 1.0
+    with pytest.raises(ConfigError, match="top_k and top_p are for drawing"):
+        Generator(model, temperature=0.0, top_k=2)
+    with pytest.raises(ConfigError, match="greedy search finds one"):
+        Generator(model, temperature=0.0, num=2)
+
+
+def test_a_beam_finds_likelier_texts_than_the_likeliest_token_does(plain):
+    [greedy] = Generator(plain, temperature=0.0)(["To be"])
+    [beam] = Generator(plain, beam_size=8, num=3)(["To be"])
+    likelihoods = [each.log_prob for each in beam.continuations]
+    assert likelihoods == sorted(likelihoods, reverse=True)
+    assert likelihoods[0] >= greedy.continuations[0].log_prob - 1e-4
+
+
+def test_what_is_printed_is_the_text_or_a_line_of_json(plain):
+    [generated] = Generator(plain, num=2)(["To be"])
+    first, second = generated.texts
+    assert printed(generated) == f"{first}\n---\n{second}\n"
+    [line] = printed(generated, as_json=True).splitlines()
+    record = json.loads(line)
+    assert record["line"] == 1
+    assert [record["prompt"] + each["text"] for each in record["continuations"]] == [first, second]
+    assert set(record["continuations"][0]) == {"text", "log_prob", "tokens"}
+
+
+def test_prompts_without_end_are_answered_as_they_come(plain):
+    came = Generator(plain).in_chunks(["be"] for _ in itertools.count())
+    assert [next(came).line for _ in range(3)] == [1, 2, 3]
+
+
+def test_only_what_goes_on_with_texts_is_asked_to(untrained, plain):
+    with pytest.raises(FolderError, match="no model that goes on with texts") as told:
+        generate("1 2", model=untrained)
+    assert "translate" in told.value.hint
+    with pytest.raises(FolderError) as told:
+        regard.translate("To be", model=plain)
+    assert "regard generate" in told.value.hint
+
+
+def test_each_line_of_a_file_is_a_prompt(plain, tmp_path):
+    (tmp_path / "prompts.txt").write_text("To be\n\nor not\n")
+    found = generate_file(tmp_path / "prompts.txt", model=plain, seed=4)
+    assert found == generate(["To be", "", "or not"], model=plain, seed=4)
+
+
+def test_the_names_are_where_users_look():
+    assert regard.generate is generate
+    assert regard.Generator is Generator
