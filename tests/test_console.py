@@ -129,6 +129,34 @@ def test_a_share_is_never_rounded_up_to_what_was_not_reached(value, text):
 # Progress
 
 
+def test_a_confusion_off_a_terminal_has_a_row_and_a_column_for_each_class(plain, capsys):
+    console.confusion(["no", "yes"], [[6, 2], [1, 11]])
+    shown = capsys.readouterr().out.splitlines()[2:]
+    assert [line.split() for line in shown] == [
+        ["no", "yes", "recall"],
+        ["no", "6", "2", "75.0"],
+        ["yes", "1", "11", "91.7"],
+        ["precision", "85.7", "84.6", "85.0"],
+    ]
+
+
+def test_a_class_that_is_never_said_nor_true_is_no_division_by_zero(plain, capsys):
+    console.confusion(["a", "b"], [[3, 0], [0, 0]])
+    assert "0.0" in capsys.readouterr().out
+
+
+def test_a_confusion_too_wide_for_the_terminal_says_what_each_class_is_taken_for(terminal, capsys):
+    count = 30
+    table = [[5 if i == j else 2 * (j == i + 1) for j in range(count)] for i in range(count)]
+    console.confusion([f"class {i}" for i in range(count)], table)
+    shown = uncoloured(capsys.readouterr().out).splitlines()
+    assert all(len(line) <= 80 for line in shown)
+    [line] = [line for line in shown if line.strip().startswith("class 7 ")]
+    assert line.split() == ["class", "7", "7", "71.4", "71.4", "class", "8", "(2)"]
+    [last] = [line for line in shown if line.strip().startswith("class 29 ")]
+    assert last.split() == ["class", "29", "5", "71.4", "100.0"]
+
+
 def record(step, **others):
     usual = {"kind": "train", "step": step, "epoch": 0, "loss": 3.2141, "learning_rate": 6.1e-4}
     return {**usual, "tokens_per_second": 31_200.4, **others}

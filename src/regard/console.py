@@ -128,7 +128,8 @@ def confusion(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> None:
     rows.append(["precision", *precision, *_shares([sum(right)], [sum(true)])])
     widths = [max(cell_len(str(row[i])) for row in [columns, *rows]) for i in range(len(columns))]
     if not _out().is_terminal or sum(widths) + 2 * len(widths) <= _out().width:
-        table("\nrows: what it is; columns: what the model says", columns, rows)
+        say("\nrows: what it is; columns: what the model says")
+        table("", columns, rows)
         return
     shown = []
     for i, label in enumerate(labels):
