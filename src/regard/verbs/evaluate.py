@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 
 from regard import console
-from regard.errors import FolderError, RecipeError, UserError
+from regard.errors import UserError
 from regard.evaluation.by_length import LengthScore, bleu_by_length
 from regard.evaluation.score import Score
 from regard.evaluation.streams import check_aligned
@@ -100,23 +100,18 @@ def evaluate(
             "a source, references and other data do not go together",
             "give a source and its references, or a file of test data, or neither",
         )
-    if by_length:
-        raise UserError("scores by length are of translations", "give a source and its references")
+    if by_length or lowercase or tokenize != "13a":
+        raise UserError(
+            "scores by length, without case or of other words are of translations of a source",
+            "give a source and its references; for other data the recipe's [validation] says it",
+        )
     loaded = load(model, choose_device(device, threads))
     source = recipe_of(loaded.path)
-    if getattr(loaded.config, "fresh_head", False):
-        raise FolderError(
-            f"{loaded.path}: nobody has trained the head of this model, so its scores are chance",
-            "train it with `regard train`",
-        )
-    kind = kind_of(source.recipe)
-    if kind.hold is None:
-        raise RecipeError(
-            f"{loaded.path}: a model of this task has no test of its own", "see `regard --help`"
-        )
     if beam_size is not None:
+        if not loaded.config.generates:
+            raise UserError(f"{loaded.path}: this model searches for nothing", "leave the beam size out")
         loaded = dataclasses.replace(loaded, generation={**loaded.generation, "beam_size": beam_size})
-    held = kind.hold(source, loaded, None if data is None else str(data))
+    held = kind_of(source.recipe).hold(source, loaded, None if data is None else str(data))
     console.note(f"{held.counted}; device: {loaded.model.device}, {torch.get_num_threads()} threads")
     found = held.measure(loaded.model)
     return Evaluation(

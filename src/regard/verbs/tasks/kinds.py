@@ -10,6 +10,7 @@ from regard.verbs.tasks import (
     nodes,
     regression,
     tagging,
+    transcription,
     translation,
 )
 from regard.verbs.tasks.recipe import Recipe
@@ -21,7 +22,7 @@ class Kind(NamedTuple):
 
     recipe: type[Recipe]
     prepare: Prepare
-    hold: Hold | None = None
+    hold: Hold
 
 
 KINDS: dict[str, Kind] = {
@@ -36,6 +37,7 @@ KINDS: dict[str, Kind] = {
     "nodes": Kind(nodes.NodesRecipe, nodes.prepare, nodes.hold),
     "regression": Kind(regression.RegressionRecipe, regression.prepare, regression.hold),
     "tagging": Kind(tagging.TaggingRecipe, tagging.prepare, tagging.hold),
+    "transcription": Kind(transcription.TranscriptionRecipe, transcription.prepare, transcription.hold),
     "translation": Kind(translation.TranslationRecipe, translation.prepare, translation.hold),
 }
 

@@ -1,0 +1,243 @@
+"""What a finished run scores is scored again by its model folder alone, for every kind of task."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.errors import DataError, FolderError, RecipeError, UserError
+from regard.verbs.evaluate import evaluate
+from regard.verbs.tasks.kinds import KINDS
+from regard.verbs.train import train
+from regard.weights.model_folder import load_model
+
+SHORT = {"max_steps": 2, "save_every": 2, "validate_every": 2, "label_smoothing": 0.0}
+TINY = {"d_model": 16, "num_heads": 2, "d_ff": 32}
+ENCODER = {"preset": "small", "num_layers": 1, **TINY}
+TEXTS = [
+    f"{number % 2} the {'good' if number % 2 else 'poor'} film number {number % 7}" for number in range(40)
+]
+
+
+def labelled(folder):
+    (folder / "train.txt").write_text("".join(f"{text}\n" for text in TEXTS))
+    (folder / "test.txt").write_text("".join(f"{text} again\n" for text in TEXTS[:15]))
+    data = {part: {"file": f"{part}.txt", "format": "labelled"} for part in ("train", "test")}
+    names = {"0": "negative", "1": "positive"}
+    return {"data": {**data, "label_names": names}, "tokenizer": {"vocab_size": 80}, "model": ENCODER}
+
+
+def tagged(folder):
+    def sentence(number):
+        words = [
+            ("the", "DET"),
+            (("cat", "dog")[number % 2], "NOUN"),
+            (("sits", "runs")[number % 3 % 2], "VERB"),
+        ]
+        rows = [f"{i}\t{word}\t_\t{tag}\tX\t_\t_\t_\t_\t_\n" for i, (word, tag) in enumerate(words, start=1)]
+        return "".join(rows) + "\n"
+
+    for part, count in (("train", 30), ("test", 8)):
+        (folder / f"{part}.conllu").write_text("".join(map(sentence, range(count))))
+    data = {part: {"file": f"{part}.conllu"} for part in ("train", "test")}
+    return {"data": data, "tokenizer": {"vocab_size": 60}, "model": ENCODER}
+
+
+def graph(folder):
+    draw = np.random.default_rng(0)
+    labels, order = np.arange(30) % 2, draw.permutation(30)
+    np.savez(
+        folder / "graph.npz",
+        features=draw.random((30, 5), dtype=np.float32),
+        edges=np.stack([np.arange(30), (np.arange(30) + 2) % 30]),
+        labels=labels,
+        label_names=np.array(["even", "odd"]),
+        train=order[:10],
+        valid=order[10:20],
+        test=order[20:],
+    )
+    return {"data": {"file": "graph.npz"}, "model": {"d_model": 16, "num_heads": 4}}
+
+
+def pairs(folder):
+    corpus = {"synthetic": "copy", "size": 60, "length": 5}
+    (folder / "pairs.tsv").write_text("".join(f"{i} 3 4\t4 3 {i}\n" for i in range(10)))
+    tsv = {"file": "pairs.tsv", "format": "tsv", "source_field": "0", "target_field": "1"}
+    return {
+        "data": {"train": corpus, "valid": {**corpus, "split": "valid"}, "test": tsv},
+        "tokenizer": {"kind": "words"},
+        "validation": {"metrics": ["exact_match", "error_rate"]},
+        "model": {"num_encoder_layers": 1, "num_decoder_layers": 1, **TINY},
+    }
+
+
+def valued(folder):
+    recipe = labelled(folder)
+    del recipe["data"]["label_names"]
+    return recipe
+
+
+def images(folder):
+    draw = np.random.default_rng(0)
+    for part, count in (("train", 40), ("test", 12)):
+        pixels = draw.integers(0, 255, (count, 8, 8), dtype=np.uint8)
+        np.savez(folder / f"{part}.npz", images=pixels, labels=np.arange(count) % 2)
+    data = {part: {"images": f"{part}.npz", "labels": f"{part}.npz"} for part in ("train", "test")}
+    return {"data": data, "model": {"patch_size": 4, "num_layers": 1, **TINY}}
+
+
+def running(folder):
+    """Text of one file, of which the last part is for the test; the other file is that part."""
+    lines = [text.partition(" ")[2] for text in TEXTS]
+    (folder / "text.txt").write_text("\n".join(lines))
+    share = "\n".join(lines)
+    (folder / "test.txt").write_text(share[int(0.9 * len(share)) :])
+    parts = {"train": [0.0, 0.8], "valid": [0.8, 0.9], "test": [0.9, 1.0]}
+    data = {part: {"file": "text.txt", "share": share} for part, share in parts.items()}
+    task = {"kind": "language_model", "block": 16}
+    model = {"num_layers": 1, "max_positions": 16, **TINY}
+    return {"data": data, "task": task, "tokenizer": {"kind": "characters"}, "model": model}
+
+
+def hidden(folder):
+    recipe = labelled(folder)
+    del recipe["data"]["label_names"]
+    return recipe
+
+
+def recordings(folder):
+    draw = np.random.default_rng(0)
+    for part, count in (("train", 20), ("test", 6)):
+        frames = draw.normal(size=(12 * count, 4)).astype(np.float32)
+        np.savez(folder / f"{part}.npz", frames=frames, lengths=[12] * count)
+        (folder / f"{part}.txt").write_text("low high\n" * count)
+    data = {part: {"frames": f"{part}.npz", "text": f"{part}.txt"} for part in ("train", "test")}
+    model = {"preset": "tiny", "num_layers": 1, "subsampling_factor": 2, "d_model": 16, "d_ff": 32}
+    return {"data": {**data, "valid": data["test"]}, "model": model}
+
+
+RECIPES = {
+    "classification": labelled,
+    "images": images,
+    "language_model": running,
+    "masked_language_model": hidden,
+    "nodes": graph,
+    "regression": valued,
+    "tagging": tagged,
+    "transcription": recordings,
+    "translation": pairs,
+}
+OTHERS = {  # what --data may name, beside the recipe; how many of it there are
+    "classification": ("test.txt", "15 texts"),
+    "images": ("test.npz", "12 images"),
+    "language_model": ("test.txt", "1 document"),
+    "masked_language_model": ("test.txt", "15 texts"),
+    "nodes": ("graph.npz", "10 nodes"),
+    "regression": ("test.txt", "15 texts"),
+    "tagging": ("test.conllu", "8 sentences, 24 words"),
+    "transcription": ("test.npz", "6 recordings, 12 labels"),
+    "translation": ("pairs.tsv", "10 pairs"),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Gives the folder of a finished run of each kind, and the scores that it ended with."""
+    known: dict[str, tuple[Path, dict[str, float]]] = {}
+
+    def finished(kind):
+        if kind not in known:
+            folder = tmp_path_factory.mktemp(kind)
+            table = {"name": kind, "task": {"kind": kind}, **RECIPES[kind](folder), "training": SHORT}
+            sets = [f"{key}={toml(value)}" for key, value in table.items()]
+            (folder / "recipe.toml").write_text("")
+            result = train(folder / "recipe.toml", overrides=sets, out=folder / "run", threads=1)
+            known[kind] = folder, result.metrics
+        return known[kind]
+
+    return finished
+
+
+def toml(value):
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {toml(each)}" for key, each in value.items()) + "}"
+    return json.dumps(value)
+
+
+def test_every_kind_is_tried_here():
+    assert set(RECIPES) == set(OTHERS) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", RECIPES)
+def test_a_model_scores_again_what_it_scored_when_it_was_made_wherever_one_stands(
+    runs, kind, tmp_path, monkeypatch
+):
+    folder, metrics = runs(kind)
+    monkeypatch.chdir(tmp_path)
+    found = evaluate(model=folder / "run", threads=1)
+    assert found.scores
+    assert {score.name: score.value for score in found.scores}.items() <= metrics.items()
+    assert found.examples.startswith(OTHERS[kind][1])
+    assert found.labels == load_model(folder / "run").labels
+    json.dumps(found.to_dict())
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_another_file_is_read_as_the_recipe_s_own_and_begins_where_one_stands(runs, kind, monkeypatch):
+    folder, metrics = runs(kind)
+    monkeypatch.chdir(folder)
+    found = evaluate(model=folder / "run" / "best", data=OTHERS[kind][0], threads=1)
+    assert {score.name: score.value for score in found.scores}.items() <= metrics.items()
+
+
+def test_the_confusion_is_of_all_examples_and_its_diagonal_is_the_accuracy(runs):
+    for kind, total in (("classification", 15), ("images", 12), ("nodes", 10), ("tagging", 24)):
+        found = evaluate(model=runs(kind)[0] / "run", threads=1)
+        table = np.array(found.confusion)
+        assert table.shape == (len(found.labels),) * 2
+        assert table.sum() == total
+        accuracy = next(score.value for score in found.scores if score.name == "accuracy")
+        assert 100 * np.trace(table) / total == pytest.approx(accuracy)
+
+
+def test_a_label_that_the_model_does_not_know_is_named_with_its_line(runs, tmp_path):
+    folder, _ = runs("classification")
+    (tmp_path / "other.txt").write_text("1 a film\npositive by its name\n7 what is that\n")
+    with pytest.raises(DataError, match=r"other.txt:3: label '7' was never seen"):
+        evaluate(model=folder / "run", data=tmp_path / "other.txt", threads=1)
+
+
+def test_a_model_taken_out_of_its_run_folder_needs_a_file(runs, tmp_path, monkeypatch):
+    folder, metrics = runs("classification")
+    (folder / "run" / "best").rename(tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    try:
+        # overrides are a matter of the run folder: the recipe in the model folder is as it was written
+        with pytest.raises(RecipeError, match=r"recipe\.toml"):
+            evaluate(model=tmp_path / "model", threads=1)
+    finally:
+        (tmp_path / "model").rename(folder / "run" / "best")
+    assert evaluate(model=folder / "run", threads=1).scores[0].value == metrics["accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"data": "nowhere.txt"}, DataError, "nowhere.txt"),
+        ({"src": "a"}, UserError, "do not go together"),
+        ({"beam_size": 3}, UserError, "searches for nothing"),
+        ({"lowercase": True}, UserError, "without case"),
+        ({"data": "a", "src": "a", "ref": "b"}, UserError, "do not go together"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(runs, options, error, message):
+    with pytest.raises(error, match=message):
+        evaluate(model=runs("classification")[0] / "run", threads=1, **options)
+
+
+def test_a_translator_says_that_two_files_are_two_options(untrained):
+    with pytest.raises(UserError) as caught:
+        evaluate(model=untrained, data="some.txt")
+    assert caught.value.hint
+    assert not isinstance(caught.value, FolderError)
