@@ -156,7 +156,8 @@ def _give_weights(loaded: LoadedModel, model: Model, task: Task, say: Say) -> tu
     for part in dict.fromkeys(name.partition(".")[0] for name in found.fresh):
         names = [name for name in found.fresh if f"{name}.".startswith(f"{part}.")]
         which = ", ".join(module.removeprefix(f"{part}.") for module in modules_of(names, own))
-        why = "the classes are others" if of_labels & set(names) else "nothing there fits"
+        others = loaded.labels and of_labels & set(names)
+        why = "the classes are others" if others else "nothing there fits"
         say(f"{part}: fresh ({why if which == part else f'{which}: {why}'})")
     if found.left:
         say(f"left over: {', '.join(modules_of(found.left, tensors))}")

@@ -1,16 +1,21 @@
-"""What a finished run scores is scored again by its model folder alone, for every kind of task."""
+"""What every kind of task keeps to: it stops early, is gone on from, and scored by its folder alone."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from regard.errors import DataError, FolderError, RecipeError, UserError
 from regard.verbs.evaluate import evaluate
+from regard.verbs.settings import recipe_from
+from regard.verbs.start import begin
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.train import train
+from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import load_model
+from regard.weights.tensors import model_tensors
 
 SHORT = {"max_steps": 2, "save_every": 2, "validate_every": 2, "label_smoothing": 0.0}
 TINY = {"d_model": 16, "num_heads": 2, "d_ff": 32}
@@ -149,14 +154,18 @@ def runs(tmp_path_factory):
     def finished(kind):
         if kind not in known:
             folder = tmp_path_factory.mktemp(kind)
-            table = {"name": kind, "task": {"kind": kind}, **RECIPES[kind](folder), "training": SHORT}
-            sets = [f"{key}={toml(value)}" for key, value in table.items()]
             (folder / "recipe.toml").write_text("")
+            sets = [f"{key}={toml(value)}" for key, value in recipe(kind, folder).items()]
             result = train(folder / "recipe.toml", overrides=sets, out=folder / "run", threads=1)
             known[kind] = folder, result.metrics
         return known[kind]
 
     return finished
+
+
+def recipe(kind, folder):
+    """A recipe of two updates, its data written into `folder`."""
+    return {"name": kind, "task": {"kind": kind}, **RECIPES[kind](folder), "training": SHORT}
 
 
 def toml(value):
@@ -167,6 +176,49 @@ def toml(value):
 
 def test_every_kind_is_tried_here():
     assert set(RECIPES) == set(OTHERS) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", RECIPES)
+def test_a_run_that_gets_no_better_by_the_task_s_own_measure_stops(kind, tmp_path):
+    table = recipe(kind, tmp_path)
+    metric = (*recipe_from(table, "", tmp_path, kind).recipe.measured, "loss")[0]
+    still = {"kind": "constant", "learning_rate": 1e-30, "warmup_steps": 1}
+    patient = {"max_steps": 20, "save_every": 20, "validate_every": 1, "patience": 2, "label_smoothing": 0.0}
+    table["training"] = {**patient, "best_metric": metric, "schedule": still}
+    (tmp_path / "recipe.toml").write_text("")
+    sets = [f"{key}={toml(value)}" for key, value in table.items()]
+    result = train(tmp_path / "recipe.toml", overrides=sets, out=tmp_path / "run", threads=1)
+    assert result.steps == 1 + 2
+    assert RunFolder(tmp_path / "run").best().manifest["step"] == 1
+
+
+@pytest.mark.parametrize("kind", RECIPES)
+def test_a_run_that_starts_from_a_model_of_its_own_kind_takes_all_of_it(runs, kind, tmp_path):
+    folder, _ = runs(kind)
+    table = recipe(kind, tmp_path)
+    table["model"] = {"init": str(folder / "run")}
+    said = []
+    with RunFolder(tmp_path / "run").lock() as run:
+        _, model = begin(recipe_from(table, "", tmp_path, kind), run, torch.device("cpu"), say=said.append)
+    assert not [line for line in said if "fresh" in line or "left over" in line]
+    trained = model_tensors(load_model(folder / "run").model)
+    assert all(torch.equal(tensor, trained[name]) for name, tensor in model_tensors(model).items())
+
+
+def test_an_encoder_that_guessed_hidden_words_gets_a_fresh_head_for_each_other_task(runs, tmp_path):
+    folder, _ = runs("masked_language_model")
+    trained = model_tensors(load_model(folder / "run").model)
+    for kind in ("classification", "regression"):
+        (tmp_path / kind).mkdir()
+        table = {**recipe(kind, tmp_path / kind), "model": {"init": str(folder / "run")}}
+        source, said = recipe_from(table, "", tmp_path / kind, kind), []
+        with RunFolder(tmp_path / kind / "run").lock() as run:
+            task, model = begin(source, run, torch.device("cpu"), say=said.append)
+        assert "head: fresh (nothing there fits)" in said
+        assert "left over: head" in said
+        own = model_tensors(model)
+        assert all(torch.equal(own[name], trained[name]) for name in own if name.startswith("encoder."))
+        assert task.files["tokenizer.json"] == (folder / "run" / "best" / "tokenizer.json").read_bytes()
 
 
 @pytest.mark.parametrize("kind", RECIPES)
