@@ -2,14 +2,18 @@
 
 import copy
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
 import torch
 from torch import Tensor
 
+from regard.errors import ConfigError
+from regard.models.adapters import adapters_of, merge_lora, put_lora
 from regard.models.build import MODELS, build, config_class, count_parameters
 from regard.models.model import Model
+from regard.training.optimizer import depths
 from regard.weights.tensors import model_tensors, restore_model
 
 IDS = torch.tensor([[5, 9, 17, 25, 6, 3], [8, 11, 29, 3, 0, 0], [7, 3, 0, 0, 0, 0]])
@@ -229,3 +233,42 @@ def test_a_model_runs_on_the_device_it_is_on(specimen, model):
     model.to("meta")
     assert model.device.type == "meta"
     assert model(*(each.to("meta") for each in specimen.inputs())).device.type == "meta"
+
+
+def adaptable(model: Model) -> list[str]:
+    """The linear layers that an adapter may be put on."""
+    names = []
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear):
+            with suppress(ConfigError):
+                put_lora(copy.deepcopy(model), rank=1, targets=[name])
+                names.append(name)
+    return names
+
+
+def test_adapters_change_nothing_at_first_are_all_read_and_merge_into_the_same_logits(specimen, model):
+    """A layer whose weight is read past its adapter would be trained in vain, and is refused."""
+    inputs, names = specimen.inputs(), adaptable(model)
+    assert bool(names) == (specimen.kind != "gat")
+    if not names:
+        return
+    before = model(*inputs)
+    put_lora(model, rank=1, targets=names)
+    assert torch.equal(model(*inputs), before)
+    model(*inputs).logsumexp(-1).sum().backward()
+    for name, (_, adapter) in adapters_of(model).items():
+        assert adapter.up.grad is not None, name
+        with torch.no_grad():
+            adapter.up += 0.1
+    adapted = model(*inputs)
+    assert not torch.allclose(adapted, before)
+    merge_lora(model)
+    torch.testing.assert_close(model(*inputs), adapted, atol=1e-5, rtol=1e-5)
+
+
+def test_every_parameter_stands_somewhere_between_the_head_and_the_input(specimen, model):
+    found = depths(model)
+    assert set(found) == {name for name, _ in model.named_parameters()}
+    lowest, highest = max(found.values()), min(found.values())
+    assert highest == 0 or (highest == 1 and model.config.tied == "all")  # then there is no head apart
+    assert lowest > highest
