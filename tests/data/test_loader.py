@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.batch import Batch
+from regard.data.batch import PairBatch
 from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, open_corpus
 from regard.data.examples import PairExamples
 from regard.data.loader import Cursor, Loader, LoaderSettings, bucketed
@@ -77,15 +77,15 @@ def loader_of(shards: Shards, *, seed: int = 1, rank: int = 0, world_size: int =
     )
 
 
-def lines(batches: list[Batch]) -> list[list[int]]:
+def lines(batches: list[PairBatch]) -> list[list[int]]:
     return [batch.lines.tolist() for batch in batches]
 
 
-def flat(batches: list[Batch]) -> list[int]:
+def flat(batches: list[PairBatch]) -> list[int]:
     return [line for batch in batches for line in batch.lines.tolist()]
 
 
-def same(one: Batch, other: Batch) -> bool:
+def same(one: PairBatch, other: PairBatch) -> bool:
     return all(torch.equal(getattr(one, name), getattr(other, name)) for name in one.__dataclass_fields__)
 
 
@@ -217,7 +217,7 @@ def test_only_fewer_examples_than_processes_are_ever_left_out(shards):
 
 def test_fewer_examples_than_processes_are_refused(tmp_path):
     few = shards_of(tmp_path, [(3, 3), (4, 4)])
-    with pytest.raises(DataError, match="2 pairs cannot be shared among 4 processes") as caught:
+    with pytest.raises(DataError, match="2 examples cannot be shared among 4 processes") as caught:
         next(iter(loader_of(few, world_size=4)))
     assert caught.value.hint
 
@@ -225,7 +225,7 @@ def test_fewer_examples_than_processes_are_refused(tmp_path):
 # Packing
 
 
-def real_share(batches: list[Batch]) -> float:
+def real_share(batches: list[PairBatch]) -> float:
     return sum(batch.num_targets for batch in batches) / sum(batch.labels.numel() for batch in batches)
 
 
@@ -240,7 +240,7 @@ def test_no_batch_is_beyond_its_budget_but_a_single_long_example(shards, batch_t
 def test_batches_are_as_full_as_the_next_example_allows(shards):
     examples = np.arange(len(shards))
     copy = shards.copy(0)
-    batches = bucketed(examples, copy, 200)
+    batches = bucketed(examples, copy.target_lengths(examples) - 1, copy.source_lengths(examples), 200)
     assert sorted(np.concatenate(batches)) == list(examples)
     for batch, following in pairwise(batches):
         more = np.append(batch, following[0])

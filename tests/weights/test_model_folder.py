@@ -8,12 +8,14 @@ import torch
 
 from regard.data.corpus import Pair
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+from regard.decoding.settings import GenerationSettings
 from regard.errors import FolderError, UserError
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.checkpoint import Folder, RunFolder
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import load_model, model_files, model_files_of, read_config
+from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import half, model_tensors
 
 PAIRS = [
@@ -21,6 +23,7 @@ PAIRS = [
     Pair(source="zwei Häuser am Meer", target="two houses by the sea", line=2),
 ]
 JOINT = train_tokenizers(PAIRS, TokenizerSettings(kind="bpe", vocab_size=60))
+GENERATION = json_bytes(GenerationSettings().to_dict())
 APART = train_tokenizers(PAIRS, TokenizerSettings(kind="characters", joint=False))
 SMALL = {"d_model": 8, "num_heads": 2, "d_ff": 16, "num_encoder_layers": 1, "num_decoder_layers": 2}
 
@@ -35,7 +38,7 @@ def config_of(tokenizers=JOINT, **settings):
 
 def files_of(config, tokenizers=JOINT, *, seed=1, store=dict):
     model = build(config, seed=seed).eval()
-    files = model_files(config, (), {**tokenizers.files(), "generation.json": b'{"beam_size": 5}'}, "# ü\n")
+    files = model_files(config, (), {**tokenizers.files(), "generation.json": GENERATION}, "# ü\n")
     return model, {"model.safetensors": store(model_tensors(model)), **files}
 
 
@@ -71,7 +74,7 @@ def test_a_model_comes_back_as_it_was(tmp_path, positions, tokenizers, settings)
     loaded = load_model(tmp_path / "m")
     assert torch.equal(torch.get_rng_state(), drawn)
     assert loaded.config == config
-    assert loaded.generation == {"beam_size": 5}
+    assert loaded.generation == GenerationSettings().to_dict()
     assert loaded.path == tmp_path / "m"
     assert loaded.tokenizers.joint == tokenizers.joint
     assert loaded.tokenizers.files() == tokenizers.files()
@@ -268,4 +271,4 @@ def test_settings_that_a_newer_regard_adds_have_their_defaults_in_older_folders(
     content = config_json()
     del content["settings"]["activation_dropout"]
     write_folder(tmp_path / "m", {"config.json": json.dumps(content).encode()})
-    assert read_config(Folder.open(tmp_path / "m")) == config_of()
+    assert read_config(Folder.open(tmp_path / "m")) == (config_of(), ())

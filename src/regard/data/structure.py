@@ -1,4 +1,4 @@
-"""What a graph's edges alone say of its nodes: who is how far from whom, and where in the graph each is."""
+"""What a graph's edges say of its nodes: who is how far from whom, and where in the graph each is."""
 
 import numpy as np
 import torch

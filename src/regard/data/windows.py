@@ -1,4 +1,4 @@
-"""Windows on a stream of tokens: for training, and such that each token is predicted once, with context."""
+"""Windows on a stream of tokens: to train on, and to predict each token once, with context."""
 
 import bisect
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification (Graves et al. 2006): labels without a word on when they are said."""
+"""Connectionist temporal classification (Graves et al. 2006): labels of which none says when."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Evaluate: what a trained model reaches on test data, its own or other; translations, on two files too."""
+"""Evaluate: what a trained model reaches on test data, its own or other; translators on two files too."""
 
 import dataclasses
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""A number for each text, such as a grade or a similarity, by an encoder whose states become one vector."""
+"""A number for each text, such as a grade, by an encoder whose states become one vector."""
 
 import math
 from collections.abc import Mapping, Sequence
