@@ -127,6 +127,7 @@ def test_adapters_leave_a_plain_model_folder_and_say_how_little_they_train(train
     before, after = load_model(trained), load_model(result.model)
     assert after.config == before.config
     assert not adapters_of(after.model)
+    assert "from the weights of `small`" in (result.model / "README.md").read_text()
     old, new = model_tensors(before.model), model_tensors(after.model)
     assert {name for name in old if not torch.equal(old[name], new[name])} <= {
         name for name in old if "attention" in name and name.endswith(".weight")
@@ -234,6 +235,7 @@ def test_the_run_remembers_what_it_started_from(reader, begun, tmp_path):
     kept = json.loads((tmp_path / "run" / START).read_text())
     assert kept["model"] == str(reader[1])
     assert kept["kind"] == "vision"
+    assert kept["name"] == "bars"
     assert kept["fresh"] == ["head.bias", "head.weight"]
 
 

@@ -14,15 +14,24 @@ from regard.verbs.tasks.task import Task
 
 
 def model_card(
-    recipe: Recipe, task: Task, model: Model, scores: Sequence[Score], metrics: Sequence[dict[str, Any]]
+    recipe: Recipe,
+    task: Task,
+    model: Model,
+    scores: Sequence[Score],
+    metrics: Sequence[dict[str, Any]],
+    origin: str = "",
 ) -> str:
-    """Markdown: the recipe's own words, the shape of the model, its scores with their signatures."""
+    """Markdown: the recipe's own words, the shape of the model, its scores with their signatures.
+
+    `origin` is the name of the trained model that it started from.
+    """
     trained = max((record.get("step", 0) for record in metrics), default=0)
+    start = f", from the weights of `{origin}`," if origin else ""
     parts = [
         f"# {recipe.name}",
         recipe.description,
         f"```sh\n{task.use}\n```",
-        f"{count_parameters(model):,} parameters; trained for {trained:,} updates by"
+        f"{count_parameters(model):,} parameters; trained for {trained:,} updates{start} by"
         f" regard {version('regard')} on PyTorch {torch.__version__}. The recipe is in `recipe.toml`.",
         _score_list(scores),
         recipe.card,

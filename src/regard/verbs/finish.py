@@ -4,6 +4,7 @@ import torch
 
 from regard import console
 from regard.verbs.card import model_card
+from regard.verbs.start import origin
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import Task
 from regard.weights.checkpoint import RunFolder
@@ -14,7 +15,7 @@ def finish(source: RecipeFile, task: Task, run: RunFolder, device: torch.device)
     """Scores on the test data; where there are none, the best validation's."""
     best = load_model(run.path / "best", device)
     scores = task.test(best.model)
-    card = model_card(source.recipe, task, best.model, scores, run.metrics())
+    card = model_card(source.recipe, task, best.model, scores, run.metrics(), origin(run))
     (run.path / "best" / "README.md").write_text(card, "utf-8")
     if scores:
         run.append_metrics({"kind": "test", "scores": {score.name: score.value for score in scores}})

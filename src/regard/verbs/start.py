@@ -1,7 +1,7 @@
 """What a run starts with: its data, and a model of fresh weights or of those of a trained one."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from regard.errors import FolderError, RecipeError
 from regard.models.build import MODELS, build, count_parameters
 from regard.models.config import ModelConfig
 from regard.models.model import Model
+from regard.recipe import read_toml
 from regard.training.trained import choose_trained
 from regard.verbs.tasks.kinds import kind_of
 from regard.verbs.tasks.recipe import RecipeFile
@@ -73,8 +74,7 @@ def begin(
     if start is not None:
         fresh = start.fresh if start.loaded is None else _give_weights(start.loaded, model, task, say)
         if group.is_first and start.loaded is not None:
-            saved = {"model": start.path, "kind": start.kind, "settings": dict(start.settings)}
-            run.write_text(START, json_bytes({**saved, "fresh": list(fresh)}).decode())
+            run.write_text(START, json_bytes(_remembered(start, fresh)).decode())
     parameters = count_parameters(model)
     trained = choose_trained(
         model.to(device), freeze=training.freeze, adapter=training.adapter, fresh=fresh, seed=training.seed
@@ -82,6 +82,11 @@ def begin(
     some = "" if trained == parameters else f", {trained:,} trained"
     say(f"model: {parameters:,} parameters{some}; {_place(device, group)}")
     return task, model
+
+
+def origin(run: RunFolder) -> str:
+    """The name of the trained model that a run started from; empty where there was none."""
+    return read_json(run.path / START)["name"] if (run.path / START).is_file() else ""
 
 
 def _start(source: RecipeFile, run: RunFolder) -> Start | None:
@@ -108,6 +113,18 @@ def _start(source: RecipeFile, run: RunFolder) -> Start | None:
     return Start(
         path=str(loaded.path), kind=loaded.config.kind, settings=loaded.config.to_dict(), loaded=loaded
     )
+
+
+def _remembered(start: Start, fresh: Sequence[str]) -> dict[str, Any]:
+    """What the run will need when it goes on, and what its model card says."""
+    table, _ = read_toml(Path(start.path) / "recipe.toml")
+    return {
+        "name": table.get("name", Path(start.path).name),
+        "model": start.path,
+        "kind": start.kind,
+        "settings": dict(start.settings),
+        "fresh": list(fresh),
+    }
 
 
 def _shaped(source: RecipeFile, start: Start, say: Say) -> RecipeFile:
