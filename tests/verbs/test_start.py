@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -246,3 +248,13 @@ def test_text_that_the_vocabulary_does_not_know_is_refused(trained, begun, tmp_p
     with pytest.raises(DataError, match=r"the vocabulary of .* is another: 100 %") as caught:
         begun(table)
     assert "--init" in caught.value.hint
+
+
+def test_two_workers_start_from_it_together(trained, tmp_path):
+    recipe = write(tmp_path / "a.toml", pairs("reverse", training={"adapter": {"rank": 2}}))
+    command = [sys.executable, "-m", "regard", "train", str(recipe), "--init", str(trained)]
+    command += ["--out", str(tmp_path / "run"), "--threads", "1", "--workers", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("start: ") == 1
+    assert load_model(tmp_path / "run").config == load_model(trained).config
