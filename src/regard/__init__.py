@@ -16,6 +16,7 @@ from regard.errors import RegardError, UserError
 if TYPE_CHECKING:
     from regard.verbs.average import average
     from regard.verbs.classify import Classifier, classify, classify_file
+    from regard.verbs.classify_images import ImageClassifier, classify_images
     from regard.verbs.compare import compare
     from regard.verbs.curves import curves
     from regard.verbs.data import data_check, data_get, data_list, data_show
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from regard.verbs.score import score
     from regard.verbs.tag import Tagger, tag, tag_file
     from regard.verbs.train import train
+    from regard.verbs.transcribe import Transcriber, transcribe
     from regard.verbs.translate import Translator, translate, translate_file
 
 __version__ = "0.1.0"
@@ -35,13 +37,16 @@ __version__ = "0.1.0"
 __all__ = [
     "Classifier",
     "Generator",
+    "ImageClassifier",
     "RegardError",
     "Tagger",
+    "Transcriber",
     "Translator",
     "UserError",
     "average",
     "classify",
     "classify_file",
+    "classify_images",
     "compare",
     "curves",
     "data_check",
@@ -60,12 +65,21 @@ __all__ = [
     "tag",
     "tag_file",
     "train",
+    "transcribe",
     "translate",
     "translate_file",
 ]
 
 # Names that stand in another verb's file than they say.
-_ELSEWHERE = {"Classifier": "classify", "Generator": "generate", "Tagger": "tag", "Translator": "translate"}
+_ELSEWHERE = {
+    "Classifier": "classify",
+    "Generator": "generate",
+    "ImageClassifier": "classify_images",
+    "Tagger": "tag",
+    "Transcriber": "transcribe",
+    "Translator": "translate",
+    "classify_images": "classify_images",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -27,6 +27,7 @@ VERBS = {  # heading -> name -> what `regard --help` says of it: the first line 
         "generate": "Go on with a text, with each line of a file or of a pipe.",
         "classify": "Say to which class a text, each line of a file or of a pipe belongs.",
         "tag": "Give each word of a text, of the lines of a file or of a pipe its label.",
+        "transcribe": "Say what is said in recordings.",
     },
     "Measure": {
         "evaluate": "Score a model on test data: classes, labels, running text, translations.",
