@@ -1,5 +1,7 @@
 """Texts and tagged sentences: marks, pieces, windows, batches; no word is lost or predicted twice."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -111,7 +113,9 @@ def test_numbers_to_predict_are_floats():
 
 def test_examples_take_turns_through_segmentations():
     first, second = [text([7, 8]), text([9])], [text([7], [8, 8, 8]), text([9])]
-    examples = TextExamples([first, second], pad_id=0)
+    asked = []
+    segmentations = [partial(told, each, asked) for each in (first, second)]
+    examples = TextExamples(segmentations, pad_id=0)
     both = np.array([0, 1])
     assert isinstance(examples, Examples)
     assert len(examples) == 2
@@ -119,6 +123,12 @@ def test_examples_take_turns_through_segmentations():
     assert examples.lengths(both, 1)[0].tolist() == [6, 3]
     assert examples.batch(both, 2).ids.tolist() == examples.batch(both, 0).ids.tolist()
     assert examples.batch(both[::-1], 1).lengths.tolist() == [3, 6]
+    assert asked == [first, second], "each is asked once"
+
+
+def told(texts, asked):
+    asked.append(texts)
+    return texts
 
 
 def test_noise_knows_the_epoch_and_the_example():
@@ -129,7 +139,7 @@ def test_noise_knows_the_epoch_and_the_example():
         return text
 
     texts = [text([number]) for number in range(4, 8)]
-    TextExamples([texts], pad_id=0, noise=noise).batch(np.array([3, 1]), 5)
+    TextExamples([lambda: texts], pad_id=0, noise=noise).batch(np.array([3, 1]), 5)
     assert seen == [(5, 3), (5, 1)]
     assert with_noise(noise, texts) == texts
     assert seen[2:] == [(0, 0), (0, 1), (0, 2), (0, 3)]

@@ -1,7 +1,9 @@
 """Texts as ids: cut into words and pieces, between their marks, side by side in a batch."""
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -111,23 +113,31 @@ Noise = Callable[[Text, int, int], Text]
 
 
 class TextExamples:
-    """Texts in memory, in one segmentation or in several, one an epoch; `noise` is put on them, if any."""
+    """Texts in memory; `noise` is put on them, if any.
+
+    `segmentations` each give the same texts, cut into pieces in another way: they take turns, one an epoch,
+    and are asked once, when their turn comes.
+    """
 
     def __init__(
-        self, segmentations: Sequence[Sequence[Text]], pad_id: int, noise: Noise | None = None
+        self,
+        segmentations: Sequence[Callable[[], Sequence[Text]]],
+        pad_id: int,
+        noise: Noise | None = None,
     ) -> None:
-        self._texts, self._pad_id, self._noise = segmentations, pad_id, noise
-        self._lengths = [np.array([len(text.ids) for text in texts]) for texts in segmentations]
+        self._segmentations = [functools.cache(texts) for texts in segmentations]
+        self._lengths = [functools.cache(partial(_lengths, texts)) for texts in self._segmentations]
+        self._pad_id, self._noise = pad_id, noise
 
     def __len__(self) -> int:
-        return len(self._texts[0])
+        return len(self._segmentations[0]())
 
     def lengths(self, examples: Numbers, epoch: int) -> tuple[Numbers, Numbers]:
-        lengths = self._lengths[epoch % len(self._lengths)][examples]
+        lengths = self._lengths[epoch % len(self._lengths)]()[examples]
         return lengths, lengths
 
     def batch(self, examples: Numbers, epoch: int) -> LabelledTextBatch:
-        texts = self._texts[epoch % len(self._texts)]
+        texts = self._segmentations[epoch % len(self._segmentations)]()
         chosen = [texts[number] for number in examples.tolist()]
         if self._noise is not None:
             noise = self._noise
@@ -135,6 +145,10 @@ class TextExamples:
                 noise(text, epoch, number) for text, number in zip(chosen, examples.tolist(), strict=True)
             ]
         return text_batch(chosen, self._pad_id)
+
+
+def _lengths(texts: Callable[[], Sequence[Text]]) -> Numbers:
+    return np.array([len(text.ids) for text in texts()], np.int64)
 
 
 def in_batches(

@@ -116,15 +116,17 @@ def test_long_documents_are_read_in_parts_and_no_word_is_lost(folder):
             "valid": {"file": "train.txt", "document": "line"},
         },
     )
-    assert max(len(text.ids) for text in parts._train[0]) <= 12
-    inner = [np.concatenate([text.ids[1:-1] for text in task._train[0]]).tolist() for task in (whole, parts)]
+    assert max(len(text.ids) for text in parts._train[0]()) <= 12
+    inner = [
+        np.concatenate([text.ids[1:-1] for text in task._train[0]()]).tolist() for task in (whole, parts)
+    ]
     assert len(inner[0]) <= len(inner[1])
     assert parts.tokenizer.decode(inner[1]).split() == " ".join(texts(120)).split()
 
 
 def test_the_baseline_is_the_commonest_token_and_the_entropy_of_frequencies(folder):
     task = prepared(folder)
-    ids = np.concatenate([text.ids[1:-1] for text in task._train[0]])
+    ids = np.concatenate([text.ids[1:-1] for text in task._train[0]()])
     counts = np.bincount(ids, minlength=task.tokenizer.vocab_size)
     hits, loss = task.baseline(ids)
     assert hits == pytest.approx(counts.max() / counts.sum())
@@ -134,7 +136,7 @@ def test_the_baseline_is_the_commonest_token_and_the_entropy_of_frequencies(fold
 
 def test_labels_of_labelled_texts_are_left_out(folder):
     task = prepared(folder, data={"train": {"file": "test.txt", "format": "labelled"}})
-    assert "0" not in task.tokenizer.decode(np.concatenate([text.ids for text in task._train[0]]).tolist())
+    assert "0" not in task.tokenizer.decode(np.concatenate([text.ids for text in task._train[0]()]).tolist())
 
 
 def test_a_trial_keeps_some(folder):

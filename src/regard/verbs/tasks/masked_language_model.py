@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
@@ -99,13 +99,13 @@ class MaskedLanguageModel(Task):
         self._max_tokens = most_tokens(recipe, self.config)
         self._hidden = _masking(recipe, tokenizer)
         self._train = [
-            self._texts("train", encode)
+            cache(partial(self._texts, "train", encode))
             for encode in segmentations(tokenizer, recipe.tokenizer, recipe.training.seed)
         ]
         self._valid, self._test = (
             with_noise(self._hidden, self._texts(part, tokenizer.encode_words)) for part in ("valid", "test")
         )
-        if not self._train[0] or not self._valid:
+        if not self._train[0]() or not self._valid:
             raise DataError("no known token is left to hide", "look at the files and at the tokeniser")
 
     def _texts(self, part: str, encode: Encode) -> list[Text]:
@@ -138,7 +138,7 @@ class MaskedLanguageModel(Task):
 
     def baseline(self, labels: np.ndarray) -> tuple[float, float]:
         """How often the commonest training token is right, and the mean loss by frequencies (plus one)."""
-        ids = np.concatenate([text.ids[1:-1] for text in self._train[0]])
+        ids = np.concatenate([text.ids[1:-1] for text in self._train[0]()])
         counts = np.bincount(ids[ids != self.tokenizer.unk_id], minlength=self.tokenizer.vocab_size) + 1
         share = counts / counts.sum()
         return float((labels == counts.argmax()).mean()), float(-np.log(share[labels]).mean())

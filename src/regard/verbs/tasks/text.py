@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -76,7 +77,7 @@ def training_examples(
     seed: int,
 ) -> TextExamples:
     """What `texts` gives of each segmentation, with words hidden."""
-    segmented = [texts(encode) for encode in segmentations(tokenizer, settings, seed)]
+    segmented = [partial(texts, encode) for encode in segmentations(tokenizer, settings, seed)]
     noise = WordDropout(share=word_dropout, seed=seed, unk_id=tokenizer.unk_id)
     return TextExamples(segmented, tokenizer.pad_id, noise if word_dropout else None)
 
