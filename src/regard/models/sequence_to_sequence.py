@@ -4,7 +4,7 @@ from abc import abstractmethod
 from typing import Any
 
 from jaxtyping import Float, Int, Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.models.model import Model
 
@@ -14,8 +14,10 @@ class SequenceToSequence(Model):
 
     Rows are padded on the right. What `encode` gives (the memory) and what `start` gives (the cache)
     is the model's own business; a cache has `length` and `select(rows) -> cache`. The config has
-    `src_vocab_size`, `tgt_vocab_size` and `pad_id`.
+    `src_vocab_size`, `tgt_vocab_size` and `pad_id`. `output` makes logits of decoder states.
     """
+
+    output: nn.Linear
 
     def forward(
         self,

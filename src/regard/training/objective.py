@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.data.batch import IGNORED, LabelledBatch, PairBatch
 from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.training.linear_cross_entropy import can_be_linear_cross_entropy, linear_cross_entropy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +42,11 @@ class CrossEntropy:
     pad_id: int = 0
 
     def __call__(self, model: SequenceToSequence, batch: PairBatch) -> Loss:
-        logits, labels = real_logits(model, batch, self.pad_id)
-        return self.of_log_probs(F.log_softmax(logits, dim=-1), labels)
+        states, labels = real_states(model, batch, self.pad_id)
+        if can_be_linear_cross_entropy(states, model.output):
+            total, nll = linear_cross_entropy(states, model.output, labels, self.smoothing)
+            return Loss(total=total, nll=nll, num_targets=labels.numel())
+        return self.of_log_probs(F.log_softmax(model.project(states), dim=-1), labels)
 
     def of_log_probs(
         self, log_probs: Float[Tensor, "tokens vocab"], labels: Int64[Tensor, " tokens"]
@@ -111,15 +115,20 @@ class RDrop:
         )
 
 
+def real_states(
+    model: SequenceToSequence, batch: PairBatch, pad_id: int
+) -> tuple[Float[Tensor, "tokens d_model"], Int64[Tensor, " tokens"]]:
+    """Decoder states and labels at real target positions: padding never meets the vocabulary's matrix."""
+    real = batch.labels != pad_id
+    memory = model.encode(batch.src_ids, batch.src_lengths)
+    return model.decoder_states(batch.tgt_input, memory)[real], batch.labels[real]
+
+
 def real_logits(
     model: SequenceToSequence, batch: PairBatch, pad_id: int
 ) -> tuple[Float[Tensor, "tokens vocab"], Int64[Tensor, " tokens"]]:
-    """Logits and labels at real target positions: padding never meets the vocabulary's matrix."""
-    labels = batch.labels
-    real = labels != pad_id
-    memory = model.encode(batch.src_ids, batch.src_lengths)
-    states = model.decoder_states(batch.tgt_input, memory)
-    return model.project(states[real]), labels[real]
+    states, labels = real_states(model, batch, pad_id)
+    return model.project(states), labels
 
 
 def build_objective(*, label_smoothing: float, r_drop: float, pad_id: int) -> Objective:
