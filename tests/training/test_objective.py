@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from regard.data.batch import collate
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.training import objective as objectives
 from regard.training.objective import CrossEntropy, RDrop, real_logits
 
 PAIRS = [([5, 6, 7, 3], [2, 8, 9, 3]), ([4, 3], [2, 10, 3]), ([4, 4, 4, 4, 4, 3], [2, 7, 8, 9, 10, 11, 3])]
@@ -90,3 +91,18 @@ def test_r_drop_adds_the_divergence_of_two_dropout_masks():
     nll = (base.of_log_probs(p, labels).total + base.of_log_probs(q, labels).total) / 2
     assert divergence > 0.1
     torch.testing.assert_close(loss.total, nll + 3.0 / 2 * divergence)
+
+
+def test_a_loss_with_its_logits_is_the_same(monkeypatch):
+    batch, net, taken = batch_of(), model(), []
+    for fused in (True, False):
+        monkeypatch.setattr(
+            objectives,
+            "can_be_linear_cross_entropy",
+            lambda *_, fused=fused: fused and hasattr(F, "linear_cross_entropy"),
+        )
+        loss = CrossEntropy(smoothing=0.1)(net, batch)
+        gradients = torch.autograd.grad(loss.total, list(net.parameters()))
+        taken.append([loss.total, loss.nll, *gradients])
+    for fast, plain in zip(*taken, strict=True):
+        torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-5)
