@@ -56,4 +56,10 @@ device = click.option(
 threads = click.option(
     "--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads. [default: torch's choice]"
 )
+workers = click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes that share many lines. [default: one a core of a CPU; one where --threads is given]",
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text for people.")

@@ -32,6 +32,7 @@ from regard.errors import UserError
 @options.as_json
 @options.device
 @options.threads
+@options.workers
 def command(
     text: str | None,
     model: Path | None,
@@ -43,6 +44,7 @@ def command(
     as_json: bool,
     device: str,
     threads: int | None,
+    workers: int | None,
 ) -> None:
     """Translate a text, a file or what comes through a pipe.
 
@@ -56,7 +58,13 @@ def command(
     from regard.verbs.translate import Translator, printed, write
 
     translator = Translator(
-        model, beam_size=beam_size, batch_tokens=batch_tokens, n_best=n_best, device=device, threads=threads
+        model,
+        beam_size=beam_size,
+        batch_tokens=batch_tokens,
+        n_best=n_best,
+        device=device,
+        threads=threads,
+        workers=workers,
     )
     if text is not None:
         translations = translator(text.split("\n"))

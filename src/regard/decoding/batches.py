@@ -8,6 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 
 import torch
@@ -15,6 +16,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis, Request
+from regard.decoding.pool import Pool
 from regard.decoding.rows import round_up
 from regard.decoding.step import Stepper, stepper_of
 from regard.errors import DataError
@@ -28,8 +30,31 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 # long as lifts it above.
 LENGTH = 16
 SMALL = 400
+SHARES = 4  # batches for each worker of a pool, so that all end at about the same time
 
 Strategy = Callable[[Stepper, Sequence[Request]], list[list[Hypothesis]]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A batch of like lengths: padded sources, their lengths, and what is asked of each."""
+
+    src_ids: Int64[Tensor, "rows src_len"]
+    src_lengths: Int64[Tensor, " rows"]
+    requests: list[Request]
+
+
+class Decoder:
+    """A strategy with one model, or with several that are an ensemble: batches in, hypotheses out."""
+
+    def __init__(self, strategy: Strategy, models: Sequence[SequenceToSequence]) -> None:
+        self.strategy, self.models = strategy, models
+
+    def __call__(self, job: Job) -> list[list[Hypothesis]]:
+        stepper = stepper_of(self.models)
+        with torch.no_grad(), deterministic(self.models):
+            stepper.start(job.src_ids, job.src_lengths)
+            return self.strategy(stepper, job.requests)
 
 
 def decode_all(
@@ -42,19 +67,43 @@ def decode_all(
     pad_id: int = 0,
     eos_id: int = 3,
     first_index: int = 0,
+    pool: Pool[Job, list[list[Hypothesis]]] | None = None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, ids without eos; several models are an ensemble.
 
-    A batch has at most `batch_tokens` source tokens, padding counted; a longer source is a batch.
+    A batch has at most `batch_tokens` source tokens, padding counted; a longer source is a batch. A `pool`,
+    of a `Decoder` with the same strategy and models, shares the batches, which are then smaller.
     """
     models = [models] if isinstance(models, SequenceToSequence) else models
-    stepper = stepper_of(models)
     prefixes = prefixes or [()] * len(sources)
     most = reach(models)
     requests = [
         Request(src_len=len(source), prefix=tuple(prefix), index=index, most=most - 1)
         for index, (source, prefix) in enumerate(zip(sources, prefixes, strict=True), start=first_index)
     ]
+    _refuse_long(requests, most)
+    shortest = math.ceil(SMALL / min(model.d_head for model in models))
+    widths = [min(round_up(max(len(source) + 1, shortest), LENGTH), most) for source in sources]
+    if pool:
+        batch_tokens = min(batch_tokens, math.ceil(sum(widths) / (SHARES * pool.size)))
+    batches = list(by_length(widths, batch_tokens))
+    jobs = [
+        Job(
+            *padded([[*sources[place], eos_id] for place in places], pad_id, least=shortest, most=most),
+            [requests[place] for place in places],
+        )
+        for places in batches
+    ]
+    found: list[list[Hypothesis]] = [[] for _ in sources]
+    decoded = pool.map(jobs) if pool else map(Decoder(strategy, models), jobs)
+    for places, batch in zip(batches, decoded, strict=True):
+        for place, hypotheses in zip(places, batch, strict=True):
+            found[place] = hypotheses
+    return found
+
+
+def _refuse_long(requests: Sequence[Request], most: int) -> None:
+    """Raise a DataError for a request that the model has too few positions for."""
     for request in requests:
         if max(request.src_len, len(request.prefix)) >= most:
             raise DataError(
@@ -62,17 +111,6 @@ def decode_all(
                 f"{len(request.prefix)}, but the model has learned only {most} positions, one for the end",
                 "cut it into shorter sentences",
             )
-    shortest = math.ceil(SMALL / min(model.d_head for model in models))
-    found: list[list[Hypothesis]] = [[] for _ in sources]
-    with torch.no_grad(), deterministic(models):
-        widths = [min(round_up(max(len(source) + 1, shortest), LENGTH), most) for source in sources]
-        for places in by_length(widths, batch_tokens):
-            ended = [[*sources[place], eos_id] for place in places]
-            stepper.start(*padded(ended, pad_id, least=shortest, most=most))
-            batch = strategy(stepper, [requests[place] for place in places])
-            for place, hypotheses in zip(places, batch, strict=True):
-                found[place] = hypotheses
-    return found
 
 
 def decode_stream(

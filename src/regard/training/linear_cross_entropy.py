@@ -1,4 +1,4 @@
-"""The projection to the vocabulary and its cross-entropy as one step, without the matrix of all logits."""
+"""The projection to the vocabulary and its cross-entropy as one step, without all logits in memory."""
 
 import torch
 import torch.nn.functional as F

@@ -140,7 +140,7 @@ def _of_translations(
     translator = Translator(model, beam_size=beam_size, device=device, threads=threads)
     console.note(
         f"translating {len(sources):,} sentences; device: {translator.device},"
-        f" {torch.get_num_threads()} threads"
+        f" {torch.get_num_threads()} threads, {translator.workers} workers"
     )
     translations = [each.text for each in translator(sources)]
     for caution in cautions(translations, tokenize=tokenize):

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from regard import console
-from regard.decoding.batches import decode_all, reach
+from regard.decoding.batches import Decoder, Job, decode_all, reach
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.pool import Pool
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.recipe import read
 from regard.verbs.box import load, model_that
-from regard.verbs.device import choose_device
+from regard.verbs.device import choose_device, choose_workers
 from regard.verbs.lines import stream
 
+FEW = 32  # lines for each worker, fewer than which are decoded without them
 CHUNK = 1024  # lines that are read, sorted by length and decoded before the first of them is given out
 MAX_CHARACTERS = 5000  # of a line; what follows is left out, which is said
 
@@ -58,7 +60,9 @@ class Translation:
 class Translator:
     """A model, loaded once, that translates lines.
 
-    What it says of a line depends on that line alone: not on `batch_tokens`, nor on the line's neighbours.
+    What it says of a line depends on that line alone: not on `batch_tokens`, nor on the line's neighbours,
+    nor on `workers`, the processes that share many lines (None: one for each core of a CPU, but only one
+    where `threads` are given).
     """
 
     def __init__(
@@ -70,8 +74,10 @@ class Translator:
         n_best: int = 1,
         device: str = "auto",
         threads: int | None = None,
+        workers: int | None = None,
     ) -> None:
         self.device = choose_device(device, threads)
+        self.workers = choose_workers(workers, self.device, threads)
         self.loaded = load(model, self.device)
         self.model = model_that("translates", SequenceToSequence, self.loaded)
         defaults = read(GenerationSettings, self.loaded.generation, "generation.json")
@@ -82,6 +88,7 @@ class Translator:
         self._strategy = self.settings.strategy(
             pad_id=target.pad_id, bos_id=target.bos_id, eos_id=target.eos_id
         )
+        self._started: Pool[Job, list[list[Hypothesis]]] | None = None
 
     def __call__(self, lines: Iterable[str]) -> Iterator[Translation]:
         """A translation for each line, in order; `lines` may be without end."""
@@ -105,11 +112,20 @@ class Translator:
             pad_id=self._pad_id,
             eos_id=self._eos_id,
             first_index=first,
+            pool=self._pool(len(sources)),
         )
         for number, (line, hypotheses) in enumerate(zip(lines, found, strict=True), start=first + 1):
             empty = not line or line.isspace()
             candidates = [NOTHING] if empty else [self._candidate(hypothesis) for hypothesis in hypotheses]
             yield Translation(line=number, source=line, candidates=tuple(candidates))
+
+    def _pool(self, lines: int) -> Pool[Job, list[list[Hypothesis]]] | None:
+        """The workers, started when there is enough for them to do."""
+        if self.workers == 1 or lines < FEW * self.workers:
+            return None
+        if self._started is None:
+            self._started = Pool(Decoder(self._strategy, [self.model]), self.workers)
+        return self._started
 
     def _ids(self, lines: Sequence[str], first: int) -> list[list[int]]:
         """The source ids of each line; of one that is too long those of its beginning, and that is said.
@@ -148,6 +164,7 @@ def translate(
     n_best: int = 1,
     device: str = "auto",
     threads: int | None = None,
+    workers: int | None = None,
 ) -> Any:
     """The translation of a text, or of each text of several, by `model` or the model in the box.
 
@@ -158,7 +175,13 @@ def translate(
         str for a str, list[str] for several; with `n_best` above 1 list[str] and list[list[str]].
     """
     translator = Translator(
-        model, beam_size=beam_size, batch_tokens=batch_tokens, n_best=n_best, device=device, threads=threads
+        model,
+        beam_size=beam_size,
+        batch_tokens=batch_tokens,
+        n_best=n_best,
+        device=device,
+        threads=threads,
+        workers=workers,
     )
     found = translator([text] if isinstance(text, str) else text)
     texts = [
@@ -178,10 +201,17 @@ def translate_file(
     as_json: bool = False,
     device: str = "auto",
     threads: int | None = None,
+    workers: int | None = None,
 ) -> int:
     """Translate a file line by line into another, which appears when it is whole; the number of lines."""
     translator = Translator(
-        model, beam_size=beam_size, batch_tokens=batch_tokens, n_best=n_best, device=device, threads=threads
+        model,
+        beam_size=beam_size,
+        batch_tokens=batch_tokens,
+        n_best=n_best,
+        device=device,
+        threads=threads,
+        workers=workers,
     )
     return write(translator(stream(input)), Path(output), ranked=n_best > 1, as_json=as_json)
 

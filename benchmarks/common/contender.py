@@ -1,0 +1,103 @@
+"""A contender: a process of its own, asked from here, so that nobody's threads or memory disturb another."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import memory
+from benchmarks.common.child import Unfit
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """Who takes part: a name for the table, the class to make, its settings, its threads."""
+
+    name: str
+    make: str  # MODULE:CLASS
+    settings: dict[str, Any] = field(default_factory=dict)
+    threads: int = 1  # of each of its processes
+
+
+class Contender:
+    """The process of an entry. `absent` says why there is none, if there is none."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.name, self.entry = entry.name, entry
+        self._errors = tempfile.TemporaryFile()
+        threads = str(entry.threads)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.common.child", entry.make, json.dumps(entry.settings)],
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            start_new_session=True,  # its session is how its memory and time are told from others'
+        )
+        self.absent: str | None = None
+        try:
+            self._answer()
+        except Unfit as unfit:
+            self.absent = str(unfit)
+
+    @property
+    def session(self) -> int:
+        return self._process.pid
+
+    def ask(self, call: str, **arguments: Any) -> Any:
+        """What the contender's method `call` gives.
+
+        Raises:
+            Unfit: it cannot do that.
+        """
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"call": call, "arguments": arguments}) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def peak_mib(self) -> float:
+        return memory.peak_resident(self.session) / 2**20
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            os.killpg(self.session, signal.SIGKILL)
+        self._process.wait()
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        answer = json.loads(line) if line else {"error": self._last_words()}
+        if "absent" in answer:
+            raise Unfit(answer["absent"])
+        if "error" in answer:
+            raise RuntimeError(f"{self.name} failed:\n{answer['error']}")
+        return answer["value"]
+
+    def _last_words(self) -> str:
+        self._process.wait()
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace")[-4000:]
+
+
+@contextmanager
+def contenders(entries: Sequence[Entry]) -> Iterator[list[Contender]]:
+    """The processes of all entries, made one after the other; killed on the way out."""
+    made: list[Contender] = []
+    try:
+        for entry in entries:
+            made.append(Contender(entry))
+        yield made
+    finally:
+        for contender in made:
+            contender.close()

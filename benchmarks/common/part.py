@@ -1,0 +1,52 @@
+"""What the parts share on the command line, and how each ends: results written, tables shown."""
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.common.machine import cores
+from benchmarks.common.results import Result
+
+BUILD = Path(__file__).parent.parent.parent / "build" / "benchmarks"  # prepared data, converted models
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="seconds, to see that everything works")
+    parser.add_argument("--threads", type=int, default=cores(), help="cores to use (all)")
+    parser.add_argument("--rounds", type=int, help="samples of each contender")
+    return parser
+
+
+def run(part: Callable[[argparse.Namespace], Result], parser: argparse.ArgumentParser) -> None:
+    """Do the part; what a user can mend is told in a line."""
+    options = parser.parse_args()
+    with _told():
+        result = part(options)
+        path = result.write(quick=options.quick)
+    print(f"\n{result.markdown()}\n\nwritten: {path}")
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    from regard.errors import UserError
+
+    try:
+        yield
+    except UserError as error:
+        print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
+        sys.exit(2)
+
+
+def own_threads(count: int = 1) -> None:
+    """This process only prepares: its threads must not be in the way. To be called before torch is loaded."""
+    os.environ["OMP_NUM_THREADS"] = str(count)

@@ -1,0 +1,50 @@
+"""What regard calls the weights of a block, gathered under short names that the converters share."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.common.child import Unfit
+
+Weights = Mapping[str, Tensor]
+
+
+def refuse(config: Any, **needed: tuple[Any, ...]) -> None:
+    """Raises Unfit where a setting of the model is none of those that the peer knows."""
+    for name, known in needed.items():
+        value = getattr(config, name)
+        if value not in known:
+            raise Unfit(f"the peer has no {name} = {value!r}, only {', '.join(map(repr, known))}")
+
+
+def block(weights: Weights, name: str) -> dict[str, Tensor]:
+    """The weights of one block of regard: `self.in`, `self.out`, `cross.q`, `ff.in`, `norm.self` and so on.
+
+    Each name is followed by `.weight` or `.bias`; where the model has no bias there is none here.
+    """
+    parts = {
+        "self.in": "self_attention.query_key_value",
+        "self.out": "self_attention.output",
+        "cross.q": "cross_attention.query",
+        "cross.k": "cross_attention.key",
+        "cross.v": "cross_attention.value",
+        "cross.out": "cross_attention.output",
+        "ff.in": "feed_forward.inner",
+        "ff.out": "feed_forward.outer",
+        "norm.self": "around_self_attention.norm",
+        "norm.cross": "around_cross_attention.norm",
+        "norm.ff": "around_feed_forward.norm",
+    }
+    return {
+        f"{short}.{kind}": weights[f"{name}.{long}.{kind}"]
+        for short, long in parts.items()
+        for kind in ("weight", "bias")
+        if f"{name}.{long}.{kind}" in weights
+    }
+
+
+def stacked(found: Mapping[str, Tensor], names: tuple[str, ...], kind: str) -> Tensor:
+    """Several matrices, or their biases, as one."""
+    return torch.cat([found[f"{name}.{kind}"] for name in names])

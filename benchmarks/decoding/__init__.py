@@ -1,0 +1,1 @@
+"""Contenders in translating."""

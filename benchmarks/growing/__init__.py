@@ -1,0 +1,1 @@
+"""What grows: cost with length, memory with the corpus."""

@@ -1,0 +1,1 @@
+"""Contenders in training language models and in going on with a text."""

@@ -1,0 +1,179 @@
+"""Training: target tokens a second of one update, on the same batches, from the same weights.
+
+    python -m benchmarks.train [--quick] [--rounds N] [--dropout paper everywhere] [--updates N]
+
+Multi30k, English to German, 3 + 3 layers, d_model 256, 4 heads, d_ff 1024, 8,000 BPE pieces, some 4,096
+target tokens an update, label smoothing 0.1, Adam. Each contender is a process of its own and idle while
+another works; a round gives each a few updates.
+"""
+
+import argparse
+from typing import Any
+
+from benchmarks.common import part
+from benchmarks.common.contender import Contender, Entry, contenders
+from benchmarks.common.rounds import Samples, best, disturbed, median, ratio, rounds
+from benchmarks.common.results import Result, Table
+
+REFERENCE = "torch.nn.Transformer, plain loop"
+PEAK = "matrix products"
+WORKERS = "regard, two workers"
+COLUMNS = {
+    "name": ("contender", ""),
+    "threads": ("processes x threads", ""),
+    "median": ("target tok/s, median", ",.0f"),
+    "best": ("best", ",.0f"),
+    "ratio": ("ratio", ".2f"),
+    "gflops": ("GFLOP/s", ".0f"),
+    "share": ("of peak", ".0%"),
+    "memory": ("peak memory, MiB", ",.0f"),
+    "disturbed": ("disturbed", ""),
+    "note": ("", ""),
+}
+DROPOUT = {
+    "paper": "dropout of embeddings and sub-layers (section 5.4 of the paper)",
+    "everywhere": "dropout of attention weights and inside feed-forward layers too",
+}
+
+
+def main() -> None:
+    part.own_threads()
+    parser = part.arguments(__doc__)
+    parser.add_argument("--updates", type=int, default=4, help="of each contender in a round (4)")
+    parser.add_argument("--dropout", nargs="+", choices=list(DROPOUT), default=list(DROPOUT))
+    part.run(train, parser)
+
+
+def train(options: argparse.Namespace) -> Result:
+    from benchmarks.work.pairs import training_task
+
+    count = options.rounds or (1 if options.quick else 10)
+    updates = 1 if options.quick else options.updates
+    settings = {"rounds": count, "updates a round": updates, "threads": options.threads}
+    result = Result(part="train", settings=settings)
+    for dropout in options.dropout[: 1 if options.quick else None]:
+        training_task(dropout)  # prepared here, so that nobody else has to
+        entries = entries_for("pairs", dropout, options.threads)
+        with contenders([*entries, peak_entry(options.threads)]) as taking_part:
+            one = compared(taking_part, count, updates, title=DROPOUT[dropout], unit="target tokens")
+        result.tables.append(one[0])
+        result.checks += [f"{dropout}: {check}" for check in one[1]]
+    return result
+
+
+def entries_for(work: str, dropout: str, threads: int) -> list[Entry]:
+    """Who trains translators."""
+    common: dict[str, Any] = {"work": work, "dropout": dropout, "threads": threads}
+    return [
+        Entry(name=REFERENCE, make="benchmarks.training.plain:Plain", settings=common, threads=threads),
+        *house_entries(common),
+        Entry(
+            name="Hugging Face Marian",
+            make="benchmarks.training.marian:Marian",
+            settings=common,
+            threads=threads,
+        ),
+        Entry(
+            name="x-transformers", make="benchmarks.training.lucid:Lucid", settings=common, threads=threads
+        ),
+    ]
+
+
+def house_entries(common: dict[str, Any]) -> list[Entry]:
+    """regard as one process with all threads, and as two that share them."""
+    make, threads = "benchmarks.training.house:House", common["threads"]
+    half = max(1, threads // 2)
+    two = {**common, "threads": half, "workers": 2}
+    return [
+        Entry(name="regard", make=make, settings=common, threads=threads),
+        Entry(name=WORKERS, make=make, settings=two, threads=half),
+    ]
+
+
+def peak_entry(threads: int) -> Entry:
+    make = "benchmarks.common.peak:Peak"
+    return Entry(name=PEAK, make=make, settings={"threads": threads}, threads=threads)
+
+
+def compared(
+    taking_part: list[Contender],
+    count: int,
+    updates: int,
+    *,
+    title: str,
+    unit: str,
+    reference: str = REFERENCE,
+) -> tuple[Table, list[str]]:
+    """Rounds of all contenders but the last, which measures the peak in each; and whether the work was equal."""
+    *trainers, peak = taking_part
+    losses = {each.name: [each.ask("loss")] for each in trainers if each.absent is None}
+    samples: Samples = {each.name: [] for each in trainers if each.absent is None}
+    roof = rounds([peak], 1, {"seconds": 0.5}, again=False, say=part.say)[PEAK]
+    for number in range(count):
+        warm_up = {"updates": 1} if number == 0 else None
+        taken = rounds(trainers, 1, {"updates": updates}, warm_up=warm_up, again=False, say=lambda text: None)
+        for name, found in taken.items():
+            samples[name] += found
+        roof += rounds([peak], 1, {"seconds": 0.5}, again=False, say=lambda text: None)[PEAK]
+        part.say(f"{title}: round {number + 1} of {count}")
+    for each in trainers:
+        if each.absent is None:
+            losses[each.name].append(each.ask("loss"))
+    table = table_of(trainers, samples, best(roof, "gflop"), title=title, unit=unit, reference=reference)
+    table.notes += shape_notes(peak)
+    return table, checks_of(losses, count * updates + 1, reference)
+
+
+def table_of(
+    trainers: list[Contender], samples: Samples, roof: float, *, title: str, unit: str, reference: str
+) -> Table:
+    table = Table(title=title, columns={**COLUMNS, "median": (f"{unit}/s, median", ",.0f")})
+    for each in trainers:
+        if each.absent is not None:
+            table.rows.append({"name": each.name, "note": each.absent})
+            continue
+        found = samples[each.name]
+        speed = median(found, "gflop")
+        table.rows.append(
+            {
+                "name": each.name,
+                "threads": f"{each.entry.settings.get('workers', 1)} x {each.entry.threads}",
+                "median": median(found, "tokens"),
+                "best": best(found, "tokens"),
+                "ratio": ratio(found, samples[reference], "tokens"),
+                "gflops": speed,
+                "share": speed / roof,
+                "memory": each.peak_mib(),
+                "disturbed": f"{disturbed(found)} of {len(found)}",
+                "seconds": [sample.answer["each"] for sample in found],
+            }
+        )
+    table.notes.append(
+        f"peak: {roof:.0f} GFLOP/s, the best float32 product of squares in the same run; operations of the"
+        " model's products counted on paper, for real tokens, by one formula for all"
+    )
+    table.notes.append("ratio: to the first row, median of the ratios of each round")
+    return table
+
+
+def shape_notes(peak: Contender) -> list[str]:
+    """What products of the sizes at hand reach on their own."""
+    found = peak.ask("shapes", seconds=0.2)
+    return ["single products, GFLOP/s: " + ", ".join(f"{name} {rate:.0f}" for name, rate in found.items())]
+
+
+def checks_of(losses: dict[str, list[float]], updates: int, reference: str) -> list[str]:
+    """The loss of one batch without dropout, before the first update and after the last."""
+    first, last = losses[reference]
+    checks = []
+    for name, (before, after) in losses.items():
+        same = "the same weights" if abs(before - first) < 1e-4 * first else "OTHER WEIGHTS at the start"
+        near = "alike" if abs(after - last) < 0.03 * last else "NOT alike"
+        checks.append(
+            f"{name}: loss {before:.5f} before ({same}), {after:.4f} after {updates} updates ({near})"
+        )
+    return checks
+
+
+if __name__ == "__main__":
+    main()

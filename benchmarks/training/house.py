@@ -1,0 +1,65 @@
+"""regard: its trainer, its objective, its loader, as `regard train` puts them together.
+
+Run as a program it is the second worker of a contender of two.
+"""
+
+import json
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+from regard.distributed.group import Group
+from regard.distributed.workers import workers as started
+
+from benchmarks.training.loop import held_out_loss
+from benchmarks.training.steps import Steps, trainer_of
+from benchmarks.work.work import work_of
+
+
+class House:
+    """A contender of `workers` processes; what it counts is of all of them."""
+
+    def __init__(self, *, work: str, dropout: str, threads: int, workers: int = 1) -> None:
+        torch.set_num_threads(threads)
+        self._work = work_of(work)
+        self._task = self._work.training_task(dropout)
+        settings = json.dumps({"work": work, "dropout": dropout, "threads": threads, "workers": workers})
+        self._stack = ExitStack()
+        group = self._stack.enter_context(started(workers, ["-m", "benchmarks.training.house", settings]))
+        places = [Group(rank=rank, size=group.size) for rank in range(group.size)]
+        self._batches = [iter(self._task.loader(place)) for place in places]
+        self._steps = Steps(self._task, group)
+        self._stack.callback(self._steps.end)
+
+    def round(self, updates: int) -> dict[str, Any]:
+        """Train; counted are the batches that the trainer reads, which another loader gives once more."""
+        counted = [next(batches) for _ in range(updates) for batches in self._batches]
+        seconds = self._steps.run(updates)
+        return {
+            "seconds": sum(seconds),
+            "tokens": sum(batch.num_targets for batch in counted),
+            "gflop": sum(self._work.flop(self._task.config, batch) for batch in counted) / 1e9,
+            "each": seconds,
+        }
+
+    def loss(self) -> float:
+        model = self._steps.trainer.model
+        return held_out_loss(self._task, model, lambda batch: self._work.nll(model, batch))
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def second_worker(settings: dict[str, Any]) -> None:
+    """The same updates at the pace of the first, until that one stops."""
+    torch.set_num_threads(settings["threads"])
+    task = work_of(settings["work"]).training_task(settings["dropout"])
+    with started(settings["workers"], []) as group, tempfile.TemporaryDirectory() as folder:
+        trainer_of(task, group, Path(folder), lambda: None).train()
+
+
+if __name__ == "__main__":
+    second_worker(json.loads(sys.argv[1]))

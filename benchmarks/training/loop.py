@@ -1,0 +1,96 @@
+"""The plain training loop that everybody writes: batch, loss, gradients, Adam."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from regard.distributed.group import SINGLE
+from regard.models.build import build
+from torch import Tensor, nn
+
+from benchmarks.training.steps import SEED
+from benchmarks.work.work import work_of
+
+HELD_OUT = 7_000_000  # the epoch whose first batch is looked at, and never trained on in this order
+
+
+class Loop(ABC):
+    """A contender that trains `model` on the same batches as regard, in the same order.
+
+    A subclass makes its model and says what its logits are; `labels` of a batch and the settings of
+    the loss are the work's.
+    """
+
+    same_weights = True  # whether the model begins with those of regard
+
+    def __init__(self, *, work: str, dropout: str, threads: int) -> None:
+        torch.set_num_threads(threads)
+        torch.manual_seed(SEED)
+        self._work = work_of(work)
+        self._task = self._work.training_task(dropout)
+        self._batches = iter(self._task.loader(SINGLE))
+        self.model = self.make(self._task.config, build(self._task.config, seed=SEED).state_dict())
+        training = self._task.recipe.training
+        self._smoothing, settings = training.label_smoothing, training.optimizer
+        kind = torch.optim.Adam if settings.kind == "adam" else torch.optim.AdamW
+        self._optimizer = kind(
+            self.model.parameters(),
+            lr=training.schedule.learning_rate,
+            betas=(settings.beta1, settings.beta2),
+            eps=settings.epsilon,
+            weight_decay=settings.weight_decay,
+        )
+
+    @abstractmethod
+    def make(self, config: Any, weights: dict[str, Tensor]) -> nn.Module:
+        """The contender's model, with these weights of regard's where it can take them."""
+
+    @abstractmethod
+    def logits(self, batch: Any) -> Tensor:
+        """At each place of the batch, padding included."""
+
+    def round(self, updates: int) -> dict[str, Any]:
+        batches = [next(self._batches) for _ in range(updates)]
+        self.model.train()
+        seconds = []
+        for batch in batches:
+            began = time.perf_counter()
+            self._update(batch)
+            seconds.append(time.perf_counter() - began)
+        return {
+            "seconds": sum(seconds),
+            "tokens": sum(batch.num_targets for batch in batches),
+            "gflop": sum(self._work.flop(self._task.config, batch) for batch in batches) / 1e9,
+            "each": seconds,
+        }
+
+    def loss(self) -> float:
+        return held_out_loss(self._task, self.model, lambda batch: self._loss(batch, smoothing=0.0))
+
+    def _update(self, batch: Any) -> None:
+        self._optimizer.zero_grad(set_to_none=True)
+        self._loss(batch, self._smoothing).backward()
+        self._optimizer.step()
+
+    def _loss(self, batch: Any, smoothing: float) -> Tensor:
+        labels = self._work.labels(batch)
+        return F.cross_entropy(
+            self.logits(batch).flatten(0, 1),
+            labels.flatten(),
+            ignore_index=self._work.ignored,
+            label_smoothing=smoothing,
+        )
+
+
+def held_out_loss(task: Any, model: nn.Module, of: Callable[[Any], Tensor]) -> float:
+    """Of one batch, without dropout and smoothing, in nats a token: the same batch for everyone."""
+    batch = next(task.loader(SINGLE).epoch(HELD_OUT))
+    training = model.training
+    model.eval()
+    with torch.no_grad():
+        found = float(of(batch))
+    model.train(training)
+    return found

@@ -1,0 +1,27 @@
+"""Hugging Face's Marian in the plain loop, or Pegasus where the shape is pre-norm."""
+
+from typing import Any
+
+import torch
+import transformers  # noqa: F401, that its absence is told first
+from torch import Tensor, nn
+
+from benchmarks.convert.to_hugging_face import pair_model
+from benchmarks.training.loop import Loop
+
+
+class Marian(Loop):
+    """With its default attention, PyTorch's fused kernel."""
+
+    def make(self, config: Any, weights: dict[str, Tensor]) -> nn.Module:
+        return pair_model(config, weights)
+
+    def logits(self, batch: Any) -> Tensor:
+        mask = torch.arange(batch.src_ids.size(1)) < batch.src_lengths[:, None]
+        found = self.model(
+            input_ids=batch.src_ids,
+            attention_mask=mask.long(),
+            decoder_input_ids=batch.tgt_input,
+            use_cache=False,
+        )
+        return found.logits

@@ -1,0 +1,91 @@
+"""Multi30k, English to German, as regard prepares and batches it: the work of training and decoding."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from regard.data.batch import PairBatch
+from regard.data.catalogue import find
+from regard.data.corpus import read_lines
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.training.objective import CrossEntropy
+from regard.verbs.recipes import recipe_path
+from regard.verbs.settings import load_recipe
+from regard.verbs.tasks.task import Task
+from regard.verbs.tasks.translation import prepare
+from torch import Tensor
+
+from benchmarks.common.part import BUILD
+from benchmarks.work.flops import PairShape
+
+ignored = 0  # the padding of regard's tokenisers
+RECIPE = "multi30k-en-de"
+SHAPE = [  # the workload of every figure in training; peers have no average of weights
+    "model.preset=small",
+    "model.norm_position=post",
+    "batches.batch_tokens=4096",
+    "training.max_steps=1000000",
+    "training.validate_every=1000000",
+    "training.save_every=1000000",
+    "training.report_every=1000",
+    "training.moving_average=0.0",
+    "training.best_metric=loss",
+    "training.schedule.kind=constant",
+    "training.schedule.learning_rate=0.0005",
+    "training.schedule.warmup_steps=1",
+    "training.schedule.cooldown=0.0",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestSet:
+    """Sentences to translate, those of test_2016_flickr or the first of them."""
+
+    sources: list[str]
+    references: list[str]
+
+
+def training_task(dropout: str) -> Task:
+    """The task of the recipe in the workload's shape, its data prepared, once, under build/.
+
+    `dropout`: 0.1 where section 5.4 of the paper has it, or of attention weights and inside the
+    feed-forward layers too.
+    """
+    rate = 0.1 if dropout == "everywhere" else 0.0
+    overrides = [
+        *SHAPE,
+        "model.dropout=0.1",
+        f"model.attention_dropout={rate}",
+        f"model.activation_dropout={rate}",
+    ]
+    source = load_recipe(recipe_path(RECIPE), overrides)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    return prepare(source, BUILD / "pairs", say=lambda text: None)
+
+
+def test_set(first: int | None = None) -> TestSet:
+    sides = [list(read_lines(find(f"multi30k_tok:test_2016_flickr.{side}"))) for side in ("en", "de")]
+    return TestSet(sources=sides[0][:first], references=sides[1][:first])
+
+
+def shape_of(config: Any) -> PairShape:
+    config = cast(EncoderDecoderConfig, config)
+    return PairShape(
+        d_model=config.d_model,
+        d_ff=config.d_ff,
+        encoder_layers=config.num_encoder_layers,
+        decoder_layers=config.num_decoder_layers,
+        vocab_size=config.tgt_vocab_size,
+    )
+
+
+def labels(batch: PairBatch) -> Tensor:
+    return batch.labels
+
+
+def flop(config: Any, batch: PairBatch) -> float:
+    lengths = zip(batch.src_lengths.tolist(), (batch.tgt_lengths - 1).tolist(), strict=True)
+    return shape_of(config).training(lengths)
+
+
+def nll(model: Any, batch: PairBatch) -> Tensor:
+    return CrossEntropy(pad_id=ignored)(model, batch).nll / batch.num_targets
