@@ -4,11 +4,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.data.batch import collate
+from regard.data.batch import IGNORED, collate
+from regard.data.stream import TextBatch
 from regard.models.build import build
+from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training import objective as objectives
-from regard.training.objective import CrossEntropy, RDrop, real_logits
+from regard.training.objective import CrossEntropy, LabelCrossEntropy, NextToken, RDrop, real_logits
 
 PAIRS = [([5, 6, 7, 3], [2, 8, 9, 3]), ([4, 3], [2, 10, 3]), ([4, 4, 4, 4, 4, 3], [2, 7, 8, 9, 10, 11, 3])]
 
@@ -106,3 +108,15 @@ def test_a_loss_with_its_logits_is_the_same(monkeypatch):
         taken.append([loss.total, loss.nll, *gradients])
     for fast, plain in zip(*taken, strict=True):
         torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_next_token_of_running_text_is_a_label(smoothing):
+    config = DecoderOnlyConfig(vocab_size=40, d_model=16, num_heads=2, d_ff=32, num_layers=1, dropout=0.0)
+    model = build(config, seed=1).eval()
+    ids = torch.arange(4, 36).view(2, 16)
+    labels = (ids + 1).where(ids % 5 > 0, IGNORED)
+    batch = TextBatch(ids=ids, labels=labels, documents=ids // 9, lines=torch.arange(2))
+    ours, plain = (kind(smoothing=smoothing)(model, batch) for kind in (NextToken, LabelCrossEntropy))
+    torch.testing.assert_close((ours.total, ours.nll), (plain.total, plain.nll))
+    assert ours.num_targets == plain.num_targets

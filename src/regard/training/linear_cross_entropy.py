@@ -37,13 +37,14 @@ def linear_cross_entropy(
 
 
 def can_be_linear_cross_entropy(states: Tensor, output: nn.Module) -> bool:
-    """Whether the step above stands for `output` and a loss here: on a CPU, in float32, with nothing added.
+    """Whether the step above stands for `output` and gains: on a CPU, in float32, where classes are many.
 
     PyTorch has it from 2.13 on, and it is no part of a compiled graph.
     """
     return (
         hasattr(F, "linear_cross_entropy")
         and type(output) is nn.Linear
+        and output.out_features > output.in_features
         and states.device.type == "cpu"
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()

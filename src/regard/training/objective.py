@@ -6,9 +6,10 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.data.batch import IGNORED, LabelledBatch, PairBatch
+from regard.models.decoder_only import DecoderOnly
 from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.linear_cross_entropy import can_be_linear_cross_entropy, linear_cross_entropy
@@ -42,20 +43,24 @@ class CrossEntropy:
     pad_id: int = 0
 
     def __call__(self, model: SequenceToSequence, batch: PairBatch) -> Loss:
-        states, labels = real_states(model, batch, self.pad_id)
-        if can_be_linear_cross_entropy(states, model.output):
-            total, nll = linear_cross_entropy(states, model.output, labels, self.smoothing)
-            return Loss(total=total, nll=nll, num_targets=labels.numel())
-        return self.of_log_probs(F.log_softmax(model.project(states), dim=-1), labels)
+        return _of_states(*real_states(model, batch, self.pad_id), model.output, self.smoothing)
 
     def of_log_probs(
         self, log_probs: Float[Tensor, "tokens vocab"], labels: Int64[Tensor, " tokens"]
     ) -> Loss:
-        nll = F.nll_loss(log_probs, labels, reduction="sum")
-        total = nll
-        if self.smoothing:
-            total = (1 - self.smoothing) * nll - self.smoothing * log_probs.sum() / log_probs.size(-1)
-        return Loss(total=total, nll=nll.detach(), num_targets=labels.numel())
+        return _of_log_probs(log_probs, labels, self.smoothing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextToken:
+    """Cross-entropy of each next token of running text. Places whose label is IGNORED count nothing."""
+
+    smoothing: float = 0.0
+
+    def __call__(self, model: DecoderOnly, batch: LabelledBatch) -> Loss:
+        real = batch.labels != IGNORED
+        states = model.states(*batch.inputs)[real]
+        return _of_states(states, batch.labels[real], model.output, self.smoothing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +134,29 @@ def real_logits(
 ) -> tuple[Float[Tensor, "tokens vocab"], Int64[Tensor, " tokens"]]:
     states, labels = real_states(model, batch, pad_id)
     return model.project(states), labels
+
+
+def _of_states(
+    states: Float[Tensor, "tokens d_model"],
+    labels: Int64[Tensor, " tokens"],
+    output: nn.Linear,
+    smoothing: float,
+) -> Loss:
+    """What predicting `labels` costs: in pieces where that can be, by all logits elsewhere."""
+    if not can_be_linear_cross_entropy(states, output):
+        return _of_log_probs(F.log_softmax(output(states), dim=-1), labels, smoothing)
+    total, nll = linear_cross_entropy(states, output, labels, smoothing)
+    return Loss(total=total, nll=nll, num_targets=labels.numel())
+
+
+def _of_log_probs(
+    log_probs: Float[Tensor, "tokens vocab"], labels: Int64[Tensor, " tokens"], smoothing: float
+) -> Loss:
+    nll = F.nll_loss(log_probs, labels, reduction="sum")
+    total = nll
+    if smoothing:
+        total = (1 - smoothing) * nll - smoothing * log_probs.sum() / log_probs.size(-1)
+    return Loss(total=total, nll=nll.detach(), num_targets=labels.numel())
 
 
 def build_objective(*, label_smoothing: float, r_drop: float, pad_id: int) -> Objective:

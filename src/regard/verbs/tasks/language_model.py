@@ -21,7 +21,7 @@ from regard.decoding.continuation import ContinuationSettings
 from regard.errors import RecipeError
 from regard.evaluation.score import Score
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
-from regard.training.objective import LabelCrossEntropy, Objective
+from regard.training.objective import NextToken, Objective
 from regard.verbs.box import model_that
 from regard.verbs.corpora import refuse_other_data
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
@@ -146,7 +146,7 @@ def score_text(
     without marks begins with a token that is given and not predicted. The ends of documents are predicted
     like any token, and count as no character.
     """
-    objective, nll, tokens = LabelCrossEntropy(), 0.0, 0
+    objective, nll, tokens = NextToken(), 0.0, 0
     batches = scoring_batches(stream, block, context=context, apart=apart, batch_tokens=batch_tokens)
     with torch.no_grad():
         for batch in batches:
@@ -171,7 +171,7 @@ class LanguageModel(Task):
         self.files = {**files, "generation.json": json_bytes(decoding.to_dict())}
 
     def objective(self) -> Objective:
-        return LabelCrossEntropy(smoothing=self.recipe.training.label_smoothing)
+        return NextToken(smoothing=self.recipe.training.label_smoothing)
 
     def examples(self) -> Examples:
         task, stream = self.recipe.task, self._streams["train"]
