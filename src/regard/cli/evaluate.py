@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -33,6 +34,8 @@ from regard.errors import UserError
 @options.as_json
 @options.device
 @options.threads
+@options.workers
+@options.precision
 def command(
     model: Path | None,
     data: Path | None,
@@ -45,6 +48,8 @@ def command(
     as_json: bool,
     device: str,
     threads: int | None,
+    workers: int | None,
+    precision: Literal["float32", "int8"],
 ) -> None:
     """Score a model on test data: classes, labels, running text, translations.
 
@@ -74,6 +79,8 @@ def command(
         beam_size=beam_size,
         device=device,
         threads=threads,
+        workers=workers,
+        precision=precision,
     )
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2))

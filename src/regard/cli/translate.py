@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -33,6 +34,7 @@ from regard.errors import UserError
 @options.device
 @options.threads
 @options.workers
+@options.precision
 def command(
     text: str | None,
     model: Path | None,
@@ -45,6 +47,7 @@ def command(
     device: str,
     threads: int | None,
     workers: int | None,
+    precision: Literal["float32", "int8"],
 ) -> None:
     """Translate a text, a file or what comes through a pipe.
 
@@ -65,6 +68,7 @@ def command(
         device=device,
         threads=threads,
         workers=workers,
+        precision=precision,
     )
     if text is not None:
         translations = translator(text.split("\n"))

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.data.batch import IGNORED, LabelledBatch, PairBatch
+from regard.data.stream import TextBatch
 from regard.models.decoder_only import DecoderOnly
 from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -57,9 +58,9 @@ class NextToken:
 
     smoothing: float = 0.0
 
-    def __call__(self, model: DecoderOnly, batch: LabelledBatch) -> Loss:
+    def __call__(self, model: DecoderOnly, batch: TextBatch) -> Loss:
         real = batch.labels != IGNORED
-        states = model.states(*batch.inputs)[real]
+        states = model.states(batch.ids, batch.documents)[real]
         return _of_states(states, batch.labels[real], model.output, self.smoothing)
 
 

@@ -19,7 +19,7 @@ from regard.verbs.device import choose_device
 from regard.verbs.lines import lines_of, references_of
 from regard.verbs.settings import recipe_of
 from regard.verbs.tasks.kinds import kind_of
-from regard.verbs.translate import Translator
+from regard.verbs.translate import Precision, Translator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +76,8 @@ def evaluate(
     beam_size: int | None = None,
     device: str = "auto",
     threads: int | None = None,
+    workers: int | None = None,
+    precision: Precision = "float32",
 ) -> Evaluation:
     """Score a model on the test data of the recipe that it was trained by.
 
@@ -84,6 +86,7 @@ def evaluate(
         src: translate the lines of this file and score them against one file of references or several,
             `ref`, with what sacreBLEU counts as words said by `tokenize` and `lowercase`.
         by_length: of such translations, BLEU by the length of the source too.
+        workers, precision: of such translations, as a `Translator` takes them.
 
     Raises:
         DataError: the files cannot be read, have not as many lines as each other, or hold what the model
@@ -92,17 +95,23 @@ def evaluate(
     """
     references = [ref] if isinstance(ref, str | Path) else list(ref)
     if src is not None and references and data is None:
-        return _of_translations(
-            model, src, references, tokenize, lowercase, by_length, beam_size, device, threads
+        translator = Translator(
+            model,
+            beam_size=beam_size,
+            device=device,
+            threads=threads,
+            workers=workers,
+            precision=precision,
         )
+        return _of_translations(translator, src, references, tokenize, lowercase, by_length)
     if src is not None or references:
         raise UserError(
             "a source, references and other data do not go together",
             "give a source and its references, or a file of test data, or neither",
         )
-    if by_length or lowercase or tokenize != "13a":
+    if by_length or lowercase or tokenize != "13a" or workers is not None or precision != "float32":
         raise UserError(
-            "scores by length, without case or of other words are of translations of a source",
+            "scores by length, without case or of other words, workers and precision are of translations",
             "give a source and its references; for other data the recipe's [validation] says it",
         )
     loaded = load(model, choose_device(device, threads))
@@ -125,19 +134,15 @@ def evaluate(
 
 
 def _of_translations(
-    model: str | Path | None,
+    translator: Translator,
     src: str | Path,
     ref: Iterable[str | Path],
     tokenize: Literal["13a", "none"],
     lowercase: bool,
     by_length: bool,
-    beam_size: int | None,
-    device: str,
-    threads: int | None,
 ) -> TranslationEvaluation:
     sources, references = lines_of(src), references_of(ref)
     check_aligned(sources, references, str(src))
-    translator = Translator(model, beam_size=beam_size, device=device, threads=threads)
     console.note(
         f"translating {len(sources):,} sentences; device: {translator.device},"
         f" {torch.get_num_threads()} threads, {translator.workers} workers"

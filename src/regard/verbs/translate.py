@@ -7,20 +7,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from regard import console
 from regard.decoding.batches import Decoder, Job, decode_all, reach
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.pool import Pool
 from regard.decoding.settings import GenerationSettings
-from regard.errors import DataError
+from regard.errors import DataError, RecipeError
+from regard.layers.int8 import can_int8, to_int8
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.recipe import read
 from regard.verbs.box import load, model_that
 from regard.verbs.device import choose_device, choose_workers
 from regard.verbs.lines import stream
 
+Precision = Literal["float32", "int8"]
 FEW = 32  # lines for each worker, fewer than which are decoded without them
 CHUNK = 1024  # lines that are read, sorted by length and decoded before the first of them is given out
 MAX_CHARACTERS = 5000  # of a line; what follows is left out, which is said
@@ -62,7 +64,7 @@ class Translator:
 
     What it says of a line depends on that line alone: not on `batch_tokens`, nor on the line's neighbours,
     nor on `workers`, the processes that share many lines (None: one for each core of a CPU, but only one
-    where `threads` are given).
+    where `threads` are given). With precision "int8" products are of whole numbers of 8 bits, on a CPU.
     """
 
     def __init__(
@@ -75,11 +77,14 @@ class Translator:
         device: str = "auto",
         threads: int | None = None,
         workers: int | None = None,
+        precision: Precision = "float32",
     ) -> None:
         self.device = choose_device(device, threads)
         self.workers = choose_workers(workers, self.device, threads)
         self.loaded = load(model, self.device)
         self.model = model_that("translates", SequenceToSequence, self.loaded)
+        if precision == "int8":
+            self._round()
         defaults = read(GenerationSettings, self.loaded.generation, "generation.json")
         self.settings = defaults.with_(beam_size=beam_size or max(defaults.beam_size, n_best), n_best=n_best)
         self.batch_tokens = batch_tokens
@@ -118,6 +123,12 @@ class Translator:
             empty = not line or line.isspace()
             candidates = [NOTHING] if empty else [self._candidate(hypothesis) for hypothesis in hypotheses]
             yield Translation(line=number, source=line, candidates=tuple(candidates))
+
+    def _round(self) -> None:
+        """Raise a RecipeError where there are no such products."""
+        if self.device.type != "cpu" or not can_int8():
+            raise RecipeError("precision int8 needs a CPU with oneDNN", "leave it out: float32 is everywhere")
+        to_int8(self.model)
 
     def _pool(self, lines: int) -> Pool[Job, list[list[Hypothesis]]] | None:
         """The workers, started when there is enough for them to do."""
@@ -165,6 +176,7 @@ def translate(
     device: str = "auto",
     threads: int | None = None,
     workers: int | None = None,
+    precision: Precision = "float32",
 ) -> Any:
     """The translation of a text, or of each text of several, by `model` or the model in the box.
 
@@ -182,6 +194,7 @@ def translate(
         device=device,
         threads=threads,
         workers=workers,
+        precision=precision,
     )
     found = translator([text] if isinstance(text, str) else text)
     texts = [
@@ -202,6 +215,7 @@ def translate_file(
     device: str = "auto",
     threads: int | None = None,
     workers: int | None = None,
+    precision: Precision = "float32",
 ) -> int:
     """Translate a file line by line into another, which appears when it is whole; the number of lines."""
     translator = Translator(
@@ -212,6 +226,7 @@ def translate_file(
         device=device,
         threads=threads,
         workers=workers,
+        precision=precision,
     )
     return write(translator(stream(input)), Path(output), ranked=n_best > 1, as_json=as_json)
 
