@@ -12,8 +12,8 @@ from typing import Any
 
 from benchmarks.common import part
 from benchmarks.common.contender import Contender, Entry, contenders
-from benchmarks.common.rounds import Samples, best, disturbed, median, ratio, rounds
 from benchmarks.common.results import Result, Table
+from benchmarks.common.rounds import Samples, best, disturbed, median, ratio, rounds
 
 REFERENCE = "torch.nn.Transformer, plain loop"
 PEAK = "matrix products"
@@ -52,8 +52,8 @@ def train(options: argparse.Namespace) -> Result:
     settings = {"rounds": count, "updates a round": updates, "threads": options.threads}
     result = Result(part="train", settings=settings)
     for dropout in options.dropout[: 1 if options.quick else None]:
-        training_task(dropout)  # prepared here, so that nobody else has to
-        entries = entries_for("pairs", dropout, options.threads)
+        training_task(dropout, small=options.quick)  # prepared here, so that nobody else has to
+        entries = entries_for("pairs", dropout, options)
         with contenders([*entries, peak_entry(options.threads)]) as taking_part:
             one = compared(taking_part, count, updates, title=DROPOUT[dropout], unit="target tokens")
         result.tables.append(one[0])
@@ -61,9 +61,10 @@ def train(options: argparse.Namespace) -> Result:
     return result
 
 
-def entries_for(work: str, dropout: str, threads: int) -> list[Entry]:
+def entries_for(work: str, dropout: str, options: argparse.Namespace) -> list[Entry]:
     """Who trains translators."""
-    common: dict[str, Any] = {"work": work, "dropout": dropout, "threads": threads}
+    threads = options.threads
+    common: dict[str, Any] = {"work": work, "dropout": dropout, "threads": threads, "small": options.quick}
     return [
         Entry(name=REFERENCE, make="benchmarks.training.plain:Plain", settings=common, threads=threads),
         *house_entries(common),
@@ -104,8 +105,9 @@ def compared(
     unit: str,
     reference: str = REFERENCE,
 ) -> tuple[Table, list[str]]:
-    """Rounds of all contenders but the last, which measures the peak in each; and whether the work was equal."""
+    """Rounds of all contenders but the last, which measures the peak; and whether the work was equal."""
     *trainers, peak = taking_part
+    facts = {each.name: each.ask("about") for each in trainers if each.absent is None}
     losses = {each.name: [each.ask("loss")] for each in trainers if each.absent is None}
     samples: Samples = {each.name: [] for each in trainers if each.absent is None}
     roof = rounds([peak], 1, {"seconds": 0.5}, again=False, say=part.say)[PEAK]
@@ -121,7 +123,7 @@ def compared(
             losses[each.name].append(each.ask("loss"))
     table = table_of(trainers, samples, best(roof, "gflop"), title=title, unit=unit, reference=reference)
     table.notes += shape_notes(peak)
-    return table, checks_of(losses, count * updates + 1, reference)
+    return table, checks_of(facts, losses, count * updates + 1, reference)
 
 
 def table_of(
@@ -162,15 +164,20 @@ def shape_notes(peak: Contender) -> list[str]:
     return ["single products, GFLOP/s: " + ", ".join(f"{name} {rate:.0f}" for name, rate in found.items())]
 
 
-def checks_of(losses: dict[str, list[float]], updates: int, reference: str) -> list[str]:
+def checks_of(
+    facts: dict[str, Any], losses: dict[str, list[float]], updates: int, reference: str
+) -> list[str]:
     """The loss of one batch without dropout, before the first update and after the last."""
     first, last = losses[reference]
     checks = []
     for name, (before, after) in losses.items():
-        same = "the same weights" if abs(before - first) < 1e-4 * first else "OTHER WEIGHTS at the start"
+        same = "the same" if abs(before - first) < 1e-4 * first else "NOT the same"
         near = "alike" if abs(after - last) < 0.03 * last else "NOT alike"
+        if not facts[name]["same_weights"]:
+            same = near = "other weights"
         checks.append(
-            f"{name}: loss {before:.5f} before ({same}), {after:.4f} after {updates} updates ({near})"
+            f"{name}: {facts[name]['parameters']:,} parameters; loss {before:.5f} before ({same}),"
+            f" {after:.4f} after {updates} updates ({near})"
         )
     return checks
 

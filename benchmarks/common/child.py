@@ -13,9 +13,7 @@ import traceback
 from importlib import import_module
 from typing import Any, TextIO
 
-
-class Unfit(Exception):
-    """A contender cannot do this work; the message says why."""
+from benchmarks.common.unfit import Unfit
 
 
 def main() -> None:

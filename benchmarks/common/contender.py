@@ -1,5 +1,6 @@
 """A contender: a process of its own, asked from here, so that nobody's threads or memory disturb another."""
 
+import contextlib
 import json
 import os
 import signal
@@ -13,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import memory
-from benchmarks.common.child import Unfit
+from benchmarks.common.unfit import Unfit
 
 ROOT = Path(__file__).parent.parent.parent
+PATIENCE = 30  # seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +35,7 @@ class Contender:
 
     def __init__(self, entry: Entry) -> None:
         self.name, self.entry = entry.name, entry
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115, lives as long as the process
         threads = str(entry.threads)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.common.child", entry.make, json.dumps(entry.settings)],
@@ -46,6 +48,9 @@ class Contender:
             start_new_session=True,  # its session is how its memory and time are told from others'
         )
         self.absent: str | None = None
+
+    def wait(self) -> None:
+        """Until it is made, or has said why it cannot be."""
         try:
             self._answer()
         except Unfit as unfit:
@@ -70,9 +75,15 @@ class Contender:
         return memory.peak_resident(self.session) / 2**20
 
     def close(self) -> None:
-        if self._process.poll() is None:
+        """End the process: it is told that there is no more to do, and killed if it takes too long."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
             os.killpg(self.session, signal.SIGKILL)
-        self._process.wait()
+            self._process.wait()
 
     def _answer(self) -> Any:
         assert self._process.stdout is not None
@@ -92,11 +103,13 @@ class Contender:
 
 @contextmanager
 def contenders(entries: Sequence[Entry]) -> Iterator[list[Contender]]:
-    """The processes of all entries, made one after the other; killed on the way out."""
+    """The processes of all entries; ended on the way out."""
     made: list[Contender] = []
     try:
         for entry in entries:
             made.append(Contender(entry))
+        for contender in made:
+            contender.wait()
         yield made
     finally:
         for contender in made:

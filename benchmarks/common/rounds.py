@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.common import memory
-from benchmarks.common.child import Unfit
 from benchmarks.common.contender import Contender
+from benchmarks.common.unfit import Unfit
 
 PAUSE = 0.4  # seconds between two: OpenMP threads of some libraries spin for 0.2 after their work
 DISTURBED = 0.1

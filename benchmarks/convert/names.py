@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.common.child import Unfit
+from benchmarks.common.unfit import Unfit
 
 Weights = Mapping[str, Tensor]
 

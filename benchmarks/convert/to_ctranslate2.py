@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from regard.layers.positions import sinusoids
 from torch import Tensor
 
-from benchmarks.common.child import Unfit
+from benchmarks.common.unfit import Unfit
 from benchmarks.convert.names import Weights, block, refuse, stacked
+from regard.layers.positions import sinusoids
 
 MAX_POSITIONS = 1024
 EPSILON = 1e-5  # of regard's layer norms

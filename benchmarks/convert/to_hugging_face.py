@@ -7,28 +7,29 @@ takes ours: theirs has all sines before all cosines.
 from typing import Any
 
 import torch
-from regard.layers.positions import sinusoids
 from torch import Tensor, nn
 
 from benchmarks.convert.names import Weights, block, refuse
+from regard.layers.positions import sinusoids
 
 MAX_POSITIONS = 1024
 
 
-def pair_model(config: Any, weights: Weights | None) -> nn.Module:
-    """Marian or Pegasus of this shape, with these weights or fresh ones.
+def pair_model(config: Any, weights: Weights | None, *, like: bool = False) -> nn.Module:
+    """Marian or Pegasus of this shape, with these weights or fresh ones; with `like`, of these sizes only.
 
     Raises:
         Unfit: neither has this shape.
     """
-    refuse(
-        config, tied=("all",), norm=("layer",), norm_position=("post", "pre"), positions=("sinusoidal",),
-        activation=("relu", "gelu", "silu"), bias=(True,), num_kv_heads=(None, config.num_heads),
-        qk_norm=(False,),
-    )  # fmt: skip
+    if not like:
+        refuse(
+            config, tied=("all",), norm=("layer",), norm_position=("post", "pre"),
+            positions=("sinusoidal",), activation=("relu", "gelu", "silu"), bias=(True,),
+            num_kv_heads=(None, config.num_heads), qk_norm=(False,),
+        )  # fmt: skip
     import transformers
 
-    pre = config.norm_position == "pre"
+    pre = config.norm_position != "post"
     settings = transformers.PegasusConfig if pre else transformers.MarianConfig
     kind = transformers.PegasusForConditionalGeneration if pre else transformers.MarianMTModel
     model = kind(settings(**_pair_settings(config)))
@@ -49,7 +50,7 @@ def _pair_settings(config: Any) -> dict[str, Any]:
         "decoder_attention_heads": config.num_heads,
         "encoder_ffn_dim": config.d_ff,
         "decoder_ffn_dim": config.d_ff,
-        "activation_function": config.activation,
+        "activation_function": "silu" if config.activation == "swiglu" else config.activation,
         "dropout": config.dropout,
         "attention_dropout": config.attention_dropout,
         "activation_dropout": config.activation_dropout,
@@ -174,4 +175,5 @@ def _load(model: nn.Module, weights: dict[str, Tensor]) -> None:
     """Every parameter gets a value, but for tables and constants that are no parameters of ours."""
     missing, unexpected = model.load_state_dict(weights, strict=False)
     odd = [name for name in missing if not name.endswith(("embed_positions.weight", "final_logits_bias"))]
-    assert not odd and not unexpected, (odd, unexpected)
+    assert not odd, odd
+    assert not unexpected, unexpected

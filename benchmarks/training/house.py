@@ -11,24 +11,26 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from regard.distributed.group import Group
-from regard.distributed.workers import workers as started
 
 from benchmarks.training.loop import held_out_loss
 from benchmarks.training.steps import Steps, trainer_of
 from benchmarks.work.work import work_of
+from regard.distributed.group import Group
+from regard.distributed.workers import workers as started
+from regard.models.build import count_parameters
 
 
 class House:
     """A contender of `workers` processes; what it counts is of all of them."""
 
-    def __init__(self, *, work: str, dropout: str, threads: int, workers: int = 1) -> None:
+    def __init__(self, *, work: str, dropout: str, threads: int, small: bool, workers: int = 1) -> None:
         torch.set_num_threads(threads)
         self._work = work_of(work)
-        self._task = self._work.training_task(dropout)
-        settings = json.dumps({"work": work, "dropout": dropout, "threads": threads, "workers": workers})
+        self._task = self._work.training_task(dropout, small=small)
+        settings = {"work": work, "dropout": dropout, "threads": threads, "small": small, "workers": workers}
+        command = ["-m", "benchmarks.training.house", json.dumps(settings)]
         self._stack = ExitStack()
-        group = self._stack.enter_context(started(workers, ["-m", "benchmarks.training.house", settings]))
+        group = self._stack.enter_context(started(workers, command))
         places = [Group(rank=rank, size=group.size) for rank in range(group.size)]
         self._batches = [iter(self._task.loader(place)) for place in places]
         self._steps = Steps(self._task, group)
@@ -45,6 +47,9 @@ class House:
             "each": seconds,
         }
 
+    def about(self) -> dict[str, Any]:
+        return {"parameters": count_parameters(self._steps.trainer.model), "same_weights": True}
+
     def loss(self) -> float:
         model = self._steps.trainer.model
         return held_out_loss(self._task, model, lambda batch: self._work.nll(model, batch))
@@ -56,7 +61,7 @@ class House:
 def second_worker(settings: dict[str, Any]) -> None:
     """The same updates at the pace of the first, until that one stops."""
     torch.set_num_threads(settings["threads"])
-    task = work_of(settings["work"]).training_task(settings["dropout"])
+    task = work_of(settings["work"]).training_task(settings["dropout"], small=settings["small"])
     with started(settings["workers"], []) as group, tempfile.TemporaryDirectory() as folder:
         trainer_of(task, group, Path(folder), lambda: None).train()
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from regard.distributed.group import SINGLE
-from regard.models.build import build
 from torch import Tensor, nn
 
 from benchmarks.training.steps import SEED
 from benchmarks.work.work import work_of
+from regard.distributed.group import SINGLE
+from regard.models.build import build
 
 HELD_OUT = 7_000_000  # the epoch whose first batch is looked at, and never trained on in this order
 
@@ -26,11 +26,11 @@ class Loop(ABC):
 
     same_weights = True  # whether the model begins with those of regard
 
-    def __init__(self, *, work: str, dropout: str, threads: int) -> None:
+    def __init__(self, *, work: str, dropout: str, threads: int, small: bool) -> None:
         torch.set_num_threads(threads)
         torch.manual_seed(SEED)
         self._work = work_of(work)
-        self._task = self._work.training_task(dropout)
+        self._task = self._work.training_task(dropout, small=small)
         self._batches = iter(self._task.loader(SINGLE))
         self.model = self.make(self._task.config, build(self._task.config, seed=SEED).state_dict())
         training = self._task.recipe.training
@@ -66,6 +66,10 @@ class Loop(ABC):
             "gflop": sum(self._work.flop(self._task.config, batch) for batch in batches) / 1e9,
             "each": seconds,
         }
+
+    def about(self) -> dict[str, Any]:
+        parameters = {id(each): each.numel() for each in self.model.parameters() if each.requires_grad}
+        return {"parameters": sum(parameters.values()), "same_weights": self.same_weights}
 
     def loss(self) -> float:
         return held_out_loss(self._task, self.model, lambda batch: self._loss(batch, smoothing=0.0))

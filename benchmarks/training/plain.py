@@ -3,11 +3,11 @@
 from typing import Any
 
 import torch
-from regard.layers.positions import sinusoids
 from torch import Tensor, nn
 
 from benchmarks.convert.to_torch import transformer_weights
 from benchmarks.training.loop import Loop
+from regard.layers.positions import sinusoids
 
 
 class Translator(nn.Module):

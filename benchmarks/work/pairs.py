@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, cast
 
+from torch import Tensor
+
+from benchmarks.common.part import BUILD
+from benchmarks.work.flops import PairShape
 from regard.data.batch import PairBatch
 from regard.data.catalogue import find
 from regard.data.corpus import read_lines
@@ -12,10 +16,6 @@ from regard.verbs.recipes import recipe_path
 from regard.verbs.settings import load_recipe
 from regard.verbs.tasks.task import Task
 from regard.verbs.tasks.translation import prepare
-from torch import Tensor
-
-from benchmarks.common.part import BUILD
-from benchmarks.work.flops import PairShape
 
 ignored = 0  # the padding of regard's tokenisers
 RECIPE = "multi30k-en-de"
@@ -37,18 +37,18 @@ SHAPE = [  # the workload of every figure in training; peers have no average of 
 
 
 @dataclass(frozen=True, kw_only=True)
-class TestSet:
-    """Sentences to translate, those of test_2016_flickr or the first of them."""
+class HeldOut:
+    """Sentences to translate and how people have done it."""
 
     sources: list[str]
     references: list[str]
 
 
-def training_task(dropout: str) -> Task:
+def training_task(dropout: str, *, small: bool = False) -> Task:
     """The task of the recipe in the workload's shape, its data prepared, once, under build/.
 
     `dropout`: 0.1 where section 5.4 of the paper has it, or of attention weights and inside the
-    feed-forward layers too.
+    feed-forward layers too. `small`: batches of 512 tokens, to see that everything works.
     """
     rate = 0.1 if dropout == "everywhere" else 0.0
     overrides = [
@@ -56,15 +56,17 @@ def training_task(dropout: str) -> Task:
         "model.dropout=0.1",
         f"model.attention_dropout={rate}",
         f"model.activation_dropout={rate}",
+        *(["batches.batch_tokens=512"] if small else []),
     ]
     source = load_recipe(recipe_path(RECIPE), overrides)
     BUILD.mkdir(parents=True, exist_ok=True)
     return prepare(source, BUILD / "pairs", say=lambda text: None)
 
 
-def test_set(first: int | None = None) -> TestSet:
-    sides = [list(read_lines(find(f"multi30k_tok:test_2016_flickr.{side}"))) for side in ("en", "de")]
-    return TestSet(sources=sides[0][:first], references=sides[1][:first])
+def held_out(data_set: str) -> HeldOut:
+    """test_2016_flickr of `multi30k_tok`, lower-cased and tokenised, or of `multi30k`, as it was written."""
+    sides = [list(read_lines(find(f"{data_set}:test_2016_flickr.{side}"))) for side in ("en", "de")]
+    return HeldOut(sources=sides[0], references=sides[1])
 
 
 def shape_of(config: Any) -> PairShape:

@@ -2,22 +2,21 @@
 
 from typing import Any, cast
 
+from torch import Tensor
+
+from benchmarks.common.part import BUILD
+from benchmarks.work.flops import TextShape
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.training.objective import LabelCrossEntropy
 from regard.verbs.recipes import recipe_path
 from regard.verbs.settings import load_recipe
 from regard.verbs.tasks.language_model import prepare
 from regard.verbs.tasks.task import Task
-from torch import Tensor
-
-from benchmarks.common.part import BUILD
-from benchmarks.work.flops import TextShape
 
 ROWS = 16  # blocks of 256 characters in a batch: what a CPU does in two seconds
 RECIPE = "shakespeare-char"
 ignored = -100
 SHAPE = [
-    f"batches.batch_tokens={ROWS * 256}",
     "training.max_steps=1000000",
     "training.validate_every=1000000",
     "training.save_every=1000000",
@@ -28,14 +27,20 @@ SHAPE = [
 ]
 
 
-def training_task(dropout: str) -> Task:
+def training_task(dropout: str, *, small: bool = False) -> Task:
     """The task of the recipe, its data prepared, once, under build/.
 
     `dropout`: 0.2 of embeddings, of sub-layers and of attention weights, as nanoGPT has it; or all but
-    the last, or none.
+    the last, or none. `small`: batches of 2 blocks.
     """
     rates = {"everywhere": (0.2, 0.2), "paper": (0.2, 0.0), "none": (0.0, 0.0)}[dropout]
-    overrides = [*SHAPE, f"model.dropout={rates[0]}", f"model.attention_dropout={rates[1]}"]
+    rows = 2 if small else ROWS
+    overrides = [
+        *SHAPE,
+        f"batches.batch_tokens={rows * 256}",
+        f"model.dropout={rates[0]}",
+        f"model.attention_dropout={rates[1]}",
+    ]
     source = load_recipe(recipe_path(RECIPE), overrides)
     BUILD.mkdir(parents=True, exist_ok=True)
     return prepare(source, BUILD / "texts", say=lambda text: None)

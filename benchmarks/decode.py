@@ -1,0 +1,171 @@
+"""Translating: sentences a second and the latency of one, with the same trained weights everywhere.
+
+    python -m benchmarks.decode [--quick] [--rounds N] [--model DIR] [--sentences N] [--alone N]
+
+test_2016_flickr of Multi30k at batch 32 on all cores and at batch 1 on one thread, greedy and beam 5, with
+natural lengths (each model ends where it likes) and with forced ones (each sentence of a batch gets the mean
+length of the batch's references). Each contender is a process of its own and idle while another works.
+"""
+
+import argparse
+import statistics
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import part
+from benchmarks.common.contender import Contender, Entry, contenders
+from benchmarks.common.results import Result, Table
+from benchmarks.common.rounds import Sample, Samples, best, disturbed, median, ratio, rounds
+
+HOUSE, REFERENCE, PEAK = "regard", "Hugging Face generate", "matrix products"
+TRAINED = Path("runs/multi30k-en-de/best")
+TABLES = [(size, beam, forced) for forced in (False, True) for size in (32, 1) for beam in (1, 5)]
+QUICK = [(32, 1, False), (32, 5, False), (1, 1, False), (32, 1, True)]
+COLUMNS = {
+    "name": ("contender", ""),
+    "threads": ("workers x threads", ""),
+    "sentences": ("sentences/s, median", ",.1f"),
+    "best": ("best", ",.1f"),
+    "ratio": ("ratio", ".2f"),
+    "tokens": ("tokens/s", ",.0f"),
+    "latency": ("ms a sentence, p50", ".1f"),
+    "share": ("of peak", ".0%"),
+    "memory": ("peak memory, MiB", ",.0f"),
+    "bleu": ("BLEU", ".2f"),
+    "same": ("same as regard's", ".0%"),
+    "disturbed": ("disturbed", ""),
+    "note": ("", ""),
+}
+
+
+def main() -> None:
+    part.own_threads()
+    parser = part.arguments(__doc__)
+    parser.add_argument(
+        "--model", help=f"a model folder ({TRAINED} if it is there, else the model in the box)"
+    )
+    parser.add_argument("--sentences", type=int, default=1000, help="at batch 32 (1000)")
+    parser.add_argument("--alone", type=int, default=100, help="at batch 1 (100)")
+    part.run(decode, parser)
+
+
+def decode(options: argparse.Namespace) -> Result:
+    from benchmarks.decoding.prepared import prepared
+
+    model = options.model or (TRAINED if TRAINED.is_dir() else None)
+    work = prepared(model)
+    count = options.rounds or (1 if options.quick else 3)
+    counts = {32: 32, 1: 4} if options.quick else {32: options.sentences, 1: options.alone}
+    result = Result(
+        part="decode",
+        settings={"model": work.name, "rounds": count, "sentences": counts[32], "alone": counts[1],
+                  "threads": options.threads},
+    )  # fmt: skip
+    with contenders([*entries_for(str(work.path), options.threads), peak_entry(options.threads)]) as here:
+        roofs = {1: peak_of(1), options.threads: here.pop().ask("round", seconds=1.0)["gflop"]}
+        for size, beam, forced in QUICK if options.quick else TABLES:
+            threads = options.threads if size > 1 else 1
+            asked = {"size": size, "beam": beam, "forced": forced, "threads": threads}
+            table = compared(here, work, asked, counts[size], count, roofs[threads])
+            result.tables.append(table)
+    result.checks = work.checks
+    return result
+
+
+def entries_for(sentences: str, threads: int) -> list[Entry]:
+    """Who translates. Workers of one thread each are what CTranslate2 is fastest with."""
+    common: dict[str, Any] = {"sentences": sentences}
+    verb, ctranslate = "benchmarks.decoding.house:Verb", "benchmarks.decoding.ctranslate:CTranslate"
+    own = {**common, "workers": threads, "threads": 1}
+    return [
+        Entry(
+            name=REFERENCE,
+            make="benchmarks.decoding.hugging_face:HuggingFace",
+            settings=common,
+            threads=threads,
+        ),
+        Entry(name=HOUSE, make="benchmarks.decoding.house:House", settings=common, threads=threads),
+        Entry(name="regard, Translator", make=verb, settings={**common, "workers": 1}, threads=threads),
+        Entry(name="regard, workers", make=verb, settings={**common, "workers": threads}),
+        Entry(name="regard, workers, int8", make=verb, settings={**common, "workers": threads, "int8": True}),
+        Entry(name="regard, int8", make=verb, settings={**common, "workers": 1, "int8": True}),
+        Entry(name="CTranslate2 float32", make=ctranslate, settings={**own, "kind": "float32"}),
+        Entry(name="CTranslate2 int8", make=ctranslate, settings={**own, "kind": "int8"}),
+    ]
+
+
+def peak_entry(threads: int) -> Entry:
+    settings = {"threads": threads}
+    return Entry(name=PEAK, make="benchmarks.common.peak:Peak", settings=settings, threads=threads)
+
+
+def peak_of(threads: int) -> float:
+    with contenders([peak_entry(threads)]) as (peak,):
+        return peak.ask("round", seconds=1.0)["gflop"]
+
+
+def compared(
+    here: list[Contender], work: Any, asked: dict[str, Any], sentences: int, count: int, roof: float
+) -> Table:
+    """One table: rounds of all contenders, then what they have said."""
+    size, beam, forced = asked["size"], asked["beam"], asked["forced"]
+    title = (
+        f"batch {size}, {'greedy' if beam == 1 else f'beam {beam}'},"
+        f" {'forced' if forced else 'natural'} lengths, {asked['threads']} threads in all"
+    )
+    before = {each.name: each.absent for each in here}
+    warm_up = {**asked, "count": min(sentences, 8 * size)}
+    samples = rounds(here, count, {**asked, "count": sentences}, warm_up=warm_up, say=lambda text: None)
+    part.say(title)
+    said = {each.name: each.ask("said") for each in here if each.name in samples}
+    table = Table(title=title, columns=COLUMNS)
+    for each in here:
+        row = {"name": each.name, "note": each.absent}
+        if each.name in samples:
+            row = row_of(each, samples, work, asked, roof) | work.quality(
+                said[each.name], said[HOUSE], forced
+            )
+        table.rows.append(row)
+        each.absent = before[each.name]  # who cannot do this work may do the next
+    table.notes.append(f"peak: {roof:.0f} GFLOP/s; ratio: to {reference_of(samples)}, median of the rounds")
+    return table
+
+
+def reference_of(samples: Samples) -> str:
+    return REFERENCE if REFERENCE in samples else HOUSE
+
+
+def row_of(
+    each: Contender, samples: Samples, work: Any, asked: dict[str, Any], roof: float
+) -> dict[str, Any]:
+    found = samples[each.name]
+    workers = each.entry.settings.get("workers", 1)
+    at_once = min(workers, asked["size"])  # a sentence alone is one worker's
+    last = found[-1].answer
+    gflop = work.shape.decoding(last["lengths"], asked["beam"]) / 1e9
+    return {
+        "name": each.name,
+        "threads": f"{at_once} x {each.entry.threads if asked['size'] > 1 else 1}",
+        "sentences": median(found, "sentences"),
+        "best": best(found, "sentences"),
+        "ratio": ratio(found, samples[reference_of(samples)], "sentences"),
+        "tokens": median(found, "tokens"),
+        "latency": latency(found) if asked["size"] == 1 else None,
+        "share": gflop / last["seconds"] / roof,
+        "memory": each.peak_mib(),
+        "disturbed": f"{disturbed(found)} of {len(found)}",
+        "seconds": [sample.answer["seconds"] for sample in found],
+    }
+
+
+def latency(samples: list[Sample]) -> float:
+    """Milliseconds, the median over sentences; of all rounds the least disturbed one's, their median."""
+    return statistics.median(
+        1000
+        * (statistics.median(sample.answer["each"]) or sample.answer["seconds"] / sample.answer["sentences"])
+        for sample in samples
+    )
+
+
+if __name__ == "__main__":
+    main()

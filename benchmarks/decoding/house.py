@@ -1,0 +1,81 @@
+"""regard: its search on its model; and its Translator, with the workers and the int8 that it may have."""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.common.unfit import Unfit
+from benchmarks.decoding.sentences import Decoder, Ids
+from regard.decoding.batches import decode_all
+from regard.decoding.settings import GenerationSettings
+from regard.recipe import read
+from regard.verbs.translate import Translator
+from regard.weights.model_folder import load_model
+
+NO_LIMIT = 1 << 30  # batches are the benchmark's
+
+
+class House(Decoder):
+    """`decode_all` on one batch after the other."""
+
+    def __init__(self, *, sentences: str) -> None:
+        super().__init__(sentences=sentences)
+        self._loaded = load_model(self.sentences.model)
+        self._settings = read(GenerationSettings, self._loaded.generation, "generation.json")
+
+    def decode(self, batch: Sequence[int], beam: int, length: int | None) -> list[Ids]:
+        target = self._loaded.tokenizers.target
+        strategy = self._prescribed(beam, length).strategy(
+            pad_id=target.pad_id, bos_id=target.bos_id, eos_id=target.eos_id
+        )
+        found = decode_all(
+            strategy,
+            self._loaded.model,  # type: ignore[arg-type]
+            [self.sentences.ids[place] for place in batch],
+            batch_tokens=NO_LIMIT,
+            pad_id=target.pad_id,
+            eos_id=target.eos_id,
+        )
+        return [hypotheses[0].ids for hypotheses in found]
+
+    def _prescribed(self, beam: int, length: int | None) -> GenerationSettings:
+        settings = self._settings.with_(beam_size=beam, n_best=1)
+        if length is None:
+            return settings
+        return settings.with_(
+            max_length_ratio=0.0, max_length_offset=length, max_length=length, min_length=length
+        )
+
+
+class Verb(Decoder):
+    """The Translator of `regard translate`: batches are its choice, and tokenising is in the time."""
+
+    def __init__(self, *, sentences: str, **options: Any) -> None:
+        super().__init__(sentences=sentences)
+        known = inspect.signature(Translator.__init__).parameters
+        for option in options:
+            if option not in known:
+                raise Unfit(f"this version of regard has no {option!r} in Translator")
+        self._options = options
+        self._translators: dict[int, Translator] = {}
+        self._texts: dict[str, list[str]] = {}
+
+    def decode(self, batch: Sequence[int], beam: int, length: int | None) -> list[Ids]:
+        raise NotImplementedError  # all at once, or a line at a time
+
+    def decode_all(
+        self, batches: Sequence[Sequence[int]], beam: int, lengths: Sequence[int | None]
+    ) -> list[Any]:
+        if any(length is not None for length in lengths):
+            raise Unfit("Translator forces no lengths")
+        translator = self._translator(beam)
+        chunks = batches if max(map(len, batches)) == 1 else [[place for batch in batches for place in batch]]
+        lines = ([self.sentences.texts[place] for place in chunk] for chunk in chunks)
+        found = iter([each.text for each in translator.in_chunks(lines)])
+        encode = translator.loaded.tokenizers.target.encode
+        return [([encode(next(found)) for _ in batch], 0.0) for batch in batches]
+
+    def _translator(self, beam: int) -> Translator:
+        if beam not in self._translators:
+            self._translators[beam] = Translator(self.sentences.model, beam_size=beam, **self._options)
+        return self._translators[beam]

@@ -1,0 +1,102 @@
+"""The sentences to translate, as a file that every contender's process reads; and the common round."""
+
+import json
+import statistics
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+Ids = list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sentences:
+    """Sources as text and as ids, without their ends; the references, and `limits` of what may be said."""
+
+    model: str
+    converted: str  # the folder for CTranslate2; what hinders it after an exclamation mark
+    texts: list[str]
+    ids: list[Ids]
+    vocabulary: list[str]  # the pieces by their ids
+    lengths: list[int]  # of the references, in tokens: what is forced where lengths are
+    limits: list[int]
+    alpha: float  # of the length penalty: the score is the log-probability by length^alpha
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self)), "utf-8")
+
+    @classmethod
+    def read(cls, path: str) -> "Sentences":
+        return cls(**json.loads(Path(path).read_text("utf-8")))
+
+    def places(self, count: int) -> list[int]:
+        """`count` sentences from all over the set, in its order."""
+        step = max(1, len(self.ids) // count)
+        return list(range(0, len(self.ids), step))[:count]
+
+    def batches(self, count: int, size: int) -> list[list[int]]:
+        """Places of sentences of like lengths together, the longest first; alone in the order of the set."""
+        places = self.places(count)
+        if size > 1:
+            places.sort(key=lambda place: -len(self.ids[place]))
+        return [places[start : start + size] for start in range(0, len(places), size)]
+
+    def forced(self, batch: Sequence[int]) -> int:
+        """The length that each sentence of a batch gets where lengths are forced."""
+        return max(1, round(statistics.mean(self.lengths[place] for place in batch)))
+
+
+class Decoder(ABC):
+    """A contender in translating. Loading and tokenising are not timed."""
+
+    def __init__(self, *, sentences: str) -> None:
+        self.sentences = Sentences.read(sentences)
+        self._said: dict[int, Ids] = {}
+
+    @abstractmethod
+    def decode(self, batch: Sequence[int], beam: int, length: int | None) -> list[Ids]:
+        """The translations of the sentences at these places, each of `length` tokens if that is given."""
+
+    def decode_all(
+        self, batches: Sequence[Sequence[int]], beam: int, lengths: Sequence[int | None]
+    ) -> list[Any]:
+        """Batch after batch: the translations and the seconds of each."""
+        found = []
+        for batch, length in zip(batches, lengths, strict=True):
+            began = time.perf_counter()
+            said = self.decode(batch, beam, length)
+            found.append((said, time.perf_counter() - began))
+        return found
+
+    def round(self, *, count: int, size: int, beam: int, forced: bool, threads: int) -> dict[str, Any]:
+        self.use(threads)
+        batches = self.sentences.batches(count, size)
+        lengths = [self.sentences.forced(batch) if forced else None for batch in batches]
+        began = time.perf_counter()
+        found = self.decode_all(batches, beam, lengths)
+        seconds = time.perf_counter() - began
+        self._said = {
+            place: said
+            for batch, (all_said, _) in zip(batches, found, strict=True)
+            for place, said in zip(batch, all_said, strict=True)
+        }
+        return {
+            "seconds": seconds,
+            "sentences": len(self._said),
+            "tokens": sum(map(len, self._said.values())),
+            "each": [taken for _, taken in found],
+            "lengths": [[len(self.sentences.ids[place]), len(said)] for place, said in self._said.items()],
+        }
+
+    def said(self) -> dict[str, Ids]:
+        """The translations of the last round by the places of the sentences, as ids."""
+        return {str(place): said for place, said in self._said.items()}
+
+    def use(self, threads: int) -> None:
+        """So many threads from now on."""
+        import torch
+
+        torch.set_num_threads(threads)

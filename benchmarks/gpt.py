@@ -1,0 +1,150 @@
+"""A GPT of characters, 6 layers, 6 heads, 384: training tokens a second, and generation one text at a time.
+
+    python -m benchmarks.gpt [--quick] [--rounds N] [--updates N] [--model DIR]
+
+Tiny Shakespeare, blocks of 256 characters, 16 a batch, AdamW. Training: nanoGPT's plain loop is the
+reference. Generation: greedy, a whole block after one character; on one thread and on all. `--model` names
+a trained decoder to generate with; without, its weights are fresh ones.
+"""
+
+import argparse
+from typing import Any
+
+from benchmarks.common import part
+from benchmarks.common.contender import Contender, Entry, contenders
+from benchmarks.common.results import Result, Table
+from benchmarks.common.rounds import best, disturbed, median, ratio, rounds
+from benchmarks.train import compared, house_entries, peak_entry
+
+NANO, HUGGING_FACE, HOUSE = "nanoGPT's plain loop", "Hugging Face GPT-2", "regard"
+NO_CACHE = "nanoGPT, no cache"
+DROPOUT = {
+    "everywhere": "training, dropout 0.2 of attention weights too (nanoGPT's)",
+    "none": "training without dropout",
+}
+COLUMNS = {
+    "name": ("contender", ""),
+    "median": ("tokens/s, median", ",.1f"),
+    "best": ("best", ",.1f"),
+    "ratio": ("ratio", ".2f"),
+    "share": ("of peak", ".1%"),
+    "memory": ("peak memory, MiB", ",.0f"),
+    "same": ("same as regard's", ".0%"),
+    "disturbed": ("disturbed", ""),
+    "note": ("", ""),
+}
+
+
+def main() -> None:
+    part.own_threads()
+    parser = part.arguments(__doc__)
+    parser.add_argument("--updates", type=int, default=3, help="of each contender in a round (3)")
+    parser.add_argument("--model", help="a trained decoder without a source, to generate with")
+    part.run(gpt, parser)
+
+
+def gpt(options: argparse.Namespace) -> Result:
+    count = options.rounds or (1 if options.quick else 8)
+    updates = 1 if options.quick else options.updates
+    settings = {"rounds": count, "updates a round": updates, "threads": options.threads}
+    result = Result(part="gpt", settings=settings)
+    training(options, result, count, updates)
+    generation(options, result, count)
+    return result
+
+
+def training(options: argparse.Namespace, result: Result, count: int, updates: int) -> None:
+    from benchmarks.work.texts import training_task
+
+    for dropout, title in list(DROPOUT.items())[: 1 if options.quick else None]:
+        training_task(dropout, small=options.quick)
+        entries = training_entries(dropout, options)
+        with contenders([*entries, peak_entry(options.threads)]) as here:
+            table, checks = compared(here, count, updates, title=title, unit="tokens", reference=NANO)
+        result.tables.append(table)
+        result.checks += [f"{dropout}: {check}" for check in checks]
+
+
+def training_entries(dropout: str, options: argparse.Namespace) -> list[Entry]:
+    threads = options.threads
+    common = {"work": "texts", "dropout": dropout, "threads": threads, "small": options.quick}
+    make = {NANO: "benchmarks.language.nanogpt:Trainer", HUGGING_FACE: "benchmarks.language.gpt2:Trainer"}
+    nano, hugging_face = (
+        Entry(name=name, make=each, settings=common, threads=threads) for name, each in make.items()
+    )
+    return [nano, *house_entries(common), hugging_face]
+
+
+def generation(options: argparse.Namespace, result: Result, count: int) -> None:
+    from benchmarks.language.prepared import prepared
+    from benchmarks.work.texts import shape_of
+
+    work, config = prepared(options.model)
+    length = 32 if options.quick else 255
+    for threads in sorted({1, options.threads}):
+        with contenders([*generation_entries(str(work), threads), peak_entry(threads)]) as here:
+            roof = here.pop().ask("round", seconds=0.5)["gflop"]
+            title = f"generation, {length} tokens after one, {threads} threads"
+            flop = shape_of(config).generating(length)
+            table = written(here, count, length, title=title, gflop=flop / 1e9, roof=roof)
+        result.tables.append(table)
+    result.settings["generation"] = options.model or "fresh weights"
+
+
+def generation_entries(work: str, threads: int) -> list[Entry]:
+    common: dict[str, Any] = {"work": work, "threads": threads}
+    names = {
+        NO_CACHE: ("nanogpt", {}),
+        HOUSE: ("house", {}),
+        "Hugging Face GPT-2": ("gpt2", {}),
+        "CTranslate2 float32": ("ctranslate", {"kind": "float32"}),
+        "CTranslate2 int8": ("ctranslate", {"kind": "int8"}),
+    }
+    return [
+        Entry(
+            name=name,
+            make=f"benchmarks.language.{module}:Generator",
+            settings={**common, **own},
+            threads=threads,
+        )
+        for name, (module, own) in names.items()
+    ]
+
+
+def written(
+    here: list[Contender], count: int, length: int, *, title: str, gflop: float, roof: float
+) -> Table:
+    samples = rounds(here, count, {"length": length}, warm_up={"length": 16}, say=lambda text: None)
+    part.say(title)
+    table = Table(title=title, columns=COLUMNS)
+    reference = HUGGING_FACE if HUGGING_FACE in samples else HOUSE
+    ours = samples[HOUSE][-1].answer["said"]
+    for each in here:
+        if each.absent is not None:
+            table.rows.append({"name": each.name, "note": each.absent})
+            continue
+        found = samples[each.name]
+        said = found[-1].answer["said"]
+        speed = median(found, "tokens")
+        table.rows.append(
+            {
+                "name": each.name,
+                "median": speed,
+                "best": best(found, "tokens"),
+                "ratio": ratio(found, samples[reference], "tokens"),
+                "share": gflop * speed / length / roof,
+                "memory": each.peak_mib(),
+                "same": sum(mine == theirs for mine, theirs in zip(said, ours, strict=True)) / len(ours),
+                "disturbed": f"{disturbed(found)} of {len(found)}",
+                "seconds": [sample.answer["seconds"] for sample in found],
+            }
+        )
+    table.notes.append(
+        f"peak: {roof:.0f} GFLOP/s; ratio: to {reference}, median of the rounds; same: tokens at the same"
+        " place, on the same weights"
+    )
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""regard goes on with a text: its continuation, as `regard generate` uses it."""
+
+from typing import Any, cast
+
+from benchmarks.language.writer import Writer
+from regard.decoding.continuation import ContinuationSettings, continue_all, prompts_of
+from regard.models.build import build
+from regard.models.decoder_only import DecoderOnly
+
+
+class Generator(Writer):
+    """Greedy, with the cache."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._model = cast(DecoderOnly, build(self.config, seed=0))
+        self._model.load_state_dict(dict(self.weights()))
+        self._model.eval()
+
+    def write(self, length: int) -> list[int]:
+        settings = ContinuationSettings(beam_size=1, begin=False, max_new_tokens=length)
+        prompts = prompts_of([self.prompt], begin_id=None)
+        found = continue_all(settings.strategy(), self._model, prompts, max_new_tokens=length, exactly=True)
+        return found[0][0].ids

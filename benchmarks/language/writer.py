@@ -1,0 +1,54 @@
+"""What goes on with a text, greedily, one token after the other: the common part of all who do."""
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.training.steps import SEED
+from regard.models.build import build
+from regard.models.decoder_only import DecoderOnlyConfig
+from regard.weights.model_folder import load_model
+
+LOUDER = 20.0
+
+
+class Writer(ABC):
+    """A contender in generation. `work` is a file: the model, what the text begins with, what is banned."""
+
+    def __init__(self, *, work: str, threads: int, **others: Any) -> None:
+        torch.set_num_threads(threads)
+        self.work = json.loads(Path(work).read_text("utf-8"))
+        self.config = DecoderOnlyConfig.from_dict(self.work["config"])
+        self.prompt: list[int] = self.work["prompt"]
+        self.banned: list[int] = self.work["banned"]
+
+    @abstractmethod
+    def write(self, length: int) -> list[int]:
+        """So many tokens after the prompt, always the likeliest that is not banned."""
+
+    def weights(self) -> Mapping[str, Tensor]:
+        return weights_of(self.config, self.work["model"])
+
+    def round(self, *, length: int) -> dict[str, Any]:
+        began = time.perf_counter()
+        said = self.write(length)
+        return {"seconds": time.perf_counter() - began, "tokens": len(said), "said": said}
+
+
+def weights_of(config: DecoderOnlyConfig, model: str | None) -> Mapping[str, Tensor]:
+    """Those of a trained model; without one fresh ones, whose positions are made louder.
+
+    Else a fresh model says one token for ever, and whoever counts positions wrongly would not be found out.
+    """
+    if model is not None:
+        return load_model(model).model.state_dict()
+    weights = build(config, seed=SEED).state_dict()
+    if "input.positions.weight" in weights:
+        weights["input.positions.weight"] = weights["input.positions.weight"] * LOUDER
+    return weights
