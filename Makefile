@@ -15,7 +15,11 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 TEST_WORKERS ?= 2
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 
-.PHONY: help install demo test check clean
+# The benchmarks: `make bench`, or one part of them. They want an idle machine and the extra `bench`.
+PARTS := start train decode gpt growth
+BENCHES := $(PARTS:%=bench-%)
+
+.PHONY: help install demo test check clean bench bench-quick bench-install $(BENCHES)
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -45,6 +49,21 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/python -m pytest tests/test_house.py
+
+bench: $(BENCHES)
+	$(BIN)/python -m benchmarks.common.report
+
+$(BENCHES): bench-%: bench-install
+	$(BIN)/python -m benchmarks.$*
+
+bench-quick: bench-install
+	@for part in $(PARTS); do $(BIN)/python -m benchmarks.$$part --quick || exit; done
+
+bench-install: .venv/installed-bench
+
+.venv/installed-bench: $(INSTALLED)
+	@$(PIP) --no-build-isolation --editable '.[dev,bench]'
+	@touch $@
 
 clean:
 	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis

@@ -19,6 +19,7 @@ from benchmarks.common.rounds import Sample, Samples, best, disturbed, median, r
 
 HOUSE, REFERENCE, PEAK = "regard", "Hugging Face generate", "matrix products"
 TRAINED = Path("runs/multi30k-en-de/best")
+SOME_32 = 512  # source tokens: 32 sentences of up to 15, and the mark of the end
 TABLES = [(size, beam, forced) for forced in (False, True) for size in (32, 1) for beam in (1, 5)]
 QUICK = [(32, 1, False), (32, 5, False), (1, 1, False), (32, 1, True)]
 COLUMNS = {
@@ -74,23 +75,27 @@ def decode(options: argparse.Namespace) -> Result:
 
 def entries_for(sentences: str, threads: int) -> list[Entry]:
     """Who translates. Workers of one thread each are what CTranslate2 is fastest with."""
-    common: dict[str, Any] = {"sentences": sentences}
-    verb, ctranslate = "benchmarks.decoding.house:Verb", "benchmarks.decoding.ctranslate:CTranslate"
-    own = {**common, "workers": threads, "threads": 1}
+    own = {"workers": threads, "threads": 1}
+    alike = {"workers": threads, "batch_tokens": SOME_32}
+    entries: dict[str, tuple[str, int, dict[str, Any]]] = {
+        REFERENCE: ("hugging_face:HuggingFace", threads, {}),
+        HOUSE: ("house:House", threads, {}),
+        "regard, Translator": ("house:Verb", threads, {"workers": 1}),
+        "regard, workers": ("house:Verb", 1, alike),
+        "regard, workers, own batches": ("house:Verb", 1, {"workers": threads}),
+        "regard, workers, int8": ("house:Verb", 1, {**alike, "precision": "int8"}),
+        "regard, int8": ("house:Verb", threads, {"workers": 1, "precision": "int8"}),
+        "CTranslate2 float32": ("ctranslate:CTranslate", 1, {**own, "kind": "float32"}),
+        "CTranslate2 int8": ("ctranslate:CTranslate", 1, {**own, "kind": "int8"}),
+    }
     return [
         Entry(
-            name=REFERENCE,
-            make="benchmarks.decoding.hugging_face:HuggingFace",
-            settings=common,
-            threads=threads,
-        ),
-        Entry(name=HOUSE, make="benchmarks.decoding.house:House", settings=common, threads=threads),
-        Entry(name="regard, Translator", make=verb, settings={**common, "workers": 1}, threads=threads),
-        Entry(name="regard, workers", make=verb, settings={**common, "workers": threads}),
-        Entry(name="regard, workers, int8", make=verb, settings={**common, "workers": threads, "int8": True}),
-        Entry(name="regard, int8", make=verb, settings={**common, "workers": 1, "int8": True}),
-        Entry(name="CTranslate2 float32", make=ctranslate, settings={**own, "kind": "float32"}),
-        Entry(name="CTranslate2 int8", make=ctranslate, settings={**own, "kind": "int8"}),
+            name=name,
+            make=f"benchmarks.decoding.{make}",
+            settings={"sentences": sentences, **settings},
+            threads=each,
+        )
+        for name, (make, each, settings) in entries.items()
     ]
 
 

@@ -26,6 +26,7 @@ class Prepared:
 
     name: str
     path: Path  # of the sentences
+    converted: str  # the folder for CTranslate2; what hinders it after an exclamation mark
     shape: PairShape
     references: list[str]
     tokenizer: Tokenizer  # of the target
@@ -77,6 +78,7 @@ def prepared(model: str | Path | None) -> Prepared:
     return Prepared(
         name=str(model or "the model in the box"),
         path=path,
+        converted=converted,
         shape=shape_of(loaded.config),
         references=test.references,
         tokenizer=tokenizers.target,
