@@ -5,8 +5,10 @@ import os
 import threading
 
 import pytest
+import torch
 
-from regard.errors import ConfigError, DataError, FolderError
+from regard.errors import ConfigError, DataError, FolderError, RecipeError
+from regard.verbs.device import choose_workers
 from regard.verbs.translate import MAX_CHARACTERS, Translator, printed, translate, translate_file, write
 
 LINES = ["1 2 3", "", "4", " \t ", "9 8 7 6 5 4 3 2 1 0 " * 4, "unknown words", "0 0"]
@@ -26,6 +28,33 @@ def test_a_text_gives_a_text_and_several_give_several(untrained):
 def test_neither_batch_nor_neighbours_change_a_translation(untrained, batch_tokens):
     together = translate(LINES, model=untrained, batch_tokens=batch_tokens)
     assert together == [translate(line, model=untrained) for line in LINES]
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_workers_change_no_translation(untrained, monkeypatch, precision):
+    monkeypatch.setattr("regard.verbs.translate.FEW", 2)
+    alone = translate(LINES, model=untrained, workers=1, precision=precision)
+    assert translate(LINES, model=untrained, workers=3, precision=precision) == alone
+    assert translate(LINES, model=untrained, workers=1, precision=precision, batch_tokens=1) == alone
+
+
+def test_int8_is_near_float32_and_not_the_same(untrained):
+    exact, near = (
+        next(Translator(untrained, precision=precision)(["1 2 3"])).candidates[0].log_prob
+        for precision in ("float32", "int8")
+    )
+    assert near != exact
+    assert near == pytest.approx(exact, rel=0.05)
+
+
+def test_workers_are_for_a_cpu(untrained):
+    with pytest.raises(RecipeError, match="--workers must be 1 or more"):
+        Translator(untrained, workers=0)
+    with pytest.raises(RecipeError, match="on a CPU only"):
+        choose_workers(2, torch.device("cuda"), None)
+    assert choose_workers(None, torch.device("cuda"), None) == 1
+    assert choose_workers(None, torch.device("cpu"), 2) == 1
+    assert choose_workers(None, torch.device("cpu"), None) >= 1
 
 
 def test_candidates_come_best_first_and_the_first_is_the_translation(untrained):

@@ -1,0 +1,115 @@
+"""The benchmarks count what they say they count, and tell what is missing."""
+
+import pytest
+
+from benchmarks.common.contender import Entry, contenders
+from benchmarks.common.memory import busy_seconds, members, peak_resident, processor_seconds, watched
+from benchmarks.common.report import filled
+from benchmarks.common.results import Result, Table, read
+from benchmarks.common.rounds import Sample, disturbed, median, ratio, rounds
+from benchmarks.work.flops import PairShape, TextShape
+
+STUB = "tests.benchmarks.stub"
+
+
+class TestRounds:
+    def test_each_contender_is_asked_equally_often(self):
+        entries = [Entry(name=name, make=f"{STUB}:Adder", settings={"first": 1}) for name in ("a", "b")]
+        with contenders(entries) as here:
+            samples = rounds(
+                here, 2, {"second": 2}, warm_up={"second": 0}, again=False, say=lambda text: None
+            )
+            asked = [each.ask("asked") for each in here]
+        assert asked == [3, 3]
+        assert {name: len(found) for name, found in samples.items()} == {"a": 2, "b": 2}
+        assert median(samples["a"], "sum") == 3
+
+    def test_who_is_not_installed_is_named(self):
+        with contenders([Entry(name="none", make=f"{STUB}:Absent")]) as (absent,):
+            assert absent.absent == "no_such_package is not installed"
+            assert rounds([absent], 1, {}, say=lambda text: None) == {}
+
+    def test_who_turns_out_unfit_leaves_with_a_reason(self):
+        with contenders([Entry(name="small", make=f"{STUB}:Adder", settings={"first": 1})]) as (small,):
+            assert rounds([small], 1, {"second": 100}, say=lambda text: None) == {}
+            assert small.absent == "100 is too much"
+
+    def test_a_failure_is_told_with_its_traceback(self):
+        with (
+            contenders([Entry(name="odd", make=f"{STUB}:Adder", settings={"first": 1})]) as (odd,),
+            pytest.raises(RuntimeError, match="odd failed:.*TypeError"),
+        ):
+            odd.ask("round", second="two")
+
+    def test_ratios_are_taken_within_a_round(self):
+        slow, fast = ([_sample(speed) for speed in speeds] for speeds in ((1.0, 10.0), (2.0, 20.0)))
+        assert ratio(fast, slow, "work") == 2.0
+
+    def test_a_disturbed_sample_is_counted(self):
+        assert disturbed([_sample(1.0), _sample(1.0, foreign=0.5)]) == 1
+
+
+def _sample(speed: float, foreign: float = 0.0) -> Sample:
+    return Sample(answer={"seconds": 1.0, "work": speed}, foreign=foreign)
+
+
+@pytest.mark.skipif(busy_seconds() == 0, reason="Linux counts these")
+class TestMemory:
+    def test_a_contender_is_its_session(self):
+        with contenders([Entry(name="a", make=f"{STUB}:Adder", settings={"first": 1})]) as (one,):
+            assert members(one.session) == [one.session]
+            assert peak_resident(one.session) > 1 << 20
+            assert processor_seconds(one.session) > 0
+
+    def test_what_is_held_for_a_while_is_seen(self):
+        with watched(every=0.001) as before:
+            pass
+        with watched(every=0.001) as peak:
+            held = bytearray(b"x" * (64 << 20))
+            del held
+        assert peak[0] > before[0] + (32 << 20)
+
+
+class TestOperations:
+    SHAPE = PairShape(d_model=8, d_ff=16, encoder_layers=1, decoder_layers=1, vocab_size=10)
+
+    def test_a_pair_is_counted_product_by_product(self):
+        source, target = 3, 2
+        encoder = source * (4 * 64 + 2 * 8 * 16) + 2 * 8 * source * source
+        decoder = target * (6 * 64 + 2 * 8 * 16) + 2 * 8 * target * (target + source) + 2 * 64 * source
+        output = target * 8 * 10
+        assert self.SHAPE.forward([(source, target)]) == 2 * (encoder + decoder + output)
+
+    def test_training_is_three_times_the_way_forward(self):
+        assert self.SHAPE.training([(3, 2)]) == 3 * self.SHAPE.forward([(3, 2)])
+
+    def test_a_beam_of_one_is_the_way_forward(self):
+        assert self.SHAPE.decoding([(3, 2)], beam_size=1) == self.SHAPE.forward([(3, 2)])
+
+    def test_six_times_parameters_and_tokens_and_attention(self):
+        shape = TextShape(d_model=8, d_ff=32, layers=2, vocab_size=10)
+        parameters = 2 * 12 * 64 + 80
+        assert shape.training(rows=3, length=4) == 6 * parameters * 12 + 12 * 2 * 8 * 4 * 12
+
+
+class TestResults:
+    def test_what_is_written_is_read_and_shown(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("benchmarks.common.results.FOLDER", tmp_path)
+        result = Result(part="tiny", settings={"rounds": 1}, checks=["alike"])
+        columns = {"name": ("contender", ""), "rate": ("tok/s", ",.0f")}
+        result.tables.append(
+            Table(title="speed", columns=columns, rows=[{"name": "a", "rate": 1234.5}, {"name": "b"}])
+        )
+        shown = read(result.write(quick=False)).markdown()
+        assert shown == result.markdown()
+        assert "| a | 1,234 |" in shown
+        assert "| b |  |" in shown
+        assert "- alike" in shown
+
+    def test_the_page_has_a_place_for_each_part(self):
+        text = "before\n<!-- results of train -->\nold\n<!-- end -->\nafter"
+        assert filled(text, "train", "new") == (
+            "before\n<!-- results of train -->\n\nnew\n\n<!-- end -->\nafter"
+        )
+        with pytest.raises(ValueError, match="no place for the results of decode"):
+            filled(text, "decode", "new")
