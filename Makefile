@@ -63,6 +63,7 @@ bench-install: .venv/installed-bench
 
 .venv/installed-bench: $(INSTALLED)
 	@$(PIP) --no-build-isolation --editable '.[dev,bench]'
+	@for data in multi30k_tok multi30k tiny_shakespeare; do $(BIN)/regard data get $$data >/dev/null || exit; done
 	@touch $@
 
 clean:

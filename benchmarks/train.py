@@ -172,7 +172,7 @@ def checks_of(
     checks = []
     for name, (before, after) in losses.items():
         same = "the same" if abs(before - first) < 1e-4 * first else "NOT the same"
-        near = "alike" if abs(after - last) < 0.03 * last else "NOT alike"
+        near = "alike" if abs(after - last) < 0.05 * last else "NOT alike"
         if not facts[name]["same_weights"]:
             same = near = "other weights"
         checks.append(

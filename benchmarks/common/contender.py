@@ -84,6 +84,9 @@ class Contender:
         except subprocess.TimeoutExpired:
             os.killpg(self.session, signal.SIGKILL)
             self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._errors.close()
 
     def _answer(self) -> Any:
         assert self._process.stdout is not None

@@ -36,13 +36,20 @@ class Loop(ABC):
         training = self._task.recipe.training
         self._smoothing, settings = training.label_smoothing, training.optimizer
         kind = torch.optim.Adam if settings.kind == "adam" else torch.optim.AdamW
+        trained = [each for each in self.model.parameters() if each.requires_grad]
         self._optimizer = kind(
-            self.model.parameters(),
+            [
+                {
+                    "params": [each for each in trained if each.ndim > 1],
+                    "weight_decay": settings.weight_decay,
+                },
+                {"params": [each for each in trained if each.ndim <= 1], "weight_decay": 0.0},
+            ],
             lr=training.schedule.learning_rate,
             betas=(settings.beta1, settings.beta2),
             eps=settings.epsilon,
-            weight_decay=settings.weight_decay,
         )
+        self._clip_norm = training.clip_norm
 
     @abstractmethod
     def make(self, config: Any, weights: dict[str, Tensor]) -> nn.Module:
@@ -77,6 +84,8 @@ class Loop(ABC):
     def _update(self, batch: Any) -> None:
         self._optimizer.zero_grad(set_to_none=True)
         self._loss(batch, self._smoothing).backward()
+        if self._clip_norm:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self._clip_norm)
         self._optimizer.step()
 
     def _loss(self, batch: Any, smoothing: float) -> Tensor:
