@@ -77,5 +77,8 @@ def test_what_is_no_plain_linear_in_float32_on_a_cpu_keeps_its_logits():
     assert can_be_linear_cross_entropy(states, output) == hasattr(F, "linear_cross_entropy")
     assert not can_be_linear_cross_entropy(states, nn.Sequential(output))
     assert not can_be_linear_cross_entropy(states.to("meta"), output)
+    hook = output.register_forward_hook(lambda *_: None)
+    assert not can_be_linear_cross_entropy(states, output)
+    hook.remove()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert not can_be_linear_cross_entropy(states, output)

@@ -44,6 +44,8 @@ def can_be_linear_cross_entropy(states: Tensor, output: nn.Module) -> bool:
     return (
         hasattr(F, "linear_cross_entropy")
         and type(output) is nn.Linear
+        and not output._forward_hooks  # such as adapters
+        and not output._forward_pre_hooks
         and output.out_features > output.in_features
         and states.device.type == "cpu"
         and not torch.is_autocast_enabled("cpu")

@@ -81,7 +81,9 @@ class LabelCrossEntropy:
         logits, labels = logits[real].float(), labels[real]
         weights = None if self.weights is None else torch.tensor(self.weights, device=logits.device)
         total = F.cross_entropy(logits, labels, weights, reduction="sum", label_smoothing=self.smoothing)
-        nll = F.cross_entropy(logits.detach(), labels, reduction="sum")
+        nll = total.detach()
+        if self.smoothing or weights is not None:
+            nll = F.cross_entropy(logits.detach(), labels, reduction="sum")
         return Loss(total=total, nll=nll, num_targets=labels.numel())
 
 
