@@ -49,7 +49,8 @@ class RecurrentConfig(ModelConfig):
         "rnn": {},
         # Bahdanau et al. 2015: both directions, and a look before each step
         "bahdanau": {"bidirectional": True, "attention": "additive"},
-        # Luong et al. 2015, their best global model: stacked LSTMs, and a look after each step
+        # Luong et al. 2015: stacked LSTMs, general attention after each step (their best scoring, with local
+        # windows; without, dot was better), and input feeding
         "luong": {"cell": "lstm", "num_layers": 2, "attention": "general", "input_feeding": True},
     }
     src_vocab_size: int
