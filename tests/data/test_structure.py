@@ -64,6 +64,19 @@ def test_a_walk_is_back_with_the_chance_that_powers_of_its_steps_give(graph, cou
     torch.testing.assert_close(random_walk_positions(edges, nodes, count), expected)
 
 
+def test_many_walks_are_where_a_plain_product_says():
+    """All at once, in a dense matrix: more than a piece of them, and a node that no edge leaves."""
+    nodes = 3 * structure.COLUMNS + 7
+    edges = torch.randint(nodes - 1, (2, 900), generator=torch.Generator().manual_seed(0)).unique(dim=1)
+    matrix = adjacency(nodes, edges)
+    step = matrix / matrix.sum(dim=1, keepdim=True).clamp(min=1)
+    where, expected = torch.eye(nodes), []
+    for _ in range(5):
+        where = where @ step
+        expected.append(where.diagonal())
+    torch.testing.assert_close(random_walk_positions(edges, nodes, 5), torch.stack(expected, dim=1))
+
+
 def test_walks_are_followed_in_pieces(monkeypatch):
     edges = torch.randint(10, (2, 30), generator=torch.Generator().manual_seed(0)).unique(dim=1)
     whole = random_walk_positions(edges, 10, 6)
