@@ -15,9 +15,10 @@ from typing import Any
 from benchmarks.common import part
 from benchmarks.common.contender import Contender, Entry, contenders
 from benchmarks.common.results import Result, Table
+from benchmarks.common.roof import peak_of
 from benchmarks.common.rounds import Sample, Samples, best, disturbed, median, ratio, rounds
 
-HOUSE, REFERENCE, PEAK = "regard", "Hugging Face generate", "matrix products"
+HOUSE, REFERENCE = "regard", "Hugging Face generate"
 TRAINED = Path("runs/multi30k-en-de/best")
 SOME_32 = 512  # source tokens: 32 sentences of up to 15, and the mark of the end
 TABLES = [(size, beam, forced) for forced in (False, True) for size in (32, 1) for beam in (1, 5)]
@@ -62,8 +63,8 @@ def decode(options: argparse.Namespace) -> Result:
         settings={"model": work.name, "rounds": count, "sentences": counts[32], "alone": counts[1],
                   "threads": options.threads},
     )  # fmt: skip
-    with contenders([*entries_for(str(work.path), options.threads), peak_entry(options.threads)]) as here:
-        roofs = {1: peak_of(1), options.threads: here.pop().ask("round", seconds=1.0)["gflop"]}
+    roofs = {threads: peak_of(threads) for threads in {1, options.threads}}
+    with contenders(entries_for(str(work.path), options.threads)) as here:
         for size, beam, forced in QUICK if options.quick else TABLES:
             threads = options.threads if size > 1 else 1
             asked = {"size": size, "beam": beam, "forced": forced, "threads": threads}
@@ -97,16 +98,6 @@ def entries_for(sentences: str, threads: int) -> list[Entry]:
         )
         for name, (make, each, settings) in entries.items()
     ]
-
-
-def peak_entry(threads: int) -> Entry:
-    settings = {"threads": threads}
-    return Entry(name=PEAK, make="benchmarks.common.peak:Peak", settings=settings, threads=threads)
-
-
-def peak_of(threads: int) -> float:
-    with contenders([peak_entry(threads)]) as (peak,):
-        return peak.ask("round", seconds=1.0)["gflop"]
 
 
 def compared(

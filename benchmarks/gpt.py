@@ -13,8 +13,9 @@ from typing import Any
 from benchmarks.common import part
 from benchmarks.common.contender import Contender, Entry, contenders
 from benchmarks.common.results import Result, Table
+from benchmarks.common.roof import peak_entry, peak_of
 from benchmarks.common.rounds import best, disturbed, median, ratio, rounds
-from benchmarks.train import compared, house_entries, peak_entry
+from benchmarks.train import compared, house_entries
 
 NANO, HUGGING_FACE, HOUSE = "nanoGPT's plain loop", "Hugging Face GPT-2", "regard"
 NO_CACHE = "nanoGPT, no cache"
@@ -82,8 +83,8 @@ def generation(options: argparse.Namespace, result: Result, count: int) -> None:
     work, config = prepared(options.model)
     length = 32 if options.quick else 255
     for threads in sorted({1, options.threads}):
-        with contenders([*generation_entries(str(work), threads), peak_entry(threads)]) as here:
-            roof = here.pop().ask("round", seconds=0.5)["gflop"]
+        roof = peak_of(threads)
+        with contenders(generation_entries(str(work), threads)) as here:
             title = f"generation, {length} tokens after one, {threads} threads"
             flop = shape_of(config).generating(length)
             table = written(here, count, length, title=title, gflop=flop / 1e9, roof=roof)

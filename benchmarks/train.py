@@ -13,10 +13,10 @@ from typing import Any
 from benchmarks.common import part
 from benchmarks.common.contender import Contender, Entry, contenders
 from benchmarks.common.results import Result, Table
+from benchmarks.common.roof import PEAK, peak_entry
 from benchmarks.common.rounds import Samples, best, disturbed, median, ratio, rounds
 
 REFERENCE = "torch.nn.Transformer, plain loop"
-PEAK = "matrix products"
 WORKERS = "regard, two workers"
 COLUMNS = {
     "name": ("contender", ""),
@@ -89,11 +89,6 @@ def house_entries(common: dict[str, Any]) -> list[Entry]:
         Entry(name="regard", make=make, settings=common, threads=threads),
         Entry(name=WORKERS, make=make, settings=two, threads=half),
     ]
-
-
-def peak_entry(threads: int) -> Entry:
-    make = "benchmarks.common.peak:Peak"
-    return Entry(name=PEAK, make=make, settings={"threads": threads}, threads=threads)
 
 
 def compared(
