@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from regard.errors import FolderError
-from regard.verbs.classify import MAX_CHARACTERS, Classifier, classify, classify_file, printed
+from regard.errors import DataError, FolderError
+from regard.verbs.classify import MAX_CHARACTERS, Classifier, classify, classify_file, printed, strings
 
 LINES = ["a good film", "", "the cat sat on the mat .", " \t ", "bad", "unbelievability " * 30, "?"]
 LABELS = ("negative", "neutral", "positive")
@@ -44,6 +44,15 @@ def test_classes_come_likeliest_first_and_shares_add_up(model):
     ranked = classify("bad", model=model, top=2)
     assert len(ranked) == 2
     assert classify(["bad", ""], model=model, top=2) == [ranked, []]
+
+
+def test_what_is_no_text_is_refused_with_the_type_that_is_wanted(model):
+    with pytest.raises(DataError, match="text 2 is int, not a string") as caught:
+        classify(iter(["bad", 1]), model=model)
+    assert "str" in caught.value.hint
+    for given in (7, None, b"bad"):
+        with pytest.raises(DataError, match="not a string"):
+            list(strings(given))
 
 
 def test_lines_without_end_are_classified_as_they_come(model):

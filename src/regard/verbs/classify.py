@@ -9,6 +9,7 @@ from typing import Any
 
 from regard import console
 from regard.data.texts import Text, text_of
+from regard.errors import DataError
 from regard.verbs.box import load
 from regard.verbs.device import choose_device
 from regard.verbs.encoder import encoder_that, probabilities
@@ -79,8 +80,12 @@ class Classifier:
         self.top, self.batch_tokens = top, batch_tokens
 
     def __call__(self, texts: Iterable[str]) -> Iterator[Classified]:
-        """What each text is, in order; `texts` may be without end."""
-        texts = iter(texts)
+        """What each text is, in order; `texts` may be without end.
+
+        Raises:
+            DataError: one of them is no string.
+        """
+        texts = strings(texts)
         return self.in_chunks(iter(lambda: list(islice(texts, CHUNK)), []))
 
     def in_chunks(self, chunks: Iterable[Sequence[str]]) -> Iterator[Classified]:
@@ -121,6 +126,20 @@ class Classifier:
         return text_of(pieces, [0], tokenizer=self.tokenizer, line=number, max_tokens=most)
 
 
+def strings(texts: Any) -> Iterator[str]:
+    """One text, or the texts of several, whatever a caller may have given.
+
+    Raises:
+        DataError: what is given, or one of it, is no string.
+    """
+    if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+        raise DataError(f"a text is {type(texts).__name__}, not a string", "give a str, or several")
+    for number, text in enumerate([texts] if isinstance(texts, str) else texts, start=1):
+        if not isinstance(text, str):
+            raise DataError(f"text {number} is {type(text).__name__}, not a string", "give each as a str")
+        yield text
+
+
 def classify(
     text: str | Iterable[str],
     *,
@@ -139,6 +158,7 @@ def classify(
     Raises:
         FolderError: the model does not classify, or nobody has trained its head and `allow_fresh_head`
             does not allow that.
+        DataError: a text is no string.
     """
     classifier = Classifier(
         model,
@@ -148,7 +168,7 @@ def classify(
         device=device,
         threads=threads,
     )
-    found = [_answer(each, top) for each in classifier([text] if isinstance(text, str) else text)]
+    found = [_answer(each, top) for each in classifier(text)]
     return found[0] if isinstance(text, str) else found
 
 
