@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from regard.cli import run
+from regard.data import corpus
 from regard.errors import DataError, FolderError
 from regard.models.build import build
 from regard.models.vision import VisionConfig
@@ -54,6 +55,16 @@ def test_neighbours_do_not_matter(animals):
 def test_a_file_is_read_as_an_array_is(animals, tmp_path):
     (tmp_path / "images").write_bytes(struct.pack(">HBB3I", 0, 8, 3, 5, 6, 6) + PIXELS.tobytes())
     assert classify_images(tmp_path / "images", model=animals) == classify_images(PIXELS, model=animals)
+
+
+def test_a_file_may_be_one_of_a_data_set(animals, tmp_path, monkeypatch, capsys):
+    (tmp_path / "images").write_bytes(struct.pack(">HBB3I", 0, 8, 3, 5, 6, 6) + PIXELS.tobytes())
+    monkeypatch.setattr(corpus, "find", lambda spec: tmp_path / "images")
+    assert run(["classify", "--model", str(animals), "--input", "mnist:t10k-images-idx3-ubyte.gz"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("\t")[0] for line in lines] == classify_images(PIXELS, model=animals)
+    with pytest.raises(DataError, match="no such file"):
+        classify_images(tmp_path / "nothing", model=animals)
 
 
 def test_images_of_the_wrong_size_are_refused_by_name(animals, tmp_path):

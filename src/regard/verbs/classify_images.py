@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 
+from regard.data.corpus import locate
 from regard.data.images import normalised, read_images, refuse_other_sizes
 from regard.errors import FolderError
 from regard.models.vision import VisionConfig, VisionTransformer
@@ -64,8 +65,8 @@ class ImageClassifier:
                 yield Classified(line=start + row + 1, text="", candidates=candidates)
 
     def file(self, path: str | Path) -> Iterator[Classified]:
-        """The same for the images of an IDX file, or of the array `images` of an NPZ file."""
-        return self(read_images(Path(path)), str(path))
+        """The same for those of an IDX file, or of an NPZ file (its array `images`); a path or NAME:FILE."""
+        return self(read_images(locate(str(path), Path())), str(path))
 
 
 def reads_images(model: str | Path) -> bool:
@@ -83,6 +84,8 @@ def classify_images(
     threads: int | None = None,
 ) -> list[str] | list[list[tuple[str, float]]]:
     """The class of each image of an IDX or NPZ file (its array `images`), or of an array of bytes.
+
+    A file is a path, or NAME:FILE of a known data set.
 
     With `top` above 1 there is a list of that many (label, probability), likeliest first, in the place of
     each. For many calls keep an `ImageClassifier`.
