@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regard.verbs.average import average
     from regard.verbs.classify import Classifier, classify, classify_file
     from regard.verbs.classify_images import ImageClassifier, classify_images
+    from regard.verbs.classify_nodes import NodeClassifier, classify_nodes
     from regard.verbs.compare import compare
     from regard.verbs.curves import curves
     from regard.verbs.data import data_check, data_get, data_list, data_show
@@ -38,6 +39,7 @@ __all__ = [
     "Classifier",
     "Generator",
     "ImageClassifier",
+    "NodeClassifier",
     "RegardError",
     "Tagger",
     "Transcriber",
@@ -47,6 +49,7 @@ __all__ = [
     "classify",
     "classify_file",
     "classify_images",
+    "classify_nodes",
     "compare",
     "curves",
     "data_check",
@@ -75,10 +78,12 @@ _ELSEWHERE = {
     "Classifier": "classify",
     "Generator": "generate",
     "ImageClassifier": "classify_images",
+    "NodeClassifier": "classify_nodes",
     "Tagger": "tag",
     "Transcriber": "transcribe",
     "Translator": "translate",
     "classify_images": "classify_images",
+    "classify_nodes": "classify_nodes",
 }
 
 

@@ -1,9 +1,13 @@
 """Nodes of a graph in a file, and what a model says of each."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
 
+import regard
+from regard.cli import run
 from regard.errors import DataError, FolderError
 from regard.models.build import build
 from regard.models.graph import GraphConfig, GraphTransformerConfig
@@ -77,3 +81,27 @@ def test_a_model_of_other_things_is_refused(untrained, graph):
 def test_labels_of_another_model_are_refused(tmp_path, graph):
     with pytest.raises(FolderError, match="2 labels for 3 classes"):
         classify_nodes(graph, model=write(tmp_path, CONFIGS["gat"], labels=("a", "b")))
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_the_shell_reads_a_graph_from_a_file(tmp_path, graph, config, capsys):
+    asked = ["classify", "--model", str(write(tmp_path, config)), "--input", str(graph)]
+    assert run(asked) == 0
+    lines = capsys.readouterr().out.splitlines()
+    expected = regard.classify_nodes(graph, model=tmp_path / "model")
+    assert [line.split("\t")[0] for line in lines] == expected
+    assert run([*asked, "--top", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["1", "1", "2", "2", "3", "3", "4", "4"]
+    assert run([*asked, "--json"]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["label"] for record in records] == expected
+
+
+def test_the_hint_for_a_graph_model_that_is_given_text_is_a_command_that_works(tmp_path, graph, capsys):
+    path = write(tmp_path, CONFIGS["gat"])
+    assert run(["classify", "a text", "--model", str(path)]) == 2
+    error, hint = capsys.readouterr().err.splitlines()
+    assert "no model that classifies texts" in error
+    command = hint.split("`")[1].removeprefix("regard ").replace("GRAPH.npz", str(graph)).split()
+    assert run(command) == 0

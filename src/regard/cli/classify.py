@@ -14,7 +14,10 @@ from regard.errors import UserError
 @click.argument("text", required=False)
 @options.own_model
 @click.option(
-    "--input", type=options.FILE, metavar="FILE", help="Classify each line of a file (plain or gzipped)."
+    "--input",
+    type=options.FILE,
+    metavar="FILE",
+    help="Classify each line of a file (plain or gzipped); each image, each node of a graph in it.",
 )
 @click.option(
     "--top",
@@ -44,17 +47,22 @@ def command(
 
     Without TEXT and --input the standard input is read. There is a line out for each line in, LABEL and
     PROBABILITY between tabs, in the same order; an empty line gives an empty line. A model of images reads
-    them from --input, an IDX file or an NPZ file with an array `images`: a line out for each.
+    them from --input, an IDX file or an NPZ file with an array `images`: a line out for each. A model of
+    graphs reads one from --input, an NPZ file with `features` and `edges`: a line out for each of its nodes.
+    FILE may be NAME:FILE of a known data set.
     """
     if text is not None and input is not None:
         raise UserError("both TEXT and --input are given", "leave one of them out")
 
     from regard.verbs.classify import Classifier, printed
     from regard.verbs.classify_images import ImageClassifier, reads_images
+    from regard.verbs.classify_nodes import NodeClassifier, reads_graphs
     from regard.verbs.lines import arriving, stream
 
     if input is not None and reads_images(model):
         found = ImageClassifier(model, top=top, device=device, threads=threads).file(input)
+    elif input is not None and reads_graphs(model):
+        found = NodeClassifier(model, top=top, device=device, threads=threads)(input)
     else:
         classifier = Classifier(
             model,

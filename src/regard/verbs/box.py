@@ -16,8 +16,8 @@ USES = {  # kind of model -> what it is for, and how
     "recurrent": "translates: `regard translate --model {path}`",
     "decoder_only": "goes on with a text: `regard generate --model {path}`",
     "encoder_only": "labels texts or words: `regard classify` or `regard tag --model {path}`",
-    "gat": "labels nodes of a graph: `regard classify --model {path}`",
-    "graph_transformer": "labels nodes of a graph: `regard classify --model {path}`",
+    "gat": "labels nodes of a graph: `regard classify --model {path} --input GRAPH.npz`",
+    "graph_transformer": "labels nodes of a graph: `regard classify --model {path} --input GRAPH.npz`",
     "vision": "labels images: `regard classify --model {path} --input FILE`",
     "conformer": "transcribes recordings: `regard transcribe --model {path} FILE`",
 }

@@ -8,12 +8,12 @@ import torch
 from regard.data.catalogue import is_spec
 from regard.data.graphs import GraphSettings, read_bare_graph
 from regard.errors import DataError, FolderError
-from regard.models.graph import GraphModel
+from regard.models.graph import GraphConfig, GraphModel, GraphTransformerConfig
 from regard.verbs.box import load, model_that
 from regard.verbs.classify import Candidate, Classified
 from regard.verbs.device import choose_device
 from regard.verbs.tasks.nodes import structure
-from regard.weights.model_folder import LoadedModel
+from regard.weights.model_folder import LoadedModel, open_model_folder, read_config
 
 
 class NodeClassifier:
@@ -69,6 +69,12 @@ class NodeClassifier:
             yield Classified(line=row + 1, text="", candidates=candidates)
 
 
+def reads_graphs(model: str | Path) -> bool:
+    """Whether the model in a folder is one for graphs."""
+    config, _ = read_config(open_model_folder(model))
+    return isinstance(config, GraphConfig | GraphTransformerConfig)
+
+
 def classify_nodes(
     input: str | Path,
     *,
@@ -77,10 +83,10 @@ def classify_nodes(
     device: str = "auto",
     threads: int | None = None,
 ) -> list[str] | list[list[tuple[str, float]]]:
-    """The class of each node of the graph in an NPZ file.
+    """The class of each node of the graph in an NPZ file (`features`, `edges`), or in NAME:FILE.
 
     With `top` above 1 there is a list of that many (label, probability), likeliest first, in the place of
-    each.
+    each. For many calls keep a `NodeClassifier`.
 
     Raises:
         DataError: the file is damaged, or its nodes have not the features that the model reads.
