@@ -17,9 +17,10 @@ from regard.data.labelled import (
 from regard.errors import DataError, RecipeError
 
 
-def corpus(folder, text, policy=None, **settings):
+def corpus(folder, text, policy=None, *, classes=False, **settings):
     (folder / "texts").write_text(text, "utf-8")
-    return open_labelled(LabelledSettings(file="texts", **settings), policy or LinePolicy(), folder)
+    reads = LabelledSettings(file="texts", **settings)
+    return open_labelled(reads, policy or LinePolicy(), folder, classes=classes)
 
 
 def rows(*arguments, **settings):
@@ -80,12 +81,46 @@ def test_an_empty_text_is_left_out_and_counted(tmp_path):
         ("[1]\n", {"format": "jsonl"}, ":1: a JSON list"),
         ("{\n", {"format": "jsonl"}, ":1: not JSON"),
         (" good\n", {"format": "labelled"}, ":1: no label"),
+        ('{"text": "a", "label": NaN}\n', {"format": "jsonl"}, r":1: not JSON \(NaN is no number\)"),
+        (
+            '{"text": "a", "label": -Infinity}\n',
+            {"format": "jsonl"},
+            r":1: not JSON \(-Infinity is no number",
+        ),
     ],
 )
 def test_a_broken_line_is_named(tmp_path, text, settings, place):
     with pytest.raises(DataError, match="texts" + place) as caught:
         rows(tmp_path, text, **settings)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "place"),
+    [
+        (
+            '{"text": "a", "label": 1}\n{"text": "a", "label": 1.0}\n',
+            {"format": "jsonl"},
+            ":2: 'label' is 1.0",
+        ),
+        ('{"text": "a", "label": 1e999}\n', {"format": "jsonl"}, ":1: 'label' is inf"),
+        ('{"text": "a", "label": "NaN"}\n', {"format": "jsonl"}, ":1: the label is 'NaN'"),
+        ("good\tpos\nbad\tnan\n", {"format": "tsv"}, ":2: the label is 'nan'"),
+        ("text\tlabel\nbad\t NaN\n", {"format": "tsv", "header": True}, ":2: the label is ' NaN'"),
+        ("good\tpos\nbad\t\n", {"format": "tsv"}, ":2: no label"),
+        ("pos good\nNAN bad\n", {"format": "labelled"}, ":2: the label is 'NAN'"),
+    ],
+)
+def test_what_names_no_class_is_named(tmp_path, text, settings, place):
+    with pytest.raises(DataError, match="texts" + place) as caught:
+        rows(tmp_path, text, classes=True, **settings)
+    assert caught.value.hint
+
+
+def test_classes_are_texts_whole_numbers_and_truths(tmp_path):
+    text = "".join(json.dumps({"text": "a", "label": label}) + "\n" for label in ("nanny", 3, True, "2.5"))
+    found = rows(tmp_path, text, classes=True, format="jsonl")
+    assert [label for _, label, _ in found] == ["nanny", "3", "true", "2.5"]
 
 
 def test_broken_lines_are_left_out_where_that_is_asked_for(tmp_path):

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import torch
 
@@ -45,24 +45,42 @@ class LabelledSettings:
                 )
 
 
-def open_labelled(settings: LabelledSettings, policy: LinePolicy, base: Path) -> Corpus:
-    """The texts of a file, each a `Pair` of text and label; `base` is the folder its path is relative to."""
+def open_labelled(
+    settings: LabelledSettings, policy: LinePolicy, base: Path, *, classes: bool = False
+) -> Corpus:
+    """The texts of a file, each a `Pair` of text and label; `base` is the folder its path is relative to.
+
+    With `classes` each label names a class: NaN, which stands for no value, and JSON numbers that are not
+    whole are malformed.
+    """
     path = locate(settings.file, base)
+
+    def rows() -> Iterator[Row]:
+        found = _rows(settings, path, classes)
+        return map(_class_named, found) if classes else found
+
     first_line = 2 if settings.header else 1
-    return Corpus(path.name, lambda: _rows(settings, path), policy, [path], settings, first_line=first_line)
+    return Corpus(path.name, rows, policy, [path], settings, first_line=first_line)
 
 
-def _rows(settings: LabelledSettings, path: Path) -> Iterator[Row]:
+def _rows(settings: LabelledSettings, path: Path, classes: bool) -> Iterator[Row]:
     if settings.format == "tsv":
         return _tsv(settings, path)
     if settings.format == "jsonl":
         keys = settings.text_field or "text", settings.label_field or "label"
-        return (_json_line(line, *keys) for line in read_lines(path))
+        return (_json_line(line, *keys, classes=classes) for line in read_lines(path))
     return map(_label_first, read_lines(path))
 
 
 def _labelled(text: str, label: str) -> Row:
     return (text, label) if label.strip() else Problem("malformed", "no label")
+
+
+def _class_named(row: Row) -> Row:
+    """The row, whose label must not be what tables write where a value is missing."""
+    if isinstance(row, Problem) or row[1].strip().lower() not in ("nan", "-nan", "+nan"):
+        return row
+    return Problem("malformed", f"the label is {row[1]!r}, which stands for no label")
 
 
 def _label_first(line: str) -> Row:
@@ -103,9 +121,9 @@ def _columns(settings: LabelledSettings, first: Sequence[str], path: Path) -> li
     return columns
 
 
-def _json_line(line: str, text_key: str, label_key: str) -> Row:
+def _json_line(line: str, text_key: str, label_key: str, *, classes: bool) -> Row:
     try:
-        record = json.loads(line)
+        record = json.loads(line, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         return Problem("malformed", f"not JSON ({str(error).splitlines()[0]})")
     if not isinstance(record, dict):
@@ -115,7 +133,14 @@ def _json_line(line: str, text_key: str, label_key: str) -> Row:
         return Problem("malformed", f"{text_key!r} is {'not text' if text_key in record else 'missing'}")
     if label is None or isinstance(label, dict | list):
         return Problem("malformed", f"{label_key!r} is {'no label' if label_key in record else 'missing'}")
+    if classes and isinstance(label, float):
+        return Problem("malformed", f"{label_key!r} is {label}, neither text nor a whole number")
     return _labelled(text, label if isinstance(label, str) else json.dumps(label))
+
+
+def _no_number(name: str) -> NoReturn:
+    """NaN and Infinity, which Python reads and JSON has not."""
+    raise ValueError(f"{name} is no number")
 
 
 def place_of(corpus: Corpus, line: int) -> str:

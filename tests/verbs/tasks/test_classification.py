@@ -157,6 +157,8 @@ def test_a_text_that_is_too_long_is_read_from_its_beginning(folder):
         ("train", "1 good\n1 fine\n", "one label, '1'"),
         ("train", "", "no text has a label"),
         ("train", texts(20) + " nothing before\n", r"train\.txt:21: no label"),
+        ("train", texts(20) + "NaN so so\n", r"train\.txt:21: the label is 'NaN'"),
+        ("test", "nan so so\n", r"test\.txt:1: the label is 'nan'"),
         ("test", "3 so so\n", r"test\.txt:1: label '3' was never seen in training"),
     ],
 )

@@ -177,7 +177,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
     recipe = cast(ClassificationRecipe, source.recipe)
     model = encoder_that("classifies texts", ("classification",), loaded, allow_fresh=False)
     settings, base = held_settings(recipe.data, data, source.base)
-    corpus = open_labelled(settings, recipe.data.lines, base)
+    corpus = open_labelled(settings, recipe.data.lines, base, classes=True)
     pairs = list(corpus)
     if not pairs:
         raise DataError(f"{corpus.name}: no text is left", "look at data.lines of the recipe")
@@ -217,7 +217,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     recipe = cast(ClassificationRecipe, source.recipe)
     data = recipe.data
     given = {"train": data.train, "valid": data.valid, "test": data.test}
-    corpora = labelled_corpora(given, data.lines, source.base)
+    corpora = labelled_corpora(given, data.lines, source.base, classes=True)
     refuse_other_data({part: (each.name, each.fingerprint()) for part, each in corpora.items()}, folder)
     pairs = {part: list(corpus) for part, corpus in corpora.items()}
     labels = LabelSet.of((pair.target for pair in pairs["train"]), data.label_names)
@@ -236,11 +236,11 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
 
 
 def labelled_corpora(
-    given: Mapping[str, LabelledSettings | None], policy: LinePolicy, base: Path
+    given: Mapping[str, LabelledSettings | None], policy: LinePolicy, base: Path, *, classes: bool = False
 ) -> dict[str, Corpus]:
-    """The corpora of the parts that are given."""
+    """The corpora of the parts that are given; whether their labels are `classes`."""
     return {
-        part: open_labelled(settings, policy, base)
+        part: open_labelled(settings, policy, base, classes=classes)
         for part, settings in given.items()
         if settings is not None
     }
