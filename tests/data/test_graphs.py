@@ -130,6 +130,7 @@ NAN[2, 1] = np.nan
     ("changes", "message"),
     [
         ({"features": NAN}, "feature 1 of node 2 is nan"),
+        ({"features": FEATURES.astype(float) * 1e300}, r"feature 0 of node 0 is 2e\+300"),
         ({"features": FEATURES[0]}, "features are 3"),
         ({"features": FEATURES[:0]}, "features are 0 x 3"),
         ({"features": np.full((6, 3), "a")}, "not numbers"),

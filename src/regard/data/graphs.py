@@ -185,12 +185,14 @@ def _features(
         values, (num_nodes, width) = dense[rows, columns], dense.shape
     else:
         rows, columns, values, num_nodes, width = _csr(arrays, path)
-    values = values.astype(np.float32)
+    given = values
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused in our own words
+        values = given.astype(np.float32)
     if not np.isfinite(values).all():
         place = int(np.argmin(np.isfinite(values)))
         raise DataError(
-            f"{path}: feature {columns[place]} of node {rows[place]} is {values[place]}",
-            "every feature must be a finite number",
+            f"{path}: feature {columns[place]} of node {rows[place]} is {given[place]}",
+            "every feature must be a finite number, as float32",
         )
     if normalise:
         sums = np.bincount(rows, np.abs(values), minlength=num_nodes)
