@@ -9,7 +9,7 @@ import torch
 
 from regard.data.batch import IGNORED, Batch, LabelledBatch
 from regard.data.examples import Examples
-from regard.data.graphs import GraphExamples, GraphSettings, read_bare_graph, read_graph
+from regard.data.graphs import GraphExamples, GraphSettings, read_bare_graph, read_graph, read_test_graph
 from regard.errors import DataError
 
 # Six nodes, one (5) alone; a loop and an edge that is there twice.
@@ -195,6 +195,44 @@ def test_to_be_classified_a_graph_needs_no_labels(tmp_path):
     graph = read(tmp_path)
     assert torch.equal(features, graph.features)
     assert torch.equal(edges, graph.edges)
+
+
+def scored(folder, changes=None, known=("0", "1")):
+    needed = {name: ARRAYS[name] for name in ("features", "edges", "labels", "test")}
+    np.savez(folder / "scored.npz", **(needed | (changes or {})))
+    return read_test_graph(GraphSettings(file="scored.npz"), folder, known)
+
+
+def test_to_be_scored_a_graph_needs_its_test_nodes_alone(tmp_path):
+    whole, graph = read(tmp_path), scored(tmp_path)
+    assert torch.equal(graph.labels_of("test"), whole.labels_of("test"))
+    assert torch.equal(dense(graph), dense(whole))
+    assert torch.equal(graph.edges, whole.edges)
+    assert set(graph.splits) == {"test"}
+    assert scored(tmp_path, {"labels": np.array([-1, 8, -1, 0, -1, 0])}).label_names == ("0", "1")
+
+
+def test_classes_are_those_of_their_names_where_a_graph_has_names(tmp_path):
+    names = {"label_names": np.array(["practice", "theory", "neither"])}
+    graph = scored(tmp_path, names, known=("theory", "practice"))
+    assert graph.labels_of("test").tolist() == [IGNORED, IGNORED, IGNORED, 1, IGNORED, 0]
+    assert graph.label_names == ("theory", "practice")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"labels": np.array([0, 1, 1, 0, -1, 2])}, "node 5 of 'test' has label 2, which the model does not"),
+        ({"label_names": np.array(["0", "x"])}, "node 5 of 'test' has label 'x', which the model does not"),
+        ({"label_names": np.array([], "U1")}, "node 3 of 'test' has label 0, which the model does not"),
+        ({"labels": np.array([0, 1, 1, 0, -1, -1])}, "node 5 of 'test' has no label"),
+        ({"test": np.array([], np.int64)}, "'test' names no node"),
+    ],
+)
+def test_test_nodes_that_cannot_be_scored_are_named(tmp_path, changes, message):
+    with pytest.raises(DataError, match=message) as refusal:
+        scored(tmp_path, changes)
+    assert refusal.value.hint
 
 
 # Batches

@@ -123,6 +123,44 @@ def read_graph(settings: GraphSettings, base: Path) -> Graph:
     )
 
 
+def read_test_graph(settings: GraphSettings, base: Path, label_names: tuple[str, ...]) -> Graph:
+    """The graph of a file with its test nodes alone, whose classes are among `label_names`, a model's.
+
+    Where the file names its classes, the names count, else the numbers. Other splits and the labels of other
+    nodes are left aside.
+
+    Raises:
+        DataError: as `read_graph`; there are no test nodes, or one has a class that is not among these.
+    """
+    arrays, path = _arrays(settings, base, needed=("labels",))
+    if "test" not in arrays:
+        raise DataError(f"{path}: the graph has no test nodes", "give it an array `test`")
+    features, edges = _bare(arrays, settings, path)
+    labels = _labels(arrays["labels"], len(features), path)
+    nodes = _nodes(arrays["test"], "test", len(features), path)
+    _refuse_without_label(nodes, "test", labels, path)
+    names = arrays.get("label_names")
+    own = label_names if names is None else _names(names, path)
+    known = {number: label_names.index(name) for number, name in enumerate(own) if name in label_names}
+    for node, label in zip(nodes.tolist(), labels[nodes].tolist(), strict=True):
+        if label not in known:
+            name = own[label] if label < len(own) else label
+            raise DataError(
+                f"{path}: node {node} of 'test' has label {name!r}, which the model does not know",
+                f"it knows {', '.join(label_names)}",
+            )
+    classes = torch.full((len(features),), IGNORED)
+    classes[nodes] = torch.tensor([known[label] for label in labels[nodes].tolist()])
+    return Graph(
+        features=features,
+        edges=edges,
+        labels=classes,
+        splits={"test": torch.from_numpy(nodes)},
+        label_names=label_names,
+        name=settings.file,
+    )
+
+
 def read_bare_graph(
     settings: GraphSettings, base: Path
 ) -> tuple[Float[Tensor, "nodes features"], Int64[Tensor, "2 edges"]]:
@@ -316,11 +354,7 @@ def _refuse_unlabelled(splits: Mapping[Split, np.ndarray], labels: np.ndarray, p
     """Each node of a split has a label, and each label occurs in training."""
     seen = np.unique(labels[splits["train"]])
     for split, nodes in splits.items():
-        without = nodes[labels[nodes] < 0]
-        if len(without):
-            raise DataError(
-                f"{path}: node {without[0]} of {split!r} has no label", f"{len(without):,} of them have none"
-            )
+        _refuse_without_label(nodes, split, labels, path)
         unseen = nodes[~np.isin(labels[nodes], seen)]
         if len(unseen):
             raise DataError(
@@ -328,6 +362,14 @@ def _refuse_unlabelled(splits: Mapping[Split, np.ndarray], labels: np.ndarray, p
                 " which no training node has",
                 f"{len(unseen):,} of {len(nodes):,} are such",
             )
+
+
+def _refuse_without_label(nodes: np.ndarray, split: Split, labels: np.ndarray, path: Path) -> None:
+    without = nodes[labels[nodes] < 0]
+    if len(without):
+        raise DataError(
+            f"{path}: node {without[0]} of {split!r} has no label", f"{len(without):,} of them have none"
+        )
 
 
 def _label_names(
@@ -342,12 +384,18 @@ def _label_names(
         if largest >= len(labels):
             raise DataError(f"{path}: a label is {largest} among {len(labels):,} nodes", "number from 0")
         return tuple(map(str, range(largest + 1)))
+    own = _names(names, path)
+    if largest >= len(own):
+        raise DataError(
+            f"{path}: a label is {largest}, but there are {len(own)} label_names", "name them all, from 0"
+        )
+    return own
+
+
+def _names(names: np.ndarray, path: Path) -> tuple[str, ...]:
+    """The names of the classes as the file has them."""
     if names.ndim != 1 or names.dtype.kind != "U" or len(set(names.tolist())) < len(names):
         raise DataError(f"{path}: label_names are no list of different texts", "name each class once")
-    if largest >= len(names):
-        raise DataError(
-            f"{path}: a label is {largest}, but there are {len(names)} label_names", "name them all, from 0"
-        )
     return tuple(names.tolist())
 
 

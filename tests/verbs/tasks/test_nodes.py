@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from regard.distributed.group import Group
-from regard.errors import ConfigError, RecipeError
+from regard.errors import ConfigError, DataError, RecipeError
 from regard.verbs.classify_nodes import classify_nodes
+from regard.verbs.evaluate import evaluate
 from regard.verbs.settings import recipe_from
 from regard.verbs.tasks import nodes
 from regard.verbs.train import train
@@ -128,6 +129,25 @@ def test_without_a_test_split_there_is_no_test_score(folder):
     np.savez(folder / "rings.npz", **{name: array for name, array in rings().items() if name != "test"})
     result = train(folder / "recipe.toml", out=folder / "run", overrides=["training.max_steps=3"], threads=1)
     assert result.metrics.keys() >= {"loss", "accuracy"}
+
+
+def test_another_graph_is_scored_by_its_test_nodes_alone(folder):
+    """It needs no other split, and neither its highest label nor the order of its names is the model's."""
+    short = ["training.max_steps=3"]
+    result = train(folder / "recipe.toml", out=folder / "run", overrides=short, threads=1)
+    arrays = rings()
+    labels = np.full(61, -1)
+    labels[arrays["test"]] = 1 - arrays["labels"][arrays["test"]]
+    other = {name: arrays[name] for name in ("features", "edges", "test")}
+    np.savez(folder / "other.npz", **other, labels=labels, label_names=np.array(["odd", "even", "neither"]))
+    found = evaluate(model=folder / "run", data=folder / "other.npz", threads=1)
+    assert found.scores[0].value == result.metrics["accuracy"]
+    np.savez(folder / "other.npz", **other, labels=np.zeros(61, np.int64))
+    found = evaluate(model=folder / "run", data=folder / "other.npz", threads=1)
+    assert np.array(found.confusion)[0].sum() == 20
+    np.savez(folder / "other.npz", **{**other, "features": arrays["features"][:, :7]}, labels=labels)
+    with pytest.raises(DataError, match="7 features, the model reads 8"):
+        evaluate(model=folder / "run", data=folder / "other.npz", threads=1)
 
 
 def test_what_was_read_is_said(folder, capsys):

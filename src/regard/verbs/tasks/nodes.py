@@ -12,7 +12,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.data.examples import Examples
-from regard.data.graphs import Graph, GraphExamples, GraphSettings, Split, read_graph
+from regard.data.graphs import Graph, GraphExamples, GraphSettings, Split, read_graph, read_test_graph
 from regard.data.loader import Loader
 from regard.data.structure import Edges, laplacian_positions, near_pairs, random_walk_positions
 from regard.distributed.group import SINGLE, Group
@@ -120,16 +120,14 @@ def _measured(model: Model, graph: Graph, examples: GraphExamples) -> Measured:
 
 
 def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
-    """The test nodes of a graph whose features and classes are those that the model knows."""
+    """The test nodes of a graph; its features, and their classes, are those that the model knows."""
     model_that("classifies nodes of a graph", GraphModel, loaded)
     recipe = cast(NodesRecipe, source.recipe)
     if data is None:
-        graph = read_graph(recipe.data, source.base)
+        graph = read_test_graph(recipe.data, source.base, loaded.labels)
     else:
-        graph = read_graph(replace(recipe.data, file=data), Path.cwd())
-    if "test" not in graph.splits:
-        raise DataError(f"{graph.name}: the graph has no test nodes", "give it an array `test`")
-    refuse_other_nodes(graph, loaded)
+        graph = read_test_graph(replace(recipe.data, file=data), Path.cwd(), loaded.labels)
+    refuse_other_features(graph, loaded)
     examples = GraphExamples(graph, "test", *structure(loaded.config, graph.edges, len(graph)))
     return HeldOut(
         counted=f"{len(graph.splits['test']):,} nodes",
@@ -137,18 +135,13 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
     )
 
 
-def refuse_other_nodes(graph: Graph, loaded: LoadedModel) -> None:
-    """See that the nodes have the features and the classes of the model's."""
+def refuse_other_features(graph: Graph, loaded: LoadedModel) -> None:
+    """See that the nodes have as many features as the model reads."""
     features, wanted = graph.features.size(1), getattr(loaded.config, "num_features", 0)
     if features != wanted:
         raise DataError(
             f"{graph.name}: nodes have {features:,} features, the model reads {wanted:,}",
             "give the features that the model was trained on, in their order",
-        )
-    if graph.label_names != loaded.labels:
-        raise DataError(
-            f"{graph.name}: the classes are {', '.join(graph.label_names)}",
-            f"the model knows {', '.join(loaded.labels)}",
         )
 
 
