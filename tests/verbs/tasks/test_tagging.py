@@ -2,9 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
+from regard.data.texts import Text
 from regard.errors import DataError, RecipeError
+from regard.evaluation.classification import confusion, macro_f1, table_interval
 from regard.verbs.settings import recipe_from
 from regard.verbs.tasks import tagging
 from regard.verbs.train import train
@@ -101,6 +104,34 @@ def test_training_gives_a_model_that_knows_its_labels(folder, monkeypatch):
     assert json.loads((result.model / "words.json").read_text()) == {"column": "upos"}
     card = (result.model / "README.md").read_text()
     assert "words:120|sentences:20|column:upos" in card
+
+
+def test_intervals_know_that_the_words_of_a_sentence_hang_together():
+    """Sentences that are right or wrong as a whole tell less than as many words apart."""
+    truth = np.arange(4000) % 2
+    sentence = np.arange(4000) // 40
+    said = np.where(sentence % 2 == 0, truth, 1 - truth)
+    apart = tagging._f1_interval(truth, said, np.arange(4000), 2, resamples=200)
+    together = tagging._f1_interval(truth, said, sentence, 2, resamples=200)
+    assert together[1] - together[0] > 4 * (apart[1] - apart[0])
+    assert apart == pytest.approx(table_interval(confusion(truth, said, 2), macro_f1), abs=0.005)
+    assert together == tagging._f1_interval(truth, said, sentence, 2, resamples=200)
+
+
+def test_both_scores_are_resampled_by_sentences(monkeypatch):
+    """Of two classes that are as often right, accuracy and macro-F1 are all but one number."""
+    sentence = np.repeat(np.arange(100), 40)
+    truth = np.arange(4000) % 2
+    said = np.where(sentence % 2 == 0, truth, 1 - truth)
+    monkeypatch.setattr(tagging, "said_and_true", lambda *_: (np.split(said, 200), np.split(truth, 200), 0.0))
+    texts = [
+        Text(ids=np.zeros(2, np.int32), words=np.zeros(2, np.int32), labels=labels, line=1 + number // 2)
+        for number, labels in enumerate(np.split(truth, 200))
+    ]
+    right, f1 = tagging._measured(None, texts, 2, 0, "upos").scores
+    assert "words:4000|sentences:100" in f1.signature
+    assert (f1.low, f1.high) == pytest.approx((right.low, right.high), abs=1.0)
+    assert f1.high - f1.low > 15
 
 
 def test_each_word_of_a_long_sentence_is_predicted_once(folder):
