@@ -1,6 +1,7 @@
 """Labels of words, from CoNLL-U files to a scored model folder."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from regard.data.texts import Text
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import confusion, macro_f1, table_interval
+from regard.verbs.evaluate import evaluate
 from regard.verbs.settings import recipe_from
 from regard.verbs.tasks import tagging
 from regard.verbs.train import train
@@ -158,7 +160,7 @@ def test_a_trial_keeps_some(folder):
 @pytest.mark.parametrize(
     ("part", "content", "words"),
     [
-        ("test", sentences(1) + row(1, "hm", "INTJ") + "\n", r"test\.conllu:9: label 'INTJ' was never seen"),
+        ("test", row(1, "hm", "INTJ") + "\n", "data.test: no word has a label that training has seen"),
         ("train", sentences(1) + row(1, "hm", "_") + "\n", r"train\.conllu:9: a word without UPOS"),
         ("train", sentences(1) + "1\thm\n\n", r"train\.conllu:9: 2 columns"),
         ("train", sentences(1) + "\n", r"train\.conllu:9: a sentence without a word"),
@@ -172,6 +174,34 @@ def test_what_is_wrong_with_a_file_is_named(folder, part, content, words):
     with pytest.raises(DataError, match=words) as caught:
         prepared(folder)
     assert caught.value.hint
+
+
+def test_a_label_that_training_never_saw_counts_as_wrong_and_is_counted(folder, capsys):
+    """In validation, in the test at the end, and in `regard evaluate`; the loss is of the others."""
+    (folder / "test.conllu").write_text(sentences(20, 200) + 2 * (row(1, "the", "INTJ") + "\n"))
+    result = train(
+        folder / "parts.toml",
+        out=folder / "run",
+        overrides=['data.valid={file = "test.conllu"}', "training.max_steps=30"],
+        threads=1,
+    )
+    told = capsys.readouterr().err
+    assert "validation: 22 sentences, 122 words; 2 words have a label that training has never seen" in told
+    assert 90 < result.metrics["accuracy"] <= 100 * 120 / 122
+    records = map(json.loads, (folder / "run" / "metrics.jsonl").read_text().splitlines())
+    [validated] = [record for record in records if record["kind"] == "validation"]
+    assert validated["accuracy"] == pytest.approx(result.metrics["accuracy"])
+    assert math.isfinite(validated["loss"])
+    found = evaluate(model=folder / "run", threads=1)
+    warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    assert len(warnings) == 1
+    assert "2 words have a label" in warnings[0]
+    assert {score.name: score.value for score in found.scores} == result.metrics
+    right, f1 = found.scores
+    assert "unseen:2" in right.signature
+    assert np.sum(found.confusion) == 120
+    assert right.value == pytest.approx(100 * np.trace(found.confusion) / 122)
+    assert f1.value <= 100 * 4 / 5, "what was never seen is a class whose F1 is 0"
 
 
 def test_another_column_can_be_learned(folder):

@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
+from regard import console
+from regard.data.batch import IGNORED
 from regard.data.conllu import Column, ConlluSettings, Sentence, Treebank, labels_of
 from regard.data.examples import Examples
 from regard.data.labelled import LabelSet, split
@@ -85,7 +87,10 @@ class TaggingRecipe(Recipe):
 
 @dataclass(frozen=True, kw_only=True)
 class Tagged:
-    """The words of a sentence and the number of the label of each; where it begins in its file."""
+    """The words of a sentence and the number of the label of each; where it begins in its file.
+
+    A label that training has never seen is IGNORED: no answer is right, and it has no part in the loss.
+    """
 
     words: tuple[str, ...]
     labels: tuple[int, ...]
@@ -93,7 +98,11 @@ class Tagged:
 
 
 class Tagging(Task):
-    """Sentences to train on, to validate on and to test on."""
+    """Sentences to train on, to validate on and to test on.
+
+    Words whose label training has never seen count as wrong; together they are one class more for macro-F1,
+    whose F1 is 0.
+    """
 
     use = 'regard tag --model . "..."'
 
@@ -131,7 +140,7 @@ class Tagging(Task):
 
     def validate(self, model: Any) -> dict[str, float]:
         said, truth, loss = said_and_true(model, self._valid, self.tokenizer.pad_id)
-        table = confusion(np.concatenate(truth), np.concatenate(said), len(self.labels))
+        table = _table(np.concatenate(truth), np.concatenate(said), len(self.labels))
         return {"loss": loss, "accuracy": 100 * accuracy(table), "macro_f1": 100 * macro_f1(table)}
 
     def test(self, model: Any) -> list[Score]:
@@ -141,19 +150,26 @@ class Tagging(Task):
         return _measured(model, self._test, len(self.labels), self.tokenizer.pad_id, column).scores
 
 
+def _table(truth: np.ndarray, said: np.ndarray, num_labels: int) -> np.ndarray:
+    """Which labels are taken for which; the last row is of all those that training has never seen."""
+    return confusion(np.where(truth == IGNORED, num_labels, truth), said, num_labels + 1)
+
+
 def _measured(model: Any, texts: Sequence[Text], num_labels: int, pad_id: int, column: Column) -> Measured:
     """Intervals by resampling sentences, whose words hang together."""
     by_text = said_and_true(model, texts, pad_id)
     said, truth = (np.concatenate(each) for each in by_text[:2])
     lines = np.repeat([text.line for text in texts], [len(text.labels) for text in texts])
     sentences, sentence = np.unique(lines, return_inverse=True)  # of each word, which one it is of
-    table = confusion(truth, said, num_labels)
+    table = _table(truth, said, num_labels)
     low, high = bootstrap_interval(
         np.bincount(sentence[said == truth], minlength=len(sentences)).tolist(),
         np.bincount(sentence).tolist(),
     )
     f1_low, f1_high = _f1_interval(truth, said, sentence, num_labels)
+    unseen = int(np.count_nonzero(truth == IGNORED))
     counted = f"words:{len(truth)}|sentences:{len(sentences)}|column:{column}"
+    counted += f"|unseen:{unseen}" if unseen else ""
     signature = f"{counted}|bs:1000|seed:12345|version:regard {version('regard')}"
     scores = [
         Score(
@@ -171,7 +187,7 @@ def _measured(model: Any, texts: Sequence[Text], num_labels: int, pad_id: int, c
             signature=signature,
         ),
     ]
-    return Measured(scores=scores, confusion=table)
+    return Measured(scores=scores, confusion=table[:num_labels, :num_labels])
 
 
 def _f1_interval(
@@ -182,13 +198,13 @@ def _f1_interval(
     count, values = int(sentence.max()) + 1, np.empty(resamples)
     for number in range(resamples):
         times = np.bincount(draw.integers(0, count, count), minlength=count)[sentence]
-        values[number] = macro_f1(confusion(np.repeat(truth, times), np.repeat(said, times), num_labels))
+        values[number] = macro_f1(_table(np.repeat(truth, times), np.repeat(said, times), num_labels))
     low, high = np.percentile(values, [2.5, 97.5])
     return float(low), float(high)
 
 
 def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
-    """Test sentences, whose labels are those that the model knows."""
+    """Test sentences; how many words have a label that the model does not know is said."""
     recipe = cast(TaggingRecipe, source.recipe)
     model = encoder_that("labels words", ("tokens",), loaded, allow_fresh=False)
     settings, base = held_settings(recipe.data, data, source.base)
@@ -199,6 +215,8 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
         raise DataError(f"{bank.path}: no sentence", "name another file")
     texts = _in_windows(sentences, tokenizer, tokenizer.encode_words, most_tokens(recipe, model.config))
     words = sum(len(each.words) for each in sentences)
+    if unseen := _unseen(sentences, str(bank.path)):
+        console.warn(f"{bank.path}: {unseen}; the table leaves them out")
     return HeldOut(
         counted=f"{len(sentences):,} sentences, {words:,} words",
         measure=partial(
@@ -257,9 +275,10 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     for part, title in (("train", "training"), ("valid", "validation"), ("test", "test")):
         if part in parts:
             words = sum(len(each.words) for each in parts[part])
-            say(f"{title}: {len(parts[part]):,} sentences, {words:,} words")
             if not parts[part]:
                 raise DataError(f"data.{part} has no sentence", "look at the file and at data.valid_share")
+            unseen = _unseen(parts[part], f"data.{part}")
+            say(f"{title}: {len(parts[part]):,} sentences, {words:,} words{unseen and f'; {unseen}'}")
     tokenizer, files = stored_tokenizer(
         (word for each in parts["train"] for word in each.words), recipe.tokenizer, folder, say
     )
@@ -271,9 +290,18 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
 def _tagged(sentence: Sentence, column: Column, labels: LabelSet, name: str) -> Tagged:
     return Tagged(
         words=sentence.forms,
-        labels=tuple(
-            labels.number(label, lambda place=place: f"{name}:{sentence.first_line + place}")
-            for place, label in zip(sentence.words, labels_of(sentence, column, name), strict=True)
-        ),
+        labels=tuple(labels.numbers.get(label, IGNORED) for label in labels_of(sentence, column, name)),
         line=sentence.first_line,
     )
+
+
+def _unseen(sentences: Sequence[Tagged], name: str) -> str:
+    """How many words have a label that training has never seen, in words; empty if none has.
+
+    Raises:
+        DataError: all have; these are labels of another kind.
+    """
+    count = sum(each.labels.count(IGNORED) for each in sentences)
+    if count == sum(len(each.labels) for each in sentences):
+        raise DataError(f"{name}: no word has a label that training has seen", "look at data.column")
+    return f"{count:,} words have a label that training has never seen, and count as wrong" if count else ""
