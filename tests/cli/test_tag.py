@@ -30,6 +30,13 @@ def started(model, *arguments):
     )
 
 
+def test_the_help_says_what_a_word_is(capsys, model):
+    assert run(["tag", "--help"]) == 0
+    assert "`Don't` is one word here" in " ".join(capsys.readouterr().out.split())
+    assert run(["tag", "Don't.", "--model", str(model)]) == 0
+    assert [line.split("\t")[0] for line in capsys.readouterr().out.split("\n")] == ["Don't", ".", "", ""]
+
+
 def test_whoever_writes_a_sentence_and_waits_gets_its_labels(model):
     process = started(model)
     assert process.stdin is not None

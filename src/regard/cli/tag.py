@@ -42,8 +42,12 @@ def command(
     """Give each word of a text, of the lines of a file or of a pipe its label.
 
     Without TEXT and --input the standard input is read, a sentence a line. Each word comes out on a
-    line of its own, WORD and LABEL between tabs, with an empty line after each sentence. Of CoNLL-U
-    the column that the model was trained for is filled, and everything else stays as it is.
+    line of its own, WORD and LABEL between tabs, with an empty line after each sentence.
+
+    Text is cut into words at white space and at the punctuation on their ends, more coarsely than the
+    treebanks that models learn from cut it: `Don't` is one word here, and two (`Do`, `n't`) in English ones.
+    Of CoNLL-U, which brings its own words, the column that the model was trained for is filled, and
+    everything else stays as it is.
     """
     if text is not None and input is not None:
         raise UserError("both TEXT and --input are given", "leave one of them out")
