@@ -5,6 +5,7 @@ import pytest
 
 from regard.errors import DataError, RecipeError
 from regard.models.encoder_only import EncoderOnly
+from regard.verbs.evaluate import evaluate
 from regard.verbs.settings import recipe_from
 from regard.verbs.tasks import masked_language_model
 from regard.verbs.train import train
@@ -128,10 +129,29 @@ def test_the_baseline_is_the_commonest_token_and_the_entropy_of_frequencies(fold
     task = prepared(folder)
     ids = np.concatenate([text.ids[1:-1] for text in task._train[0]()])
     counts = np.bincount(ids, minlength=task.tokenizer.vocab_size)
-    hits, loss = task.baseline(ids)
+    shares = masked_language_model.frequencies(task._train[0](), task.tokenizer)
+    hits, loss = masked_language_model.baseline(shares, ids)
     assert hits == pytest.approx(counts.max() / counts.sum())
     share = counts[counts > 0] / counts.sum()
     assert loss == pytest.approx(-(share * np.log(share)).sum(), rel=0.05)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["validation put by", "validation of its own"])
+def test_evaluation_gives_the_baseline_that_training_gave(folder, own, capsys):
+    """Of the same training texts; where they are gone it is left out, and that is said."""
+    sets = ["training.max_steps=2", "tokenizer.dropout=0.1", "tokenizer.copies=2"]
+    if own:
+        sets.append('data.valid={file = "test.txt", format = "labelled"}')
+    result = train(folder / "phrases.toml", out=folder / "run", overrides=sets, threads=1)
+    found = evaluate(model=folder / "run", threads=1)
+    names = ["masked accuracy", "unigram accuracy", "masked loss", "unigram loss"]
+    assert [score.name for score in found.scores] == names
+    assert {score.name: score.value for score in found.scores} == result.metrics
+    (folder / "train.txt").unlink()
+    capsys.readouterr()
+    found = evaluate(model=folder / "run", threads=1)
+    assert [score.name for score in found.scores] == ["masked accuracy", "masked loss"]
+    assert "no unigram baseline, as the training texts cannot be read" in capsys.readouterr().err
 
 
 def test_labels_of_labelled_texts_are_left_out(folder):

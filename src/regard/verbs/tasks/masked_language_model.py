@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
+from jaxtyping import Float
 
+from regard import console
 from regard.data.corpus import LinePolicy
 from regard.data.documents import Documents, DocumentSettings
 from regard.data.examples import Examples
@@ -36,6 +38,8 @@ from regard.verbs.tasks.text import (
     stored_tokenizer,
 )
 from regard.weights.model_folder import LoadedModel
+
+Shares = Float[np.ndarray, " vocab"]  # of each token
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,22 +130,20 @@ class MaskedLanguageModel(Task):
         """Beside what a guess by frequency alone would give."""
         if not self._test:
             return []
-        right, loss = _measured(model, self._test, self.recipe, self.tokenizer.pad_id).scores
-        hits, entropy = self.baseline(np.concatenate([text.labels for text in self._test]))
-        alike = {"low": None, "high": None, "signature": right.signature}
-        return [
-            right,
-            Score(name="unigram accuracy", value=100 * hits, **alike),
-            loss,
-            Score(name="unigram loss", value=entropy, **alike),
-        ]
+        shares = frequencies(self._train[0](), self.tokenizer)
+        return _measured(model, self._test, self.recipe, self.tokenizer.pad_id, shares).scores
 
-    def baseline(self, labels: np.ndarray) -> tuple[float, float]:
-        """How often the commonest training token is right, and the mean loss by frequencies (plus one)."""
-        ids = np.concatenate([text.ids[1:-1] for text in self._train[0]()])
-        counts = np.bincount(ids[ids != self.tokenizer.unk_id], minlength=self.tokenizer.vocab_size) + 1
-        share = counts / counts.sum()
-        return float((labels == counts.argmax()).mean()), float(-np.log(share[labels]).mean())
+
+def frequencies(texts: Sequence[Text], tokenizer: Tokenizer) -> Shares:
+    """The share of each token in some texts, one added to each count; the unknown one is not counted."""
+    ids = np.concatenate([text.ids[1:-1] for text in texts])
+    counts = np.bincount(ids[ids != tokenizer.unk_id], minlength=tokenizer.vocab_size) + 1
+    return counts / counts.sum()
+
+
+def baseline(shares: Shares, labels: np.ndarray) -> tuple[float, float]:
+    """How often the commonest training token is right, and the mean loss by frequencies."""
+    return float((labels == shares.argmax()).mean()), float(-np.log(shares[labels]).mean())
 
 
 def _masking(recipe: MaskedLanguageModelRecipe, tokenizer: Tokenizer) -> Masking:
@@ -165,9 +167,13 @@ def _texts(documents: Iterable[str], tokenizer: Tokenizer, encode: Encode, max_t
 
 
 def _measured(
-    model: EncoderOnly, texts: Sequence[Text], recipe: MaskedLanguageModelRecipe, pad_id: int
+    model: EncoderOnly,
+    texts: Sequence[Text],
+    recipe: MaskedLanguageModelRecipe,
+    pad_id: int,
+    shares: Shares | None,
 ) -> Measured:
-    """How many of the hidden tokens are guessed, and the mean loss of one."""
+    """How many of the hidden tokens are guessed, and the mean loss of one; what `shares` alone would give."""
     said, truth, loss = said_and_true(model, texts, pad_id)
     right = [int((ours == theirs).sum()) for ours, theirs in zip(said, truth, strict=True)]
     of = [len(each) for each in truth]
@@ -175,6 +181,7 @@ def _measured(
     unit = "word" if recipe.task.whole_words else "token"
     counted = f"hidden:{sum(of)}|texts:{len(of)}|share:{recipe.task.share}|by:{unit}"
     signature = f"{counted}|seed:{recipe.training.seed}|version:regard {version('regard')}"
+    alike = {"low": None, "high": None, "signature": signature}
     accuracy = Score(
         name="masked accuracy",
         value=100 * sum(right) / sum(of),
@@ -182,13 +189,21 @@ def _measured(
         high=100 * high,
         signature=signature,
     )
+    masked_loss = Score(name="masked loss", value=loss, **alike)
+    if shares is None:
+        return Measured(scores=[accuracy, masked_loss])
+    hits, entropy = baseline(shares, np.concatenate(truth))
+    unigram = Score(name="unigram accuracy", value=100 * hits, **alike)
     return Measured(
-        scores=[accuracy, Score(name="masked loss", value=loss, low=None, high=None, signature=signature)]
+        scores=[accuracy, unigram, masked_loss, Score(name="unigram loss", value=entropy, **alike)]
     )
 
 
 def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
-    """Test texts, in which the same is hidden as at the end of training."""
+    """Test texts, in which the same is hidden as at the end of training.
+
+    The training texts are read again, for the frequencies that a guess by them alone would go by.
+    """
     recipe = cast(MaskedLanguageModelRecipe, source.recipe)
     model = encoder_that("guesses hidden words", ("masked_language_model",), loaded, allow_fresh=False)
     settings, base = held_settings(recipe.data, data, source.base)
@@ -196,14 +211,43 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
         settings = settings.whole()
     name, _, documents = _opened(settings, recipe.data.lines, base)
     tokenizer = loaded.tokenizers.source
-    texts = _texts(documents, tokenizer, tokenizer.encode_words, most_tokens(recipe, model.config))
+    most = most_tokens(recipe, model.config)
+    texts = _texts(documents, tokenizer, tokenizer.encode_words, most)
     if not texts:
         raise DataError(f"{name}: no known token is left to hide", "is it a text that the model can read?")
     hidden = with_noise(_masking(recipe, tokenizer), texts)
     return HeldOut(
         counted=f"{len(texts):,} texts",
-        measure=partial(_measured, texts=hidden, recipe=recipe, pad_id=tokenizer.pad_id),
+        measure=partial(
+            _measured,
+            texts=hidden,
+            recipe=recipe,
+            pad_id=tokenizer.pad_id,
+            shares=_training_frequencies(recipe, source.base, tokenizer, most),
+        ),
     )
+
+
+def _training_frequencies(
+    recipe: MaskedLanguageModelRecipe, base: Path, tokenizer: Tokenizer, max_tokens: int
+) -> Shares | None:
+    """Those of the training texts, cut as training did; None where they cannot be read, which is said."""
+    try:
+        documents = list(_opened(recipe.data.train, recipe.data.lines, base)[2])
+    except DataError as error:
+        console.note(f"no unigram baseline, as the training texts cannot be read: {error.message}")
+        return None
+    if recipe.data.valid is None:
+        documents, _ = _put_by(documents, recipe)
+    encode, *_ = segmentations(tokenizer, recipe.tokenizer, recipe.training.seed)
+    texts = _texts(documents, tokenizer, encode, max_tokens)
+    return frequencies(texts, tokenizer) if texts else None
+
+
+def _put_by(texts: Sequence[str], recipe: MaskedLanguageModelRecipe) -> tuple[list[str], list[str]]:
+    """The texts to train on, and those to validate on where the recipe names no others."""
+    kept, taken = split([0] * len(texts), recipe.data.valid_share, recipe.training.seed)
+    return [texts[number] for number in kept], [texts[number] for number in taken]
 
 
 def _in_parts(words: Sequence[list[int]], most: int) -> Iterator[list[list[int]]]:
@@ -233,9 +277,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
             prints[part], parts[part] = (name, fingerprint), list(texts)
     refuse_other_data(prints, folder)
     if "valid" not in parts:
-        kept, taken = split([0] * len(parts["train"]), data.valid_share, recipe.training.seed)
-        parts["valid"] = [parts["train"][number] for number in taken]
-        parts["train"] = [parts["train"][number] for number in kept]
+        parts["train"], parts["valid"] = _put_by(parts["train"], recipe)
     for part, title in (("train", "training"), ("valid", "validation"), ("test", "test")):
         if part in parts:
             characters = sum(map(len, parts[part]))
