@@ -2,7 +2,10 @@
 
 import itertools
 import math
+import time
+from collections import defaultdict
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -45,7 +48,7 @@ def test_repeats_are_one_unless_a_blank_stands_between(alignment, said):
 def test_a_beam_wide_enough_finds_the_likeliest_of_all_and_its_probability(length, seed):
     log_probs = logits(length, seed).double().log_softmax(-1)
     expected = enumerated(log_probs)
-    found = PrefixBeamSearch(beam_size=1000).likeliest(log_probs.tolist())
+    found = PrefixBeamSearch(beam_size=1000).likeliest(log_probs.numpy())
     assert {each.ids for each in found} == set(expected)
     for each in found:
         assert each.log_prob == pytest.approx(expected[each.ids], abs=1e-9)
@@ -55,7 +58,7 @@ def test_a_beam_wide_enough_finds_the_likeliest_of_all_and_its_probability(lengt
 
 def test_probabilities_are_those_of_the_loss():
     rows = logits(7, 3)
-    for each in PrefixBeamSearch(beam_size=1000).likeliest(rows.double().log_softmax(-1).tolist())[:6]:
+    for each in PrefixBeamSearch(beam_size=1000).likeliest(rows.double().log_softmax(-1).numpy())[:6]:
         loss = F.ctc_loss(
             rows.double().log_softmax(-1)[:, None],
             torch.tensor([each.ids], dtype=torch.int64).view(1, -1),
@@ -72,7 +75,7 @@ def test_a_narrow_beam_never_claims_too_much(seed):
     expected = enumerated(log_probs)
     best = max(expected.values())
     for beam_size in (1, 2, 4):
-        found = PrefixBeamSearch(beam_size=beam_size).likeliest(log_probs.tolist())[0]
+        found = PrefixBeamSearch(beam_size=beam_size).likeliest(log_probs.numpy())[0]
         assert found.log_prob <= expected[found.ids] + 1e-9 <= best + 2e-9
 
 
@@ -120,3 +123,57 @@ def test_sure_frames_leave_no_choice():
         [found] = search(rows, torch.tensor([6]))
         assert found.ids == (1, 1, 2)
         assert found.log_prob == pytest.approx(0.0, abs=1e-6)
+
+
+def plainly(frames: list[list[float]], beam_size: int) -> dict[tuple[int, ...], float]:
+    """The twin in words: each label after each beginning, one after the other."""
+
+    def add(one: float, other: float) -> float:
+        one, other = max(one, other), min(one, other)
+        return one if other == -math.inf else one + math.log1p(math.exp(other - one))
+
+    beam = {(): (0.0, -math.inf)}
+    for frame in frames:
+        in_blank, in_label = defaultdict(lambda: -math.inf), defaultdict(lambda: -math.inf)
+        for ids, (blank, label) in beam.items():
+            in_blank[ids] = add(in_blank[ids], add(blank, label) + frame[0])
+            if ids:
+                in_label[ids] = add(in_label[ids], label + frame[ids[-1]])
+            for number in range(1, len(frame)):
+                before = blank if ids and number == ids[-1] else add(blank, label)
+                if before > -math.inf:
+                    longer = (*ids, number)
+                    in_label[longer] = add(in_label[longer], before + frame[number])
+        ends = {ids: (in_blank[ids], in_label[ids]) for ids in {**in_blank, **in_label}}
+        best = sorted(ends, key=lambda ids: (-add(*ends[ids]), ids))
+        beam = {ids: ends[ids] for ids in best[:beam_size]}
+    return {ids: add(*ends) for ids, ends in beam.items()}
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("labels", "beam_size"), [(1, 2), (2, 3), (5, 1), (5, 8), (30, 8)])
+def test_all_labels_at_once_are_what_one_after_the_other_is(labels, beam_size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    log_probs = (2.0 * torch.randn(12, labels, generator=generator)).double().log_softmax(-1)
+    expected = plainly(log_probs.tolist(), beam_size)
+    found = PrefixBeamSearch(beam_size=beam_size).likeliest(log_probs.numpy())
+    assert [each.ids for each in found] == list(expected)
+    assert [each.log_prob for each in found] == pytest.approx(list(expected.values()), abs=1e-9)
+
+
+def test_what_is_impossible_is_left_to_the_last_and_equals_go_by_their_numbers():
+    frames = np.log(np.array([[0.5, 0.25, 0.25, 1e-300], [0.5, 0.25, 0.25, 1e-300]]))
+    frames[:, 3] = -np.inf
+    for beam_size in (1, 3, 5, 100):
+        expected = plainly(frames.tolist(), beam_size)
+        found = PrefixBeamSearch(beam_size=beam_size).likeliest(frames)
+        assert [each.ids for each in found] == list(expected)
+        assert [each.log_prob for each in found] == pytest.approx(list(expected.values()))
+
+
+def test_many_labels_cost_little():
+    """Label by label this took 1.4 s."""
+    frames = torch.randn(200, 40, generator=torch.Generator().manual_seed(0)).double().log_softmax(-1).numpy()
+    began = time.process_time()
+    PrefixBeamSearch(beam_size=8).likeliest(frames)
+    assert time.process_time() - began < 0.5

