@@ -27,11 +27,18 @@ def test_records_become_curves_without_what_is_not_finite():
     )
 
 
+def test_losses_and_scores_are_named_with_their_units():
+    assert Curves().loss_label == "loss, nats per prediction"
+    assert curves_of(RECORDS, loss_unit="nats per word").loss_label == "loss, nats per word"
+    assert curves_of(RECORDS).score_label == "score, %"
+    assert Curves(scores={"accuracy": [(1, 50.0)], "perplexity": [(1, 9.0)]}).score_label == "score"
+
+
 def test_a_figure_holds_its_words_and_is_the_same_again(tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is the extra `plot`")
     first, second = tmp_path / "a.svg", tmp_path / "b.svg"
     for path in (first, second):
-        draw_curves(curves_of(RECORDS), path, title="dates & more")
+        draw_curves(curves_of(RECORDS, loss_unit="nats per token"), path, title="dates & more")
     assert first.read_bytes() == second.read_bytes()
     svg = first.read_text("utf-8")
     for word in (

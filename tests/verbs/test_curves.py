@@ -2,8 +2,10 @@
 
 import pytest
 
+from regard.cli import run as command
 from regard.errors import FolderError
-from regard.verbs.curves import curves
+from regard.verbs.curves import LOSS_UNITS, curves
+from regard.verbs.tasks.kinds import KINDS
 from regard.weights.checkpoint import RunFolder
 
 
@@ -23,3 +25,36 @@ def test_a_folder_without_measurements_is_refused(tmp_path):
     for nothing in (tmp_path, tmp_path / "absent"):
         with pytest.raises(FolderError, match="holds no measurements"):
             curves(nothing)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "label"),
+    [
+        ('name = "a"\n', "loss, nats per token"),
+        ('[task]\nkind = "nodes"\n', "loss, nats per node"),
+        ('[task]\nkind = "transcription"\n', "loss, nats per label"),
+        ('[task]\nkind = "regression"\n', "loss, squared standard deviations"),
+        ('[task]\nkind = "of tomorrow"\n', "loss, nats per prediction"),
+        ("task = 3\n", "loss, nats per prediction"),
+        ("no recipe", "loss, nats per prediction"),
+        (None, "loss, nats per prediction"),
+    ],
+)
+def test_the_unit_of_the_loss_is_that_of_the_task(tmp_path, capsys, recipe, label):
+    run = RunFolder(tmp_path)
+    run.append_metrics({"kind": "train", "step": 1, "loss": 3.0, "learning_rate": 0.1})
+    if recipe is not None:
+        (tmp_path / "recipe.toml").write_text(recipe)
+    assert curves(tmp_path).curves.loss_label == label
+
+
+def test_every_kind_of_task_has_a_unit():
+    assert LOSS_UNITS.keys() == KINDS.keys()
+
+
+def test_the_command_names_the_unit(tmp_path, capsys):
+    run = RunFolder(tmp_path)
+    run.append_metrics({"kind": "train", "step": 1, "loss": 3.0, "learning_rate": 0.1})
+    (tmp_path / "recipe.toml").write_text('[task]\nkind = "images"\n')
+    assert command(["curves", str(tmp_path)]) == 0
+    assert "loss, nats per image" in capsys.readouterr().out

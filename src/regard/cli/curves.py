@@ -20,9 +20,7 @@ def command(run: Path) -> None:
 
     drawn = curves(run)
     found = drawn.curves
-    console.plot(
-        "loss, nats per token", {"train": found.train_loss, "validation": found.validation_loss}, log=True
-    )
-    console.plot("score, %", found.scores)
+    console.plot(found.loss_label, {"train": found.train_loss, "validation": found.validation_loss}, log=True)
+    console.plot(found.score_label, found.scores)
     for figure in drawn.figures:
         click.echo(figure)

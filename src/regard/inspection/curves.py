@@ -16,21 +16,31 @@ Points = list[tuple[int, float]]  # step and value
 INK, PALE = "#24292f", "#d0d7de"
 HUES = ("#0969da", "#bc4c00", "#1a7f37", "#8250df")
 FEW = 40  # points that are marked each
+PERCENT = {"bleu", "chrf", "exact_match", "error_rate", "accuracy", "macro_f1", "label_error_rate"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curves:
-    """What was measured, step by step; losses in nats per token, scores in percent by name."""
+    """What was measured, step by step: losses in `loss_unit`, scores by name."""
 
     train_loss: Points = field(default_factory=list)
     validation_loss: Points = field(default_factory=list)
     scores: dict[str, Points] = field(default_factory=dict)
     learning_rate: Points = field(default_factory=list)
+    loss_unit: str = "nats per prediction"
+
+    @property
+    def loss_label(self) -> str:
+        return f"loss, {self.loss_unit}"
+
+    @property
+    def score_label(self) -> str:
+        return "score, %" if self.scores.keys() <= PERCENT else "score"
 
 
-def curves_of(records: Sequence[Mapping[str, Any]]) -> Curves:
+def curves_of(records: Sequence[Mapping[str, Any]], *, loss_unit: str = "nats per prediction") -> Curves:
     """The curves in the records of a `metrics.jsonl`; what is not finite (null in the file) is left out."""
-    curves = Curves()
+    curves = Curves(loss_unit=loss_unit)
     for record in records:
         if record.get("kind") == "train":
             _add(curves.train_loss, record, "loss")
@@ -100,8 +110,8 @@ def _panels(curves: Curves) -> list[_Panel]:
     values = [value for points in losses.values() for _, value in points]
     falls_far = bool(values) and 0 < 2 * min(values) < max(values)
     return [
-        _Panel(label="loss, nats per token", series=losses, hues=HUES, logarithmic=falls_far),
-        _Panel(label="score, %", series=_some(curves.scores), hues=HUES[2:] + HUES[:2]),
+        _Panel(label=curves.loss_label, series=losses, hues=HUES, logarithmic=falls_far),
+        _Panel(label=curves.score_label, series=_some(curves.scores), hues=HUES[2:] + HUES[:2]),
         _Panel(label="learning rate", series=rate, hues=(INK,), share=1),
     ]
 

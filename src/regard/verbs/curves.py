@@ -1,5 +1,6 @@
 """Curves: how a run went, as figures in its folder and as numbers to draw."""
 
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,6 +8,18 @@ from regard import console
 from regard.errors import FolderError, MissingExtra
 from regard.inspection.curves import Curves, curves_of, draw_curves
 from regard.weights.checkpoint import RunFolder
+
+LOSS_UNITS = {  # by the kind of task: one prediction is one of these
+    "classification": "nats per text",
+    "images": "nats per image",
+    "language_model": "nats per token",
+    "masked_language_model": "nats per hidden token",
+    "nodes": "nats per node",
+    "regression": "squared standard deviations",
+    "tagging": "nats per word",
+    "transcription": "nats per label",
+    "translation": "nats per token",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +40,7 @@ def curves(run: str | Path) -> DrawnCurves:
     """
     path = Path(run).expanduser()
     records = RunFolder(path).metrics() if path.is_dir() else []
-    found = curves_of(records)
+    found = curves_of(records, loss_unit=_loss_unit(path))
     if not found.train_loss and not found.validation_loss:
         raise FolderError(
             f"{run} holds no measurements", "name a run folder, as `regard train` leaves it in runs/"
@@ -40,3 +53,13 @@ def curves(run: str | Path) -> DrawnCurves:
         console.note(f"{missing.message}: {missing.hint}")
         figures = ()
     return DrawnCurves(curves=found, figures=figures)
+
+
+def _loss_unit(run: Path) -> str:
+    """What the losses of a run are in, told by its recipe, of which anything may have become."""
+    try:
+        task = tomllib.loads(RunFolder(run).recipe() or "task = 0").get("task", {"kind": "translation"})
+    except tomllib.TOMLDecodeError:
+        task = None
+    kind = task.get("kind", "translation") if isinstance(task, dict) else None
+    return LOSS_UNITS.get(str(kind), "nats per prediction")
