@@ -131,18 +131,32 @@ def test_a_share_is_never_rounded_up_to_what_was_not_reached(value, text):
 
 def test_a_confusion_off_a_terminal_has_a_row_and_a_column_for_each_class(plain, capsys):
     console.confusion(["no", "yes"], [[6, 2], [1, 11]])
-    shown = capsys.readouterr().out.splitlines()[2:]
+    *shown, accuracy = capsys.readouterr().out.splitlines()[2:]
+    assert shown[1].endswith("  75.0"), "numbers are set to the right, though one corner is empty"
     assert [line.split() for line in shown] == [
         ["no", "yes", "recall"],
         ["no", "6", "2", "75.0"],
         ["yes", "1", "11", "91.7"],
-        ["precision", "85.7", "84.6", "85.0"],
+        ["precision", "85.7", "84.6"],
     ]
+    assert accuracy == "accuracy 85.0: 17 of 20; all shares in percent"
 
 
-def test_a_class_that_is_never_said_nor_true_is_no_division_by_zero(plain, capsys):
-    console.confusion(["a", "b"], [[3, 0], [0, 0]])
-    assert "0.0" in capsys.readouterr().out
+def test_a_class_that_is_never_said_nor_true_has_no_row_and_is_named(plain, capsys):
+    console.confusion(["a", "b", "c", "d"], [[3, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
+    shown = capsys.readouterr().out.splitlines()[2:]
+    assert [line.split() for line in shown[:4]] == [
+        ["a", "c", "recall"],
+        ["a", "3", "1", "75.0"],
+        ["c", "0", "0", "0.0"],
+        ["precision", "100.0", "0.0"],
+    ]
+    assert shown[5] == "neither occurs nor is said: b, d"
+
+
+def test_a_confusion_of_one_class_is_shown_on_the_narrowest_terminal(terminal, capsys):
+    console.confusion(["a" * 100, "b"], [[3, 0], [0, 0]])
+    assert "accuracy 100.0: 3 of 3" in uncoloured(capsys.readouterr().out)
 
 
 def test_a_confusion_too_wide_for_the_terminal_says_what_each_class_is_taken_for(terminal, capsys):
@@ -153,6 +167,7 @@ def test_a_confusion_too_wide_for_the_terminal_says_what_each_class_is_taken_for
     assert all(len(line) <= 80 for line in shown)
     [line] = [line for line in shown if line.strip().startswith("class 7 ")]
     assert line.split() == ["class", "7", "7", "71.4", "71.4", "class", "8", "(2)"]
+    assert shown[-1].startswith("accuracy 72.1: 150 of 208")
     [last] = [line for line in shown if line.strip().startswith("class 29 ")]
     assert last.split() == ["class", "29", "5", "71.4", "100.0"]
 

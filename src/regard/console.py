@@ -76,9 +76,10 @@ def warn(text: str) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table to stdout; a column of numbers only is set to the right."""
+    """A table to stdout; a column of numbers only, gaps apart, is set to the right."""
     cells = [[_line(str(cell)) for cell in row] for row in rows]
-    right = [bool(cells) and all(_is_number(row[i]) for row in cells) for i in range(len(columns))]
+    filled = [[row[i] for row in cells if row[i]] for i in range(len(columns))]
+    right = [bool(column) and all(map(_is_number, column)) for column in filled]
     out = _out()
     if out.is_terminal:
         grid = Table(
@@ -117,26 +118,36 @@ def scores(title: str, found: Sequence[ScoreLike]) -> None:
 def confusion(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> None:
     """Which classes are taken for which, to stdout: `counts[i][j]` says how often class i is for class j.
 
-    Where a terminal has no room for as many columns, a line for each class says which other it is taken
-    for most often.
+    Classes that neither occur nor are said are named below. Where a terminal has no room for as many
+    columns, a line for each class says which other it is taken for most often.
     """
+    met = [i for i, row in enumerate(counts) if any(row) or any(other[i] for other in counts)]
+    absent = [label for i, label in enumerate(labels) if i not in met]
+    labels, counts = [labels[i] for i in met], [[counts[i][j] for j in met] for i in met]
     right = [row[i] for i, row in enumerate(counts)]
     true, said = [sum(row) for row in counts], [sum(column) for column in zip(*counts, strict=True)]
     recall, precision = _shares(right, true), _shares(right, said)
     columns = ["", *labels, "recall"]
     rows = [[label, *row, share] for label, row, share in zip(labels, counts, recall, strict=True)]
-    rows.append(["precision", *precision, *_shares([sum(right)], [sum(true)])])
+    rows.append(["precision", *precision, ""])
     widths = [max(cell_len(str(row[i])) for row in [columns, *rows]) for i in range(len(columns))]
     if not _out().is_terminal or sum(widths) + 2 * len(widths) <= _out().width:
         say("\nrows: what it is; columns: what the model says")
         table("", columns, rows)
-        return
-    shown = []
-    for i, label in enumerate(labels):
-        wrong = max((j for j in range(len(labels)) if j != i), key=lambda j: counts[i][j])
-        taken_for = f"{labels[wrong]} ({counts[i][wrong]:,})" if counts[i][wrong] else ""
-        shown.append([label, true[i], precision[i], recall[i], taken_for])
-    table("", ["class", "count", "precision", "recall", "taken for"], shown)
+    else:
+        taken_for = [_most_taken_for(labels, row, i) for i, row in enumerate(counts)]
+        shown = list(zip(labels, true, precision, recall, taken_for, strict=True))
+        table("", ["class", "count", "precision", "recall", "taken for"], shown)
+    [accuracy] = _shares([sum(right)], [sum(true)])
+    say(f"accuracy {accuracy}: {sum(right):,} of {sum(true):,}; all shares in percent")
+    if absent:
+        say(f"neither occurs nor is said: {', '.join(absent)}")
+
+
+def _most_taken_for(labels: Sequence[str], counts: Sequence[int], own: int) -> str:
+    """The class that another, number `own`, is taken for most often, and how often."""
+    wrong = max((j for j in range(len(labels)) if j != own), key=lambda j: counts[j], default=own)
+    return f"{labels[wrong]} ({counts[wrong]:,})" if wrong != own and counts[wrong] else ""
 
 
 def _shares(parts: Sequence[int], wholes: Sequence[int]) -> list[str]:
