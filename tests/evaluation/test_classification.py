@@ -78,3 +78,7 @@ def test_answers_that_hang_together_are_less_sure():
 def test_what_is_always_right_is_sure():
     assert table_interval(np.array([[7, 0], [0, 3]]), accuracy) == (1.0, 1.0)
     assert bootstrap_interval([3, 4], [3, 4]) == (1.0, 1.0)
+
+
+def test_groups_of_nothing_are_no_division_by_zero():
+    assert bootstrap_interval([0, 0], [0, 0]) == (0.0, 0.0)

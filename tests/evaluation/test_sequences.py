@@ -59,7 +59,7 @@ def test_an_empty_output_has_every_unit_wrong_and_an_empty_corpus_of_words_none(
     ("hypotheses", "references", "says"),
     [
         (["a", "b"], [["a"]], "the output has 2 lines, the reference 1"),
-        (["a"], [["a"], ["a", "b"]], "the output has 1 lines, reference 2 2"),
+        (["a"], [["a"], ["a", "b"]], "the output has 1 line, reference 2 2"),
         ([], [[]], "no line"),
         (["a"], [], "no reference"),
         (["a", "b"], [["a", None], ["a", None]], "line 2 has no reference"),

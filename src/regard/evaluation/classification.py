@@ -69,13 +69,16 @@ def table_interval(
 
 
 def bootstrap_interval(right: Sequence[int], of: Sequence[int], resamples: int = 1000) -> tuple[float, float]:
-    """The 95 % interval of sum(right) / sum(of), by resampling groups: their answers hang together."""
+    """The 95 % interval of sum(right) / sum(of), by resampling groups: their answers hang together.
+
+    Groups of nothing count as one of it, where no others are drawn.
+    """
     hits, totals = np.asarray(right), np.asarray(of)
     draw = np.random.Generator(np.random.PCG64(SEED))
     values = np.empty(resamples)
     for number in range(resamples):
         chosen = draw.integers(0, len(hits), len(hits))
-        values[number] = hits[chosen].sum() / totals[chosen].sum()
+        values[number] = hits[chosen].sum() / max(totals[chosen].sum(), 1)
     return _middle(values)
 
 

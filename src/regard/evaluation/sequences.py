@@ -10,9 +10,14 @@ from regard.evaluation.streams import References, check_aligned
 
 def exact_match(hypotheses: Sequence[str], references: References) -> float:
     """The fraction of lines that equal one of their references."""
+    return exact_matches(hypotheses, references) / len(hypotheses)
+
+
+def exact_matches(hypotheses: Sequence[str], references: References) -> int:
+    """How many lines equal one of their references."""
     check_aligned(hypotheses, references)
     accepted = zip(*references, strict=True)
-    return sum(text in answers for text, answers in zip(hypotheses, accepted, strict=True)) / len(hypotheses)
+    return sum(text in answers for text, answers in zip(hypotheses, accepted, strict=True))
 
 
 def word_error_rate(hypotheses: Sequence[str], references: References) -> float:
@@ -21,12 +26,17 @@ def word_error_rate(hypotheses: Sequence[str], references: References) -> float:
     Words stand between white space. More than 1 where the output is much longer than the reference.
     (In grapheme-to-phoneme work, "word error rate" is another thing: 1 - `exact_match`.)
     """
-    return _error_rate(hypotheses, references, str.split)
+    return _rate(*word_edits(hypotheses, references))
+
+
+def word_edits(hypotheses: Sequence[str], references: References) -> tuple[list[int], list[int]]:
+    """Of each line the edits by words to the nearest reference, and how many words that has."""
+    return _edits(hypotheses, references, str.split)
 
 
 def character_error_rate(hypotheses: Sequence[str], references: References) -> float:
     """Edits by characters over the characters of the nearest reference."""
-    return _error_rate(hypotheses, references, list)
+    return _rate(*_edits(hypotheses, references, list))
 
 
 def edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
@@ -42,16 +52,21 @@ def edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
     return above[-1]
 
 
-def _error_rate(
+def _edits(
     hypotheses: Sequence[str], references: References, units: Callable[[str], list[str]]
-) -> float:
+) -> tuple[list[int], list[int]]:
     check_aligned(hypotheses, references)
-    edits, length = 0, 0
+    edits, lengths = [], []
     for text, answers in zip(hypotheses, zip(*references, strict=True), strict=True):
         found = units(text)
         nearest = min(
             (edit_distance(found, reference), len(reference))
             for reference in (units(answer) for answer in answers if answer is not None)
         )
-        edits, length = edits + nearest[0], length + nearest[1]
-    return edits / max(length, 1)
+        edits.append(nearest[0])
+        lengths.append(nearest[1])
+    return edits, lengths
+
+
+def _rate(edits: Sequence[int], lengths: Sequence[int]) -> float:
+    return sum(edits) / max(sum(lengths), 1)

@@ -18,8 +18,9 @@ def check_aligned(hypotheses: Sequence[str], references: References, name: str =
     for number, reference in enumerate(references, start=1):
         if len(reference) != len(hypotheses):
             which = f"reference {number}" if len(references) > 1 else "the reference"
+            lines = "1 line" if len(hypotheses) == 1 else f"{len(hypotheses):,} lines"
             raise DataError(
-                f"{name} has {len(hypotheses):,} lines, {which} {len(reference):,}",
+                f"{name} has {lines}, {which} {len(reference):,}",
                 "line n of each must say the same: an empty line stands for an empty text",
             )
     for line, found in enumerate(zip(*references, strict=True), start=1):

@@ -14,8 +14,11 @@ from regard.data.tokenizer import TokenizerPair
 from regard.decoding.batches import decode_all
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError, RecipeError
+from regard.evaluation.classification import SEED, bootstrap_interval
+from regard.evaluation.proportion import wilson_interval
 from regard.evaluation.score import Score
-from regard.evaluation.sequences import exact_match, word_error_rate
+from regard.evaluation.sequences import exact_matches, word_edits
+from regard.evaluation.streams import References
 from regard.evaluation.translation import corpus_scores
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.objective import CrossEntropy
@@ -27,8 +30,8 @@ Metric = Literal["bleu", "chrf", "exact_match", "error_rate"]
 class ValidationSettings:
     """What is measured, besides the loss, on the validation pairs, and at the end on the test pairs.
 
-    `error_rate` counts edits of words (of phonemes, where those stand between spaces) per word of the
-    reference. All scores are in percent.
+    `error_rate` counts edits of words (of phonemes or other symbols, where those stand between spaces) per
+    word of the reference, whatever the tokeniser made of them. All scores are in percent.
     """
 
     metrics: tuple[Metric, ...] = ("bleu", "chrf")
@@ -136,13 +139,41 @@ def _score(
             metrics=(metric,),
         )
         return score
-    name, measure = {
-        "exact_match": ("exact match", exact_match),
-        "error_rate": ("error rate", word_error_rate),
-    }[metric]
-    signature = f"sentences:{len(texts)}|refs:{len(references)}|version:regard {version('regard')}"
-    value = 100 * measure(texts, references)
-    return Score(name=name, value=value, low=None, high=None, signature=signature)
+    counted = f"sentences:{len(texts)}|refs:{len(references)}"
+    measure = _exact_match if metric == "exact_match" else _error_rate
+    return measure(texts, references, counted, bootstrap)
+
+
+def _exact_match(texts: list[str], references: References, counted: str, bootstrap: int) -> Score:
+    """With an interval wherever intervals are asked for, though its own needs no resampling."""
+    hits = exact_matches(texts, references)
+    low, high = wilson_interval(hits, len(texts))
+    how = "|interval:wilson" if bootstrap else ""
+    return Score(
+        name="exact match",
+        value=100 * hits / len(texts),
+        low=100 * low if bootstrap else None,
+        high=100 * high if bootstrap else None,
+        signature=f"{counted}{how}|version:regard {version('regard')}",
+    )
+
+
+def _error_rate(texts: list[str], references: References, counted: str, bootstrap: int) -> Score:
+    """The interval is of sentences resampled, since the words of one hang together."""
+    edits, of = word_edits(texts, references)
+    low = high = None
+    how = ""
+    if bootstrap:
+        low, high = (100 * end for end in bootstrap_interval(edits, of, bootstrap))
+        how = f"|bs:{bootstrap}|seed:{SEED}"
+    return Score(
+        name="error rate",
+        value=100 * sum(edits) / max(sum(of), 1),
+        low=low,
+        high=high,
+        signature=f"{counted}|unit:word between spaces|words:{sum(of)}{how}"
+        f"|version:regard {version('regard')}",
+    )
 
 
 def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int) -> list[PairBatch]:

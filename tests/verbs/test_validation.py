@@ -1,0 +1,57 @@
+"""What is measured of decoded texts: each score with its unit, and its interval where one is asked for."""
+
+import pytest
+
+from regard.data.corpus import Pair
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.settings import GenerationSettings
+from regard.verbs import validation
+from regard.verbs.validation import ValidationSettings, decoded_scores
+from regard.weights.model_folder import load_model
+
+WANTED = ["1 2 3 4", "5 6", "7 8 9", "1 1", ""] * 4
+SAID = ["1 2 3 4", "5 7", "7 8", "1 1", ""] * 4  # of 11 words one is another and one is missing
+
+
+@pytest.fixture
+def scores(untrained, monkeypatch):
+    """Of SAID, whatever the model would say; by its arguments."""
+    loaded = load_model(untrained)
+    found = [
+        [Hypothesis(ids=ids, log_prob=0.0, score=0.0, token_log_probs=[0.0] * len(ids))]
+        for ids in loaded.tokenizers.target.encode_batch(SAID)
+    ]
+    monkeypatch.setattr(validation, "decode_all", lambda *_, **__: found)
+    pairs = [Pair(source="1", target=target, line=line) for line, target in enumerate(WANTED, start=1)]
+    settings = ValidationSettings(metrics=("exact_match", "error_rate"))
+
+    def scores(**options):
+        generation = GenerationSettings(max_length=12)
+        return decoded_scores(loaded.model, pairs, loaded.tokenizers, settings, generation, **options)
+
+    return scores
+
+
+def test_an_error_rate_says_what_it_counts_and_how_sure_it_is(scores):
+    score = scores()["error_rate"]
+    assert score.value == pytest.approx(100 * 2 / 11)
+    assert 0 < score.low < score.value < score.high < 40
+    for part in ("sentences:20", "unit:word between spaces", "words:44", "bs:1000", "seed:12345"):
+        assert part in score.signature.split("|")
+    assert scores()["error_rate"] == score, "the same again"
+    assert scores(bootstrap=50)["error_rate"].low != score.low
+
+
+def test_exact_matches_have_an_interval_too(scores):
+    score = scores()["exact_match"]
+    assert score.value == 60.0
+    assert 30 < score.low < 60 < score.high < 85
+    assert "interval:wilson" in score.signature
+
+
+def test_validation_in_training_spends_no_time_on_intervals(scores):
+    for score in scores(bootstrap=0).values():
+        assert score.low is None
+        assert score.high is None
+        assert "bs:" not in score.signature
+        assert "wilson" not in score.signature
