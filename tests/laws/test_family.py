@@ -9,10 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.data.batch import PairBatch
+from regard.data.stream import TextBatch
 from regard.errors import ConfigError
 from regard.models.adapters import adapters_of, merge_lora, put_lora
 from regard.models.build import MODELS, build, config_class, count_parameters
 from regard.models.model import Model
+from regard.training.linear_cross_entropy import can_be_linear_cross_entropy
+from regard.training.objective import CrossEntropy, NextToken
 from regard.training.optimizer import depths
 from regard.weights.tensors import model_tensors, restore_model
 
@@ -89,6 +93,7 @@ SPECIMENS = {
         {**TRANSFORMER, "num_layers": 2, "norm_position": "pre", "positions": "rotary"},
         {"vocab_size": 30, "head": "tokens", "num_labels": 3},
         texts,
+        cut,
     ),
     "context vector": Specimen(
         "recurrent", {"preset": "rnn", "d_model": 16, "d_embedding": 12}, VOCABULARIES, sequences, cut
@@ -218,6 +223,7 @@ def test_gradients_reach_every_parameter(specimen, model):
 
 def test_the_neighbours_and_their_padding_do_not_matter(specimen, model):
     if specimen.alone is None:
+        assert specimen.kind in ("gat", "graph_transformer")
         pytest.skip("its rows are one whole")
     inputs = specimen.inputs()
     together = model(*inputs)
@@ -264,6 +270,74 @@ def test_adapters_change_nothing_at_first_are_all_read_and_merge_into_the_same_l
     assert not torch.allclose(adapted, before)
     merge_lora(model)
     torch.testing.assert_close(model(*inputs), adapted, atol=1e-5, rtol=1e-5)
+
+
+def pairs() -> PairBatch:
+    target_lengths = torch.tensor([5, 5, 4])
+    return PairBatch(
+        src_ids=IDS, src_lengths=LENGTHS, tgt_ids=TGT, tgt_lengths=target_lengths, lines=torch.arange(1, 4)
+    )
+
+
+def running_text() -> TextBatch:
+    return TextBatch(ids=TGT[:, :-1], labels=TGT[:, 1:], documents=None, lines=torch.arange(1, 4))
+
+
+PREDICTORS = {  # of tokens: what their tasks train them by, with an output that is its own weight
+    "encoder-decoder": (CrossEntropy, pairs, {"tied": "none"}),
+    "decoder-only": (NextToken, running_text, {"tied": False}),
+}
+
+
+@pytest.fixture(params=PREDICTORS)
+def predictor(request) -> Model:
+    specimen, (_, _, untied) = SPECIMENS[request.param], PREDICTORS[request.param]
+    table = {**specimen.table, **untied}
+    return build(config_class(specimen.kind).from_table(table, **specimen.sizes), seed=0).eval()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_task_s_loss_reaches_the_adapters_of_the_output_too(request, predictor, smoothing):
+    """The loss in pieces reads the output's weight itself, past any adapter, and must stand back for one."""
+    objective, batch, _ = PREDICTORS[request.node.callspec.params["predictor"]]
+    loss_of, batch = objective(smoothing=smoothing), batch()
+    plain = loss_of(predictor, batch)
+    names = put_lora(predictor, rank=1, targets=["output", "self_attention", "feed_forward"])
+    assert "output" in names
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for _, adapter in adapters_of(predictor).values():
+            adapter.up += 0.3 * torch.randn(adapter.up.shape, generator=generator)
+    loss = loss_of(predictor, batch)
+    loss.total.backward()
+    for name, (_, adapter) in adapters_of(predictor).items():
+        for parameter in adapter.parameters():
+            assert parameter.grad is not None, name
+            assert parameter.grad.any(), name
+    assert not torch.allclose(loss.total, plain.total)
+    merge_lora(predictor)
+    torch.testing.assert_close(loss_of(predictor, batch).total, loss.total.detach(), atol=1e-4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_task_s_loss_reaches_every_parameter(request, predictor, smoothing):
+    objective, batch, _ = PREDICTORS[request.node.callspec.params["predictor"]]
+    objective(smoothing=smoothing)(predictor, batch()).total.backward()
+    for name, parameter in predictor.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        if not name.endswith("key.bias"):
+            assert parameter.grad.any(), name
+
+
+def test_the_loss_in_pieces_stands_back_for_whatever_listens_to_the_output(predictor):
+    states = torch.zeros(2, predictor.config.d_model)
+    fast = hasattr(torch.nn.functional, "linear_cross_entropy")
+    assert can_be_linear_cross_entropy(states, predictor.output) == fast
+    put_lora(predictor, rank=1, targets=["output"])
+    assert not can_be_linear_cross_entropy(states, predictor.output)
+    merge_lora(predictor)
+    assert can_be_linear_cross_entropy(states, predictor.output) == fast
 
 
 def test_every_parameter_stands_somewhere_between_the_head_and_the_input(specimen, model):
