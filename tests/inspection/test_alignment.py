@@ -3,12 +3,15 @@
 import pytest
 import torch
 
+from regard.data.batch import collate
+from regard.data.synthetic import synthetic_pairs
 from regard.errors import ConfigError
 from regard.inspection.alignment import align
 from regard.inspection.record import record_attention
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
+from regard.training.objective import CrossEntropy
 
 SOURCE, TARGET = [4, 5, 6, 7], [8, 9, 10]
 
@@ -90,3 +93,50 @@ def test_a_recurrent_model_has_an_alignment_too(attention, input_feeding):
 def test_a_model_without_attention_has_no_alignment():
     with pytest.raises(ConfigError, match="no attention to its source"):
         align(recurrent(), SOURCE, TARGET, bos_id=2, eos_id=3)
+
+
+LENGTH, SYMBOLS, MARKS = 8, 10, 4
+
+
+def sequences(split, size):
+    pairs = synthetic_pairs("reverse", size=size, seed=1, split=split, length=LENGTH, symbols=SYMBOLS)
+    return [[[MARKS + int(symbol) for symbol in text.split()] for text in pair] for pair in pairs]
+
+
+@pytest.fixture(scope="module")
+def reverser():
+    """200 updates of 64 sequences: seconds."""
+    size = MARKS + SYMBOLS
+    config = EncoderDecoderConfig(
+        src_vocab_size=size,
+        tgt_vocab_size=size,
+        d_model=32,
+        num_heads=1,
+        d_ff=64,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        dropout=0.0,
+    )
+    model, objective, updates, rows = build(config, seed=0), CrossEntropy(), 200, 64
+    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.01, total_steps=updates, pct_start=0.2)
+    pairs = sequences("train", updates * rows)
+    for start in range(0, len(pairs), rows):
+        sources, targets = zip(*pairs[start : start + rows], strict=True)
+        batch = collate(
+            [[*ids, 3] for ids in sources], [[2, *ids, 3] for ids in targets], range(1, rows + 1), pad_id=0
+        )
+        loss = objective(model, batch)
+        optimizer.zero_grad()
+        (loss.total / loss.num_targets).backward()
+        optimizer.step()
+        schedule.step()
+    return model.eval()
+
+
+def test_who_learned_to_reverse_looks_along_the_other_diagonal(reverser):
+    """The classic picture: what is written at i is looked for at the mirrored place."""
+    maps = [align(reverser, *pair, bos_id=2, eos_id=3) for pair in sequences("test", 20)]
+    mirrored = torch.stack(maps).flip(2).diagonal(dim1=1, dim2=2)
+    assert mirrored.mean() > 0.5
+    assert (mirrored.mean(dim=0) > 0.5).all(), "at each place"
