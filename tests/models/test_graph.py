@@ -1,5 +1,8 @@
 """Networks on graphs: nodes may change places, edges may come in any order, and little is learned fast."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -290,3 +293,40 @@ def test_a_node_learns_what_only_its_neighbours_know(make):
 def test_settings_that_cannot_work_are_refused(make, table, message):
     with pytest.raises(ConfigError, match=message):
         make(**table)
+
+
+MILLION = """
+import resource, sys, time, torch
+from regard.models.build import build
+from regard.models.graph import GraphConfig, GraphTransformerConfig
+torch.set_num_threads(1)
+torch.manual_seed(0)
+nodes, edges = 20_000, 1_000_000
+x, pairs, labels = torch.randn(nodes, 32), torch.randint(nodes, (2, edges)), torch.randint(4, (nodes,))
+sizes = {"num_features": 32, "num_labels": 4, "d_model": 32, "num_heads": 4}
+if sys.argv[1] == "gat":
+    model, inputs = build(GraphConfig(**sizes), 0), (x, pairs)
+else:
+    others = {"num_layers": 1, "d_ff": 32, "reach": "near", "node_positions": "none"}
+    model = build(GraphTransformerConfig(**sizes, **others), 0)
+    inputs = (x, pairs, torch.ones(edges, dtype=torch.int64))
+optimizer = torch.optim.Adam(model.parameters())
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+began = time.process_time()
+torch.nn.functional.cross_entropy(model(*inputs), labels).backward()
+assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+optimizer.step()
+assert all(parameter.isfinite().all() for parameter in model.parameters())
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, time.process_time() - began)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is counted in other units")
+@pytest.mark.parametrize("kind", ["gat", "graph_transformer"])
+def test_an_update_on_a_million_edges_fits(kind):
+    """Scores of all pairs of 20,000 nodes would take 6.4 GB, and their gradients as much again."""
+    done = subprocess.run([sys.executable, "-c", MILLION, kind], capture_output=True, text=True, check=True)
+    megabytes, seconds = done.stdout.split()
+    assert int(megabytes) < 2000
+    assert float(seconds) < 20
