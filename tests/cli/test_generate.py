@@ -63,6 +63,43 @@ def test_json_is_a_line_for_each_prompt(capsys, model, tmp_path):
     assert max(len(each["tokens"]) for record in records for each in record["continuations"]) <= 5
 
 
+@pytest.fixture
+def without_beginnings(decoder_folder):
+    """Eight characters are all that it reads, and it has never seen a text begin."""
+    return decoder_folder(positions="learned", max_positions=8, decoding={"begin": False})
+
+
+@pytest.mark.parametrize("streamed", [[], ["--stream"]])
+def test_an_empty_line_among_prompts_stays_empty_where_no_text_ever_began(
+    capsys, tmp_path, without_beginnings, streamed
+):
+    (tmp_path / "prompts.txt").write_text("To be\n\nor not\n")
+    arguments = ["--input", tmp_path / "prompts.txt", "--model", without_beginnings, *streamed]
+    assert run(["generate", *map(str, arguments)]) == 0
+    first, last = generate(["To be", "or not"], model=without_beginnings)
+    assert shown(capsys) == f"{first}\n---\n\n---\n{last}\n"
+
+
+@pytest.mark.parametrize("streamed", [[], ["--stream"]])
+def test_the_prompts_before_one_that_is_too_long_are_out_before_it_is_told(
+    capsys, tmp_path, without_beginnings, streamed
+):
+    (tmp_path / "prompts.txt").write_text("To be\n\nnot to be, to be\nor not\n")
+    arguments = ["--input", tmp_path / "prompts.txt", "--model", without_beginnings, *streamed]
+    assert run(["generate", *map(str, arguments)]) == 2
+    out, err = capsys.readouterr()
+    assert out == generate("To be", model=without_beginnings) + "\n---\n\n"
+    assert "prompt 3 has 16 tokens and at least 1 more is asked for" in err
+
+
+def test_no_tokens_are_said_twice_in_the_same_order_where_that_is_asked_for(capsys, decoder_folder):
+    endless = decoder_folder(decoding={"begin": False, "temperature": 0.0, "max_new_tokens": 100})
+    assert run(["generate", "To be", "--model", str(endless), "--no-repeat-ngram-size", "2"]) == 0
+    text = shown(capsys)
+    assert text == generate("To be", model=endless, no_repeat_ngram_size=2) + "\n"
+    assert text != generate("To be", model=endless) + "\n"
+
+
 @pytest.mark.parametrize("arguments", [[], ["-"]])
 def test_whoever_writes_a_line_and_waits_gets_its_text(model, arguments):
     process = regard("generate", *arguments, "--model", model, "--threads", "1", "--temperature", "0")
@@ -108,7 +145,7 @@ def told(capsys, *arguments) -> tuple[str, str]:
         (["x", "--stream", "--beam-size", "2"], "one text is shown as it comes"),
         (["x", "--temperature", "0", "--top-k", "3"], "top_k and top_p are for drawing"),
         (["x", "--temperature", "0", "--num", "3"], "greedy search finds one"),
-        (["x", "--beam-size", "2", "--num", "3"], "n_best (3) is more than beam_size (2)"),
+        (["x", "--beam-size", "2", "--num", "3"], "num (3) is more than beam_size (2)"),
         (["--input", "missing.txt"], "no such file"),
         (["x", "--model", "missing"], "missing"),
     ],
@@ -116,6 +153,13 @@ def told(capsys, *arguments) -> tuple[str, str]:
 def test_mistakes_are_named(capsys, model, arguments, error):
     given = arguments if "--model" in arguments else [*arguments, "--model", model]
     assert error in told(capsys, *given)[0]
+
+
+def test_what_nobody_typed_is_not_named(capsys, model):
+    for arguments in (["--beam-size", "2"], ["--temperature", "0"]):
+        error, hint = told(capsys, "x", *arguments, "--num", "3", "--model", model)
+        assert "n_best" not in error + hint
+        assert "--num" in hint
 
 
 @pytest.mark.parametrize(
@@ -130,6 +174,7 @@ def test_mistakes_are_named(capsys, model, arguments, error):
         ["x", "--num", "0"],
         ["x", "--seed", "a"],
         ["x", "--beam-size", "0"],
+        ["x", "--no-repeat-ngram-size", "-1"],
     ],
 )
 def test_options_out_of_range_are_refused(capsys, model, arguments):

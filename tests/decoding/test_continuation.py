@@ -202,7 +202,7 @@ def test_positions_that_were_not_learned_are_refused_with_their_number():
     with pytest.raises(DataError, match=r"has 7 tokens and 4 more .* only 10 positions") as told:
         continued(7, 4)
     assert told.value.hint == "ask for at most 3 new tokens"
-    with pytest.raises(DataError, match=r"prompt 2 has 12 tokens and at least 1 more .* only 10") as told:
+    with pytest.raises(DataError, match=r"prompt 2 has 12 tokens and at least 1 more is .* only 10") as told:
         continued(12, 99, exactly=False)
     assert told.value.hint == "give a shorter prompt"
 

@@ -131,9 +131,52 @@ def test_positions_that_need_no_learning_have_no_end(plain):
 
 def test_an_empty_prompt_is_the_beginning_of_a_text_that_a_model_has_seen(plain, decoder_folder):
     assert generate("", model=plain)
-    with pytest.raises(DataError, match="prompt 2 is empty, but the model was trained on one") as told:
-        generate(["a", ""], model=decoder_folder(decoding={"begin": False}))
+    without = decoder_folder(decoding={"begin": False})
+    with pytest.raises(DataError, match="prompt 1 is empty, but the model was trained on one") as told:
+        generate("", model=without)
     assert told.value.hint
+
+
+def test_among_several_prompts_an_empty_one_stays_empty_where_no_text_ever_began(decoder_folder):
+    without = decoder_folder(decoding={"begin": False})
+    first, empty, last = found = generate(["a", "", "be"], model=without)
+    assert (first, last) == (generate("a", model=without), generate("be", model=without)), found
+    assert empty == ""
+    assert generate(["", "a"], model=without, num=2)[0] == [""]
+    [generated] = Generator(without)([""])
+    assert printed(generated) == "\n"
+    assert json.loads(printed(generated, as_json=True)) == {"line": 1, "prompt": "", "continuations": []}
+
+
+def test_what_stands_before_a_prompt_that_is_refused_is_given_out(decoder_folder):
+    short = decoder_folder(positions="learned", max_positions=8, decoding={"begin": False})
+    found = Generator(short)(["To", "", "be", "To be, or not", "To"])
+    assert [next(found).line for _ in range(3)] == [1, 2, 3]
+    with pytest.raises(DataError, match="prompt 4 has 13 tokens"):
+        next(found)
+
+
+def test_a_single_token_is_told_of_as_one(decoder_folder):
+    short = decoder_folder(positions="learned", max_positions=8, decoding={"begin": False})
+    with pytest.raises(DataError, match=r"prompt 1 has 1 token and 9 more are asked for") as told:
+        generate("T", model=short, max_new_tokens=9)
+    assert told.value.hint == "ask for at most 7 new tokens"
+    with pytest.raises(DataError, match=r"prompt 1 has 7 tokens and 2 more are asked for") as told:
+        generate("To be, ", model=short, max_new_tokens=2)
+    assert told.value.hint == "ask for at most 1 new token"
+
+
+def test_no_pair_of_tokens_comes_twice_where_that_is_asked_for(decoder_folder):
+    endless = decoder_folder(decoding={"begin": False, "temperature": 0.0, "max_new_tokens": 100})
+    [plain] = Generator(endless)(["To be"])
+    [varied] = Generator(endless, no_repeat_ngram_size=2)(["To be"])
+
+    def pairs(generated):
+        tokens = generated.continuations[0].tokens
+        return list(itertools.pairwise(tokens))
+
+    assert len(set(pairs(varied))) == len(pairs(varied))
+    assert len(set(pairs(plain))) < len(pairs(plain)), "else the rule forbids nothing here"
 
 
 def test_what_the_model_has_never_seen_is_told(plain, capsys):

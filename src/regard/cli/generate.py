@@ -43,6 +43,12 @@ from regard.errors import UserError
     metavar="N",
     help="Search for the likeliest text with that many hypotheses, and draw nothing.",
 )
+@click.option(
+    "--no-repeat-ngram-size",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Say no N tokens in the same order twice; 0 allows it. [default: the model's own]",
+)
 @click.option("--seed", type=int, metavar="S", help="Another one draws another text. [default: 0]")
 @click.option(
     "--num",
@@ -65,6 +71,7 @@ def command(
     top_k: int | None,
     top_p: float | None,
     beam_size: int | None,
+    no_repeat_ngram_size: int | None,
     seed: int | None,
     num: int,
     streamed: bool,
@@ -76,7 +83,8 @@ def command(
 
     Without PROMPT (or with - for it) and --input the standard input is read, each line a prompt. The text is
     printed with its prompt; of several prompts a line of --- stands between the texts. The same seed gives
-    the same text.
+    the same text. An empty line goes on from the beginning of a text; it stays empty where the model has
+    never seen one.
     """
     if prompt is not None and input is not None:
         raise UserError("both PROMPT and --input are given", "leave one of them out")
@@ -93,12 +101,15 @@ def command(
         top_k=top_k,
         top_p=top_p,
         beam_size=beam_size,
+        no_repeat_ngram_size=no_repeat_ngram_size,
         seed=seed,
         num=num,
         device=device,
         threads=threads,
     )
-    if prompt is not None and prompt != "-":
+    if prompt == "-":
+        prompt = None
+    if prompt is not None:
         prompts = iter([[prompt]])
     elif input is not None:
         prompts = chunks(stream(input))
@@ -108,14 +119,16 @@ def command(
         prompts = arriving(0)
     if streamed:
         texts = (line for lines in prompts for line in lines)
-        for number, text in enumerate(texts):
-            pieces = generator.stream(text)
-            _write(text if number == 0 else BETWEEN + text)
+        for number, text in enumerate(texts, start=1):
+            nothing = prompt is None and not generator.begins(text)
+            pieces = () if nothing else generator.stream(text, line=number)
+            _write(text if number == 1 else BETWEEN + text)
             for piece in pieces:
                 _write(piece)
             _write("\n")
         return
-    for number, generated in enumerate(generator.in_chunks(prompts)):
+    found = generator.in_chunks(prompts) if prompt is None else [generator.one(prompt)]
+    for number, generated in enumerate(found):
         shown = printed(generated, as_json=as_json)
         _write(shown if number == 0 or as_json else BETWEEN + shown)
 

@@ -73,7 +73,11 @@ class ContinuationSettings:
         """The search that these settings describe, for `num` continuations of each prompt.
 
         A model that has seen no marks (`begin` is false) does not end a text either.
+
+        Raises:
+            ConfigError: a search finds fewer texts than `num`.
         """
+        self._refuse_many(num)
         marks = (pad_id, unk_id, bos_id)
         rules: list[Rule] = [Banned(ids=marks if self.begin else (*marks, eos_id))]
         if self.no_repeat_ngram_size:
@@ -91,6 +95,17 @@ class ContinuationSettings:
         if self.beam_size == 1 or not self.temperature:
             return GreedySearch(**common)
         return Sampling(**common, filters=self._filters(), seed=self.seed)
+
+    def _refuse_many(self, num: int) -> None:
+        if self.beam_size > 1 and num > self.beam_size:
+            raise ConfigError(
+                f"num ({num}) is more than beam_size ({self.beam_size}), and a beam finds no more texts",
+                f"--num {self.beam_size}, or --beam-size {num}",
+            )
+        if num > 1 and (self.beam_size == 1 or not self.temperature):
+            raise ConfigError(
+                f"greedy search finds one text, not num = {num}", "leave out --num, or draw, or use a beam"
+            )
 
     def _filters(self) -> tuple[Filter, ...]:
         filters: list[Filter] = []
@@ -161,17 +176,22 @@ def prompts_of(
     Raises:
         DataError: one is empty, and the model knows no mark that a text begins with.
     """
+    return [
+        prompt_of(ids, begin_id=begin_id, number=number)
+        for number, ids in enumerate(sequences, start=first_number)
+    ]
+
+
+def prompt_of(ids: Sequence[int], *, begin_id: int | None, number: int = 0) -> Prompt:
+    """The same for one prompt, the one of that number."""
     begin = () if begin_id is None else (begin_id,)
-    prompts = []
-    for number, ids in enumerate(sequences, start=first_number):
-        if not ids and not begin:
-            raise DataError(
-                f"prompt {number + 1} is empty, but the model was trained on one running text and has never"
-                " seen the beginning of any",
-                "give it something to go on with, a line feed for instance",
-            )
-        prompts.append(Prompt(ids=tuple(ids), begin=begin, number=number))
-    return prompts
+    if not ids and not begin:
+        raise DataError(
+            f"prompt {number + 1} is empty, but the model was trained on one running text and has never"
+            " seen the beginning of any",
+            "give it something to go on with, a line feed for instance",
+        )
+    return Prompt(ids=tuple(ids), begin=begin, number=number)
 
 
 def room_for(model: DecoderOnly, prompt: Prompt, wanted: int, *, exactly: bool) -> int:
@@ -184,13 +204,27 @@ def room_for(model: DecoderOnly, prompt: Prompt, wanted: int, *, exactly: bool) 
         return wanted
     room = model.max_length - len(prompt.context)
     if room < 1 or (exactly and room < wanted):
-        asked = wanted if exactly else "at least 1"
+        has = "1 token" if len(prompt.ids) == 1 else f"{len(prompt.ids)} tokens"
+        asked = f"{wanted} more {'is' if wanted == 1 else 'are'}" if exactly else "at least 1 more is"
+        most = "1 new token" if room == 1 else f"{room} new tokens"
         raise DataError(
-            f"prompt {prompt.number + 1} has {len(prompt.ids)} tokens and {asked} more are asked for,"
+            f"prompt {prompt.number + 1} has {has} and {asked} asked for,"
             f" but the model has learned only {model.max_length} positions",
-            f"ask for at most {room} new tokens" if room > 0 else "give a shorter prompt",
+            f"ask for at most {most}" if room > 0 else "give a shorter prompt",
         )
     return min(wanted, room)
+
+
+def up_to_the_first_refused(
+    model: DecoderOnly, prompts: Sequence[Prompt], wanted: int, *, exactly: bool
+) -> tuple[list[Prompt], DataError | None]:
+    """The prompts before the first that there is no room for, and what is wrong with that one."""
+    for place, prompt in enumerate(prompts):
+        try:
+            room_for(model, prompt, wanted, exactly=exactly)
+        except DataError as refused:
+            return list(prompts[:place]), refused
+    return list(prompts), None
 
 
 def continue_all(

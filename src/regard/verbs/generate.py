@@ -12,8 +12,9 @@ from regard.decoding.continuation import (
     ContinuationSettings,
     Prompt,
     continue_all,
-    prompts_of,
+    prompt_of,
     stream,
+    up_to_the_first_refused,
 )
 from regard.decoding.search import Walk
 from regard.errors import ConfigError
@@ -40,7 +41,10 @@ class Continuation:
 
 @dataclass(frozen=True, kw_only=True)
 class Generated:
-    """A prompt, its line (from 1) among all, and its continuations in the order of their making."""
+    """A prompt, its line (from 1) among all, and its continuations in the order of their making.
+
+    An empty line has none where the model has never seen the beginning of a text.
+    """
 
     line: int
     prompt: str
@@ -48,8 +52,8 @@ class Generated:
 
     @property
     def texts(self) -> list[str]:
-        """The prompt with each of its continuations."""
-        return [self.prompt + each.text for each in self.continuations]
+        """The prompt with each of its continuations; it alone where there is none."""
+        return [self.prompt + each.text for each in self.continuations] or [self.prompt]
 
     def to_dict(self) -> dict[str, Any]:
         """As `regard generate --json` prints it."""
@@ -65,7 +69,8 @@ class Generator:
 
     What it says to a prompt depends on that prompt and the seed alone, not on other prompts. Settings that
     are not given are the model's own, from its `generation.json`; temperature 0 always says the likeliest
-    token; a `beam_size` searches for the likeliest text; `num` continuations are made of each prompt.
+    token; a `beam_size` searches for the likeliest text; of `no_repeat_ngram_size` tokens in a row none are
+    said that stood in the text, prompt included, before; `num` continuations are made of each prompt.
 
     Raises:
         FolderError: the model does not go on with texts. ConfigError: a setting cannot work.
@@ -80,6 +85,7 @@ class Generator:
         top_k: int | None = None,
         top_p: float | None = None,
         beam_size: int | None = None,
+        no_repeat_ngram_size: int | None = None,
         seed: int | None = None,
         num: int = 1,
         device: str = "auto",
@@ -96,6 +102,7 @@ class Generator:
             top_k=top_k,
             top_p=top_p,
             beam_size=beam_size,
+            no_repeat_ngram_size=no_repeat_ngram_size,
             seed=seed,
         )
         self._exactly = max_new_tokens is not None  # else as many as there is room for
@@ -112,8 +119,8 @@ class Generator:
         """How each prompt goes on, in order; `prompts` may be without end.
 
         Raises:
-            DataError: a prompt is too long for the positions that the model has learned, or empty where the
-                model has never seen the beginning of a text.
+            DataError: a prompt is too long for the positions that the model has learned. Those before it are
+                given out first.
         """
         return self.in_chunks(chunks(prompts))
 
@@ -124,8 +131,35 @@ class Generator:
             yield from self._generate(texts, first)
             first += len(texts)
 
+    def one(self, prompt: str) -> Generated:
+        """How one prompt goes on.
+
+        Raises:
+            DataError: it is too long, or empty where the model has never seen the beginning of a text.
+        """
+        self._prompt(self.tokenizer.encode(prompt), 0)
+        [generated] = self._generate([prompt], 0)
+        return generated
+
     def _generate(self, texts: Sequence[str], first: int) -> Iterator[Generated]:
-        prompts = self._prompts(texts, first)
+        prompts = [
+            self._prompt(ids, number)
+            for number, ids in enumerate(self.tokenizer.encode_batch(texts), start=first)
+            if self._begins(ids)
+        ]
+        possible, refused = up_to_the_first_refused(
+            self.model, prompts, self.settings.max_new_tokens, exactly=self._exactly
+        )
+        found = self._continuations(possible)
+        end = len(texts) if refused is None else prompts[len(possible)].number - first
+        for number, text in enumerate(texts[:end], start=first):
+            yield Generated(line=number + 1, prompt=text, continuations=found.get(number, ()))
+        if refused is not None:
+            raise refused
+
+    def _continuations(self, prompts: Sequence[Prompt]) -> dict[int, tuple[Continuation, ...]]:
+        """Of each prompt, by its number."""
+        self._tell_unknown(prompts)
         found = continue_all(
             self._strategy,
             self.model,
@@ -133,8 +167,8 @@ class Generator:
             max_new_tokens=self.settings.max_new_tokens,
             exactly=self._exactly,
         )
-        for text, prompt, hypotheses in zip(texts, prompts, found, strict=True):
-            continuations = tuple(
+        return {
+            prompt.number: tuple(
                 Continuation(
                     text="".join(in_characters(self.tokenizer, prompt.ids, each.ids)),
                     log_prob=each.log_prob,
@@ -142,13 +176,15 @@ class Generator:
                 )
                 for each in hypotheses
             )
-            yield Generated(line=prompt.number + 1, prompt=text, continuations=continuations)
+            for prompt, hypotheses in zip(prompts, found, strict=True)
+        }
 
-    def stream(self, prompt: str) -> Iterator[str]:
-        """The continuation of one prompt as it comes, in whole characters.
+    def stream(self, prompt: str, *, line: int = 1) -> Iterator[str]:
+        """The continuation of one prompt as it comes, in whole characters; errors name it by its `line`.
 
         Raises:
             ConfigError: there are several continuations, or a beam, which knows its text at the end only.
+            DataError: the prompt cannot be gone on with, as for `one`.
         """
         strategy = self._strategy
         if not isinstance(strategy, Walk) or strategy.n_best > 1:
@@ -156,7 +192,8 @@ class Generator:
                 "one text is shown as it comes, and a beam knows its text at the end only",
                 "leave out --num and --beam-size, or --stream",
             )
-        [start] = self._prompts([prompt], 0)
+        start = self._prompt(self.tokenizer.encode(prompt), line - 1)
+        self._tell_unknown([start])
         ids = stream(
             strategy,
             self.model,
@@ -166,13 +203,21 @@ class Generator:
         )
         return in_characters(self.tokenizer, start.ids, ids)
 
-    def _prompts(self, texts: Sequence[str], first: int) -> list[Prompt]:
-        prompts = prompts_of(self.tokenizer.encode_batch(texts), begin_id=self._begin_id, first_number=first)
+    def begins(self, prompt: str) -> bool:
+        """Whether there is something to go on with: a text, or a beginning that the model has seen."""
+        return self._begins(self.tokenizer.encode(prompt))
+
+    def _begins(self, ids: Sequence[int]) -> bool:
+        return self._begin_id is not None or bool(ids)
+
+    def _prompt(self, ids: Sequence[int], number: int) -> Prompt:
+        return prompt_of(ids, begin_id=self._begin_id, number=number)
+
+    def _tell_unknown(self, prompts: Sequence[Prompt]) -> None:
         for prompt in prompts:
             if unknown := prompt.ids.count(self.tokenizer.unk_id):
                 tokens = "a token" if unknown == 1 else f"{unknown} tokens"
                 console.warn(f"prompt {prompt.number + 1} has {tokens} that the model has never seen")
-        return prompts
 
 
 def _changed(defaults: ContinuationSettings, **given: Any) -> ContinuationSettings:
@@ -215,6 +260,7 @@ def generate(
     top_k: int | None = None,
     top_p: float | None = None,
     beam_size: int | None = None,
+    no_repeat_ngram_size: int | None = None,
     seed: int | None = None,
     num: int = 1,
     device: str = "auto",
@@ -223,7 +269,8 @@ def generate(
     """A text that begins with the prompt, or one for each prompt of several.
 
     With `num` above 1 there is a list of that many in the place of each. For many calls, or to see the text
-    as it comes, keep a `Generator`, whose settings these are.
+    as it comes, keep a `Generator`, whose settings these are. Of several prompts an empty one stays empty
+    where the model has never seen the beginning of a text.
 
     Returns:
         str for a str, list[str] for several; with `num` above 1 list[str] and list[list[str]].
@@ -235,12 +282,13 @@ def generate(
         top_k=top_k,
         top_p=top_p,
         beam_size=beam_size,
+        no_repeat_ngram_size=no_repeat_ngram_size,
         seed=seed,
         num=num,
         device=device,
         threads=threads,
     )
-    found = generator([prompt] if isinstance(prompt, str) else prompt)
+    found = [generator.one(prompt)] if isinstance(prompt, str) else generator(prompt)
     texts = [each.texts if num > 1 else each.texts[0] for each in found]
     return texts[0] if isinstance(prompt, str) else texts
 
@@ -254,6 +302,7 @@ def generate_file(
     top_k: int | None = None,
     top_p: float | None = None,
     beam_size: int | None = None,
+    no_repeat_ngram_size: int | None = None,
     seed: int | None = None,
     num: int = 1,
     device: str = "auto",
@@ -268,6 +317,7 @@ def generate_file(
         top_k=top_k,
         top_p=top_p,
         beam_size=beam_size,
+        no_repeat_ngram_size=no_repeat_ngram_size,
         seed=seed,
         num=num,
         device=device,
