@@ -1,6 +1,7 @@
 """Run alone, without checks of types: what torch.compile and torch.export make of each model, as JSON.
 
 {specimen: {"compiled": ..., "gradients": ..., "exported": ...}}, each the largest difference from eager.
+After --inductor come specimens whose code is generated and built too: {specimen: {"compiled": ...}}.
 """
 
 import json
@@ -40,10 +41,19 @@ def differences(specimen: Specimen) -> dict[str, float]:
     return found
 
 
+def built(specimen: Specimen) -> dict[str, float]:
+    model, inputs = made(specimen).eval(), specimen.inputs()
+    compiled = torch.compile(model, backend="inductor", dynamic=False)
+    with torch.no_grad():
+        return {"compiled": apart(compiled, model, inputs)}
+
+
 def apart(one: Callable, other: Callable, inputs: tuple[Tensor, ...]) -> float:
     return (one(*inputs) - other(*inputs)).abs().max().item()
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    print(json.dumps({name: differences(SPECIMENS[name]) for name in sys.argv[1:]}))
+    names = sys.argv[1:]
+    measure = built if names[0] == "--inductor" else differences
+    print(json.dumps({name: measure(SPECIMENS[name]) for name in names if name in SPECIMENS}))

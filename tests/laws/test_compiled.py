@@ -4,8 +4,11 @@ They run in a process of their own, because they cannot see through the checks o
 """
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -22,12 +25,25 @@ SPECIMENS = [  # of test_family.py: one of each kind of model
 ]
 
 
-@pytest.fixture(scope="module")
-def differences():
+COMPILER = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")  # as PyTorch chooses
+HEADER = Path(sysconfig.get_path("include"), "Python.h")
+
+
+def measured(*arguments, **environment):
     script = Path(__file__).with_name("compiled.py")
-    run = subprocess.run([sys.executable, script, *SPECIMENS], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, script, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
+
+
+@pytest.fixture(scope="module")
+def differences():
+    return measured(*SPECIMENS)
 
 
 @pytest.mark.slow
@@ -35,3 +51,13 @@ def differences():
 @pytest.mark.parametrize("what", ["compiled", "gradients", "exported"])
 def test_numbers_stay_the_same(differences, specimen, what):
     assert differences[specimen][what] < 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which(COMPILER) is None, reason=f"there is no C++ compiler ({COMPILER})")
+@pytest.mark.skipif(not HEADER.is_file(), reason="Python's headers, which built code needs, are not there")
+def test_built_code_gives_the_same_numbers_nearly(tmp_path):
+    """Inductor fuses and reorders sums, so one small model, to 1e-5."""
+    found = measured("--inductor", "decoder-only", TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
+    assert found["decoder-only"]["compiled"] < 1e-5
+    assert list(tmp_path.rglob("*.cpp")), "it was built and not passed by"
