@@ -1,4 +1,4 @@
-"""Linear maps in int8: weights rounded once, a scale a row of them; inputs as they come, a scale a row.
+"""Linear maps in int8: weights are rounded once, inputs as they come, with a scale a row of each.
 
 Products of whole numbers are exact, and no row's scale knows of another: so what is said of a sentence
 does not depend on what stands beside it. Decoding alone; nothing learns through a rounding.
