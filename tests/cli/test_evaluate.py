@@ -58,7 +58,7 @@ def test_classes_are_scored_and_which_are_taken_for_which_is_shown(printed):
     assert shown[0].endswith("best: 10 texts")
     assert [line.split()[0] for line in shown[1:3]] == ["accuracy", "macro-F1"]
     assert "columns: what the model says" in shown[4]
-    assert [line.split()[0] for line in shown[5:]] == ["bad", "bad", "good", "precision"]
+    assert [line.split()[0] for line in shown[5:]] == ["bad", "bad", "good", "precision", "accuracy"]
 
 
 def test_programs_get_json(printed):
