@@ -219,19 +219,18 @@ def test_half_precision_gives_nearly_the_same(layer, x):
 
 
 MILLION = """
-import resource, sys, time, torch
+import resource, sys, torch
 from regard.layers.graph import DynamicGraphAttention, GraphAttention, with_self_loops
 torch.set_num_threads(1)
 torch.manual_seed(0)
 nodes, edges = 20_000, 1_000_000
 x, pairs = torch.randn(nodes, 64), torch.randint(nodes, (2, edges))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-began = time.process_time()
 layer = {"gat": GraphAttention, "gatv2": DynamicGraphAttention}[sys.argv[1]](64, 8, 8)
 with torch.no_grad():
     out = layer(x, with_self_loops(pairs, nodes))
 assert out.isfinite().all()
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, time.process_time() - began)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
 
@@ -241,6 +240,4 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, tim
 def test_a_million_edges_fit(kind):
     """A matrix of all pairs of 20,000 nodes would take 1.6 GB for each of the eight heads."""
     done = subprocess.run([sys.executable, "-c", MILLION, kind], capture_output=True, text=True, check=True)
-    megabytes, seconds = done.stdout.split()
-    assert int(megabytes) < 1000
-    assert float(seconds) < 20
+    assert int(done.stdout) < 1000

@@ -296,7 +296,7 @@ def test_settings_that_cannot_work_are_refused(make, table, message):
 
 
 MILLION = """
-import resource, sys, time, torch
+import resource, sys, torch
 from regard.models.build import build
 from regard.models.graph import GraphConfig, GraphTransformerConfig
 torch.set_num_threads(1)
@@ -312,12 +312,11 @@ else:
     inputs = (x, pairs, torch.ones(edges, dtype=torch.int64))
 optimizer = torch.optim.Adam(model.parameters())
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-began = time.process_time()
 torch.nn.functional.cross_entropy(model(*inputs), labels).backward()
 assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 optimizer.step()
 assert all(parameter.isfinite().all() for parameter in model.parameters())
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, time.process_time() - began)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
 
@@ -327,6 +326,4 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, tim
 def test_an_update_on_a_million_edges_fits(kind):
     """Scores of all pairs of 20,000 nodes would take 6.4 GB, and their gradients as much again."""
     done = subprocess.run([sys.executable, "-c", MILLION, kind], capture_output=True, text=True, check=True)
-    megabytes, seconds = done.stdout.split()
-    assert int(megabytes) < 2000
-    assert float(seconds) < 20
+    assert int(done.stdout) < 2000
