@@ -95,7 +95,7 @@ def test_average_and_curves_of_a_run(printed, untrained, tmp_path):
     assert printed("average", "run", "--last", 2, "--out", "mean") == "mean\n"
     assert printed("translate", "1 2", "--model", "mean") == printed("translate", "1 2", "--model", untrained)
     shown = printed("curves", "run")
-    assert "loss, nats per token" in shown
+    assert "loss, nats per prediction" in shown
     assert "run/curves.svg" in shown
     printed("average", "run", "--last", 3, "--out", "mean", code=2)
 

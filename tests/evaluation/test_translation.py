@@ -106,7 +106,7 @@ def test_a_clear_difference_is_significant_and_none_is_not():
 
 
 def test_systems_that_cannot_be_compared_are_named():
-    with pytest.raises(DataError, match="short has 1 lines, the reference 24"):
+    with pytest.raises(DataError, match="short has 1 line, the reference 24"):
         compare_systems({"good": GOOD, "short": ["a"]}, [REFERENCE])
     with pytest.raises(DataError, match="one system"):
         compare_systems({"good": GOOD}, [REFERENCE])

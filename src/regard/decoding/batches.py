@@ -19,7 +19,7 @@ from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.pool import Pool
 from regard.decoding.rows import round_up
 from regard.decoding.step import Stepper, stepper_of
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
 
@@ -75,6 +75,8 @@ def decode_all(
     of a `Decoder` with the same strategy and models, shares the batches, which are then smaller.
     """
     models = [models] if isinstance(models, SequenceToSequence) else models
+    if not models:
+        raise ConfigError("an ensemble needs at least one model")
     prefixes = prefixes or [()] * len(sources)
     most = reach(models)
     requests = [

@@ -95,6 +95,8 @@ def evaluate(
     """
     references = [ref] if isinstance(ref, str | Path) else list(ref)
     if src is not None and references and data is None:
+        lines, lines_of_references = lines_of(src), references_of(references)
+        check_aligned(lines, lines_of_references, str(src))
         translator = Translator(
             model,
             beam_size=beam_size,
@@ -103,7 +105,7 @@ def evaluate(
             workers=workers,
             precision=precision,
         )
-        return _of_translations(translator, src, references, tokenize, lowercase, by_length)
+        return _of_translations(translator, lines, lines_of_references, tokenize, lowercase, by_length)
     if src is not None or references:
         raise UserError(
             "a source, references and other data do not go together",
@@ -135,14 +137,12 @@ def evaluate(
 
 def _of_translations(
     translator: Translator,
-    src: str | Path,
-    ref: Iterable[str | Path],
+    sources: list[str],
+    references: list[list[str]],
     tokenize: Literal["13a", "none"],
     lowercase: bool,
     by_length: bool,
 ) -> TranslationEvaluation:
-    sources, references = lines_of(src), references_of(ref)
-    check_aligned(sources, references, str(src))
     console.note(
         f"translating {len(sources):,} sentences; device: {translator.device},"
         f" {torch.get_num_threads()} threads, {translator.workers} workers"
