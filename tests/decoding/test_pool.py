@@ -55,9 +55,11 @@ def test_a_pool_works_again_and_without_jobs(pool_of):
 
 @pytest.mark.parametrize("jobs", [[3, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 3]])
 def test_an_error_of_a_job_is_raised_whoever_had_it(pool_of, jobs):
+    pool = pool_of(refuse_three)
     with pytest.raises(DataError, match="three") as caught:
-        pool_of(refuse_three).map(jobs)
+        pool.map(jobs)
     assert caught.value.hint == "take four"
+    assert pool.map([1, 2, 4, 5]) == [1, 2, 4, 5]  # and it goes on
 
 
 def test_a_worker_that_is_killed_is_told_of(pool_of):

@@ -1,7 +1,7 @@
 """Processes of one thread beside this one that share its batches, with one model in memory.
 
-Small products gain little from a second thread and wait for it often, so on a CPU two workers of one
-thread translate more than one of two.
+Small products gain little from a second thread, and wait for it often; sentences need not wait for each
+other.
 """
 
 import multiprocessing
@@ -70,9 +70,9 @@ class Pool(Generic[Job, Answer]):
             raise RunError(
                 "a worker ended before it had answered", "where memory ran out, give --workers 1"
             ) from error
-        except BaseException:
-            self.close()
-            raise
+        finally:
+            for future in running:  # none, but where something was raised
+                future.cancel()
         return [answers[place] for place in range(len(jobs))]
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ def input_steps() -> int:
 
 
 class Int8Linear(nn.Module):
-    """What a trained `nn.Linear` gives, to about 1 % of the largest output, for a quarter of the memory."""
+    """What a trained `nn.Linear` gives, to about 1 % of the largest output."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
