@@ -9,7 +9,8 @@ import torch
 
 from regard.data.batch import IGNORED, Batch, LabelledBatch
 from regard.data.examples import Examples
-from regard.data.graphs import GraphExamples, GraphSettings, read_bare_graph, read_graph, read_test_graph
+from regard.data.graph_files import GraphSettings, read_bare_graph, read_graph, read_test_graph
+from regard.data.graphs import GraphExamples
 from regard.errors import DataError
 
 # Six nodes, one (5) alone; a loop and an edge that is there twice.

@@ -108,12 +108,7 @@ class Classifier:
                 yield {"value": float(logits[0])}
                 continue
             [shares] = probabilities(logits)
-            best = sorted(range(len(shares)), key=lambda number: -shares[number])[: self.top]
-            yield {
-                "candidates": tuple(
-                    Candidate(label=self.labels[number], probability=shares[number]) for number in best
-                )
-            }
+            yield {"candidates": candidates(shares, self.labels, self.top)}
 
     def _text(self, line: str, number: int) -> Text:
         """The ids of a line; of one that is too long those of its beginning, and that is said."""
@@ -124,6 +119,12 @@ class Classifier:
                 f"line {number} is too long ({len(line):,} characters): only its beginning is classified"
             )
         return text_of(pieces, [0], tokenizer=self.tokenizer, line=number, max_tokens=most)
+
+
+def candidates(shares: Sequence[float], labels: Sequence[str], top: int) -> tuple[Candidate, ...]:
+    """The `top` likeliest classes of one example; of equally likely ones the first."""
+    best = sorted(range(len(shares)), key=lambda number: -shares[number])[:top]
+    return tuple(Candidate(label=labels[number], probability=shares[number]) for number in best)
 
 
 def strings(texts: Any) -> Iterator[str]:

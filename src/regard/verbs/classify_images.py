@@ -9,11 +9,11 @@ from jaxtyping import UInt8
 
 from regard.data.corpus import locate
 from regard.data.images import normalised, read_images, refuse_other_sizes
-from regard.errors import FolderError
 from regard.models.vision import VisionConfig, VisionTransformer
 from regard.verbs.box import load, model_that
-from regard.verbs.classify import Candidate, Classified
+from regard.verbs.classify import Classified, candidates
 from regard.verbs.device import choose_device
+from regard.verbs.encoder import probabilities, refuse_other_labels
 from regard.weights.model_folder import LoadedModel, open_model_folder, read_config
 
 BATCH = 500  # images that are looked at together
@@ -38,11 +38,7 @@ class ImageClassifier:
         loaded = model if isinstance(model, LoadedModel) else load(model, choose_device(device, threads))
         self.loaded, self.labels, self.top = loaded, loaded.labels, top
         self.model = model_that("classifies images", VisionTransformer, loaded)
-        if len(self.labels) != self.model.config.num_labels:
-            raise FolderError(
-                f"{loaded.path}: {len(self.labels)} labels for {self.model.config.num_labels} classes",
-                "config.json belongs to another model: copy the folder anew",
-            )
+        refuse_other_labels(loaded, self.model.config.num_labels)
 
     def __call__(self, images: Pixels, name: str = "images") -> Iterator[Classified]:
         """What each image is; they must be of the size that the model reads. `name` is for messages."""
@@ -53,16 +49,9 @@ class ImageClassifier:
                 images[start : start + BATCH], mean=config.pixel_mean, deviation=config.pixel_std
             )
             with torch.inference_mode():
-                shares = self.model(chunk.to(self.model.device)).double().softmax(-1).cpu()
-            best = shares.topk(min(self.top, len(self.labels)))
-            for row, (values, numbers) in enumerate(
-                zip(best.values.tolist(), best.indices.tolist(), strict=True)
-            ):
-                candidates = tuple(
-                    Candidate(label=self.labels[number], probability=value)
-                    for value, number in zip(values, numbers, strict=True)
-                )
-                yield Classified(line=start + row + 1, text="", candidates=candidates)
+                logits = self.model(chunk.to(self.model.device))
+            for number, shares in enumerate(probabilities(logits), start=start + 1):
+                yield Classified(line=number, text="", candidates=candidates(shares, self.labels, self.top))
 
     def file(self, path: str | Path) -> Iterator[Classified]:
         """The same for those of an IDX file, or of an NPZ file (its array `images`); a path or NAME:FILE."""

@@ -6,12 +6,13 @@ from pathlib import Path
 import torch
 
 from regard.data.catalogue import is_spec
-from regard.data.graphs import GraphSettings, read_bare_graph
-from regard.errors import DataError, FolderError
+from regard.data.graph_files import GraphSettings, read_bare_graph
+from regard.errors import DataError
 from regard.models.graph import GraphConfig, GraphModel, GraphTransformerConfig
 from regard.verbs.box import load, model_that
-from regard.verbs.classify import Candidate, Classified
+from regard.verbs.classify import Classified, candidates
 from regard.verbs.device import choose_device
+from regard.verbs.encoder import probabilities, refuse_other_labels
 from regard.verbs.tasks.nodes import structure
 from regard.weights.model_folder import LoadedModel, open_model_folder, read_config
 
@@ -33,11 +34,7 @@ class NodeClassifier:
         loaded = model if isinstance(model, LoadedModel) else load(model, choose_device(device, threads))
         self.loaded, self.labels, self.top = loaded, loaded.labels, top
         self.model = model_that("classifies nodes of a graph", GraphModel, loaded)
-        if len(self.labels) != self.model.config.num_labels:
-            raise FolderError(
-                f"{loaded.path}: {len(self.labels)} labels for {self.model.config.num_labels} classes",
-                "config.json belongs to another model: copy the folder anew",
-            )
+        refuse_other_labels(loaded, self.model.config.num_labels)
 
     def __call__(self, file: str | Path) -> Iterator[Classified]:
         """What each node of the graph is: an NPZ file with `features` and `edges`, or NAME:FILE.
@@ -58,15 +55,8 @@ class NodeClassifier:
         device = self.model.device
         with torch.inference_mode():
             logits = self.model(*(None if each is None else each.to(device) for each in inputs))
-        best = logits.double().softmax(-1).cpu().topk(min(self.top, len(self.labels)))
-        for row, (values, numbers) in enumerate(
-            zip(best.values.tolist(), best.indices.tolist(), strict=True)
-        ):
-            candidates = tuple(
-                Candidate(label=self.labels[number], probability=value)
-                for value, number in zip(values, numbers, strict=True)
-            )
-            yield Classified(line=row + 1, text="", candidates=candidates)
+        for number, shares in enumerate(probabilities(logits), start=1):
+            yield Classified(line=number, text="", candidates=candidates(shares, self.labels, self.top))
 
 
 def reads_graphs(model: str | Path) -> bool:

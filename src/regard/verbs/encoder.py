@@ -29,17 +29,22 @@ def encoder_that(
     if head not in heads:
         use = USES.get(head, "gives states, not answers")
         raise FolderError(f"{where}: this is no model that {does}: its head is {head!r}", f"it {use}")
-    if len(loaded.labels) != model.config.num_labels:
-        raise FolderError(
-            f"{where}: {len(loaded.labels)} labels for {model.config.num_labels} classes",
-            "config.json belongs to another model: copy the folder anew",
-        )
+    refuse_other_labels(loaded, model.config.num_labels)
     if model.config.fresh_head and not allow_fresh:
         raise FolderError(
             f"{where}: nobody has trained the head of this model, so what it says is chance",
             "train it with `regard train`, or see what chance says with --allow-fresh-head",
         )
     return model
+
+
+def refuse_other_labels(loaded: LoadedModel, num_labels: int) -> None:
+    """Raise a FolderError where the names of the classes are not those of the model."""
+    if len(loaded.labels) != num_labels:
+        raise FolderError(
+            f"{loaded.path}: {len(loaded.labels)} labels for {num_labels} classes",
+            "config.json belongs to another model: copy the folder anew",
+        )
 
 
 def probabilities(logits: Tensor) -> list[list[float]]:

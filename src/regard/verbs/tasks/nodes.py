@@ -12,7 +12,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.data.examples import Examples
-from regard.data.graphs import Graph, GraphExamples, GraphSettings, Split, read_graph, read_test_graph
+from regard.data.graph_files import GraphSettings, read_graph, read_test_graph
+from regard.data.graphs import Graph, GraphExamples, Split
 from regard.data.loader import Loader
 from regard.data.structure import Edges, laplacian_positions, near_pairs, random_walk_positions
 from regard.distributed.group import SINGLE, Group
