@@ -1,5 +1,6 @@
 """Multi-head attention (Vaswani et al. 2017, section 3.2.2): self, cross, grouped; any input widths."""
 
+import math
 from collections.abc import Callable
 
 from jaxtyping import Bool, Float
@@ -15,7 +16,8 @@ class MultiHeadAttention(nn.Module):
     """Each position of `x` gathers what it needs from the positions of `memory`.
 
     Keys are made of inputs of width `key_dim`, values of inputs of width `value_dim`; `num_kv_heads`
-    heads of them are shared by the `num_heads` of the queries (Ainslie et al. 2023).
+    heads of them are shared by the `num_heads` of the queries (Ainslie et al. 2023). A head is `d_head` wide,
+    d_model / num_heads where that is None; scores are multiplied by `scale`, 1 / sqrt(d_head) where None.
 
     `attend` mixes the values; whoever wants to watch, or another kernel, puts a function with the
     signature of `kernels.attention` in its place.
@@ -29,23 +31,27 @@ class MultiHeadAttention(nn.Module):
         num_kv_heads: int | None = None,
         key_dim: int | None = None,
         value_dim: int | None = None,
+        d_head: int | None = None,
+        scale: float | None = None,
         dropout: float = 0.0,
         bias: bool = True,
     ) -> None:
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        if d_model % num_heads:
+        if d_head is None and d_model % num_heads:
             raise ValueError(f"d_model ({d_model}) must be divisible by num_heads ({num_heads})")
         if num_heads % num_kv_heads:
             raise ValueError(f"num_heads ({num_heads}) must be divisible by num_kv_heads ({num_kv_heads})")
-        self.num_heads, self.num_kv_heads, self.d_head = num_heads, num_kv_heads, d_model // num_heads
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        self.d_head = d_model // num_heads if d_head is None else d_head
+        self.scale = scale
         self.dropout = dropout
         self.attend = attention
         self._make_inputs(d_model, key_dim or d_model, value_dim or d_model, bias)
-        self.output = nn.Linear(d_model, d_model, bias)
+        self.output = nn.Linear(num_heads * self.d_head, d_model, bias)
 
     def _make_inputs(self, d_model: int, key_dim: int, value_dim: int, bias: bool) -> None:
-        self.query = nn.Linear(d_model, d_model, bias)
+        self.query = nn.Linear(d_model, self.num_heads * self.d_head, bias)
         self.key = nn.Linear(key_dim, self.num_kv_heads * self.d_head, bias)
         self.value = nn.Linear(value_dim, self.num_kv_heads * self.d_head, bias)
 
@@ -84,7 +90,14 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, KeyValue]:
         """Queries, and the keys and values of all that can be looked at; heads apart."""
         seen = memory if isinstance(memory, KeyValue) else self.read(memory, values)
-        return self._heads(self.query(x)), seen if cache is None else cache.append(*seen)
+        query = self._scaled(self._heads(self.query(x)))
+        return query, seen if cache is None else cache.append(*seen)
+
+    def _scaled(
+        self, query: Float[Tensor, "batch heads len d_head"]
+    ) -> Float[Tensor, "batch heads len d_head"]:
+        """Queries whose scores, which every kernel divides by sqrt(d_head), are multiplied by `scale`."""
+        return query if self.scale is None else query * (self.scale * math.sqrt(self.d_head))
 
     def _heads(self, x: Float[Tensor, "batch len width"]) -> Float[Tensor, "batch some_heads len d_head"]:
         return x.unflatten(-1, (-1, self.d_head)).transpose(1, 2)
@@ -103,19 +116,29 @@ class SelfAttention(MultiHeadAttention):
         num_heads: int,
         *,
         num_kv_heads: int | None = None,
+        d_head: int | None = None,
+        scale: float | None = None,
         dropout: float = 0.0,
         bias: bool = True,
         rotary: RotaryPositions | None = None,
         qk_norm: Callable[[int], nn.Module] | None = None,
     ) -> None:
-        super().__init__(d_model, num_heads, num_kv_heads=num_kv_heads, dropout=dropout, bias=bias)
+        super().__init__(
+            d_model,
+            num_heads,
+            num_kv_heads=num_kv_heads,
+            d_head=d_head,
+            scale=scale,
+            dropout=dropout,
+            bias=bias,
+        )
         self.rotary = rotary
         self.query_norm = qk_norm(self.d_head) if qk_norm is not None else None
         self.key_norm = qk_norm(self.d_head) if qk_norm is not None else None
 
     def _make_inputs(self, d_model: int, key_dim: int, value_dim: int, bias: bool) -> None:
-        kv_width = self.num_kv_heads * self.d_head
-        self.query_key_value = StackedLinear(d_model, (d_model, kv_width, kv_width), bias)
+        width, kv_width = self.num_heads * self.d_head, self.num_kv_heads * self.d_head
+        self.query_key_value = StackedLinear(d_model, (width, kv_width, kv_width), bias)
 
     def read(self, memory: Tensor, values: Tensor | None = None) -> KeyValue:
         raise ValueError("self-attention makes keys and values of its own input, together with the queries")
@@ -132,4 +155,5 @@ class SelfAttention(MultiHeadAttention):
         if self.rotary is not None:
             start = 0 if cache is None else cache.length
             query, key = self.rotary(query, start), self.rotary(key, start)
+        query = self._scaled(query)
         return query, KeyValue(key, value) if cache is None else cache.append(key, value)

@@ -1,6 +1,7 @@
 """Feed-forward networks: each position thinks for itself (Vaswani et al. 2017, section 3.3)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Literal
 
 import torch.nn.functional as F
@@ -10,7 +11,18 @@ from torch import Tensor, nn
 from regard.layers.dropout import Dropout
 from regard.layers.stacked import StackedLinear
 
-Activation = Literal["relu", "gelu", "silu", "swiglu"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
+Elementwise = Callable[[Tensor], Tensor]
+
+# "gelu" is x * Phi(x), "gelu_tanh" the approximation of Phi that GPT-2 was trained with; swish is "silu"
+GELU_TANH = partial(F.gelu, approximate="tanh")
+ACTIVATIONS: Mapping[str, Elementwise] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": GELU_TANH,
+    "silu": F.silu,
+}
+GATES: Mapping[str, Elementwise] = {"swiglu": F.silu, "geglu": F.gelu, "geglu_tanh": GELU_TANH}
 
 
 class FeedForward(nn.Module):
@@ -36,7 +48,10 @@ class FeedForward(nn.Module):
 
 
 class GatedFeedForward(nn.Module):
-    """(activation(x W) * x V) W2, without biases: SwiGLU with `F.silu` (Shazeer 2020, equation 6)."""
+    """(activation(x W) * x V) W2, without biases: SwiGLU with `F.silu`, GEGLU with `F.gelu`.
+
+    Shazeer 2020, equation 6.
+    """
 
     def __init__(
         self,
@@ -62,7 +77,6 @@ def feed_forward(
     kind: Activation, d_model: int, d_ff: int, *, dropout: float = 0.0, bias: bool = True
 ) -> FeedForward | GatedFeedForward:
     """The network that `kind` names; a gated one has no biases in any case."""
-    if kind == "swiglu":
-        return GatedFeedForward(d_model, d_ff, dropout=dropout)
-    activation = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}[kind]
-    return FeedForward(d_model, d_ff, activation, dropout=dropout, bias=bias)
+    if kind in GATES:
+        return GatedFeedForward(d_model, d_ff, GATES[kind], dropout=dropout)
+    return FeedForward(d_model, d_ff, ACTIVATIONS[kind], dropout=dropout, bias=bias)

@@ -15,8 +15,12 @@ class RMSNorm(nn.RMSNorm):
         return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
 
 
-def norm(kind: Norm, d_model: int, *, bias: bool = True) -> nn.Module:
-    """ "layer": (x - mean) / sqrt(variance + 1e-5) * gain + bias, the variance biased (Ba et al. 2016).
-    "rms": x / sqrt(mean(x^2) + 1e-6) * gain (Zhang and Sennrich 2019), which never has a bias.
+def norm(kind: Norm, d_model: int, *, bias: bool = True, eps: float | None = None) -> nn.Module:
+    """ "layer": (x - mean) / sqrt(variance + eps) * gain + bias, the variance biased (Ba et al. 2016).
+    "rms": x / sqrt(mean(x^2) + eps) * gain (Zhang and Sennrich 2019), which never has a bias.
+
+    Where `eps` is None it is 1e-5 for "layer" and 1e-6 for "rms".
     """
-    return nn.LayerNorm(d_model, eps=1e-5, bias=bias) if kind == "layer" else RMSNorm(d_model, eps=1e-6)
+    if kind == "layer":
+        return nn.LayerNorm(d_model, eps=1e-5 if eps is None else eps, bias=bias)
+    return RMSNorm(d_model, eps=1e-6 if eps is None else eps)

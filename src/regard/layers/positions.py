@@ -59,12 +59,16 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """One vector a position, learned (Gehring et al. 2017); there are `max_positions` and no more."""
+    """One vector a position, learned (Gehring et al. 2017); there are `max_positions` and no more.
 
-    def __init__(self, d_model: int, max_positions: int) -> None:
+    `offset` rows of the table come before that of the first position and are not used: RoBERTa's and BART's
+    tables begin so.
+    """
+
+    def __init__(self, d_model: int, max_positions: int, offset: int = 0) -> None:
         super().__init__()
-        self.max_positions = max_positions
-        self.weight = nn.Parameter(torch.empty(max_positions, d_model))
+        self.max_positions, self.offset = max_positions, offset
+        self.weight = nn.Parameter(torch.empty(offset + max_positions, d_model))
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, start: int, length: int) -> Float[Tensor, "{length} d_model"]:
@@ -72,13 +76,13 @@ class LearnedPositions(nn.Module):
             raise ValueError(
                 f"{start + length} positions, but only max_positions ({self.max_positions}) are learned"
             )
-        return self.weight[start : start + length]
+        return self.weight[self.offset + start : self.offset + start + length]
 
     def at(self, positions: Int64[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
         """Those of positions that do not just follow each other; none is beyond the length of its row."""
         if positions.size(1) > self.max_positions:  # else there is no need to look
             self(0, int(positions.max()) + 1)
-        return F.embedding(positions, self.weight)
+        return F.embedding(positions + self.offset, self.weight)
 
 
 class RotaryPositions(nn.Module):

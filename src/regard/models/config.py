@@ -1,6 +1,7 @@
 """What every config of a model can do, and what all Transformers are made of; checked where written."""
 
 import dataclasses
+import math
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from regard.errors import ConfigError, did_you_mean
 from regard.layers.block import NormPosition
 from regard.layers.feedforward import Activation
 from regard.layers.norm import Norm
+from regard.layers.positions import Layout
 
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
 Config = TypeVar("Config", bound="ModelConfig")
@@ -88,25 +90,57 @@ class TransformerConfig(ModelConfig):
     d_model: int = 512
     num_heads: int = 8
     num_kv_heads: int | None = None  # None: as many as num_heads
+    head_dim: int | None = None  # the width of a head; None: d_model / num_heads
+    attention_scale: float | None = None  # of scores; None: 1 / sqrt(the width of a head)
     d_ff: int = 2048
     norm: Norm = "layer"
+    norm_eps: float | None = None  # None: 1e-5 where the norm is "layer", 1e-6 where it is "rms"
     norm_position: NormPosition = "post"
     activation: Activation = "relu"
     bias: bool = True  # of linear maps and layer norms; a gated feed-forward layer has none in any case
     qk_norm: bool = False  # a norm of queries and keys, head by head, in self-attention
     positions: Positions = "sinusoidal"
     max_positions: int = 1024  # for learned positions only
+    position_offset: int = 0  # rows of the learned table before that of the first position
+    position_layout: Layout = "interleaved"  # of sinusoidal positions
+    position_buckets: int = 32  # of t5's, and the distance from which on all share one
+    position_distance: int = 128
+    rotary_base: float = 10000.0
     dropout: float = 0.1  # of each sub-layer's output and of the sums of embeddings and positions
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        self.refuse_small("d_model", "num_heads", "num_kv_heads", "d_ff", "max_positions")
+        self.refuse_small("d_model", "num_heads", "num_kv_heads", "head_dim", "d_ff", "max_positions")
         self.refuse_no_share("dropout", "attention_dropout", "activation_dropout")
         self._check_heads()
+        self._check_positions()
+        for name in ("attention_scale", "norm_eps"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ConfigError(f"{name} = {value} cannot work", f"{name} must be above 0")
+
+    def refuse_changed(self, *names: str) -> None:
+        """Settings that this kind of model has no use for stay as they are."""
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for name in names:
+            if getattr(self, name) != defaults[name]:
+                raise ConfigError(f"{name} = {getattr(self, name)} is not for a {self.kind}", "leave it out")
+
+    def _check_positions(self) -> None:
+        if self.position_buckets < 4 or self.position_distance <= self.position_buckets // 2:
+            raise ConfigError(
+                f"position_buckets = {self.position_buckets} up to position_distance = "
+                f"{self.position_distance} cannot work",
+                "4 buckets or more, and a distance beyond those that have a bucket of their own",
+            )
+        if self.position_offset < 0:
+            raise ConfigError(f"position_offset = {self.position_offset} is no count", "0 is usual")
+        if not 1 < self.rotary_base < math.inf:
+            raise ConfigError(f"rotary_base = {self.rotary_base} turns nothing", "10000 is usual")
 
     def _check_heads(self) -> None:
-        if self.d_model % self.num_heads:
+        if self.head_dim is None and self.d_model % self.num_heads:
             raise ConfigError(
                 f"d_model ({self.d_model}) must be divisible by num_heads ({self.num_heads})",
                 f"for instance d_model = {self.num_heads * max(1, self.d_model // self.num_heads)}",
@@ -118,13 +152,15 @@ class TransformerConfig(ModelConfig):
             )
         if self.positions == "rotary" and self.d_head % 2:
             raise ConfigError(
-                f"rotary positions turn pairs of features, but d_model / num_heads is {self.d_head}",
+                f"rotary positions turn pairs of features, but d_model / num_heads is {self.d_head}"
+                if self.head_dim is None
+                else f"rotary positions turn pairs of features, but head_dim is {self.head_dim}",
                 "choose d_model and num_heads so that d_model / num_heads is even",
             )
 
     @property
     def d_head(self) -> int:
-        return self.d_model // self.num_heads
+        return self.d_model // self.num_heads if self.head_dim is None else self.head_dim
 
 
 def _checked(name: str, value: Any, kind: Any) -> Any:

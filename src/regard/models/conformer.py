@@ -66,6 +66,7 @@ class ConformerConfig(TransformerConfig):
     def __post_init__(self) -> None:
         self.refuse_small("num_features", "num_layers", "subsampling_factor", "kernel_size")
         super().__post_init__()
+        self.refuse_changed("head_dim", "attention_scale")
         if self.num_labels < 2:
             raise ConfigError(
                 f"num_labels = {self.num_labels} is too small", "the blank and one symbol or more"
@@ -221,4 +222,4 @@ def _around(config: ConformerConfig) -> PreNorm:
 
 
 def _norm(config: ConformerConfig, width: int) -> nn.Module:
-    return norm(config.norm, width, bias=config.bias)
+    return norm(config.norm, width, bias=config.bias, eps=config.norm_eps)

@@ -17,7 +17,7 @@ from regard.models.config import TransformerConfig
 from regard.models.initialise import xavier
 from regard.models.sequence_to_sequence import SequenceToSequence
 
-Tied = Literal["all", "target", "none"]
+Tied = Literal["all", "target", "embeddings", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,15 +54,19 @@ class EncoderDecoderConfig(TransformerConfig):
     tgt_vocab_size: int
     num_encoder_layers: int = 6
     num_decoder_layers: int = 6
-    tied: Tied = "all"  # source embedding, target embedding, output weight: all one, the last two, none
+    tied: Tied = "all"  # source embedding, target embedding, output weight: all one, last two, first two
+    scaled_embedding: bool = True  # by sqrt(d_model)
+    embedding_norm: bool = False  # after the sum of embeddings and positions
+    scaled_output: bool = False  # what makes the logits is divided by sqrt(d_model): T5's first version
+    output_bias: bool = False  # one for each token of the target
     pad_id: int = 0
 
     def __post_init__(self) -> None:
         self.refuse_small("src_vocab_size", "tgt_vocab_size", "num_encoder_layers", "num_decoder_layers")
         super().__post_init__()
-        if self.tied == "all" and self.src_vocab_size != self.tgt_vocab_size:
+        if self.tied in ("all", "embeddings") and self.src_vocab_size != self.tgt_vocab_size:
             raise ConfigError(
-                f"tied = 'all' needs one vocabulary, but the source has {self.src_vocab_size} tokens"
+                f"tied = {self.tied!r} needs one vocabulary, but the source has {self.src_vocab_size} tokens"
                 f" and the target {self.tgt_vocab_size}",
                 "use a joint tokeniser, or tied = 'target'",
             )
@@ -87,7 +91,7 @@ class Encoder(nn.Module):
     def __init__(self, config: EncoderDecoderConfig) -> None:
         super().__init__()
         rotary = parts.rotary(config)
-        self.input = parts.Input(config, config.src_vocab_size)
+        self.input = _input(config, config.src_vocab_size)
         self.position_bias = parts.position_bias(config, bidirectional=True)
         self.blocks = nn.ModuleList(
             parts.encoder_block(config, rotary) for _ in range(config.num_encoder_layers)
@@ -110,12 +114,13 @@ class Decoder(nn.Module):
     def __init__(self, config: EncoderDecoderConfig) -> None:
         super().__init__()
         rotary = parts.rotary(config)
-        self.input = parts.Input(config, config.tgt_vocab_size)
+        self.input = _input(config, config.tgt_vocab_size)
         self.position_bias = parts.position_bias(config, bidirectional=False)
         self.blocks = nn.ModuleList(
             parts.decoder_block(config, rotary) for _ in range(config.num_decoder_layers)
         )
         self.norm = parts.last_norm(config)
+        self.scale = config.d_model**-0.5 if config.scaled_output else 1.0
 
     def read(self, memory: Float[Tensor, "batch src_len d_model"]) -> list[KeyValue]:
         """What each block makes of the memory."""
@@ -136,7 +141,11 @@ class Decoder(nn.Module):
         x = self.input(ids, start)
         for block, memory, cache in zip(self.blocks, memories, caches, strict=True):
             x = block(x, memory, mask, memory_mask, bias, cache)
-        return self.norm(x)
+        return self.norm(x) * self.scale
+
+
+def _input(config: EncoderDecoderConfig, vocab_size: int) -> parts.Input:
+    return parts.Input(config, vocab_size, scaled=config.scaled_embedding, normed=config.embedding_norm)
 
 
 class EncoderDecoder(SequenceToSequence):
@@ -151,10 +160,10 @@ class EncoderDecoder(SequenceToSequence):
         self.config: EncoderDecoderConfig = config
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
-        self.output = nn.Linear(config.d_model, config.tgt_vocab_size, bias=False)
-        if config.tied == "all":
+        self.output = nn.Linear(config.d_model, config.tgt_vocab_size, bias=config.output_bias)
+        if config.tied in ("all", "embeddings"):
             self.decoder.input.embedding.weight = self.encoder.input.embedding.weight
-        if config.tied != "none":
+        if config.tied in ("all", "target"):
             self.output.weight = self.decoder.input.embedding.weight
 
     def encode(self, src_ids: Int64[Tensor, "batch src_len"], src_lengths: Int[Tensor, " batch"]) -> Memory:

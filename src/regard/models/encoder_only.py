@@ -15,7 +15,6 @@ from regard.layers.embedding import TokenEmbedding
 from regard.layers.feedforward import Activation
 from regard.layers.masks import padding_mask
 from regard.layers.norm import norm
-from regard.layers.positions import LearnedPositions, SinusoidalPositions
 from regard.models import heads, parts
 from regard.models.config import Positions, TransformerConfig
 from regard.models.initialise import normal
@@ -83,7 +82,9 @@ class EncoderOnlyConfig(TransformerConfig):
     embedding_norm: bool = True  # after the sum of the embeddings
     attention_dropout: float = 0.1
     pooling: heads.Pooling = "cls"  # how a text becomes one vector
-    pooler: bool = True  # a layer with tanh after the pooling
+    pooler: bool = True  # a layer after the pooling
+    normalised: bool = False  # vectors of the head "pooled" have length 1: sentence encoders
+    head_activation: heads.Activation | None = None  # None: tanh after the pooling, gelu for hidden words
     head_dropout: float = 0.1
     pad_id: int = 0
 
@@ -113,15 +114,13 @@ class EncoderInput(nn.Module):
     def __init__(self, config: EncoderOnlyConfig) -> None:
         super().__init__()
         self.embedding = TokenEmbedding(config.vocab_size, config.d_model, scaled=False)
-        self.positions = None
-        if config.positions == "sinusoidal":
-            self.positions = SinusoidalPositions(config.d_model)
-        elif config.positions == "learned":
-            self.positions = LearnedPositions(config.d_model, config.max_positions)
+        self.positions = parts.positions(config)
         self.token_types = None
         if config.num_token_types:
             self.token_types = TokenEmbedding(config.num_token_types, config.d_model, scaled=False)
-        self.norm = norm(config.norm, config.d_model) if config.embedding_norm else nn.Identity()
+        self.norm = (
+            norm(config.norm, config.d_model, eps=config.norm_eps) if config.embedding_norm else nn.Identity()
+        )
         self.dropout = Dropout(config.dropout)
 
     def forward(
@@ -205,16 +204,34 @@ class EncoderOnly(Model):
 
 def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | None:
     width, labels, dropout = config.d_model, config.num_labels, config.head_dropout
+    activation = config.head_activation or "tanh"
     match config.head:
         case "none":
             return None
         case "pooled":
-            return heads.PooledHead(width, config.pooling, layer=config.pooler)
+            return heads.PooledHead(
+                width,
+                config.pooling,
+                layer=config.pooler,
+                activation=activation,
+                normalised=config.normalised,
+            )
         case "masked_language_model":
-            return heads.MaskedLanguageModelHead(width, embedding, config.norm)
+            return heads.MaskedLanguageModelHead(
+                width,
+                embedding,
+                config.norm,
+                activation=config.head_activation or "gelu",
+                eps=config.norm_eps,
+            )
         case "classification":
             return heads.ClassificationHead(
-                width, labels, config.pooling, layer=config.pooler, dropout=dropout
+                width,
+                labels,
+                config.pooling,
+                layer=config.pooler,
+                activation=activation,
+                dropout=dropout,
             )
         case "tokens":
             return heads.TokenHead(width, labels, dropout=dropout)
@@ -225,6 +242,7 @@ def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | Non
                 width,
                 config.pooling,
                 layer=config.pooler,
+                activation=activation,
                 dropout=dropout,
                 mean=config.label_mean,
                 std=config.label_std,

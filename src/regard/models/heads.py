@@ -8,9 +8,11 @@ from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
+from regard.layers.feedforward import ACTIVATIONS, Elementwise
 from regard.layers.norm import Norm, norm
 
 Pooling = Literal["cls", "mean", "max"]
+Activation = Literal["tanh", "relu", "gelu", "gelu_tanh", "silu"]
 
 Hidden = Float[Tensor, "batch len d_model"]
 Lengths = Int[Tensor, " batch"]
@@ -33,28 +35,51 @@ def pooled(
 
 
 class PooledHead(nn.Module):
-    """A text -> one vector; with `layer` through tanh(W x + b), BERT's pooler (Devlin et al. 2019)."""
+    """A text -> one vector; with `layer` through tanh(W x + b), BERT's pooler (Devlin et al. 2019).
 
-    def __init__(self, d_model: int, pooling: Pooling, *, layer: bool) -> None:
+    `activation` may be another one than tanh. Where `normalised` the vector has length 1, so that a product
+    of two is their cosine (Reimers and Gurevych 2019).
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        pooling: Pooling,
+        *,
+        layer: bool,
+        activation: Activation = "tanh",
+        normalised: bool = False,
+    ) -> None:
         super().__init__()
         self.pooling: Pooling = pooling
+        self.activation = _function(activation)
+        self.normalised = normalised
         self.layer = nn.Linear(d_model, d_model) if layer else None
 
     def forward(
         self, hidden: Hidden, lengths: Lengths, places: Places | None = None
     ) -> Float[Tensor, "batch d_model"]:
         vector = pooled(hidden, lengths, self.pooling)
-        return vector if self.layer is None else self.layer(vector).tanh()
+        if self.layer is not None:
+            vector = self.activation(self.layer(vector))
+        return F.normalize(vector, dim=-1) if self.normalised else vector
 
 
 class ClassificationHead(nn.Module):
     """A text -> the logits of its classes."""
 
     def __init__(
-        self, d_model: int, num_labels: int, pooling: Pooling, *, layer: bool, dropout: float
+        self,
+        d_model: int,
+        num_labels: int,
+        pooling: Pooling,
+        *,
+        layer: bool,
+        activation: Activation = "tanh",
+        dropout: float,
     ) -> None:
         super().__init__()
-        self.pooler = PooledHead(d_model, pooling, layer=layer)
+        self.pooler = PooledHead(d_model, pooling, layer=layer, activation=activation)
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(d_model, num_labels)
 
@@ -68,9 +93,17 @@ class RegressionHead(ClassificationHead):
     """A text -> a number: so many deviations `std` from the `mean`, so that any scale is learned alike."""
 
     def __init__(
-        self, d_model: int, pooling: Pooling, *, layer: bool, dropout: float, mean: float, std: float
+        self,
+        d_model: int,
+        pooling: Pooling,
+        *,
+        layer: bool,
+        activation: Activation = "tanh",
+        dropout: float,
+        mean: float,
+        std: float,
     ) -> None:
-        super().__init__(d_model, 1, pooling, layer=layer, dropout=dropout)
+        super().__init__(d_model, 1, pooling, layer=layer, activation=activation, dropout=dropout)
         self.mean, self.std = mean, std
 
     def forward(
@@ -99,10 +132,19 @@ class MaskedLanguageModelHead(nn.Module):
     norm(gelu(W x + b)), then the transposed embedding and a bias for each token (Devlin et al. 2019).
     """
 
-    def __init__(self, d_model: int, embedding: nn.Parameter, kind: Norm) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        embedding: nn.Parameter,
+        kind: Norm,
+        *,
+        activation: Activation = "gelu",
+        eps: float | None = None,
+    ) -> None:
         super().__init__()
         self.transform = nn.Linear(d_model, d_model)
-        self.norm = norm(kind, d_model)
+        self.activation = _function(activation)
+        self.norm = norm(kind, d_model, eps=eps)
         vocab_size, width = embedding.shape
         self.output = nn.Linear(width, vocab_size)
         self.output.weight = embedding
@@ -111,7 +153,7 @@ class MaskedLanguageModelHead(nn.Module):
         self, hidden: Hidden, lengths: Lengths, places: Places | None = None
     ) -> Float[Tensor, "*places vocab"]:
         chosen = hidden if places is None else hidden[places]
-        return self.output(self.norm(F.gelu(self.transform(chosen))))
+        return self.output(self.norm(self.activation(self.transform(chosen))))
 
 
 class SpanHead(nn.Module):
@@ -149,6 +191,10 @@ def best_spans(
     ordered = torch.ones(length, length, dtype=torch.bool, device=logits.device).triu().tril(max_length - 1)
     best = scores.where(ordered, -torch.inf).flatten(1).max(dim=1)
     return torch.stack([best.indices // length, best.indices % length], dim=1), best.values
+
+
+def _function(activation: Activation) -> Elementwise:
+    return torch.tanh if activation == "tanh" else ACTIVATIONS[activation]
 
 
 def _real(lengths: Lengths, max_len: int) -> Bool[Tensor, "batch {max_len}"]:

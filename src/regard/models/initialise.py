@@ -19,9 +19,10 @@ def xavier(model: nn.Module, generator: torch.Generator) -> None:
         if isinstance(module, TokenEmbedding | LearnedPositions | BucketBias):
             nn.init.normal_(module.weight, std=module.weight.size(1) ** -0.5, generator=generator)
             drawn.add(id(module.weight))
-        elif isinstance(module, nn.Linear) and id(module.weight) not in drawn:
-            for matrix in matrices(module):
-                nn.init.xavier_uniform_(matrix, generator=generator)
+        elif isinstance(module, nn.Linear):
+            if id(module.weight) not in drawn:
+                for matrix in matrices(module):
+                    nn.init.xavier_uniform_(matrix, generator=generator)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
 

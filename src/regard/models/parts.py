@@ -21,16 +21,18 @@ from regard.models.config import TransformerConfig
 
 
 class Input(nn.Module):
-    """What enters a stack: embeddings, plus positions where they are added, and dropout of the sum."""
+    """What enters a stack: embeddings, plus positions where they are added; dropout of the sum.
 
-    def __init__(self, config: TransformerConfig, vocab_size: int, *, scaled: bool = True) -> None:
+    With `normed` the sum goes through a norm first.
+    """
+
+    def __init__(
+        self, config: TransformerConfig, vocab_size: int, *, scaled: bool = True, normed: bool = False
+    ) -> None:
         super().__init__()
         self.embedding = TokenEmbedding(vocab_size, config.d_model, scaled=scaled)
-        self.positions = None
-        if config.positions == "sinusoidal":
-            self.positions = SinusoidalPositions(config.d_model)
-        elif config.positions == "learned":
-            self.positions = LearnedPositions(config.d_model, config.max_positions)
+        self.positions = positions(config)
+        self.norm = _norm(config, config.d_model) if normed else nn.Identity()
         self.dropout = Dropout(config.dropout)
 
     def forward(
@@ -45,7 +47,16 @@ class Input(nn.Module):
             x = x + self.positions.at(positions_in(documents))
         elif self.positions is not None:
             x = x + self.positions(start, ids.size(1))
-        return self.dropout(x)
+        return self.dropout(self.norm(x))
+
+
+def positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions | None:
+    """What is added to embeddings, if positions are told that way."""
+    if config.positions == "sinusoidal":
+        return SinusoidalPositions(config.d_model, config.position_layout)
+    if config.positions == "learned":
+        return LearnedPositions(config.d_model, config.max_positions, config.position_offset)
+    return None
 
 
 def position_bias(config: TransformerConfig, *, bidirectional: bool) -> LinearBias | BucketBias | None:
@@ -53,13 +64,18 @@ def position_bias(config: TransformerConfig, *, bidirectional: bool) -> LinearBi
     if config.positions == "alibi":
         return LinearBias(config.num_heads)
     if config.positions == "t5":
-        return BucketBias(config.num_heads, bidirectional=bidirectional)
+        return BucketBias(
+            config.num_heads,
+            bidirectional=bidirectional,
+            num_buckets=config.position_buckets,
+            max_distance=config.position_distance,
+        )
     return None
 
 
 def rotary(config: TransformerConfig) -> RotaryPositions | None:
     """What turns queries and keys in all self-attentions of a stack, if positions are told that way."""
-    return RotaryPositions(config.d_head) if config.positions == "rotary" else None
+    return RotaryPositions(config.d_head, config.rotary_base) if config.positions == "rotary" else None
 
 
 def encoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> EncoderBlock:
@@ -71,6 +87,8 @@ def decoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> 
         config.d_model,
         config.num_heads,
         num_kv_heads=config.num_kv_heads,
+        d_head=config.head_dim,
+        scale=config.attention_scale,
         dropout=config.attention_dropout,
         bias=config.bias,
     )
@@ -89,6 +107,8 @@ def _self_attention(config: TransformerConfig, rotary: RotaryPositions | None) -
         config.d_model,
         config.num_heads,
         num_kv_heads=config.num_kv_heads,
+        d_head=config.head_dim,
+        scale=config.attention_scale,
         dropout=config.attention_dropout,
         bias=config.bias,
         rotary=rotary,
@@ -107,4 +127,4 @@ def _around(config: TransformerConfig) -> Around:
 
 
 def _norm(config: TransformerConfig, width: int) -> nn.Module:
-    return norm(config.norm, width, bias=config.bias)
+    return norm(config.norm, width, bias=config.bias, eps=config.norm_eps)
