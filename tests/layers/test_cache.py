@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.layers.cache import DecoderCache, KeyValue, KeyValueCache, StackCache
+from regard.layers.cache import DecoderCache, KeyValue, KeyValueCache, StackCache, moved
 
 
 @given(chunks=st.lists(st.integers(1, 9), min_size=1, max_size=8), capacity=st.integers(1, 4))
@@ -29,6 +29,17 @@ def test_room_doubles_so_that_growing_is_cheap():
 
 
 rows = st.lists(st.integers(0, 3), min_size=1, max_size=9)
+
+
+@given(data=st.data(), have=st.integers(1, 12), kept=st.integers(0, 12))
+def test_rows_moved_in_place_are_rows_copied(data, have, kept):
+    """Few changes go one way and many the other; sources may be overwritten by other changes."""
+    given_rows = torch.arange(kept) % have
+    for place in data.draw(st.lists(st.integers(0, max(kept - 1, 0)), max_size=4)) if kept else []:
+        given_rows[place] = data.draw(st.integers(0, have - 1))
+    before = [torch.randn(have, 3), torch.randn(have, 2, 2)]
+    after = moved([tensor.clone() for tensor in before], given_rows)
+    assert all(torch.equal(new, old[given_rows]) for new, old in zip(after, before, strict=True))
 
 
 @given(rows=rows)
@@ -89,7 +100,7 @@ def test_an_empty_cache_can_be_selected_from():
 def test_a_decoder_cache_keeps_each_row_with_its_own_memory(selections):
     memory = KeyValue(torch.randn(4, 2, 3, 5), torch.randn(4, 2, 3, 5))
     mask = torch.rand(4, 1, 1, 3) < 0.5
-    cache = DecoderCache([memory], mask)
+    cache = DecoderCache([KeyValue(memory.key.clone(), memory.value.clone())], mask)
     start = torch.arange(4.0)[:, None, None, None]
     cache.targets[0].append(start, start)
     origin = torch.arange(4)
@@ -106,7 +117,7 @@ def test_a_decoder_cache_keeps_each_row_with_its_own_memory(selections):
 
 def test_beams_that_change_places_leave_the_memory_of_their_sentence_where_it_is():
     memory = KeyValue(torch.randn(2, 2, 3, 5), torch.randn(2, 2, 3, 5))
-    cache = DecoderCache([memory], torch.ones(2, 1, 1, 3, dtype=torch.bool))
+    cache = DecoderCache([memory.contiguous()], torch.ones(2, 1, 1, 3, dtype=torch.bool))
     cache.select(torch.tensor([0, 0, 1, 1]))
     before = cache.memories[0].key.data_ptr()
     cache.select(torch.tensor([1, 0, 3, 3]))
