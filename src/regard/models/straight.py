@@ -33,7 +33,7 @@ AT_ONCE = 128  # so there are so many rows in a product at most (160 were still 
 Map = Callable[[Tensor], Tensor]  # rows of features -> rows of features
 Step = Callable[[Int64[Tensor, " rows"], Any], Float[Tensor, "rows vocab"]]
 
-_made: "weakref.WeakKeyDictionary[nn.Module, tuple[list[Any], Step]]" = weakref.WeakKeyDictionary()
+_made: "weakref.WeakKeyDictionary[nn.Module, tuple[list[int], Step | None]]" = weakref.WeakKeyDictionary()
 
 
 def straight(model: nn.Module) -> Step | None:
@@ -41,22 +41,30 @@ def straight(model: nn.Module) -> Step | None:
 
     It takes the last ids and a cache of the model, which it goes on, and gives the logits of the next ids.
     """
-    if not isinstance(model, EncoderDecoder | DecoderOnly) or not _is_usual(model):
+    if not isinstance(model, EncoderDecoder | DecoderOnly) or model.training or model.device.type != "cpu":
         return None
-    state = [number for each in model.parameters() for number in (each.data_ptr(), each._version)]
+    state = _state(model)
     made = _made.get(model)
     if made is None or made[0] != state:
-        made = _made[model] = (state, _step(model))
+        made = _made[model] = (state, _step(model) if _is_usual(model) else None)
     return made[1]
 
 
+def _state(model: EncoderDecoder | DecoderOnly) -> list[int]:
+    """Changes when weights do, when a part is put in the place of another, and when somebody listens."""
+    state = [number for each in model.parameters() for number in (each.data_ptr(), each._version)]
+    for module in model.modules():
+        state += [id(module), len(module._forward_hooks), len(module._forward_pre_hooks)]
+        if isinstance(module, MultiHeadAttention):
+            state.append(id(module.attend))
+    return state
+
+
 def _is_usual(model: EncoderDecoder | DecoderOnly) -> bool:
-    """Whether the decoder is on a CPU, made of parts that are known here, and nobody listens to them."""
+    """Whether the decoder is made of parts that are known here, and nobody listens to them."""
     decoder = model.decoder if isinstance(model, EncoderDecoder) else model
     return (
-        model.device.type == "cpu"
-        and not model.training
-        and decoder.position_bias is None
+        decoder.position_bias is None
         and not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
         and all(
             type(module) in (MultiHeadAttention, SelfAttention) and module.attend is attention
