@@ -141,7 +141,7 @@ class Decoder(nn.Module):
         x = self.input(ids, start)
         for block, memory, cache in zip(self.blocks, memories, caches, strict=True):
             x = block(x, memory, mask, memory_mask, bias, cache)
-        return self.norm(x) * self.scale
+        return self.norm(x) if self.scale == 1.0 else self.norm(x) * self.scale
 
 
 def _input(config: EncoderDecoderConfig, vocab_size: int) -> parts.Input:
