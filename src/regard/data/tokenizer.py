@@ -21,6 +21,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.data.corpus import Pair
 from regard.data.tokenizer_file import CONTINUING, PIECES, SPECIALS, SPELLED_MARK, UNK, UNKNOWN_WORD, inspect
+from regard.data.tokenizer_foreign import Marks
 from regard.data.unigram import Vocabulary, train_unigram
 from regard.errors import DataError, FolderError, RecipeError
 
@@ -70,13 +71,20 @@ class Tokenizer:
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         backend.encode_special_tokens = True  # the file does not keep it
         self._backend = backend
-        vocabulary = backend.get_vocab()
-        self.pad_id, self.unk_id, self.bos_id, self.eos_id = (vocabulary[mark] for mark in SPECIALS)
-        self._silent = {self.pad_id, self.bos_id, self.eos_id}
+        marks = _marks(backend)
+        self.pad_id, self.unk_id, self.bos_id, self.eos_id = marks.pad, marks.unk, marks.bos, marks.eos
+        self.mask_id = marks.mask  # what stands for a hidden word; None: nothing of its own
+        self.vocab_size = marks.vocab_size
+        self._prefix = list(marks.prefix)
+        self._silent = {self.pad_id, self.bos_id, self.eos_id, *marks.prefix}
+        self._unknown_from = (
+            marks.vocab_size if max(backend.get_vocab().values()) >= marks.vocab_size else None
+        )
 
     @property
-    def vocab_size(self) -> int:
-        return self._backend.get_vocab_size()
+    def is_ours(self) -> bool:
+        """Whether regard trained it, and not another maker."""
+        return self._backend.post_processor is None
 
     def encode(self, text: str) -> list[int]:
         return self.encode_batch([text])[0]
@@ -87,7 +95,7 @@ class Tokenizer:
                 found = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
             except TypeError as error:
                 raise _surrogate(texts) from error
-        return [encoding.ids for encoding in found]
+        return [self._prefix + self._known(encoding.ids) for encoding in found]
 
     def decode(self, ids: Iterable[int]) -> str:
         kept = [number for number in ids if number not in self._silent]
@@ -106,10 +114,16 @@ class Tokenizer:
     def word_ids(self, word: str) -> list[int]:
         """The ids of one of `words`."""
         with _library("encode this text"):
-            return [token.id for token in self._backend.model.tokenize(word)]
+            return self._known([token.id for token in self._backend.model.tokenize(word)])
+
+    def _known(self, ids: list[int]) -> list[int]:
+        """`ids`, with <unk> in the place of pieces that stand behind the model's vocabulary."""
+        if self._unknown_from is None:
+            return ids
+        return [self.unk_id if number >= self._unknown_from else number for number in ids]
 
     def encode_words(self, text: str) -> list[list[int]]:
-        """What `encode` gives, the ids of each of `words` by themselves."""
+        """What `encode` gives but for a prefix, the ids of each of `words` by themselves."""
         return [self.word_ids(word) for word in self.words(text)]
 
     def vocabulary(self) -> dict[str, int]:
@@ -132,7 +146,7 @@ class Tokenizer:
             inspect(json.loads(text))
             with _library(f"read {name}"):
                 tokenizer = cls(_loaded(text))
-            if max(tokenizer.vocabulary().values()) >= tokenizer.vocab_size:
+            if tokenizer.is_ours and max(tokenizer.vocabulary().values()) >= tokenizer.vocab_size:
                 raise ValueError("its ids have gaps")
             return tokenizer
         except (ValueError, RecursionError, LookupError, TypeError, DataError) as error:
@@ -262,6 +276,17 @@ def _unigram(vocabulary: Vocabulary) -> models.Unigram:
 def _segment_by_unigram(vocabulary: Vocabulary, words: Sequence[str]) -> list[list[int]]:
     backend = tokenizers.Tokenizer(models.Unigram(vocabulary, 0))
     return [found.ids for found in backend.encode_batch_fast(list(words), add_special_tokens=False)]
+
+
+def _marks(backend: tokenizers.Tokenizer) -> Marks:
+    """Where the marks are: ours by their names, those of other makers as the file says."""
+    if (processor := backend.post_processor) is not None:
+        marks = Marks.of(json.loads(processor.__getstate__()))
+        assert marks is not None
+        return marks
+    vocabulary = backend.get_vocab()
+    pad, unk, bos, eos = (vocabulary[mark] for mark in SPECIALS)
+    return Marks(pad=pad, unk=unk, bos=bos, eos=eos, vocab_size=backend.get_vocab_size())
 
 
 def _split(backend: tokenizers.Tokenizer, text: str) -> list[str]:

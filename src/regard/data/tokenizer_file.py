@@ -1,11 +1,13 @@
-"""What a tokenizer.json of ours may hold; anything else is refused before the library sees it.
+"""What a tokenizer.json may hold; anything else is refused before the library sees it.
 
 A regular expression in such a file can keep the library busy for as long as its author likes, so only
-our own are let in.
+our own are let in, and those of known families.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from regard.data.tokenizer_foreign import Marks
 
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")  # ids 0 to 3
 UNK = SPECIALS[1]
@@ -23,10 +25,38 @@ PARTS = {
     "model": {"BPE", "WordLevel", "WordPiece", "Unigram"},
     "decoder": {"Sequence", "Fuse", "Strip", "Replace", "ByteLevel"},
 }
+# Of other makers: Radford et al. 2019, Llama 3, Qwen; runs of spaces as sentencepiece folds them
+FOREIGN_REGEXES = {
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    " {2,}",
+}
+FOREIGN_PARTS = {
+    "normalizer": {"BertNormalizer", "Precompiled", "Strip", "StripAccents", "Replace", "NFD", "NFKD"},
+    "pre_tokenizer": {
+        "BertPreTokenizer",
+        "Metaspace",
+        "Whitespace",
+        "WhitespaceSplit",
+        "Digits",
+        "Punctuation",
+    },
+    "model": set[str](),
+    "decoder": {"WordPiece", "Metaspace", "ByteFallback"},
+}
 
 
 def inspect(content: Mapping[str, Any]) -> None:
-    """Raise ValueError (or LookupError, or TypeError) unless a tokenizer.json is made as ours are."""
+    """Raise ValueError (or LookupError, or TypeError) unless a tokenizer.json is made as ours are.
+
+    One of another maker has its marks in `post_processor`, and more kinds of parts.
+    """
+    if Marks.of(content.get("post_processor")) is not None:
+        inspect_foreign(content)
+        return
     for name, known in PARTS.items():
         for part in _walk(content[name]):
             kind, pattern = part.get("type"), part.get("pattern")
@@ -40,6 +70,23 @@ def inspect(content: Mapping[str, Any]) -> None:
     marks = [token["content"] for token in content["added_tokens"] if token["special"]]
     if sorted(marks) != sorted(SPECIALS) or len(content["added_tokens"]) != len(marks):
         raise ValueError(f"its marks are not {' '.join(SPECIALS)}")
+
+
+def inspect_foreign(content: Mapping[str, Any]) -> None:
+    """Raise ValueError (or LookupError, or TypeError) unless the parts are known and do not cut or pad."""
+    for name, known in PARTS.items():
+        for part in _walk(content[name]):
+            kind, pattern = part.get("type"), part.get("pattern")
+            if kind not in known | FOREIGN_PARTS[name]:
+                raise ValueError(f"{name} {kind!r} is unknown")
+            regex = pattern.get("Regex", " {2,}") if isinstance(pattern, dict) else " {2,}"
+            if regex not in REGEXES | FOREIGN_REGEXES:
+                raise ValueError("it holds a regular expression that regard does not know")
+    for name in ("truncation", "padding"):
+        if content.get(name) is not None:
+            raise ValueError(f"{name} is not ours to do")
+    if not isinstance(content["added_tokens"], list):
+        raise ValueError("its added_tokens are no list")
 
 
 def _walk(part: object) -> Iterator[Mapping[str, object]]:

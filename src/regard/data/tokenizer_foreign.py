@@ -1,0 +1,249 @@
+"""Tokenisers of other makers as `tokenizer.json`: WordPiece, byte-level BPE, SentencePiece.
+
+What our own have for marks, `<pad> <unk> <s> </s>`, others call by other names, or do not have. So the marks
+stand in the file by number, in its `post_processor`, where the tokenizers library leaves them be.
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.errors import DataError, FolderError, MissingExtra
+
+UNMATCHED = " "  # no normalised text holds one where spaces are written with METASPACE
+METASPACE = "▁"
+MOST_PIECES = 4_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marks:
+    """Numbers of the marks. `vocab_size` is the model's, which may be more than the pieces.
+
+    `prefix` stands before every text that is read.
+    """
+
+    pad: int
+    unk: int
+    bos: int
+    eos: int
+    vocab_size: int
+    mask: int | None = None
+    prefix: tuple[int, ...] = ()
+
+    def post_processor(self) -> dict[str, Any]:
+        """The marks as the file has them; the library puts prefix and end around a text by it."""
+        numbers: dict[str, list[int]] = {
+            "pad": [self.pad],
+            "unk": [self.unk],
+            "bos": [self.bos],
+            "eos": [self.eos],
+            "last": [self.vocab_size - 1],
+            **({"mask": [self.mask]} if self.mask is not None else {}),
+            **({"prefix": list(self.prefix)} if self.prefix else {}),
+        }
+        begin: list[dict[str, Any]] = [_special("prefix")] if self.prefix else []
+        return {
+            "type": "TemplateProcessing",
+            "single": [*begin, _sequence("A"), _special("eos")],
+            "pair": [*begin, _sequence("A"), _special("eos"), _sequence("B"), _special("eos")],
+            "special_tokens": {
+                name: {"id": name, "ids": ids, "tokens": [name] * len(ids)} for name, ids in numbers.items()
+            },
+        }
+
+    @classmethod
+    def of(cls, processor: object) -> "Marks | None":
+        """The marks of a file of ours; None where there are none.
+
+        Raises:
+            ValueError: they are damaged.
+        """
+        match processor:
+            case None:
+                return None
+            case {"type": "TemplateProcessing", "special_tokens": dict(table)}:
+                numbers = {name: _numbers(entry) for name, entry in table.items()}
+            case _:
+                raise ValueError("post_processor is not ours to do")
+        needed = {"pad", "unk", "bos", "eos", "last"}
+        if not needed <= set(numbers) <= {*needed, "mask", "prefix"}:
+            raise ValueError("its marks are not ours")
+        if any(len(ids) != 1 for name, ids in numbers.items() if name != "prefix"):
+            raise ValueError("a mark has one number")
+        (last,) = numbers.pop("last")
+        prefix = numbers.pop("prefix", ())
+        marks = cls(vocab_size=last + 1, prefix=prefix, **{name: ids[0] for name, ids in numbers.items()})
+        if max((*(ids[0] for ids in numbers.values()), *prefix)) > last:
+            raise ValueError("a mark is beyond the vocabulary")
+        return marks
+
+
+def with_marks(content: Mapping[str, Any], marks: Marks) -> dict[str, Any]:
+    """A tokenizer.json with these marks; what cuts and pads texts is left out."""
+    return {**content, "truncation": None, "padding": None, "post_processor": marks.post_processor()}
+
+
+def from_wordpiece(
+    vocabulary: Sequence[str], *, lowercase: bool, strip_accents: bool | None, unk: str
+) -> dict[str, Any]:
+    """BERT's tokeniser from the lines of its vocab.txt (Devlin et al. 2019)."""
+    pieces = {piece: number for number, piece in enumerate(vocabulary)}
+    if unk not in pieces:
+        raise DataError(f"vocab.txt has no {unk}", "it belongs to another tokeniser")
+    return _file(
+        normalizer={
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            "strip_accents": strip_accents,
+            "lowercase": lowercase,
+        },
+        pre_tokenizer={"type": "BertPreTokenizer"},
+        model={
+            "type": "WordPiece",
+            "unk_token": unk,
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": pieces,
+        },
+        decoder={"type": "WordPiece", "prefix": "##", "cleanup": True},
+    )
+
+
+def from_bytes_bpe(
+    vocabulary: Mapping[str, int], merges: Sequence[str], *, prefix_space: bool
+) -> dict[str, Any]:
+    """GPT-2's tokeniser from its vocab.json and the lines of its merges.txt (Radford et al. 2019)."""
+    level = {"type": "ByteLevel", "add_prefix_space": prefix_space, "trim_offsets": True, "use_regex": True}
+    pairs = [line.split(" ") for line in merges if line and not line.startswith("#version")]
+    if any(len(pair) != 2 for pair in pairs):
+        raise DataError("merges.txt has a line that is no pair", "it belongs to another tokeniser")
+    return _file(
+        normalizer=None,
+        pre_tokenizer=level,
+        model={
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": "",
+            "end_of_word_suffix": "",
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": dict(vocabulary),
+            "merges": pairs,
+        },
+        decoder=level,
+    )
+
+
+def from_sentencepiece(
+    path: Path, vocabulary: Mapping[str, int] | None = None, more: Sequence[str] = ()
+) -> dict[str, Any]:
+    """A unigram tokeniser (Kudo 2018) from a file of the sentencepiece library, T5's or Marian's.
+
+    Marian numbers its pieces by a `vocabulary` of their own; a piece that is missing there is unknown. `more`
+    pieces come after those of the file, for marks.
+
+    Raises:
+        MissingExtra: the sentencepiece library is not installed. FolderError: the file is damaged.
+    """
+    pieces, charsmap = _sentencepiece(path)
+    least = min((score for _, score, normal in pieces if normal), default=0.0)
+    scored: list[tuple[str, float]]
+    if vocabulary is None:
+        scored = [(piece if normal else f"{UNMATCHED}{piece}", score) for piece, score, normal in pieces]
+        scored = [(piece.removeprefix(UNMATCHED) if piece[1:] in MARKS else piece, s) for piece, s in scored]
+        scored += [(piece, least) for piece in more]
+        unk = next((number for number, (piece, _) in enumerate(scored) if piece == "<unk>"), 0)
+    else:
+        scored = _by_vocabulary(pieces, vocabulary, least)
+        unk = vocabulary["<unk>"]
+    space = {"type": "Metaspace", "replacement": METASPACE, "prepend_scheme": "always", "split": True}
+    return _file(
+        normalizer=_sequence_of(
+            *([{"type": "Precompiled", "precompiled_charsmap": charsmap}] if charsmap else []),
+            {"type": "Strip", "strip_left": True, "strip_right": True},
+            {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
+        ),
+        pre_tokenizer=space,
+        model={
+            "type": "Unigram",
+            "unk_id": unk,
+            "vocab": [list(pair) for pair in scored],
+            "byte_fallback": False,
+        },
+        decoder=space,
+    )
+
+
+MARKS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+
+
+def _by_vocabulary(
+    pieces: Sequence[tuple[str, float, bool]], vocabulary: Mapping[str, int], least: float
+) -> list[tuple[str, float]]:
+    """The pieces in the order of their numbers; those beyond it are unknown to the model."""
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))) or "<unk>" not in vocabulary:
+        raise DataError("vocab.json has gaps, or no <unk>", "it belongs to another tokeniser")
+    scores = {piece: score for piece, score, normal in pieces if normal}
+    ordered = sorted(vocabulary, key=lambda piece: vocabulary[piece])
+    known = [
+        (piece, scores[piece])
+        if piece in scores
+        else (piece if piece in MARKS else f"{UNMATCHED}{piece}", least)
+        for piece in ordered
+    ]
+    return known + [(piece, score) for piece, score in scores.items() if piece not in vocabulary]
+
+
+def _sentencepiece(path: Path) -> tuple[list[tuple[str, float, bool]], str]:
+    """Pieces with their scores and whether text is made of them; and the normaliser's table, in base64."""
+    try:
+        import sentencepiece  # noqa: F401
+        from sentencepiece import sentencepiece_model_pb2
+    except ImportError as error:
+        raise MissingExtra("sentencepiece", "sentencepiece", f"reading {path.name}") from error
+    model = sentencepiece_model_pb2.ModelProto()  # pyright: ignore[reportAttributeAccessIssue] (made at import)
+    try:
+        model.ParseFromString(path.read_bytes())
+    except OSError as error:
+        raise FolderError(f"{path}: {error.strerror}", "copy the folder anew") from error
+    except Exception as error:  # google's DecodeError, whose package is not ours to import
+        raise FolderError(f"{path} is no file of sentencepiece", "copy the folder anew") from error
+    if model.trainer_spec.model_type != 1 or not 0 < len(model.pieces) < MOST_PIECES:
+        raise FolderError(f"{path} holds no unigram vocabulary", "regard reads BPE from tokenizer.json")
+    pieces = [(each.piece, float(each.score), each.type in (1, 4)) for each in model.pieces]
+    return pieces, base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode("ascii")
+
+
+def _file(**parts: Any) -> dict[str, Any]:
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "post_processor": None,
+        **parts,
+    }
+
+
+def _sequence_of(*normalizers: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "Sequence", "normalizers": list(normalizers)}
+
+
+def _special(name: str) -> dict[str, Any]:
+    return {"SpecialToken": {"id": name, "type_id": 0}}
+
+
+def _sequence(name: str) -> dict[str, Any]:
+    return {"Sequence": {"id": name, "type_id": 0}}
+
+
+def _numbers(entry: object) -> tuple[int, ...]:
+    match entry:
+        case {"ids": [*ids]} if ids and all(type(number) is int and 0 <= number < 2**31 for number in ids):
+            return tuple(ids)
+    raise ValueError("a mark has no number")
