@@ -22,6 +22,7 @@ from regard.models.config import ModelConfig
 from regard.models.model import Model
 from regard.weights.checkpoint import Folder, RunFolder
 from regard.weights.folder import MANIFEST, find
+from regard.weights.foreign_files import is_foreign
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import restore_model
 
@@ -48,6 +49,8 @@ class LoadedModel:
         Raises:
             FolderError: the model reads no text.
         """
+        if self.text is None and reads_text(self.config):
+            raise FolderError(f"{self.path} has no tokeniser", "copy the folder anew, with all of its files")
         if self.text is None:
             raise FolderError(f"{self.path}: a {self.config.kind} model reads no text", "name another model")
         return self.text
@@ -88,7 +91,7 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedMo
     tokenizers = _tokenizers(folder, config)
     tensors = folder.read_tensors("model.safetensors")
     where = str(folder.path / "model.safetensors")
-    _check_size(config, tensors, where)
+    check_size(config, tensors, where)
     model = build(config, seed=None)
     restore_model(model, tensors, where)
     return LoadedModel(
@@ -104,6 +107,11 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedMo
 def open_model_folder(path: str | Path) -> Folder:
     """The verified model folder at `path`, or the one that a run folder at `path` would be used by."""
     path = Path(path).expanduser()
+    if is_foreign(path):
+        raise FolderError(
+            f"{path} is a Hugging Face folder, not one of regard",
+            f"make one of it: regard convert {path} --out DIR",
+        )
     if not os.path.isfile(path / MANIFEST) and (find(path / "best") or find(path / "checkpoints")):
         run = RunFolder(path)
         folder = run.best() or run.latest()
@@ -147,9 +155,14 @@ def read_config(folder: Folder) -> tuple[ModelConfig, tuple[str, ...]]:
         raise FolderError(f"{path}: {error.message}", error.hint) from error
 
 
+def reads_text(config: ModelConfig) -> bool:
+    """Whether a model of this config needs a tokeniser."""
+    return any(field.name.endswith("vocab_size") for field in dataclasses.fields(config))
+
+
 def _tokenizers(folder: Folder, config: ModelConfig) -> TokenizerPair | None:
     """From the verified bytes alone, whatever else lies in the folder; None where the model reads no text."""
-    if not any(field.name.endswith("vocab_size") for field in dataclasses.fields(config)):
+    if not reads_text(config):
         return None
 
     def read(name: str) -> Tokenizer:
@@ -178,7 +191,7 @@ def _check_vocabularies(folder: Folder, config: ModelConfig, tokenizers: Tokeniz
             )
 
 
-def _check_size(config: ModelConfig, tensors: Mapping[str, Tensor], where: str) -> None:
+def check_size(config: ModelConfig, tensors: Mapping[str, Tensor], where: str) -> None:
     """Stop before a wrong config takes all memory; what is cheap to build is compared by name instead."""
     layers = sum(value for name, value in config.to_dict().items() if name.endswith("layers"))
     held = sum(tensor.numel() for tensor in tensors.values())

@@ -1,0 +1,320 @@
+"""BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), sentence encoders (Reimers et al. 2019)."""
+
+import dataclasses
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from regard.errors import FolderError
+from regard.models.encoder_only import EncoderOnlyConfig, Head
+from regard.weights.families.family import Described, Family, Settings, activation_name, widths
+from regard.weights.foreign_files import read_table
+from regard.weights.names import Entry, linear, same, stacked
+from regard.weights.strict_json import json_bytes
+
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+HEADS: Mapping[str, Head] = {  # how the names of transformers' classes end
+    "ForMaskedLM": "masked_language_model",
+    "ForPreTraining": "masked_language_model",
+    "ForSequenceClassification": "classification",
+    "ForTokenClassification": "tokens",
+    "ForQuestionAnswering": "spans",
+}
+
+
+def head_of(architecture: str) -> Head:
+    """The head that a class of transformers has; "pooled" where it has none."""
+    for suffix, head in HEADS.items():
+        if architecture.endswith(suffix):
+            return head
+    if architecture and not architecture.endswith("Model"):
+        raise FolderError(
+            f"a head of class {architecture} is not supported",
+            f"those that are end in {', '.join(HEADS)}, Model",
+        )
+    return "pooled"
+
+
+def class_name(prefix: str, head: Head) -> str:
+    """What transformers calls a model with this head."""
+    if head in ("none", "pooled"):
+        return f"{prefix}Model"
+    head = "classification" if head == "regression" else head
+    return prefix + next(suffix for suffix, ours in HEADS.items() if ours == head)
+
+
+def labelled(settings: Settings, head: Head) -> tuple[Head, tuple[str, ...]]:
+    """The head, which gives a number where there is one class, and the names of the classes."""
+    if head not in ("classification", "tokens"):
+        return head, ()
+    labels = settings.labels()
+    if settings.table.get("problem_type") == "multi_label_classification":
+        raise FolderError(
+            f"{settings.where}: problem_type = 'multi_label_classification' is not supported", ""
+        )
+    if head == "classification" and len(labels) == 1:
+        return "regression", ()
+    return head, labels
+
+
+def label_table(config: EncoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:
+    """What their config.json says of classes."""
+    count = 1 if config.head == "regression" else config.num_labels
+    names = list(labels) or [f"LABEL_{number}" for number in range(count)]
+    if not count:
+        return {}
+    return {
+        "id2label": {str(number): name for number, name in enumerate(names)},
+        "label2id": {name: number for number, name in enumerate(names)},
+    }
+
+
+class BERT(Family):
+    """Post-norm, learned positions, token types, a norm of the embeddings; exact gelu."""
+
+    name = "bert"
+    config = EncoderOnlyConfig
+    prefix = "bert"
+    class_prefix = "Bert"
+    marks: ClassVar = {"pad": "[PAD]", "unk": "[UNK]", "bos": "[CLS]", "eos": "[SEP]", "mask": "[MASK]"}
+    changes: ClassVar = (
+        (r"LayerNorm\.gamma$", "LayerNorm.weight"),
+        (r"LayerNorm\.beta$", "LayerNorm.bias"),
+    )
+    empty: ClassVar = (r"embeddings\.(position_ids|token_type_ids)$",)
+    ties: ClassVar = {
+        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    }
+    offset = 0  # rows of the table of positions before the first
+    left: ClassVar[Mapping[str, tuple[str, ...]]] = {  # head -> what the file may have besides
+        "masked_language_model": (r"^bert\.pooler\.", r"^cls\.seq_relationship\."),
+        "tokens": (r"^bert\.pooler\.",),
+        "spans": (r"^bert\.pooler\.",),
+        "pooled": (r"^cls\.",),
+        "none": (r"^cls\.", r"^bert\.pooler\."),
+    }
+
+    def old_names(self, names: Collection[str]) -> Sequence[tuple[str, str]]:
+        bare = any(name.startswith("embeddings.") for name in names)
+        return [(r"^(?=(embeddings|encoder|pooler)\.)", f"{self.prefix}.")] if bare else ()
+
+    def read(self, settings: Settings, names: Collection[str]) -> Described:
+        take = settings.take
+        settings.must_be("position_embedding_type", "absolute")
+        settings.must_be("add_cross_attention", False)
+        settings.must_be("tie_word_embeddings", True)
+        settings.unused(*(f"pooler_{each}" for each in POOLER), "directionality", "model_max_length")
+        head, labels = labelled(settings, head_of(settings.architecture()))
+        if head == "pooled" and f"{self.prefix}.pooler.dense.weight" not in names:
+            head = "none"
+        vocab_size = take(int, "vocab_size")
+        activation = settings.choice(ACTIVATIONS, "hidden_act", default="gelu")
+        pad_id = settings.token("pad_token_id", vocab_size)
+        config = EncoderOnlyConfig(
+            vocab_size=vocab_size,
+            head=head,
+            num_labels=len(labels),
+            fresh_head=False,
+            d_model=take(int, "hidden_size"),
+            num_heads=take(int, "num_attention_heads"),
+            num_layers=take(int, "num_hidden_layers"),
+            d_ff=take(int, "intermediate_size"),
+            norm_eps=take(float, "layer_norm_eps", default=1e-12),
+            activation=activation,  # type: ignore[arg-type]
+            head_activation=self.head_activation(head, activation),  # type: ignore[arg-type]
+            max_positions=take(int, "max_position_embeddings", default=512) - self.offset,
+            position_offset=self.offset,
+            num_token_types=take(int, "type_vocab_size", default=2),
+            dropout=take(float, "hidden_dropout_prob", default=0.1),
+            attention_dropout=take(float, "attention_probs_dropout_prob", default=0.1),
+            head_dropout=take(float, "classifier_dropout", "hidden_dropout_prob", default=0.1),
+            pad_id=self.default_pad if pad_id is None else pad_id,
+        )
+        return Described(config=config, labels=labels, pad_id=pad_id, left=self.left.get(head, ()))
+
+    default_pad = 0
+
+    def head_activation(self, head: Head, activation: str) -> str | None:
+        """What stands in the head for words that are hidden; others have tanh."""
+        return activation if head == "masked_language_model" else None
+
+    def refined(self, described: Described, folder: Path) -> Described:
+        """A folder of sentence-transformers says how a text becomes one vector."""
+        if not os.path.isfile(folder / "modules.json") or not isinstance(described.config, EncoderOnlyConfig):
+            return described
+        path = folder / "1_Pooling" / "config.json"
+        pooling = _pooling(read_table(path), path)
+        modules = (folder / "modules.json").read_text("utf-8", "replace")
+        for name in ("Dense", "LayerNorm", "CNN", "LSTM", "WeightedLayerPooling"):
+            if f"models.{name}" in modules:
+                raise FolderError(
+                    f"{folder / 'modules.json'}: {name} is not supported", "only Pooling and Normalize are"
+                )
+        config = dataclasses.replace(
+            described.config,
+            head="pooled",
+            pooling=pooling,
+            pooler=False,
+            normalised="models.Normalize" in modules,
+        )
+        return dataclasses.replace(described, config=config, left=(rf"^{self.prefix}\.pooler\.", r"^cls\."))
+
+    def write(self, config: EncoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:
+        return {
+            "model_type": self.name,
+            "architectures": [class_name(self.class_prefix, config.head)],
+            "vocab_size": config.vocab_size,
+            "hidden_size": config.d_model,
+            "num_attention_heads": config.num_heads,
+            "num_hidden_layers": config.num_layers,
+            "intermediate_size": config.d_ff,
+            "layer_norm_eps": 1e-5 if config.norm_eps is None else config.norm_eps,
+            "hidden_act": activation_name(ACTIVATIONS, config.activation),
+            "max_position_embeddings": config.max_positions + self.offset,
+            "type_vocab_size": config.num_token_types,
+            "hidden_dropout_prob": config.dropout,
+            "attention_probs_dropout_prob": config.attention_dropout,
+            "classifier_dropout": config.head_dropout,
+            "pad_token_id": config.pad_id,
+            "tie_word_embeddings": True,
+            **label_table(config, labels),
+        }
+
+    def adapted(
+        self, config: EncoderOnlyConfig, tensors: Mapping[str, Tensor]
+    ) -> tuple[EncoderOnlyConfig, Mapping[str, Tensor]]:
+        """A type that adds nothing says what none says; pooling stands in a file of its own."""
+        if not config.num_token_types:
+            config = dataclasses.replace(config, num_token_types=1)
+            types = {"encoder.input.token_types.weight": torch.zeros(1, config.d_model)}
+            tensors = {**tensors, **types}
+        if config.head == "pooled" and not config.pooler:
+            config = dataclasses.replace(config, head="none", pooling="cls", pooler=True, normalised=False)
+        return config, tensors
+
+    def other_files(self, config: EncoderOnlyConfig) -> dict[str, bytes]:
+        if config.head != "pooled" or config.pooler:
+            return {}
+        names = ["Transformer", "Pooling", *(["Normalize"] if config.normalised else [])]
+        modules = [
+            {
+                "idx": number,
+                "name": str(number),
+                "path": f"{number}_{name}" if number else "",
+                "type": f"sentence_transformers.models.{name}",
+            }
+            for number, name in enumerate(names)
+        ]
+        pooling = {f"pooling_mode_{name}": ours == config.pooling for name, ours in POOLINGS.items()}
+        table = json_bytes({"word_embedding_dimension": config.d_model, **pooling})
+        return {"modules.json": json_list(modules), "1_Pooling/config.json": table}
+
+    def table(self, config: EncoderOnlyConfig) -> list[Entry]:
+        embeddings = f"{self.prefix}.embeddings"
+        entries = [
+            same("encoder.input.embedding.weight", f"{embeddings}.word_embeddings.weight"),
+            same("encoder.input.positions.weight", f"{embeddings}.position_embeddings.weight"),
+            same("encoder.input.token_types.weight", f"{embeddings}.token_type_embeddings.weight"),
+            *linear("encoder.input.norm", f"{embeddings}.LayerNorm"),
+        ]
+        for number in range(config.num_layers):
+            ours, theirs = f"encoder.blocks.{number}", f"{self.prefix}.encoder.layer.{number}"
+            qkv = [f"{theirs}.attention.self.{each}" for each in ("query", "key", "value")]
+            entries += [
+                *stacked(f"{ours}.self_attention.query_key_value", qkv, widths(config)),
+                *linear(f"{ours}.self_attention.output", f"{theirs}.attention.output.dense"),
+                *linear(f"{ours}.around_self_attention.norm", f"{theirs}.attention.output.LayerNorm"),
+                *linear(f"{ours}.feed_forward.inner", f"{theirs}.intermediate.dense"),
+                *linear(f"{ours}.feed_forward.outer", f"{theirs}.output.dense"),
+                *linear(f"{ours}.around_feed_forward.norm", f"{theirs}.output.LayerNorm"),
+            ]
+        return entries + self.head_table(config)
+
+    def head_table(self, config: EncoderOnlyConfig) -> list[Entry]:
+        match config.head:
+            case "pooled" if config.pooler:
+                return linear("head.layer", f"{self.prefix}.pooler.dense")
+            case "masked_language_model":
+                return [
+                    *linear("head.transform", "cls.predictions.transform.dense"),
+                    *linear("head.norm", "cls.predictions.transform.LayerNorm"),
+                    same("head.output.bias", "cls.predictions.bias"),
+                ]
+            case "classification" | "regression":
+                pooler = linear("head.pooler.layer", f"{self.prefix}.pooler.dense")
+                return [*pooler, *linear("head.output", "classifier")]
+            case "tokens":
+                return linear("head.output", "classifier")
+            case "spans":
+                return linear("head.output", "qa_outputs")
+        return []
+
+
+class RoBERTa(BERT):
+    """As BERT; positions begin at 2, and the head of classes has a layer of its own."""
+
+    name = "roberta"
+    prefix = "roberta"
+    class_prefix = "Roberta"
+    marks: ClassVar = {"pad": "<pad>", "unk": "<unk>", "bos": "<s>", "eos": "</s>", "mask": "<mask>"}
+    ties: ClassVar = {
+        "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
+        "lm_head.decoder.bias": "lm_head.bias",
+    }
+    offset = 2
+    default_pad = 1
+    left: ClassVar = {
+        head: (r"^roberta\.pooler\.", *((r"^lm_head\.",) if head in ("none", "pooled") else ()))
+        for head in ("masked_language_model", "classification", "regression", "tokens", "spans", "none")
+    }
+
+    def read(self, settings: Settings, names: Collection[str]) -> Described:
+        settings.must_be("pad_token_id", 1)  # from which positions are counted
+        return super().read(settings, names)
+
+    def head_activation(self, head: Head, activation: str) -> str | None:
+        return None  # gelu for hidden words whatever the blocks have, tanh in the others
+
+    def head_table(self, config: EncoderOnlyConfig) -> list[Entry]:
+        match config.head:
+            case "masked_language_model":
+                return [
+                    *linear("head.transform", "lm_head.dense"),
+                    *linear("head.norm", "lm_head.layer_norm"),
+                    same("head.output.bias", "lm_head.bias"),
+                ]
+            case "classification" | "regression":
+                layer = linear("head.pooler.layer", "classifier.dense")
+                return [*layer, *linear("head.output", "classifier.out_proj")]
+        return super().head_table(config)
+
+
+POOLER = ("fc_size", "num_attention_heads", "num_fc_layers", "size_per_head", "type")
+POOLINGS = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max"}
+
+
+def _pooling(table: Mapping[str, Any], path: Path) -> Any:
+    """How a folder of sentence-transformers makes one vector of a text."""
+    chosen = [name.removeprefix("pooling_mode_") for name, value in table.items() if value is True]
+    chosen = [name for name in chosen if name != "include_prompt"]
+    if len(chosen) != 1 or chosen[0] not in POOLINGS:
+        raise FolderError(
+            f"{path}: pooling by {', '.join(chosen) or 'nothing'} is not supported", "mean, cls or max"
+        )
+    return POOLINGS[chosen[0]]
+
+
+def json_list(values: Sequence[Mapping[str, Any]]) -> bytes:
+    return b"[" + b",".join(json_bytes(value).strip() for value in values) + b"]\n"

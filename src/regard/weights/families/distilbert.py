@@ -1,0 +1,118 @@
+"""DistilBERT (Sanh et al. 2019)."""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from regard.models.encoder_only import EncoderOnlyConfig
+from regard.weights.families.bert import ACTIVATIONS, BERT, class_name, head_of, label_table, labelled
+from regard.weights.families.family import Described, Settings, activation_name, widths
+from regard.weights.names import Entry, linear, same, stacked
+
+
+class DistilBERT(BERT):
+    """As BERT without token types and pooler; the head of classes has a layer with relu."""
+
+    name = "distilbert"
+    prefix = "distilbert"
+    class_prefix = "DistilBert"
+    ties: ClassVar = {"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"}
+
+    def old_names(self, names: Collection[str]) -> Sequence[tuple[str, str]]:
+        bare = any(name.startswith("embeddings.") for name in names)
+        return [(r"^(?=(embeddings|transformer)\.)", "distilbert.")] if bare else ()
+
+    def read(self, settings: Settings, names: Collection[str]) -> Described:
+        take = settings.take
+        settings.must_be("tie_word_embeddings", True)
+        settings.must_be("tie_weights_", True)
+        settings.unused(
+            "sinusoidal_pos_embds", "qa_dropout", "seq_classif_dropout"
+        )  # its table is in the file
+        head, labels = labelled(settings, head_of(settings.architecture()))
+        head = "none" if head == "pooled" else head
+        activation = settings.choice(ACTIVATIONS, "activation", default="gelu")
+        vocab_size = take(int, "vocab_size")
+        of_head = {"classification": "relu", "regression": "relu", "masked_language_model": activation}
+        pad_id = settings.token("pad_token_id", vocab_size)
+        config = EncoderOnlyConfig(
+            vocab_size=vocab_size,
+            head=head,
+            num_labels=len(labels),
+            fresh_head=False,
+            d_model=take(int, "dim", "hidden_size"),
+            num_heads=take(int, "n_heads", "num_attention_heads"),
+            num_layers=take(int, "n_layers", "num_hidden_layers"),
+            d_ff=take(int, "hidden_dim"),
+            norm_eps=1e-12,
+            activation=activation,  # type: ignore[arg-type]
+            head_activation=of_head.get(head),  # type: ignore[arg-type]
+            max_positions=take(int, "max_position_embeddings", default=512),
+            num_token_types=0,
+            dropout=take(float, "dropout", default=0.1),
+            attention_dropout=take(float, "attention_dropout", default=0.1),
+            head_dropout=take(float, "seq_classif_dropout", default=0.2),
+            pad_id=pad_id or 0,
+        )
+        left = (r"^vocab_",) if head != "masked_language_model" else ()
+        return Described(config=config, labels=labels, pad_id=pad_id, left=left)
+
+    def write(self, config: EncoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:
+        return {
+            "model_type": self.name,
+            "architectures": [class_name(self.class_prefix, config.head)],
+            "vocab_size": config.vocab_size,
+            "dim": config.d_model,
+            "n_heads": config.num_heads,
+            "n_layers": config.num_layers,
+            "hidden_dim": config.d_ff,
+            "activation": activation_name(ACTIVATIONS, config.activation),
+            "max_position_embeddings": config.max_positions,
+            "dropout": config.dropout,
+            "attention_dropout": config.attention_dropout,
+            "seq_classif_dropout": config.head_dropout,
+            "pad_token_id": config.pad_id,
+            "tie_word_embeddings": True,
+            **label_table(config, labels),
+        }
+
+    def adapted(
+        self, config: EncoderOnlyConfig, tensors: Mapping[str, Tensor]
+    ) -> tuple[EncoderOnlyConfig, Mapping[str, Tensor]]:
+        if config.head == "pooled" and not config.pooler:
+            config = dataclasses.replace(config, head="none", pooling="cls", pooler=True, normalised=False)
+        return config, tensors
+
+    def table(self, config: EncoderOnlyConfig) -> list[Entry]:
+        embeddings = "distilbert.embeddings"
+        entries = [
+            same("encoder.input.embedding.weight", f"{embeddings}.word_embeddings.weight"),
+            same("encoder.input.positions.weight", f"{embeddings}.position_embeddings.weight"),
+            *linear("encoder.input.norm", f"{embeddings}.LayerNorm"),
+        ]
+        for number in range(config.num_layers):
+            ours, theirs = f"encoder.blocks.{number}", f"distilbert.transformer.layer.{number}"
+            qkv = [f"{theirs}.attention.{each}_lin" for each in "qkv"]
+            entries += [
+                *stacked(f"{ours}.self_attention.query_key_value", qkv, widths(config)),
+                *linear(f"{ours}.self_attention.output", f"{theirs}.attention.out_lin"),
+                *linear(f"{ours}.around_self_attention.norm", f"{theirs}.sa_layer_norm"),
+                *linear(f"{ours}.feed_forward.inner", f"{theirs}.ffn.lin1"),
+                *linear(f"{ours}.feed_forward.outer", f"{theirs}.ffn.lin2"),
+                *linear(f"{ours}.around_feed_forward.norm", f"{theirs}.output_layer_norm"),
+            ]
+        return entries + self.head_table(config)
+
+    def head_table(self, config: EncoderOnlyConfig) -> list[Entry]:
+        match config.head:
+            case "masked_language_model":
+                return [
+                    *linear("head.transform", "vocab_transform"),
+                    *linear("head.norm", "vocab_layer_norm"),
+                    same("head.output.bias", "vocab_projector.bias"),
+                ]
+            case "classification" | "regression":
+                return [*linear("head.pooler.layer", "pre_classifier"), *linear("head.output", "classifier")]
+        return super().head_table(config)

@@ -1,0 +1,118 @@
+"""GPT-2 (Radford et al. 2019)."""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from regard.models.decoder_only import DecoderOnlyConfig
+from regard.weights.families.family import Described, Family, Settings, activation_name
+from regard.weights.names import Entry, linear, same
+
+ACTIVATIONS = {
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu": "gelu",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+
+
+class GPT2(Family):
+    """Pre-norm, learned positions, a tied head; linear maps have their inputs before their outputs."""
+
+    name = "gpt2"
+    config = DecoderOnlyConfig
+    marks: ClassVar = dict.fromkeys(("pad", "unk", "bos", "eos"), "<|endoftext|>")
+    empty: ClassVar = (r"^transformer\.h\.\d+\.attn\.(bias|masked_bias)$",)
+    ties: ClassVar = {"lm_head.weight": "transformer.wte.weight"}
+
+    def read(self, settings: Settings, names: Collection[str]) -> Described:
+        take = settings.take
+        settings.unused("n_ctx", *(f"summary_{what}" for what in SUMMARY))
+        settings.must_be("scale_attn_weights", True)
+        settings.must_be("scale_attn_by_inverse_layer_idx", False)
+        settings.must_be("add_cross_attention", False)
+        settings.must_be("tie_word_embeddings", True)
+        settings.unused("reorder_and_upcast_attn")
+        d_model = take(int, "n_embd", "hidden_size", default=768)
+        vocab_size = take(int, "vocab_size", default=50257)
+        config = DecoderOnlyConfig(
+            vocab_size=vocab_size,
+            d_model=d_model,
+            num_heads=take(int, "n_head", "num_attention_heads", default=12),
+            num_layers=take(int, "n_layer", "num_hidden_layers", default=12),
+            d_ff=take(int, "n_inner", default=4 * d_model),
+            activation=settings.choice(ACTIVATIONS, "activation_function", default="gelu_new"),  # type: ignore[arg-type]
+            norm_eps=take(float, "layer_norm_epsilon", default=1e-5),
+            max_positions=take(int, "n_positions", "max_position_embeddings", default=1024),
+            dropout=take(float, "resid_pdrop", "embd_pdrop", default=0.1),
+            attention_dropout=take(float, "attn_pdrop", default=0.1),
+        )
+        settings.unused("embd_pdrop")
+        eos_id = settings.token("eos_token_id", vocab_size)
+        return Described(
+            config=config,
+            start_id=settings.token("bos_token_id", vocab_size),
+            pad_id=settings.token("pad_token_id", vocab_size),
+            eos_id=eos_id,
+            generation={"begin": False},
+        )
+
+    def write(self, config: DecoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:
+        return {
+            "model_type": self.name,
+            "architectures": ["GPT2LMHeadModel"],
+            "vocab_size": config.vocab_size,
+            "n_embd": config.d_model,
+            "n_head": config.num_heads,
+            "n_layer": config.num_layers,
+            "n_inner": config.d_ff,
+            "n_positions": config.max_positions,
+            "activation_function": activation_name(ACTIVATIONS, config.activation),
+            "layer_norm_epsilon": 1e-5 if config.norm_eps is None else config.norm_eps,
+            "resid_pdrop": config.dropout,
+            "embd_pdrop": config.dropout,
+            "attn_pdrop": config.attention_dropout,
+            "tie_word_embeddings": True,
+        }
+
+    def table(self, config: DecoderOnlyConfig) -> list[Entry]:
+        entries = [
+            same("input.embedding.weight", "transformer.wte.weight"),
+            same("input.positions.weight", "transformer.wpe.weight"),
+            *linear("norm", "transformer.ln_f"),
+        ]
+        for number in range(config.num_layers):
+            ours, theirs = f"blocks.{number}", f"transformer.h.{number}"
+            entries += [
+                *linear(f"{ours}.around_self_attention.norm", f"{theirs}.ln_1"),
+                *linear(f"{ours}.around_feed_forward.norm", f"{theirs}.ln_2"),
+            ]
+            for mine, name in MAPS.items():
+                entries += [
+                    same(f"{ours}.{mine}.weight", f"{theirs}.{name}.weight", transposed=True),
+                    same(f"{ours}.{mine}.bias", f"{theirs}.{name}.bias"),
+                ]
+        return entries
+
+    def old_names(self, names: Collection[str]) -> Sequence[tuple[str, str]]:
+        bare = any(name.startswith("wte.") for name in names)
+        return [(r"^(?=(wte|wpe|h|ln_f)\.)", "transformer.")] if bare else ()
+
+    def adapted(
+        self, config: DecoderOnlyConfig, tensors: Mapping[str, Tensor]
+    ) -> tuple[DecoderOnlyConfig, Mapping[str, Tensor]]:
+        """Biases of zero say what none say."""
+        return dataclasses.replace(config, bias=True), tensors
+
+
+MAPS = {
+    "self_attention.query_key_value": "attn.c_attn",
+    "self_attention.output": "attn.c_proj",
+    "feed_forward.inner": "mlp.c_fc",
+    "feed_forward.outer": "mlp.c_proj",
+}
+SUMMARY = ("type", "use_proj", "activation", "proj_to_labels", "first_dropout")

@@ -1,0 +1,131 @@
+"""The vision transformer (Dosovitskiy et al. 2021)."""
+
+import dataclasses
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from regard.errors import FolderError
+from regard.models.vision import VisionConfig
+from regard.weights.families.bert import ACTIVATIONS
+from regard.weights.families.family import Described, Family, Settings, activation_name, widths
+from regard.weights.foreign_files import read_table
+from regard.weights.names import Entry, linear, same, stacked
+from regard.weights.strict_json import json_bytes
+
+PREPROCESSOR = "preprocessor_config.json"
+
+
+class ViT(Family):
+    """Pre-norm over patches and a token of their own; the classes are read from that token."""
+
+    name = "vit"
+    config = VisionConfig
+    left: ClassVar = (r"^vit\.pooler\.",)
+
+    def read(self, settings: Settings, names: Collection[str]) -> Described:
+        take = settings.take
+        settings.must_be("qkv_bias", True)
+        settings.unused("encoder_stride", "pooler_output_size", "pooler_act")
+        if not settings.architecture().endswith("ForImageClassification"):
+            raise FolderError(
+                f"{settings.where}: it has no classes", "only ViTForImageClassification is supported"
+            )
+        labels = settings.labels()
+        config = VisionConfig(
+            num_labels=len(labels),
+            image_size=take(int, "image_size", default=224),
+            channels=take(int, "num_channels", default=3),
+            patch_size=take(int, "patch_size", default=16),
+            d_model=take(int, "hidden_size", default=768),
+            num_heads=take(int, "num_attention_heads", default=12),
+            num_layers=take(int, "num_hidden_layers", default=12),
+            d_ff=take(int, "intermediate_size", default=3072),
+            activation=settings.choice(ACTIVATIONS, "hidden_act", default="gelu"),  # type: ignore[arg-type]
+            norm_eps=take(float, "layer_norm_eps", default=1e-12),
+            dropout=take(float, "hidden_dropout_prob", default=0.0),
+            attention_dropout=take(float, "attention_probs_dropout_prob", default=0.0),
+        )
+        return Described(config=config, labels=labels, left=self.left)
+
+    def refined(self, described: Described, folder: Path) -> Described:
+        """How pixels are scaled stands in a file of its own."""
+        path = folder / PREPROCESSOR
+        if not os.path.isfile(path) or not isinstance(described.config, VisionConfig):
+            return described
+        table, scaled = read_table(path), {}
+        for ours, theirs in (("pixel_mean", "image_mean"), ("pixel_std", "image_std")):
+            values = table.get(theirs, [0.5])
+            if (
+                not isinstance(values, list)
+                or len(set(map(str, values))) != 1
+                or type(values[0]) not in (int, float)
+            ):
+                raise FolderError(
+                    f"{path}: {theirs} = {values} is not supported", "one number for all channels is"
+                )
+            scaled[ours] = float(values[0])
+        return dataclasses.replace(described, config=dataclasses.replace(described.config, **scaled))
+
+    def write(self, config: VisionConfig, labels: Sequence[str]) -> dict[str, Any]:
+        names = list(labels) or [f"LABEL_{number}" for number in range(config.num_labels)]
+        return {
+            "model_type": self.name,
+            "architectures": ["ViTForImageClassification"],
+            "image_size": config.image_size,
+            "num_channels": config.channels,
+            "patch_size": config.patch_size,
+            "hidden_size": config.d_model,
+            "num_attention_heads": config.num_heads,
+            "num_hidden_layers": config.num_layers,
+            "intermediate_size": config.d_ff,
+            "hidden_act": activation_name(ACTIVATIONS, config.activation),
+            "layer_norm_eps": 1e-5 if config.norm_eps is None else config.norm_eps,
+            "hidden_dropout_prob": config.dropout,
+            "attention_probs_dropout_prob": config.attention_dropout,
+            "qkv_bias": True,
+            "id2label": {str(number): name for number, name in enumerate(names)},
+            "label2id": {name: number for number, name in enumerate(names)},
+        }
+
+    def other_files(self, config: VisionConfig) -> dict[str, bytes]:
+        table = {
+            "image_processor_type": "ViTImageProcessor",
+            "do_resize": True,
+            "size": {"height": config.image_size, "width": config.image_size},
+            "do_rescale": True,
+            "rescale_factor": 1 / 255,
+            "do_normalize": True,
+            "image_mean": [config.pixel_mean] * config.channels,
+            "image_std": [config.pixel_std] * config.channels,
+        }
+        return {PREPROCESSOR: json_bytes(table)}
+
+    def table(self, config: VisionConfig) -> list[Entry]:
+        embeddings, width = "vit.embeddings", config.d_model
+        projection = "patch_embeddings.projection"
+        pixels = (width, config.channels, config.patch_size, config.patch_size)
+        places = (1, config.grid**2 + 1, width)
+        entries = [
+            Entry(ours="class_token", theirs=(f"{embeddings}.cls_token",), shape=(1, 1, width)),
+            Entry(ours="positions.weight", theirs=(f"{embeddings}.position_embeddings",), shape=places),
+            Entry(
+                ours="patches.projection.weight", theirs=(f"{embeddings}.{projection}.weight",), shape=pixels
+            ),
+            same("patches.projection.bias", f"{embeddings}.{projection}.bias"),
+            *linear("norm", "vit.layernorm"),
+            *linear("head", "classifier"),
+        ]
+        for number in range(config.num_layers):
+            ours, theirs = f"blocks.{number}", f"vit.encoder.layer.{number}"
+            qkv = [f"{theirs}.attention.attention.{each}" for each in ("query", "key", "value")]
+            entries += [
+                *linear(f"{ours}.around_self_attention.norm", f"{theirs}.layernorm_before"),
+                *stacked(f"{ours}.self_attention.query_key_value", qkv, widths(config)),
+                *linear(f"{ours}.self_attention.output", f"{theirs}.attention.output.dense"),
+                *linear(f"{ours}.around_feed_forward.norm", f"{theirs}.layernorm_after"),
+                *linear(f"{ours}.feed_forward.inner", f"{theirs}.intermediate.dense"),
+                *linear(f"{ours}.feed_forward.outer", f"{theirs}.output.dense"),
+            ]
+        return entries

@@ -1,0 +1,184 @@
+"""A Hugging Face folder -> our model, and back: config, weights and tokeniser fit each other."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import ConfigError, FolderError, did_you_mean
+from regard.models.build import build
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.model import Model
+from regard.weights import foreign_tokenizer
+from regard.weights.families.bert import BERT, RoBERTa
+from regard.weights.families.distilbert import DistilBERT
+from regard.weights.families.family import Described, Family, Settings, decoding, refuse_misfit
+from regard.weights.families.gpt2 import GPT2
+from regard.weights.families.llama import Llama, Qwen3
+from regard.weights.families.marian import BART, Marian
+from regard.weights.families.t5 import T5
+from regard.weights.families.vit import ViT
+from regard.weights.foreign_files import CONFIG, is_foreign, read_table, read_weights
+from regard.weights.model_folder import LoadedModel, check_size
+from regard.weights.names import read_names, renamed, write_names
+from regard.weights.strict_json import json_bytes
+from regard.weights.tensors import model_tensors, restore_model
+
+FAMILIES: dict[str, Family] = {
+    family.name: family
+    for family in (GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), T5(), Llama(), Qwen3(), ViT())
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretrained:
+    """A model of another's folder, and what of the folder it does not use."""
+
+    loaded: LoadedModel
+    family: str
+    left: tuple[str, ...]  # names of tensors
+
+
+def load_pretrained(
+    path: str | Path, device: str | torch.device = "cpu", *, trust_pickle: bool = False
+) -> Pretrained:
+    """The model of a Hugging Face folder; its names are those in the files, nothing in it names code.
+
+    Raises:
+        FolderError: a file is missing or damaged, they contradict each other, or the family is unknown.
+    """
+    folder = Path(path).expanduser()
+    if not is_foreign(folder):
+        raise FolderError(f"{folder} is no Hugging Face folder", f"one has {CONFIG} and model.safetensors")
+    table = read_table(folder / CONFIG)
+    family = _family(table, folder / CONFIG)
+    tensors = read_weights(folder, trust_pickle=trust_pickle)
+    tensors = renamed(tensors, [*family.old_names(tensors), *family.changes])
+    described = _described(family, folder, table, tensors)
+    model, left = _model(family, described, tensors, folder)
+    text = foreign_tokenizer.read_tokenizers(folder, family, described)
+    loaded = LoadedModel(
+        model=model.to(device).eval(),
+        config=described.config,
+        text=text,
+        labels=described.labels,
+        generation=_generation(folder, described),
+        path=folder,
+    )
+    return Pretrained(loaded=loaded, family=family.name, left=left)
+
+
+def _generation(folder: Path, described: Described) -> dict[str, Any]:
+    """Defaults of decoding: those of config.json, then those of a file of their own."""
+    path = folder / "generation_config.json"
+    if not isinstance(described.config, EncoderDecoderConfig) or not path.is_file():
+        return dict(described.generation)
+    return {**described.generation, **decoding(read_table(path), str(path))}
+
+
+def to_foreign(
+    loaded: LoadedModel, family: str | None = None
+) -> tuple[str, dict[str, bytes | dict[str, Tensor]]]:
+    """The name of the family, and the files of a folder that transformers loads.
+
+    Raises:
+        FolderError: no family has models of this shape.
+    """
+    chosen = FAMILIES.get(family) if family else None
+    if family and chosen is None:
+        raise FolderError(f"no family {family!r}", did_you_mean(family, FAMILIES))
+    reasons: list[FolderError] = []
+    for each in [chosen] if chosen else FAMILIES.values():
+        try:
+            return each.name, _files(each, loaded)
+        except FolderError as error:
+            reasons.append(error)
+    if len(reasons) == 1:
+        raise FolderError(f"{loaded.path}: {reasons[0].message}", reasons[0].hint)
+    raise FolderError(
+        f"{loaded.path}: no family has models of this shape: {loaded.config.kind}",
+        f"--family {'|'.join(FAMILIES)} says why one of them does not",
+    )
+
+
+def _files(family: Family, loaded: LoadedModel) -> dict[str, bytes | dict[str, Tensor]]:
+    if type(loaded.config) is not family.config:
+        raise FolderError(f"a {loaded.config.kind} model is none of {family.name}", "name another family")
+    config, tensors = family.adapted(loaded.config, model_tensors(loaded.model))
+    refuse_misfit(family, config, loaded.labels)
+    settings = family.write(config, loaded.labels)
+    files: dict[str, bytes | dict[str, Tensor]] = {
+        "model.safetensors": write_names(family.table(config), tensors)
+    }
+    if loaded.text is not None:
+        settings |= family.marks_of(config, foreign_tokenizer.marks_of(loaded.text))
+        files |= foreign_tokenizer.write_tokenizers(loaded.text, config)
+    files |= family.other_files(loaded.config)
+    return {"config.json": json_bytes(settings), **files}
+
+
+def _family(table: Mapping[str, Any], path: Path) -> Family:
+    name = table.get("model_type")
+    if not isinstance(name, str):
+        raise FolderError(f"{path}: model_type is missing", f"known: {', '.join(sorted(FAMILIES))}")
+    if "auto_map" in table:
+        raise FolderError(f"{path}: auto_map names code, which is never run", "regard has no model for it")
+    if name not in FAMILIES:
+        raise FolderError(f"{path}: the family {name!r} is unknown", did_you_mean(name, FAMILIES))
+    return FAMILIES[name]
+
+
+def _described(
+    family: Family, folder: Path, table: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> Described:
+    settings = Settings(table, str(folder / CONFIG))
+    try:
+        described = family.read(settings, tensors.keys())
+        settings.finish()
+        return family.refined(described, folder)
+    except ConfigError as error:
+        raise FolderError(f"{folder / CONFIG}: {error.message}", error.hint) from error
+
+
+def _model(
+    family: Family, described: Described, tensors: Mapping[str, Tensor], folder: Path
+) -> tuple[Model, tuple[str, ...]]:
+    """The model with the weights of the folder, and the names of those that it has no use for."""
+    where = str(folder)
+    learned, left = _learned(family, described, tensors, where)
+    check_size(described.config, learned, where)
+    model = build(described.config, seed=0)
+    shapes = {name: tensor.shape for name, tensor in model_tensors(model).items()}
+    table = family.table(described.config)
+    restore_model(model, read_names(table, learned, shapes, where=where), where)
+    return model, left
+
+
+def _learned(
+    family: Family, described: Described, tensors: Mapping[str, Tensor], where: str
+) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """What the table is to find a place for: without what is empty, repeated, or of a head left out."""
+    found = dict(tensors)
+    needed = {name for entry in family.table(described.config) for name in entry.theirs}
+    for name in [name for name in found if any(re.search(pattern, name) for pattern in family.empty)]:
+        del found[name]
+    for name, other in family.ties.items():
+        if name in found and name not in needed and other in found:
+            if not torch.equal(found[name], found[other]):
+                raise FolderError(
+                    f"{where}: {name!r} is another matrix than {other!r}, to which config.json ties it",
+                    "tie_word_embeddings = false in config.json, if they are two",
+                )
+            del found[name]
+    left = tuple(
+        sorted(
+            name
+            for name in found
+            if name not in needed and any(re.search(pattern, name) for pattern in described.left)
+        )
+    )
+    return {name: tensor for name, tensor in found.items() if name not in left}, left

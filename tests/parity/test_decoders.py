@@ -1,0 +1,199 @@
+"""Decoders of other makers say what they said: GPT-2, Llama, Qwen3."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.inspection.record import record_attention
+
+MODERN = {"vocab_size": 61, "hidden_size": 16, "intermediate_size": 21, "max_position_embeddings": 40}
+GPT2 = ("GPT2LMHeadModel", "GPT2Config")
+CASES = {
+    "gpt2, one layer": (
+        *GPT2,
+        {"vocab_size": 53, "n_embd": 18, "n_head": 3, "n_layer": 1, "n_positions": 20},
+    ),
+    "gpt2, narrow inside": (
+        *GPT2,
+        {"vocab_size": 31, "n_embd": 10, "n_head": 5, "n_layer": 3, "n_inner": 7, "n_positions": 33},
+    ),
+    "gpt2, another gelu and eps": (
+        *GPT2,
+        {
+            "vocab_size": 64,
+            "n_embd": 24,
+            "n_head": 2,
+            "n_layer": 2,
+            "n_positions": 16,
+            "activation_function": "gelu",
+            "layer_norm_epsilon": 0.01,
+        },
+    ),
+}
+CASES |= {
+    "llama, one layer, heads of their own width": (
+        "LlamaForCausalLM",
+        "LlamaConfig",
+        {"num_attention_heads": 4, "num_key_value_heads": 1, "num_hidden_layers": 1, "head_dim": 6, **MODERN},
+    ),
+    "llama, grouped, another theta": (
+        "LlamaForCausalLM",
+        "LlamaConfig",
+        {
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "num_hidden_layers": 3,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 500.0},
+            **MODERN,
+        },
+    ),
+    "llama, tied, all heads": (
+        "LlamaForCausalLM",
+        "LlamaConfig",
+        {"num_attention_heads": 2, "num_hidden_layers": 2, "tie_word_embeddings": True, **MODERN},
+    ),
+    "qwen3, one layer": (
+        "Qwen3ForCausalLM",
+        "Qwen3Config",
+        {
+            "num_attention_heads": 2,
+            "num_key_value_heads": 1,
+            "num_hidden_layers": 1,
+            "head_dim": 10,
+            **MODERN,
+        },
+    ),
+    "qwen3, grouped": (
+        "Qwen3ForCausalLM",
+        "Qwen3Config",
+        {"num_attention_heads": 6, "num_key_value_heads": 3, "num_hidden_layers": 3, "head_dim": 4, **MODERN},
+    ),
+    "qwen3, tied": (
+        "Qwen3ForCausalLM",
+        "Qwen3Config",
+        {
+            "num_attention_heads": 4,
+            "num_key_value_heads": 4,
+            "num_hidden_layers": 2,
+            "head_dim": 8,
+            "tie_word_embeddings": True,
+            "rms_norm_eps": 1e-3,
+            **MODERN,
+        },
+    ),
+}
+MARKS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+LENGTHS = torch.tensor([9, 4, 1])
+
+
+@pytest.fixture(params=CASES, scope="module")
+def pair(request, make):
+    model, config, settings = CASES[request.param]
+    return make(request.param, model, config, {**settings, **MARKS})
+
+
+@pytest.fixture
+def ids(pair):
+    generator = torch.Generator().manual_seed(2)
+    return torch.randint(3, pair.config.vocab_size, (3, 9), generator=generator)
+
+
+@pytest.fixture
+def real():
+    return torch.arange(9) < LENGTHS[:, None]
+
+
+def close(ours, theirs):
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_logits_states_and_attentions_are_theirs(pair, ids, real, listen):
+    with torch.no_grad(), listen([pair.ours.input, *pair.ours.blocks, pair.ours.norm]) as states:
+        with record_attention(pair.ours) as recording:
+            logits = pair.ours(ids)
+        theirs = pair.theirs(
+            ids, attention_mask=real.long(), output_hidden_states=True, output_attentions=True
+        )
+    close(logits[real], theirs.logits[real])
+    *before, _, last = states
+    for ours, there in zip([*before, last], theirs.hidden_states, strict=True):
+        close(ours[real], there[real])
+    assert len(theirs.attentions) == pair.config.num_layers
+    for number, there in enumerate(theirs.attentions):
+        ours = recording.last(f"blocks.{number}.self_attention")
+        for row, length in enumerate(LENGTHS):
+            close(ours[row, :, :length, :length], there[row, :, :length, :length])
+
+
+def test_loss_and_gradients_are_theirs(pair, ids, real, gradients_by_file_name):
+    labels = ids.where(real, -100)
+    theirs = pair.theirs(ids, attention_mask=real.long(), labels=labels)
+    logits = pair.ours(ids)[:, :-1]
+    loss = F.cross_entropy(logits.flatten(0, 1), labels[:, 1:].flatten())
+    close(loss, theirs.loss)
+    pair.theirs.zero_grad()
+    pair.ours.zero_grad()
+    theirs.loss.backward()
+    loss.backward()
+    ours, there = gradients_by_file_name(pair)
+    assert len(there) >= 4
+    for name, gradient in there.items():
+        torch.testing.assert_close(
+            ours[name], gradient, rtol=1e-4, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+@torch.no_grad()
+def test_reading_with_a_cache_gives_what_reading_at_once_gives(pair, ids):
+    cache = pair.ours.start()
+    steps = [
+        pair.ours.extend(ids[:, :3], cache),
+        *(pair.ours.extend(ids[:, [t]], cache) for t in range(3, 9)),
+    ]
+    close(torch.cat(steps, dim=1), pair.theirs(ids).logits)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("beams", [1, 3])
+def test_what_follows_is_what_follows_there(pair, ids, beams):
+    new, prompt = 6, ids[:1, :4]
+    theirs = pair.theirs.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        do_sample=False,
+        num_beams=beams,
+        min_new_tokens=new,
+        max_new_tokens=new,
+    )
+    assert continued(pair.ours, prompt, new, beams) == theirs[0, 4:].tolist()
+
+
+def continued(model, prompt, new, beams):
+    """The likeliest of the hypotheses of a beam, without regard to how likely their end is."""
+    from regard.decoding.continuation import PromptStepper
+    from regard.decoding.hypothesis import Request
+    from regard.decoding.rules import Banned, LengthLimits
+    from regard.decoding.search import BeamSearch, GreedySearch
+
+    common = {
+        "limits": LengthLimits(offset=99, most=99),
+        "rules": (Banned(ids=(2,)),),
+        "bos_id": int(prompt[0, 0]),
+    }
+    search = (
+        GreedySearch(**common, eos_id=2)
+        if beams == 1
+        else BeamSearch(**common, eos_id=2, beam_size=beams, n_best=beams)
+    )
+    stepper = PromptStepper(model)
+    stepper.start(prompt[:, :0], torch.zeros(1, dtype=torch.int64))
+    rest = tuple(prompt[0, 1:].tolist())
+    request = Request(src_len=0, prefix=rest, most=len(rest) + new)
+    [found] = search(stepper, [request])
+    best = max(found, key=lambda each: sum(each.token_log_probs[:-1]))
+    return list(best.ids)[len(rest) :]
+
+
+@torch.no_grad()
+def test_the_way_back_is_equal(pair, ids, given_back):
+    close(given_back(pair)(ids).logits, pair.theirs(ids).logits)

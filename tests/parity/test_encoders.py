@@ -1,0 +1,170 @@
+"""Encoders of other makers say what they said: BERT, RoBERTa, DistilBERT, with each of their heads; ViT."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.inspection.record import record_attention
+
+SMALL = {
+    "vocab_size": 43,
+    "hidden_size": 12,
+    "num_attention_heads": 3,
+    "num_hidden_layers": 2,
+    "intermediate_size": 17,
+    "max_position_embeddings": 14,
+}
+ONE_LAYER = {**SMALL, "num_hidden_layers": 1, "hidden_size": 10, "num_attention_heads": 5}
+THREE = {"id2label": {0: "bad", 1: "so", 2: "good"}, "label2id": {"bad": 0, "so": 1, "good": 2}}
+DISTIL = {
+    "vocab_size": 37,
+    "dim": 14,
+    "n_heads": 7,
+    "n_layers": 2,
+    "hidden_dim": 19,
+    "max_position_embeddings": 13,
+}
+FIVE = {**SMALL, "num_hidden_layers": 5, "vocab_size": 29, "type_vocab_size": 1}
+CASES = {
+    "bert": ("BertModel", "BertConfig", SMALL),
+    "bert, hidden words": ("BertForMaskedLM", "BertConfig", {**ONE_LAYER, "hidden_act": "gelu_new"}),
+    "bert, pretraining": ("BertForPreTraining", "BertConfig", SMALL),
+    "bert, classes": ("BertForSequenceClassification", "BertConfig", {**FIVE, **THREE}),
+    "bert, a number": ("BertForSequenceClassification", "BertConfig", {**SMALL, "num_labels": 1}),
+    "bert, words": ("BertForTokenClassification", "BertConfig", {**SMALL, **THREE, "hidden_act": "relu"}),
+    "bert, answers": ("BertForQuestionAnswering", "BertConfig", {**SMALL, "type_vocab_size": 3}),
+    "roberta": ("RobertaModel", "RobertaConfig", {**SMALL, "max_position_embeddings": 16}),
+    "roberta, hidden words": ("RobertaForMaskedLM", "RobertaConfig", {**ONE_LAYER, "type_vocab_size": 1}),
+    "roberta, classes": ("RobertaForSequenceClassification", "RobertaConfig", {**FIVE, **THREE}),
+    "roberta, words": ("RobertaForTokenClassification", "RobertaConfig", {**SMALL, **THREE}),
+    "distilbert": ("DistilBertModel", "DistilBertConfig", DISTIL),
+    "distilbert, hidden words": ("DistilBertForMaskedLM", "DistilBertConfig", {**DISTIL, "n_layers": 1}),
+    "distilbert, classes": (
+        "DistilBertForSequenceClassification",
+        "DistilBertConfig",
+        {**DISTIL, **THREE, "n_layers": 4, "dim": 15, "n_heads": 3},
+    ),
+    "distilbert, answers": ("DistilBertForQuestionAnswering", "DistilBertConfig", DISTIL),
+}
+LENGTHS = torch.tensor([9, 4, 2])
+REAL = torch.arange(9) < LENGTHS[:, None]
+
+
+@pytest.fixture(params=CASES, scope="module")
+def pair(request, make):
+    return make(request.param, *CASES[request.param])
+
+
+@pytest.fixture
+def ids(pair):
+    """Rows of other lengths, padded with the mark that their model knows."""
+    generator = torch.Generator().manual_seed(2)
+    return torch.randint(4, pair.config.vocab_size, (3, 9), generator=generator).where(
+        REAL, pair.config.pad_id
+    )
+
+
+@pytest.fixture
+def types(pair):
+    """The second half of a text is of the second type, where there are types."""
+    if pair.config.num_token_types < 2:
+        return None
+    return (torch.arange(9) >= 2).long().expand(3, 9)
+
+
+def close(ours, theirs):
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def called(pair, ids, types, **more):
+    """What theirs says."""
+    typed = {} if pair.pretrained.family == "distilbert" or types is None else {"token_type_ids": types}
+    return pair.theirs(ids, attention_mask=REAL.long(), **typed, **more)
+
+
+def answers(pair, ours, theirs):
+    """What both say at places that are no padding, in one form."""
+    match pair.config.head:
+        case "none":
+            return ours[REAL], theirs.last_hidden_state[REAL]
+        case "pooled":
+            return ours, theirs.pooler_output
+        case "spans":
+            there = torch.stack([theirs.start_logits, theirs.end_logits], dim=1)
+            return ours.transpose(1, 2)[REAL], there.transpose(1, 2)[REAL]
+        case "regression":
+            return ours, theirs.logits[:, 0]
+        case "classification":
+            return ours, theirs.logits
+    there = theirs.prediction_logits if "prediction_logits" in theirs else theirs.logits
+    return ours[REAL], there[REAL]
+
+
+@torch.no_grad()
+def test_answers_states_and_attentions_are_theirs(pair, ids, types, listen):
+    encoder = pair.ours.encoder
+    with listen([encoder.input, *encoder.blocks]) as states, record_attention(pair.ours) as recording:
+        ours = pair.ours(ids, LENGTHS, types)
+    theirs = called(pair, ids, types, output_hidden_states=True, output_attentions=True)
+    close(*answers(pair, ours, theirs))
+    for here, there in zip(states, theirs.hidden_states, strict=True):
+        close(here[REAL], there[REAL])
+    assert len(theirs.attentions) == pair.config.num_layers
+    for number, there in enumerate(theirs.attentions):
+        here = recording.last(f"encoder.blocks.{number}.self_attention")
+        for row, length in enumerate(LENGTHS):
+            close(here[row, :, :length], there[row, :, :length])
+
+
+def test_loss_and_gradients_are_theirs(pair, ids, types, gradients_by_file_name):
+    ours, theirs = answers(pair, pair.ours(ids, LENGTHS, types), called(pair, ids, types))
+    weights = torch.randn(theirs.shape, generator=torch.Generator().manual_seed(9))
+    for model, answer in ((pair.ours, ours), (pair.theirs, theirs)):
+        model.zero_grad()
+        (answer * weights).sum().backward()
+    here, there = gradients_by_file_name(pair)
+    assert len(there) >= 16 * pair.config.num_layers
+    for name, gradient in there.items():
+        torch.testing.assert_close(
+            here[name], gradient, rtol=1e-4, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+@torch.no_grad()
+def test_the_way_back_is_equal(pair, ids, types, given_back):
+    theirs = given_back(pair)(
+        ids, attention_mask=REAL.long(), **({} if types is None else {"token_type_ids": types})
+    )
+    close(*answers(pair, pair.ours(ids, LENGTHS, types), theirs))
+
+
+def test_labels_are_theirs(pair):
+    names = tuple(pair.theirs.config.id2label.values())
+    assert pair.pretrained.loaded.labels == (names if pair.config.num_labels else ())
+
+
+@torch.no_grad()
+def test_positions_run_out(pair):
+    ids = torch.full((1, pair.config.max_positions + 1), 5)
+    with pytest.raises(ValueError, match="max_positions"):
+        pair.ours(ids, torch.tensor([ids.size(1)]))
+
+
+@torch.no_grad()
+def test_the_loss_of_hidden_words_is_theirs(make):
+    pair = make("bert, hidden words", *CASES["bert, hidden words"])
+    ids = torch.randint(4, pair.config.vocab_size, (3, 9), generator=torch.Generator().manual_seed(2))
+    labels = ids.where(torch.rand(3, 9, generator=torch.Generator().manual_seed(1)) < 0.4, -100)
+    theirs = pair.theirs(ids, attention_mask=REAL.long(), labels=labels)
+    logits = pair.ours(ids, LENGTHS)
+    close(F.cross_entropy(logits.flatten(0, 1), labels.flatten()), theirs.loss)
+
+
+def test_what_is_left_out_is_named(make):
+    pair = make("bert, pretraining", *CASES["bert, pretraining"])
+    assert pair.pretrained.left == (
+        "bert.pooler.dense.bias",
+        "bert.pooler.dense.weight",
+        "cls.seq_relationship.bias",
+        "cls.seq_relationship.weight",
+    )

@@ -1,0 +1,182 @@
+"""Tokenisers in the files of other makers give the ids that they gave there."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+from regard.errors import FolderError
+from regard.models.decoder_only import DecoderOnlyConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.weights.families.bert import BERT
+from regard.weights.families.family import Described
+from regard.weights.families.gpt2 import GPT2
+from regard.weights.families.marian import BART, Marian
+from regard.weights.families.t5 import T5
+from regard.weights.foreign_tokenizer import read_tokenizers
+
+TEXTS = [
+    "the cat sat on the mat",
+    "The  cats, sitting; don't!",
+    " näive Über-cat\n\tnew line  ",
+    "",
+    "ßß 12345 語 <s> [MASK] </s>",
+]
+CORPUS = [
+    "the cat sat on the mat",
+    "the dog sat on the log",
+    "cats and dogs sit, don't they?",
+    "new über line",
+] * 20
+
+
+def decoder(size: int) -> Described:
+    config = DecoderOnlyConfig(vocab_size=size, d_model=8, num_heads=2, num_layers=1, d_ff=8)
+    return Described(config=config)
+
+
+def translator(source: int, **marks) -> Described:
+    config = EncoderDecoderConfig(
+        src_vocab_size=source, tgt_vocab_size=source, d_model=8, num_heads=2, d_ff=8
+    )
+    return Described(config=config, **marks)
+
+
+def test_wordpiece_from_vocab_txt(tmp_path):
+    theirs = tokenizers.BertWordPieceTokenizer(lowercase=True)
+    theirs.train_from_iterator(CORPUS, vocab_size=80, show_progress=False)
+    theirs.save_model(str(tmp_path))
+    size = theirs.get_vocab_size()
+    text = read_tokenizers(tmp_path, BERT(), decoder(size))
+    ours = text.source
+    for each in [text for text in TEXTS if "[" not in text]:
+        assert ours.encode(each) == theirs.encode(each, add_special_tokens=False).ids
+    assert (ours.pad_id, ours.unk_id, ours.bos_id, ours.eos_id, ours.mask_id) == (0, 1, 2, 3, 4)
+    assert ours.decode(ours.encode("the cat")) == "the cat"
+    assert ours.mask_id not in ours.encode("[MASK]")
+
+
+def test_cased_wordpiece(tmp_path):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nThe\nthe\n", "utf-8")
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert read_tokenizers(tmp_path, BERT(), decoder(7)).source.encode("The the THE") == [5, 6, 1]
+
+
+def test_byte_level_bpe_from_vocab_and_merges(tmp_path):
+    theirs = tokenizers.ByteLevelBPETokenizer()
+    theirs.train_from_iterator(CORPUS, vocab_size=300, special_tokens=["<|endoftext|>"], show_progress=False)
+    theirs.save_model(str(tmp_path))
+    ours = read_tokenizers(tmp_path, GPT2(), decoder(300)).source
+    for text in TEXTS:
+        assert ours.encode(text) == theirs.encode(text).ids
+        assert ours.decode(ours.encode(text)) == text
+    assert {ours.pad_id, ours.unk_id, ours.bos_id, ours.eos_id} == {0}
+
+
+@pytest.fixture(scope="module")
+def sentencepiece_folder(tmp_path_factory) -> Path:
+    import sentencepiece
+
+    folder = tmp_path_factory.mktemp("spm")
+    (folder / "text").write_text("\n".join(CORPUS), "utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(folder / "text"),
+        model_prefix=str(folder / "spiece"),
+        vocab_size=60,
+        hard_vocab_limit=False,
+        model_type="unigram",
+        pad_id=0,
+        eos_id=1,
+        unk_id=2,
+        bos_id=-1,
+        minloglevel=2,
+    )
+    return folder
+
+
+def test_sentencepiece_of_t5(sentencepiece_folder, tmp_path):
+    import sentencepiece
+
+    shutil.copy(sentencepiece_folder / "spiece.model", tmp_path)
+    theirs = sentencepiece.SentencePieceProcessor(str(tmp_path / "spiece.model"))
+    text = read_tokenizers(
+        tmp_path, T5(), translator(theirs.get_piece_size() + 108, start_id=0, pad_id=0, eos_id=1)
+    )
+    ours = text.source
+    for each in TEXTS:
+        assert ours.encode(each) == theirs.encode(each), each
+    assert ours.decode(theirs.encode("the cat sat")) == "the cat sat"
+    assert (ours.pad_id, ours.bos_id, ours.eos_id, ours.unk_id) == (0, 0, 1, 2)
+    assert ours.vocab_size == theirs.get_piece_size() + 108  # the model's: more than there are pieces
+    assert ours.vocabulary()["<extra_id_0>"] == theirs.get_piece_size() + 99
+
+
+def test_sentencepiece_of_marian_with_numbers_of_its_own(sentencepiece_folder, tmp_path):
+    import sentencepiece
+
+    for side in ("source", "target"):
+        shutil.copy(sentencepiece_folder / "spiece.model", tmp_path / f"{side}.spm")
+    theirs = sentencepiece.SentencePieceProcessor(str(tmp_path / "source.spm"))
+    pieces = [theirs.id_to_piece(number) for number in range(3, theirs.get_piece_size())]
+    gone = theirs.encode("log", out_type=str)[-1]
+    numbers = {"</s>": 0, "<unk>": 1, "▁xyz": 2}
+    for piece in reversed([piece for piece in pieces if piece != gone]):
+        numbers[piece] = len(numbers)
+    numbers["<pad>"] = len(numbers)
+    (tmp_path / "vocab.json").write_text(json.dumps(numbers), "utf-8")
+    marks = {"start_id": len(numbers) - 1, "pad_id": len(numbers) - 1, "eos_id": 0}
+    ours = read_tokenizers(tmp_path, Marian(), translator(len(numbers), **marks))
+    for text in [*TEXTS, "the log", "xyz"]:
+        expected = [numbers.get(piece, 1) for piece in theirs.encode(text, out_type=str)]
+        assert ours.source.encode(text) == expected, text
+    assert ours.source.bos_id == ours.source.pad_id == len(numbers) - 1
+    assert not ours.joint
+
+
+def metaspace(tmp_path: Path) -> tokenizers.Tokenizer:
+    backend = tokenizers.Tokenizer(models.Unigram())
+    backend.normalizer = normalizers.NFKC()
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.decoder = decoders.Metaspace()
+    marks = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    trainer = trainers.UnigramTrainer(
+        vocab_size=70, special_tokens=marks, unk_token="<unk>", show_progress=False
+    )
+    backend.train_from_iterator(CORPUS, trainer)
+    backend.save(str(tmp_path / "tokenizer.json"))
+    return backend
+
+
+def test_tokenizer_json_with_a_mark_before_what_is_read(tmp_path):
+    theirs = metaspace(tmp_path)
+    size = theirs.get_vocab_size()
+    described = translator(size, start_id=2, pad_id=1, eos_id=2, prefix=(0,))
+    ours = read_tokenizers(tmp_path, BART(), described)
+    ids = theirs.encode("the cat sat").ids
+    assert ours.source.encode("the cat sat") == [0, *ids]
+    assert ours.target.encode("the cat sat") == ids
+    assert ours.source.decode([0, *ids, 2]) == "the cat sat"
+    again = type(ours.source).from_bytes(ours.source.to_bytes())
+    assert again.encode("the cat") == ours.source.encode("the cat")
+
+
+def test_a_tokeniser_of_another_model_is_refused(tmp_path):
+    size = metaspace(tmp_path).get_vocab_size()
+    with pytest.raises(FolderError, match=f"the tokeniser has ids up to {size - 1}, the model {size - 1}"):
+        read_tokenizers(tmp_path, GPT2(), decoder(size - 1))
+
+
+def test_a_regular_expression_of_its_own_is_refused(tmp_path):
+    metaspace(tmp_path)
+    content = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))
+    content["normalizer"] = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": ""}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content), "utf-8")
+    with pytest.raises(FolderError, match="regular expression"):
+        read_tokenizers(tmp_path, BART(), translator(100, start_id=2, pad_id=1, eos_id=2))
+
+
+def test_a_folder_without_a_tokeniser_has_none(tmp_path):
+    assert read_tokenizers(tmp_path, GPT2(), decoder(10)) is None
