@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from regard.verbs.classify_images import ImageClassifier, classify_images
     from regard.verbs.classify_nodes import NodeClassifier, classify_nodes
     from regard.verbs.compare import compare
+    from regard.verbs.convert import convert
     from regard.verbs.curves import curves
     from regard.verbs.data import data_check, data_get, data_list, data_show
     from regard.verbs.demo import demo
     from regard.verbs.doctor import doctor
     from regard.verbs.evaluate import evaluate
     from regard.verbs.generate import Generator, generate, generate_file
+    from regard.verbs.load import load
     from regard.verbs.new import new
     from regard.verbs.recipes import recipes, recipes_show
     from regard.verbs.score import score
@@ -51,6 +53,7 @@ __all__ = [
     "classify_images",
     "classify_nodes",
     "compare",
+    "convert",
     "curves",
     "data_check",
     "data_get",
@@ -61,6 +64,7 @@ __all__ = [
     "evaluate",
     "generate",
     "generate_file",
+    "load",
     "new",
     "recipes",
     "recipes_show",

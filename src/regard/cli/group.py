@@ -21,6 +21,7 @@ VERBS = {  # heading -> name -> what `regard --help` says of it: the first line 
         "curves": "Draw loss and scores of a run.",
         "recipes": "List the recipes that come with regard, or show one.",
         "data": "Find, fetch and check known data sets.",
+        "convert": "Turn a Hugging Face folder into a model folder, or a model into a Hugging Face folder.",
     },
     "Use": {
         "translate": "Translate a text, a file or what comes through a pipe.",

@@ -8,7 +8,9 @@ import torch
 
 from regard.errors import FolderError
 from regard.models.model import Model
+from regard.weights.foreign_files import is_foreign
 from regard.weights.model_folder import LoadedModel, load_model
+from regard.weights.pretrained import load_pretrained
 
 BOX = "en-de"
 USES = {  # kind of model -> what it is for, and how
@@ -37,8 +39,9 @@ def box_model() -> Path:
 
 
 def load(model: str | Path | None, device: torch.device) -> LoadedModel:
-    """The model in a folder, or the one in the box."""
-    return load_model(Path(model) if model is not None else box_model(), device)
+    """The model in a folder, regard's own or a Hugging Face one; or the one in the box."""
+    path = Path(model).expanduser() if model is not None else box_model()
+    return load_pretrained(path, device).loaded if is_foreign(path) else load_model(path, device)
 
 
 def model_that(does: str, kind: type[Wanted], loaded: LoadedModel) -> Wanted:

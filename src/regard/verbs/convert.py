@@ -1,0 +1,97 @@
+"""Convert: a Hugging Face folder becomes a model folder of regard, a model of regard one of theirs."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+from regard.errors import FolderError
+from regard.models.build import count_parameters
+from regard.weights.folder import write_folder
+from regard.weights.foreign_files import write_plain_folder
+from regard.weights.model_folder import LoadedModel, load_model, model_files, reads_text
+from regard.weights.pretrained import load_pretrained, to_foreign
+from regard.weights.strict_json import json_bytes
+from regard.weights.tensors import model_tensors
+
+
+@dataclass(frozen=True, kw_only=True)
+class Converted:
+    """The folder that was written, the family of the model, and the tensors that it has no use for."""
+
+    path: Path
+    family: str
+    parameters: int
+    left: tuple[str, ...] = ()
+
+
+def convert(
+    model: str | Path,
+    *,
+    out: str | Path,
+    to: Literal["regard", "hf"] = "regard",
+    family: str | None = None,
+    trust_pickle: bool = False,
+) -> Converted:
+    """Write `model`, a Hugging Face folder, as a model folder; with `to` = "hf" the other way round.
+
+    Nothing is written unless all of it can be. `family` is the one to write for, by its `model_type`; else
+    the first that has models of this shape. `trust_pickle`: read weights in a pickle too, in another process.
+
+    Raises:
+        FolderError: a file is missing or damaged, files contradict each other, the family is unknown, or no
+            family has models of this shape.
+    """
+    if to == "hf":
+        return _to_theirs(load_model(model), Path(out), family)
+    return _to_ours(Path(model).expanduser(), Path(out), trust_pickle)
+
+
+def _to_ours(folder: Path, out: Path, trust_pickle: bool) -> Converted:
+    found = load_pretrained(folder, trust_pickle=trust_pickle)
+    loaded = found.loaded
+    if loaded.text is None and reads_text(loaded.config):
+        raise FolderError(
+            f"{folder} has no tokeniser",
+            "copy tokenizer.json, or vocab.txt, vocab.json with merges.txt, spiece.model, source.spm too",
+        )
+    name = folder.resolve().name
+    others = dict(loaded.text.files()) if loaded.text is not None else {}
+    if loaded.config.generates:
+        others["generation.json"] = json_bytes(loaded.generation)
+    recipe = f"# Not trained by a recipe: converted from a Hugging Face folder.\nname = {json.dumps(name)}\n"
+    parameters = count_parameters(loaded.model)
+    write_folder(
+        out,
+        {
+            **model_files(loaded.config, loaded.labels, others, recipe),
+            "model.safetensors": model_tensors(loaded.model),
+            "README.md": _card(name, found.family, parameters, found.left).encode(),
+        },
+    )
+    return Converted(path=out, family=found.family, parameters=parameters, left=found.left)
+
+
+def _to_theirs(loaded: LoadedModel, out: Path, family: str | None) -> Converted:
+    name, files = to_foreign(loaded, family)
+    parameters = count_parameters(loaded.model)
+    title = loaded.path.resolve().name
+    card = (
+        f"# {title}\n\n{parameters:,} parameters; written by regard {version('regard')} for transformers.\n"
+    )
+    write_plain_folder(out, {**files, "README.md": card.encode()})
+    return Converted(path=out, family=name, parameters=parameters)
+
+
+def _card(name: str, family: str, parameters: int, left: Sequence[str]) -> str:
+    """Markdown: where the weights come from, and what of them was left out."""
+    parts = [
+        f"# {name}",
+        f"{parameters:,} parameters of family `{family}`; converted by regard {version('regard')} from a"
+        " Hugging Face folder. The licence and the scores are those of its own card.",
+    ]
+    if left:
+        parts.append("Not used of it: " + ", ".join(f"`{each}`" for each in left) + ".")
+    return "\n\n".join(parts) + "\n"
