@@ -9,7 +9,6 @@ length of the batch's references). Each contender is a process of its own and id
 
 import argparse
 import statistics
-from pathlib import Path
 from typing import Any
 
 from benchmarks.common import part
@@ -19,7 +18,6 @@ from benchmarks.common.roof import peak_of
 from benchmarks.common.rounds import Sample, Samples, best, disturbed, median, ratio, rounds
 
 HOUSE, REFERENCE = "regard", "Hugging Face generate"
-TRAINED = Path("runs/multi30k-en-de/best")
 SOME_32 = 512  # source tokens: 32 sentences of up to 15, and the mark of the end
 TABLES = [(size, beam, forced) for forced in (False, True) for size in (32, 1) for beam in (1, 5)]
 QUICK = [(32, 1, False), (32, 5, False), (1, 1, False), (32, 1, True)]
@@ -43,9 +41,7 @@ COLUMNS = {
 def main() -> None:
     part.own_threads()
     parser = part.arguments(__doc__)
-    parser.add_argument(
-        "--model", help=f"a model folder ({TRAINED} if it is there, else the model in the box)"
-    )
+    parser.add_argument("--model", help="a model folder, of the paper's parts (the model in the box)")
     parser.add_argument("--sentences", type=int, default=1000, help="at batch 32 (1000)")
     parser.add_argument("--alone", type=int, default=100, help="at batch 1 (100)")
     part.run(decode, parser)
@@ -54,8 +50,7 @@ def main() -> None:
 def decode(options: argparse.Namespace) -> Result:
     from benchmarks.decoding.prepared import prepared
 
-    model = options.model or (TRAINED if TRAINED.is_dir() else None)
-    work = prepared(model)
+    work = prepared(options.model)
     count = options.rounds or (1 if options.quick else 3)
     counts = {32: 32, 1: 4} if options.quick else {32: options.sentences, 1: options.alone}
     result = Result(

@@ -20,8 +20,12 @@ from regard.verbs.tasks.translation import prepare
 ignored = 0  # the padding of regard's tokenisers
 RECIPE = "multi30k-en-de"
 SHAPE = [  # the workload of every figure in training; peers have no average of weights
-    "model.preset=small",
+    "model.preset=small",  # with the paper's parts, whatever the recipe has
     "model.norm_position=post",
+    "model.norm=layer",
+    "model.activation=relu",
+    "model.positions=sinusoidal",
+    "tokenizer.dropout=0.0",
     "batches.batch_tokens=4096",
     "training.max_steps=1000000",
     "training.validate_every=1000000",
