@@ -23,7 +23,7 @@ TEXTS = [
     "The  cats, sitting; don't!",
     " näive Über-cat\n\tnew line  ",
     "",
-    "ßß 12345 語 <s> [MASK] </s>",
+    "ßß 12345 語 [MASK] <b>",
 ]
 CORPUS = [
     "the cat sat on the mat",
@@ -111,6 +111,7 @@ def test_sentencepiece_of_t5(sentencepiece_folder, tmp_path):
     assert ours.decode(theirs.encode("the cat sat")) == "the cat sat"
     assert (ours.pad_id, ours.bos_id, ours.eos_id, ours.unk_id) == (0, 0, 1, 2)
     assert ours.vocab_size == theirs.get_piece_size() + 108  # the model's: more than there are pieces
+    assert not {0, 1} & set(ours.encode("a </s> spelled, <pad> too"))
     assert ours.vocabulary()["<extra_id_0>"] == theirs.get_piece_size() + 99
 
 

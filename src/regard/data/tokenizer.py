@@ -77,9 +77,10 @@ class Tokenizer:
         self.vocab_size = marks.vocab_size
         self._prefix = list(marks.prefix)
         self._silent = {self.pad_id, self.bos_id, self.eos_id, *marks.prefix}
-        self._unknown_from = (
-            marks.vocab_size if max(backend.get_vocab().values()) >= marks.vocab_size else None
-        )
+        self._unknown: set[int | None] = set()  # of other makers' pieces, those that no text may be made of
+        if not self.is_ours:
+            beyond = range(marks.vocab_size, max(backend.get_vocab().values(), default=0) + 1)
+            self._unknown = {marks.mask, *self._silent, *beyond} - {marks.unk}
 
     @property
     def is_ours(self) -> bool:
@@ -117,10 +118,10 @@ class Tokenizer:
             return self._known([token.id for token in self._backend.model.tokenize(word)])
 
     def _known(self, ids: list[int]) -> list[int]:
-        """`ids`, with <unk> in the place of pieces that stand behind the model's vocabulary."""
-        if self._unknown_from is None:
+        """`ids`, with <unk> in the place of marks that a text spells and of pieces that the model lacks."""
+        if self._unknown.isdisjoint(ids):
             return ids
-        return [self.unk_id if number >= self._unknown_from else number for number in ids]
+        return [self.unk_id if number in self._unknown else number for number in ids]
 
     def encode_words(self, text: str) -> list[list[int]]:
         """What `encode` gives but for a prefix, the ids of each of `words` by themselves."""

@@ -149,8 +149,8 @@ def _model(
 ) -> tuple[Model, tuple[str, ...]]:
     """The model with the weights of the folder, and the names of those that it has no use for."""
     where = str(folder)
+    check_size(described.config, tensors, where)  # before a wrong config takes all time and memory
     learned, left = _learned(family, described, tensors, where)
-    check_size(described.config, learned, where)
     model = build(described.config, seed=0)
     shapes = {name: tensor.shape for name, tensor in model_tensors(model).items()}
     table = family.table(described.config)

@@ -193,6 +193,9 @@ def canonical(config: ModelConfig) -> dict[str, Any]:
     }
     if not isinstance(config, TransformerConfig):
         return table
+    if "head_activation" in table:
+        usual = "gelu" if table["head"] == "masked_language_model" else "tanh"
+        table["head_activation"] = table["head_activation"] or usual
     table["num_kv_heads"] = config.num_kv_heads or config.num_heads
     table["head_dim"] = config.d_head
     scale = config.attention_scale

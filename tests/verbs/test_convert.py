@@ -1,0 +1,105 @@
+"""regard convert: what comes out says what went in, and nothing comes out of what cannot be whole."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import regard
+from regard.cli import run
+from regard.errors import FolderError
+from regard.models.build import build
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.weights.families.gpt2 import GPT2
+from regard.weights.folder import verify_folder
+
+IDS = torch.tensor([[3, 1, 4, 1, 5]])
+
+
+@pytest.fixture
+def gpt2(tmp_path):
+    """A GPT-2 of one layer, in a folder as others have them."""
+    from regard.models.decoder_only import DecoderOnlyConfig
+    from regard.weights.names import write_names
+    from regard.weights.tensors import model_tensors, write_tensors
+
+    config = DecoderOnlyConfig(vocab_size=11, d_model=4, num_heads=2, num_layers=1, d_ff=5, max_positions=6)
+    folder = tmp_path / "gpt2"
+    folder.mkdir()
+    table = {**GPT2().write(config, ()), "bos_token_id": 9, "eos_token_id": 9}
+    (folder / "config.json").write_text(json.dumps(table), "utf-8")
+    write_tensors(
+        folder / "model.safetensors", write_names(GPT2().table(config), model_tensors(build(config, seed=3)))
+    )
+    pieces = ["a", "b", "c", "Ġ", "ab", "Ġa", "d", "e", "f", "<|endoftext|>"]
+    (folder / "vocab.json").write_text(json.dumps({piece: n for n, piece in enumerate(pieces)}), "utf-8")
+    (folder / "merges.txt").write_text("#version: 0.2\na b\nĠ a\n", "utf-8")
+    return folder
+
+
+@torch.no_grad()
+def test_there_and_back(gpt2, tmp_path):
+    done = regard.convert(gpt2, out=tmp_path / "ours")
+    assert (done.family, done.left) == ("gpt2", ())
+    verify_folder(tmp_path / "ours")
+    ours, direct = regard.load(tmp_path / "ours", device="cpu"), regard.load(gpt2, device="cpu")
+    torch.testing.assert_close(ours.model(IDS), direct.model(IDS), rtol=0, atol=0)
+    assert ours.tokenizers.source.encode("ab ac") == [4, 5, 2]
+
+    back = regard.convert(tmp_path / "ours", out=tmp_path / "theirs", to="hf")
+    assert back.family == "gpt2"
+    before, after = (load_file(folder / "model.safetensors") for folder in (gpt2, tmp_path / "theirs"))
+    assert before.keys() == after.keys()
+    for name, tensor in before.items():
+        torch.testing.assert_close(after[name], tensor, rtol=0, atol=0)
+    again = regard.load(tmp_path / "theirs", device="cpu")
+    torch.testing.assert_close(again.model(IDS), ours.model(IDS), rtol=0, atol=0)
+    assert again.tokenizers.source.encode("ab ac") == [4, 5, 2]
+
+
+def test_nothing_is_written_where_something_is_missing(gpt2, tmp_path):
+    (gpt2 / "merges.txt").unlink()
+    (gpt2 / "vocab.json").unlink()
+    with pytest.raises(FolderError, match="has no tokeniser"):
+        regard.convert(gpt2, out=tmp_path / "ours")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gpt2"]
+
+
+def test_a_folder_in_the_way_stays(gpt2, tmp_path):
+    regard.convert(gpt2, out=tmp_path / "ours")
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "note").write_text("mine")
+    with pytest.raises(FolderError, match="exists"):
+        regard.convert(tmp_path / "ours", out=tmp_path / "theirs", to="hf")
+    assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["note"]
+
+
+def test_the_command_says_where_the_model_is(gpt2, tmp_path, capsys):
+    assert run(["convert", str(gpt2), "--out", str(tmp_path / "ours")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'ours'}\n"
+    assert (
+        run(["convert", str(tmp_path / "ours"), "--to", "hf", "--family", "t5", "--out", str(tmp_path / "x")])
+        == 2
+    )
+    told = capsys.readouterr().err
+    assert "a decoder_only model is none of t5" in told
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_shape_that_nobody_has_is_refused_with_the_reason():
+    from pathlib import Path
+
+    from regard.weights.model_folder import LoadedModel
+    from regard.weights.pretrained import to_foreign
+
+    config = EncoderDecoderConfig(
+        src_vocab_size=9, tgt_vocab_size=9, d_model=8, num_heads=2, d_ff=8, positions="alibi"
+    )
+    loaded = LoadedModel(
+        model=build(config, seed=0), config=config, text=None, labels=(), generation={}, path=Path("model")
+    )
+    with pytest.raises(FolderError, match="no family has models of this shape"):
+        to_foreign(loaded)
+    with pytest.raises(FolderError, match="positions = 'alibi' is not what a marian model has: 'sinusoidal'"):
+        to_foreign(loaded, "marian")
