@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.decoding.hypothesis import Power, Request
-from regard.decoding.rules import Banned, LengthLimits, MinimumLength, NoRepeatNGrams
+from regard.decoding.rules import Banned, LengthLimits, MinimumLength, NoRepeatNGrams, Said
 from regard.decoding.search import BeamSearch, GreedySearch
 
 
@@ -22,9 +22,8 @@ def n_grams(ids, size: int) -> list[tuple[int, ...]]:
 )
 def test_a_token_is_forbidden_exactly_when_it_would_repeat_an_n_gram(size, histories):
     log_probs = torch.zeros(len(histories), 4)
-    NoRepeatNGrams(size=size)(
-        log_probs, torch.tensor(histories, dtype=torch.int64).reshape(len(histories), -1)
-    )
+    ids = torch.tensor(histories, dtype=torch.int64).reshape(len(histories), -1)
+    NoRepeatNGrams(size=size)(log_probs, Said(ids))
     for row, history in zip(log_probs, histories, strict=True):
         for token in range(4):
             longer = n_grams([*history, token], size)
@@ -34,11 +33,11 @@ def test_a_token_is_forbidden_exactly_when_it_would_repeat_an_n_gram(size, histo
 
 def test_banned_tokens_and_an_early_end_are_forbidden():
     log_probs = torch.zeros(2, 6)
-    Banned(ids=(0, 2))(log_probs, torch.zeros(2, 1, dtype=torch.int64))
+    Banned(ids=(0, 2))(log_probs, Said(torch.zeros(2, 1, dtype=torch.int64)))
     assert log_probs.isinf().tolist() == [[True, False, True, False, False, False]] * 2
     for length in range(4):
         log_probs = torch.zeros(2, 6)
-        MinimumLength(length=2, eos_id=3)(log_probs, torch.zeros(2, length, dtype=torch.int64))
+        MinimumLength(length=2, eos_id=3)(log_probs, Said(torch.zeros(2, length, dtype=torch.int64)))
         assert log_probs.isinf().any(dim=0).tolist() == [False] * 3 + [length < 2] + [False] * 2
 
 

@@ -44,7 +44,7 @@ def test_a_beam_of_one_is_greedy_and_sampling_is_sampling():
 
 
 def test_settings_survive_generation_json_and_a_misspelt_one_is_refused():
-    settings = GenerationSettings(beam_size=3, top_p=0.5)
+    settings = GenerationSettings(beam_size=3, sample=True, top_p=0.5)
     assert read(GenerationSettings, settings.to_dict(), "generation.json") == settings
     assert settings.with_(beam_size=4).beam_size == 4
     with pytest.raises(RecipeError) as error:
@@ -59,7 +59,8 @@ def test_settings_survive_generation_json_and_a_misspelt_one_is_refused():
      ("top_k", -1, "top_k = 0"),
      ("max_length_ratio", -1.0, "max_length_ratio = 1.0"), ("min_length", -1, "min_length = 0"),
      ("max_length_offset", -1, "max_length_offset = 50"), ("min_length", 2000, "max_length = 2000"),
-     ("n_best", 6, "beam_size = 6"), ("top_p", 0.0, "1 keeps"), ("temperature", 0.0, "1 changes"),
+     ("n_best", 6, "beam_size = 6"), ("top_p", 0.0, "top_p = 1.0"),
+     ("temperature", -1.0, "temperature = 1.0"),
      ("no_repeat_ngram_size", -2, "no_repeat_ngram_size = 0")],
 )  # fmt: skip
 def test_nonsense_is_refused_with_what_would_do(name, value, hint):

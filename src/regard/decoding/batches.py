@@ -19,6 +19,7 @@ from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.pool import Pool
 from regard.decoding.rows import round_up
 from regard.decoding.step import Stepper, stepper_of
+from regard.decoding.strategy import Search
 from regard.errors import ConfigError, DataError
 from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -71,8 +72,9 @@ def decode_all(
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, ids without eos; several models are an ensemble.
 
-    A batch has at most `batch_tokens` source tokens, padding counted; a longer source is a batch. A `pool`,
-    of a `Decoder` with the same strategy and models, shares the batches, which are then smaller.
+    A batch has at most `batch_tokens` source tokens, padding counted; a longer source is a batch. (For a
+    strategy that wants them alone each is.) A `pool`, of a `Decoder` with the same strategy and models,
+    shares the batches, which are then smaller.
     """
     models = [models] if isinstance(models, SequenceToSequence) else models
     if not models:
@@ -80,13 +82,15 @@ def decode_all(
     prefixes = prefixes or [()] * len(sources)
     most = reach(models)
     requests = [
-        Request(src_len=len(source), prefix=tuple(prefix), index=index, most=most - 1)
+        Request(src_len=len(source), prefix=tuple(prefix), index=index, most=most - 1, source=tuple(source))
         for index, (source, prefix) in enumerate(zip(sources, prefixes, strict=True), start=first_index)
     ]
     _refuse_long(requests, most)
     shortest = math.ceil(SMALL / min(model.d_head for model in models))
     widths = [min(round_up(max(len(source) + 1, shortest), LENGTH), most) for source in sources]
-    if pool:
+    if isinstance(strategy, Search) and strategy.alone:
+        batch_tokens = 1
+    elif pool:
         batch_tokens = min(batch_tokens, math.ceil(sum(widths) / (SHARES * pool.size)))
     batches = list(by_length(widths, batch_tokens))
     jobs = [

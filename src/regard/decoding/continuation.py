@@ -4,22 +4,24 @@ The batch does not matter here either: of each prompt a number of tokens that it
 at once, the rest is forced token by token, and prompts share a batch only if that number is the same.
 """
 
-import dataclasses
-import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from regard.decoding.assembly import Marks, assembled, score_by
 from regard.decoding.batches import LENGTH, deterministic
-from regard.decoding.hypothesis import Hypothesis, Power, Request
-from regard.decoding.rules import Banned, LengthLimits, NoRepeatNGrams, Rule
-from regard.decoding.sampling import Filter, Sampling, Temperature, TopK, TopP
-from regard.decoding.search import BeamSearch, GreedySearch, Search, Walk
+from regard.decoding.controls import Controls
+from regard.decoding.hypothesis import Hypothesis, Request, noise_of
+from regard.decoding.phrases import Words
+from regard.decoding.rules import LengthLimits
+from regard.decoding.speculative import Drafter
+from regard.decoding.step import CacheReader
+from regard.decoding.strategy import Search, Walk
 from regard.errors import ConfigError, DataError
 from regard.models.decoder_only import DecoderOnly
 
@@ -27,13 +29,15 @@ ENDLESS = LengthLimits(offset=2**40, most=2**40)  # each request has a limit of 
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContinuationSettings:
+class ContinuationSettings(Controls):
     """How a text is gone on with. The defaults draw from what the model says, as it says it.
 
     `max_new_tokens` is less where the model has not learned as many positions. With a `beam_size` the text is
     searched for and not drawn; 1 is greedy, as is a temperature of 0. `begin`: the mark of the beginning <s>
     is put before a prompt, which is what a model of several documents has seen.
     """
+
+    draws_unless_told: ClassVar[bool | None] = True
 
     max_new_tokens: int = 256
     temperature: float = 1.0
@@ -45,30 +49,24 @@ class ContinuationSettings:
     begin: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("max_new_tokens", "temperature", "top_k", "beam_size", "no_repeat_ngram_size"):
-            least = 1 if name == "max_new_tokens" else 0
-            if not getattr(self, name) >= least:  # so that NaN is refused too
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)}, but must be at least {least}",
-                    f"{name} = {getattr(type(self), name)} is usual",
-                )
-        if (self.beam_size or not self.temperature) and (self.top_k or self.top_p != 1):
+        super().__post_init__()
+        if self.asks("no_repeat_source_ngram_size"):
             raise ConfigError(
-                "top_k and top_p are for drawing, but temperature = 0 and a beam draw nothing",
-                "leave them out, or give a temperature",
+                f"no_repeat_source_ngram_size = {self.no_repeat_source_ngram_size} is for a model with"
+                " a source, but this one goes on with texts",
+                "no_repeat_ngram_size regards the prompt too",
             )
-        self._filters()  # what else cannot work is refused by the values themselves
-
-    def with_(self, **changes: Any) -> "ContinuationSettings":
-        """The same with other values."""
-        return dataclasses.replace(self, **changes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """What generation.json holds."""
-        return dataclasses.asdict(self)
 
     def strategy(
-        self, *, num: int = 1, pad_id: int = 0, unk_id: int = 1, bos_id: int = 2, eos_id: int = 3
+        self,
+        *,
+        num: int = 1,
+        pad_id: int = 0,
+        unk_id: int | None = 1,
+        bos_id: int = 2,
+        eos_id: int = 3,
+        tokenizer: Words | None = None,
+        drafter: Drafter | None = None,
     ) -> Search:
         """The search that these settings describe, for `num` continuations of each prompt.
 
@@ -78,47 +76,34 @@ class ContinuationSettings:
             ConfigError: a search finds fewer texts than `num`.
         """
         self._refuse_many(num)
-        marks = (pad_id, unk_id, bos_id)
-        rules: list[Rule] = [Banned(ids=marks if self.begin else (*marks, eos_id))]
-        if self.no_repeat_ngram_size:
-            rules.append(NoRepeatNGrams(size=self.no_repeat_ngram_size))
-        common: dict[str, Any] = {
-            "limits": ENDLESS,
-            "rules": tuple(rules),
-            "length_penalty": Power(alpha=0.0),
-            "n_best": num,
-            "bos_id": bos_id,
-            "eos_id": eos_id,
-        }
-        if self.beam_size > 1:
-            return BeamSearch(**common, beam_size=self.beam_size)
-        if self.beam_size == 1 or not self.temperature:
-            return GreedySearch(**common)
-        return Sampling(**common, filters=self._filters(), seed=self.seed)
+        marks = tuple(mark for mark in (pad_id, unk_id, bos_id) if mark is not None)
+        return assembled(
+            self,
+            marks=Marks(pad_id=pad_id, bos_id=bos_id, eos_id=eos_id, ends=self.end_ids),
+            never=marks if self.begin else (*marks, eos_id),
+            n_best=num,
+            limits=ENDLESS,
+            least=self.min_new_tokens or 0,
+            length_penalty=score_by(self.length_penalty, self.alpha),
+            tokenizer=tokenizer,
+            drafter=drafter,
+        )
 
     def _refuse_many(self, num: int) -> None:
+        if self.draws or num == 1:
+            return
         if self.beam_size > 1 and num > self.beam_size:
             raise ConfigError(
                 f"num ({num}) is more than beam_size ({self.beam_size}), and a beam finds no more texts",
                 f"--num {self.beam_size}, or --beam-size {num}",
             )
-        if num > 1 and (self.beam_size == 1 or not self.temperature):
+        if self.beam_size <= 1:
             raise ConfigError(
                 f"greedy search finds one text, not num = {num}", "leave out --num, or draw, or use a beam"
             )
 
-    def _filters(self) -> tuple[Filter, ...]:
-        filters: list[Filter] = []
-        if self.temperature not in (0, 1):
-            filters.append(Temperature(temperature=self.temperature))
-        if self.top_k:
-            filters.append(TopK(k=self.top_k))
-        if self.top_p != 1:
-            filters.append(TopP(p=self.top_p))
-        return tuple(filters)
 
-
-class PromptStepper:
+class PromptStepper(CacheReader):
     """Steps of one decoder without a source, on the model's device."""
 
     def __init__(self, model: DecoderOnly) -> None:
@@ -132,8 +117,10 @@ class PromptStepper:
             self.model.states(src_ids.to(self.device), cache=self.cache)
 
     def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        logits = self.model.extend(ids[:, None].to(self.device), self.cache)[:, -1]
-        return logits.float().log_softmax(dim=-1)
+        return self.logits(ids).log_softmax(dim=-1)
+
+    def logits(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        return self.model.extend(ids[:, None].to(self.device), self.cache)[:, -1].float()
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
         self.cache = self.cache.select(rows.to(self.device))
@@ -158,12 +145,12 @@ class Prompt:
 
     def request(self, new: int) -> Request:
         """`new` tokens at most. The noise is the prompt's own, whatever stands beside it."""
-        digest = hashlib.sha256(repr(self.ids).encode()).digest()
         return Request(
             src_len=0,
             prefix=self.ids,
             said=self.read + 1 - len(self.begin),
-            index=int.from_bytes(digest[:7], "big"),
+            uncounted=len(self.ids),
+            index=noise_of(self.ids),
             most=len(self.ids) + new,
         )
 
@@ -245,7 +232,7 @@ def continue_all(
     stepper = PromptStepper(model)
     found: list[list[Hypothesis]] = [[] for _ in prompts]
     with torch.no_grad(), deterministic([model]):
-        for places in _batches(prompts, new, batch_tokens // strategy.n_best):
+        for places in _batches(prompts, new, 0 if strategy.alone else batch_tokens // strategy.n_best):
             start(stepper, [prompts[place] for place in places])
             requests = [prompts[place].request(new[place]) for place in places]
             for place, hypotheses in zip(places, strategy(stepper, requests), strict=True):
@@ -298,7 +285,5 @@ def _batches(prompts: Sequence[Prompt], new: Sequence[int], batch_tokens: int) -
 
 
 def _without_prompt(hypothesis: Hypothesis, length: int) -> Hypothesis:
-    log_probs = hypothesis.token_log_probs[length:]
-    return Hypothesis(
-        ids=hypothesis.ids[length:], log_prob=sum(log_probs), score=sum(log_probs), token_log_probs=log_probs
-    )
+    ids, log_probs = hypothesis.ids[length:], hypothesis.token_log_probs[length:]
+    return replace(hypothesis, ids=ids, token_log_probs=log_probs)

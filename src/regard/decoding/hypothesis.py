@@ -1,5 +1,6 @@
 """What is asked of a search and what it answers: requests, hypotheses and their scores."""
 
+import hashlib
 import sys
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -16,17 +17,33 @@ class Request:
     src_len: int  # tokens without the end
     prefix: tuple[int, ...] = ()
     said: int = 0
-    index: int = 0  # its place in the whole input, from which its noise is drawn
+    uncounted: int = 0  # tokens of the prefix that are no part of the hypothesis: its prompt
+    index: int = 0  # its place in the whole input
     most: int = sys.maxsize  # tokens that the model can read, whatever the limits say
+    source: tuple[int, ...] | None = None  # None: not told
+
+    @property
+    def noise(self) -> int:
+        """What its chance is drawn from: what is to be continued, where it is known, else its place."""
+        return self.index if self.source is None else noise_of(self.source, self.prefix)
+
+
+def noise_of(*sequences: tuple[int, ...]) -> int:
+    """A number for these ids, the same on every machine."""
+    given = sequences[0] if len(sequences) == 1 else sequences
+    return int.from_bytes(hashlib.sha256(repr(given).encode()).digest()[:7], "big")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hypothesis:
-    """A finished translation. Its end counts as a token in its probability and in its length."""
+    """A finished translation. Its end counts as a token in its probability and in its length.
+
+    One that ended by a stop text has no end.
+    """
 
     ids: list[int]  # without bos and eos
     log_prob: float  # nats, the end included
-    score: float  # log_prob by the length penalty
+    score: float  # log_prob, with what rules have weighed, by the length penalty
     token_log_probs: list[float] = field(repr=False)  # the last is the end's
 
 

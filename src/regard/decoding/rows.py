@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from regard.decoding.step import Stepper
+from regard.decoding.step import LogitStepper, Stepper
 
 # Rows of x @ W are equal to the bit for every count of rows from 4 to 1024 (1, 2 and 3 differ):
 # measured with MKL 2024.2, AVX2, 1 and 2 threads, widths 64 to 2048, vocabularies to 32,000.
@@ -33,11 +33,11 @@ class Rows:
         self.stepper = stepper
         self.sentence: Int64[np.ndarray, " rows"] = np.arange(sentences)  # SPARE where a row is free
         self.rank: Int64[np.ndarray, " rows"] = np.zeros(sentences, np.int64)  # among its sentence's
-        self.log_prob: Float64[np.ndarray, " rows"] = np.zeros(sentences)
+        self.log_prob: Float64[np.ndarray, " rows"] = np.zeros(sentences)  # as the search ranks
         self.ids: Int64[np.ndarray, "rows length"] = (
             np.zeros((sentences, 0), np.int64) if said is None else said
         )
-        self.token_log_probs: Float64[np.ndarray, "rows length"] = np.zeros(self.ids.shape)
+        self.token_log_probs: Float64[np.ndarray, "rows length"] = np.zeros(self.ids.shape)  # the model's
         self._source = self.sentence  # what a row has read, also when it is free
         self.select(np.arange(sentences), self.rank)
 
@@ -52,8 +52,17 @@ class Rows:
 
     def step(self, bos_id: int) -> Float[Tensor, "rows vocab"]:
         """Log-probabilities of the token after the last one."""
+        return self.stepper.step(self._last(bos_id))
+
+    def logits(self, bos_id: int) -> Float[Tensor, "rows vocab"]:
+        """The same as `step`, but for a number that is the row's own, where the model tells it."""
+        if isinstance(self.stepper, LogitStepper):
+            return self.stepper.logits(self._last(bos_id))
+        return self.step(bos_id)
+
+    def _last(self, bos_id: int) -> Int64[Tensor, " rows"]:
         last = self.ids[:, -1] if self.length else np.full(len(self.sentence), bos_id)
-        return self.stepper.step(torch.from_numpy(np.ascontiguousarray(last)))
+        return torch.from_numpy(np.ascontiguousarray(last))
 
     def select(
         self, parents: Int64[np.ndarray, " new"], rank: Int64[np.ndarray, " new"]
@@ -83,14 +92,18 @@ class Rows:
         seats: Int64[np.ndarray, " new"],
         ids: Int64[np.ndarray, " new"],
         log_probs: Float64[np.ndarray, " new"],
+        weighed: Float64[np.ndarray, " new"] | None = None,
     ) -> None:
-        """Say a token in these rows."""
+        """Say a token in these rows; `weighed`: what it counts for, if that is not its log-probability."""
         said = np.zeros((len(self.sentence), 1), np.int64)
         said[seats, 0] = ids
         gained = np.zeros((len(self.sentence), 1))
         gained[seats, 0] = log_probs
         self.ids = np.concatenate((self.ids, said), axis=1)
         self.token_log_probs = np.concatenate((self.token_log_probs, gained), axis=1)
+        if weighed is not None:
+            gained = np.zeros_like(gained)
+            gained[seats, 0] = weighed
         self.log_prob = self.log_prob + gained[:, 0]
 
     def _seat(

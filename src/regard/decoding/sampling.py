@@ -1,7 +1,7 @@
 """Sampling: filters reshape a distribution, and noise that belongs to the request draws from it.
 
-The noise of a step is a function of the seed, the request's index, the sample's number and the step
-alone, so that what is drawn depends on no neighbour in the batch.
+The noise of a step is a function of the seed, the request, the sample's number and the step alone, so
+that what is drawn depends on no neighbour in the batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.decoding.hypothesis import Request
 from regard.decoding.rows import Rows
-from regard.decoding.search import Ranked, Walk
+from regard.decoding.strategy import Ranked, Walk
 from regard.errors import ConfigError
 
 Filter = Callable[[Float[Tensor, "rows vocab"]], Float[Tensor, "rows vocab"]]  # logits -> logits
@@ -70,6 +70,48 @@ class TopP:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MinP:
+    """Keep the tokens at least `p` times as likely as the likeliest (Nguyen et al. 2024, section 3)."""
+
+    p: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.p <= 1:
+            raise ConfigError(f"min_p is {self.p}, but must be from 0 to 1", "0 keeps all tokens")
+
+    def __call__(self, logits: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
+        probabilities = logits.softmax(dim=1)
+        likeliest = probabilities.amax(dim=1, keepdim=True)
+        return logits.masked_fill(probabilities < self.p * likeliest, -torch.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Typical:
+    """Keep the fewest tokens that hold `p` together, those of most typical information first.
+
+    Meister et al. 2023, section 4: the nearer -log p is to its mean, the entropy, the more typical; of
+    equally typical ones those with lower ids.
+    """
+
+    p: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.p <= 1:
+            raise ConfigError(
+                f"typical_p is {self.p}, but must be above 0 and at most 1", "1 keeps all tokens"
+            )
+
+    def __call__(self, logits: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
+        log_probs = logits.log_softmax(dim=1)
+        probabilities = log_probs.exp()
+        entropy = -(probabilities * log_probs).nansum(dim=1, keepdim=True)  # 0 * -inf is nothing
+        ids = (-log_probs - entropy).abs().sort(dim=1, stable=True).indices
+        ordered = probabilities.gather(1, ids)
+        beyond = ordered.cumsum(dim=1) - ordered >= self.p
+        return logits.masked_fill(beyond.scatter(1, ids, beyond), -torch.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sampling(Walk):
     """`n_best` independent samples of each request, in the order in which they were drawn."""
 
@@ -79,7 +121,7 @@ class Sampling(Walk):
     def ranking(
         self, requests: Sequence[Request]
     ) -> Callable[[Rows], Callable[[Float[Tensor, "rows vocab"]], Ranked]]:
-        indices = np.array([request.index for request in requests])
+        indices = np.array([request.noise for request in requests])
 
         def draw(rows: Rows) -> Callable[[Float[Tensor, "rows vocab"]], Ranked]:
             noise = uniform(self.seed, indices[rows.sentence], rows.rank, rows.length)

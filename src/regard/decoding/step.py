@@ -6,7 +6,7 @@ repeats and reorders them with `select`, and the keys and values already compute
 
 import math
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int64
@@ -33,7 +33,60 @@ class Stepper(Protocol):
         ...
 
 
-class ModelStepper:
+@runtime_checkable
+class LogitStepper(Stepper, Protocol):
+    """One that knows logits: log-probabilities before they were normalised."""
+
+    def logits(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        """As `step`, which this stands for."""
+        ...
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """One that reads several tokens at once, and takes them back. It has a single row."""
+
+    @property
+    def length(self) -> int:
+        """How many tokens of the target it has read."""
+        ...
+
+    def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None: ...
+
+    def read(self, ids: Int64[Tensor, "1 new"]) -> Float[Tensor, "new vocab"]:
+        """Append these tokens; the logits of what follows each."""
+        ...
+
+    def cut(self, length: int) -> None:
+        """Take back all but the first `length` tokens."""
+        ...
+
+
+class CacheReader:
+    """How a stepper with a model and a cache reads."""
+
+    model: Any
+    cache: Any = None
+    device: torch.device
+
+    @property
+    def length(self) -> int:
+        return 0 if self.cache is None else self.cache.length
+
+    def read(self, ids: Int64[Tensor, "1 new"]) -> Float[Tensor, "new vocab"]:
+        return self.model.extend(ids.to(self.device), self.cache)[0].float()
+
+    def cut(self, length: int) -> None:
+        try:
+            self.cache.cut(length)
+        except (AttributeError, ValueError):
+            raise ConfigError(
+                "this model cannot take back what it has read, so nothing can be guessed for it",
+                "leave out prompt_lookup and draft_model",
+            ) from None
+
+
+class ModelStepper(CacheReader):
     """Steps of one model with its cache, on the model's device."""
 
     def __init__(self, model: SequenceToSequence) -> None:
@@ -45,8 +98,10 @@ class ModelStepper:
         self.cache = self.model.start(self.model.encode(src_ids, src_lengths))
 
     def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        logits = self.model.extend(ids[:, None].to(self.device), self.cache)[:, -1]
-        return logits.float().log_softmax(dim=-1)
+        return self.logits(ids).log_softmax(dim=-1)
+
+    def logits(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        return self.model.extend(ids[:, None].to(self.device), self.cache)[:, -1].float()
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
         self.cache = self.cache.select(rows.to(self.device))

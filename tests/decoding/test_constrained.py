@@ -1,0 +1,99 @@
+"""Constrained beams: what must be said is said, and a beam with room for all finds the best that says it."""
+
+import pytest
+
+from regard.decoding.constrained import ConstrainedBeamSearch
+from regard.decoding.hypothesis import Power, Request, Wu
+from regard.decoding.rules import Banned, LengthLimits, NoRepeatNGrams
+from regard.errors import ConfigError
+
+EOS = 3
+SOURCES = [[4, 5], [6, 4, 4], [5], []]
+RULES = (Banned(ids=(0, 2)),)
+CONSTRAINTS = [
+    (((4,),),),
+    (((5, 4),),),
+    (((5, 5, 4),),),
+    (((4, 1), (5,)),),
+    (((1, 4),), ((4, 5),)),  # 1 4 5 meets both
+    (((4,), (1, 1)), ((5, 4),)),
+]
+
+
+def ask(sources, **more) -> list[Request]:
+    return [Request(src_len=len(source), index=index, **more) for index, source in enumerate(sources)]
+
+
+def contains(ids, phrase) -> bool:
+    return any(tuple(ids[place : place + len(phrase)]) == phrase for place in range(len(ids)))
+
+
+def meets(ids, constraints) -> bool:
+    return all(any(contains(ids, phrase) for phrase in phrases) for phrases in constraints)
+
+
+def search_of(constraints, *, beam_size, n_best=1, longest=4, **more) -> ConstrainedBeamSearch:
+    limits = LengthLimits(ratio=0.0, offset=longest)
+    return ConstrainedBeamSearch(
+        constraints=constraints, beam_size=beam_size, n_best=n_best, limits=limits, **{"rules": RULES, **more}
+    )
+
+
+@pytest.mark.parametrize("constraints", CONSTRAINTS, ids=str)
+@pytest.mark.parametrize("penalty", [Power(alpha=0.0), Wu(alpha=0.6), Power(alpha=2.0)], ids=str)
+def test_a_beam_wide_enough_finds_the_best_of_all_that_meet_the_constraints(
+    make_table, exhaustive_search, constraints, penalty
+):
+    table = make_table(vocab=6)
+    search = search_of(constraints, beam_size=3**4, n_best=5, length_penalty=penalty)
+    found = search(table.read(SOURCES), ask(SOURCES))
+    for source, hypotheses in zip(SOURCES, found, strict=True):
+        best = exhaustive_search(
+            table, source, penalty=penalty, n_best=5, lengths=range(5),
+            allowed=lambda ids: meets(ids, constraints),
+        )  # fmt: skip
+        assert [each.ids for each in hypotheses] == [each.ids for each in best]
+        for ours, theirs in zip(hypotheses, best, strict=True):
+            assert ours.score == pytest.approx(theirs.score, abs=1e-6)
+            assert ours.token_log_probs == pytest.approx(theirs.token_log_probs, abs=1e-6)
+
+
+@pytest.mark.parametrize("constraints", CONSTRAINTS, ids=str)
+@pytest.mark.parametrize("beam_size", [1, 2, 4])
+def test_a_beam_of_any_size_says_what_must_be_said(make_table, constraints, beam_size):
+    for seed in range(4):
+        table = make_table(vocab=30, seed=seed, sharpness=4.0)  # what must be said is often very unlikely
+        search = search_of(constraints, beam_size=beam_size, longest=6)
+        for (hypothesis,) in search(table.read(SOURCES), ask(SOURCES)):
+            assert meets(hypothesis.ids, constraints)
+            assert len(hypothesis.ids) <= 6
+
+
+def test_what_was_given_does_not_count(make_table):
+    requests = ask(SOURCES, prefix=(4, 5))
+    search = search_of((((4, 5),),), beam_size=4, longest=8)
+    for (hypothesis,) in search(make_table().read(SOURCES), requests):
+        assert tuple(hypothesis.ids[:2]) == (4, 5)
+        assert contains(hypothesis.ids[2:], (4, 5))
+
+
+def test_it_depends_on_no_neighbour_and_goes_with_other_rules(make_table):
+    sources = [[4 + number % 5, number] for number in range(10)]
+    rules = (*RULES, NoRepeatNGrams(size=2))
+    search = search_of(CONSTRAINTS[5], beam_size=5, n_best=2, longest=7, rules=rules)
+    together = search(make_table().read(sources), ask(sources))
+    assert together == [search(make_table().read([each]), ask([each]))[0] for each in sources]
+    for hypotheses in together:
+        for each in hypotheses:
+            pairs = list(zip(each.ids, each.ids[1:], strict=False))
+            assert len(pairs) == len(set(pairs))
+            assert meets(each.ids, CONSTRAINTS[5])
+
+
+def test_too_little_room_is_refused_with_both_numbers(make_table):
+    with pytest.raises(ConfigError, match="must_contain needs 3 tokens, but no more than 2") as told:
+        search_of((((5, 5, 4),),), beam_size=2, longest=2)(make_table().read([[4]]), ask([[4]]))
+    assert "max_new_tokens" in told.value.hint
+    for empty in ((), ((),), (((),),)):
+        with pytest.raises(ConfigError, match="cannot be met"):
+            search_of(empty, beam_size=2)

@@ -1,0 +1,132 @@
+"""Controls are declared once; what contradicts another, or lacks one, is refused with both names."""
+
+import dataclasses
+
+import pytest
+
+from regard.decoding.continuation import ContinuationSettings
+from regard.decoding.controls import CONTROLS, Controls, boosted
+from regard.decoding.settings import GenerationSettings
+from regard.errors import ConfigError
+from regard.recipe import read
+
+OLD = {  # generation.json as it was before the controls
+    "seq": {
+        "beam_size": 5, "n_best": 1, "length_penalty": "wu", "alpha": 0.6, "max_length_ratio": 1.0,
+        "max_length_offset": 50, "max_length": 1024, "min_length": 0, "no_repeat_ngram_size": 0,
+        "sample": False, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 0,
+    },
+    "text": {
+        "max_new_tokens": 256, "temperature": 0.8, "top_k": 0, "top_p": 1.0, "beam_size": 0,
+        "no_repeat_ngram_size": 0, "seed": 0, "begin": True,
+    },
+}  # fmt: skip
+
+
+def test_every_control_is_known_to_both_kinds_of_settings():
+    for settings in (GenerationSettings, ContinuationSettings):
+        assert set(CONTROLS) <= {field.name for field in dataclasses.fields(settings)}
+        made = settings()
+        assert read(settings, made.to_dict(), "generation.json") == made
+
+
+def test_old_files_load_and_mean_what_they_meant():
+    assert read(GenerationSettings, OLD["seq"], "generation.json") == GenerationSettings()
+    sampled = read(GenerationSettings, {**OLD["seq"], "sample": True, "top_k": 9}, "generation.json")
+    assert (sampled.draws, sampled.top_k) == (True, 9)
+    assert read(ContinuationSettings, OLD["text"], "generation.json").draws
+    for greedy in ({"temperature": 0.0}, {"beam_size": 1, "temperature": 1.0}):
+        assert read(ContinuationSettings, {**OLD["text"], **greedy}, "generation.json").draws is False
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"temperature": 0.7, "sample": False}, ("temperature = 0.7", "sample is false")),
+        ({"temperature": 0.7, "beam_size": 4}, ("temperature = 0.7", "beam_size = 4")),
+        ({"temperature": 0.0, "beam_size": 4}, ("temperature = 0.0", "beam_size = 4")),
+        ({"temperature": 0.0, "top_k": 4}, ("temperature = 0", "top_k = 4")),
+        ({"temperature": 0.0, "sample": True}, ("temperature = 0.0", "sample = True")),
+        ({"seed": 4, "beam_size": 2}, ("seed = 4", "beam_size = 2")),
+        ({"sample": True, "beam_size": 2}, ("sample = True", "beam_size = 2")),
+        ({"sample": True, "early_stopping": True}, ("sample", "early_stopping = True")),
+        ({"beam_size": 1, "early_stopping": True}, ("beam_size = 1", "early_stopping = True")),
+        ({"sample": True, "must_contain": ("a",)}, ("sample", "must_contain")),
+        ({"diversity": 0.5}, ("diversity = 0.5", "beam_groups")),
+        ({"beam_groups": 2}, ("beam_groups = 2", "diversity")),
+        ({"beam_groups": 2, "beam_size": 5, "diversity": 1.0}, ("beam_groups = 2", "beam_size = 5")),
+        (
+            {"beam_groups": 2, "beam_size": 4, "diversity": 1.0, "must_contain": ("a",)},
+            ("beam_groups = 2", "must_contain"),
+        ),
+        ({"min_new_tokens": 9, "max_new_tokens": 8}, ("min_new_tokens = 9", "max_new_tokens = 8")),
+        ({"prompt_lookup": 3, "beam_size": 2}, ("prompt_lookup = 3", "beam_size = 2")),
+        ({"prompt_lookup": 3, "draft_model": "x"}, ("prompt_lookup = 3", "draft_model = x")),
+        ({"draft_tokens": 3}, ("draft_tokens = 3", "draft_model")),
+        ({"mbr_samples": 3}, ("mbr_samples = 3", "mbr")),
+        ({"mbr": "chrf", "beam_size": 3}, ("mbr = chrf", "beam_size = 3")),
+        ({"ban": ("a",), "boost": ("a=2",)}, ("ban", "boost")),
+        ({"ban": ("a",), "must_contain": ("b|a",)}, ("ban", "must_contain")),
+        ({"boost": ("a",)}, ("boost = 'a'", "TEXT=X")),
+        ({"ban": ("",)}, ("ban", "empty")),
+        ({"min_p": 1.5}, ("min_p is 1.5", "at most 1")),
+        ({"typical_p": 0.0}, ("typical_p is 0.0", "above 0")),
+        ({"repetition_penalty": 0.0}, ("repetition_penalty is 0.0", "above 0")),
+    ],
+    ids=str,
+)
+def test_contradictions_are_refused_with_both_names(given, named):
+    with pytest.raises(ConfigError) as told:
+        Controls(**given)
+    assert all(name in told.value.message + told.value.hint for name in named), told.value.message
+    assert told.value.hint
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "named"),
+    [
+        (GenerationSettings(), {"temperature": 0.7}, ("temperature = 0.7", "sample is not set")),
+        (GenerationSettings(), {"mbr": "bleu"}, ("mbr = bleu", "sample is not set")),
+        (GenerationSettings(beam_size=1), {"early_stopping": True}, ("early_stopping", "beam_size")),
+        (ContinuationSettings(), {"early_stopping": True}, ("early_stopping", "sample")),
+        (
+            ContinuationSettings(),
+            {"no_repeat_source_ngram_size": 2},
+            ("no_repeat_source_ngram_size", "source"),
+        ),
+        (ContinuationSettings(beam_size=4), {"top_p": 0.5}, ("top_p = 0.5", "beam_size = 4")),
+    ],
+)
+def test_what_the_model_s_own_settings_leave_no_room_for_is_refused(settings, given, named):
+    with pytest.raises(ConfigError) as told:
+        settings.changed(Controls(**given))
+    assert all(name in told.value.message for name in named), told.value.message
+
+
+def test_a_search_that_is_asked_for_rules_out_what_was_set_for_others():
+    drawing = GenerationSettings(sample=True, temperature=0.5, top_k=3, seed=7)
+    beam = drawing.changed(Controls(beam_size=4))
+    assert (beam.draws, beam.temperature, beam.top_k, beam.seed) == (False, 1.0, 0, 0)
+    diverse = GenerationSettings(beam_size=4, beam_groups=2, diversity=0.5, no_repeat_ngram_size=3)
+    drawn = diverse.changed(Controls(sample=True))
+    assert (drawn.draws, drawn.beam_groups, drawn.no_repeat_ngram_size) == (True, 1, 3)
+    greedy = diverse.changed(Controls(temperature=0.0))
+    assert (greedy.draws, greedy.beam_size, greedy.beam_groups) == (False, 1, 1)
+    looking = ContinuationSettings(prompt_lookup=4)
+    assert looking.changed(Controls(beam_size=3)).prompt_lookup == 0
+    assert looking.changed(Controls(draft_model="small")).prompt_lookup == 0
+    assert looking.changed(Controls(top_k=3)).prompt_lookup == 4
+
+
+def test_what_is_not_given_stays():
+    settings = ContinuationSettings(temperature=0.5, stop=("\n",), ban=("x",))
+    assert settings.changed(Controls()) == settings
+    assert settings.changed(Controls(seed=3)) == settings.with_(seed=3)
+
+
+def test_a_boost_is_a_text_and_a_strength():
+    assert boosted("Paris=2.5") == ("Paris", 2.5)
+    assert boosted("a=b=-1") == ("a=b", -1.0)
+    for wrong in ("Paris", "=2", "Paris=", "Paris=nan", "Paris=inf", "Paris=x"):
+        with pytest.raises(ConfigError, match="boost"):
+            boosted(wrong)

@@ -1,0 +1,224 @@
+"""Guesses change how much is read at once, and nothing of what is said."""
+
+from collections import Counter
+
+import pytest
+import torch
+
+from regard.decoding.batches import decode_all
+from regard.decoding.continuation import ContinuationSettings, PromptStepper, continue_all, prompts_of, stream
+from regard.decoding.hypothesis import Request
+from regard.decoding.penalties import RepetitionPenalty
+from regard.decoding.rules import Banned, LengthLimits, NoRepeatNGrams
+from regard.decoding.sampling import Sampling, Temperature
+from regard.decoding.search import GreedySearch
+from regard.decoding.speculative import DraftModel, PromptLookup, Speculative
+from regard.decoding.step import ModelStepper
+from regard.errors import ConfigError
+from regard.models.build import build
+from regard.models.decoder_only import DecoderOnlyConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.recurrent import RecurrentConfig
+
+VOCAB, BOS, EOS = 24, 2, 3
+SMALL = {"d_model": 16, "num_heads": 2, "d_ff": 32}
+
+
+def stirred(config, seed):
+    """A model with opinions; a seed near another gives a model that is like it."""
+    model = build(config, seed=0)
+    first, second = (torch.Generator().manual_seed(number) for number in (1, 100 + seed))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=first)
+            parameter += 0.05 * seed * torch.randn(parameter.shape, generator=second)
+    return model.eval()
+
+
+def continuing(seed=0, **table):
+    return stirred(DecoderOnlyConfig.from_table({**SMALL, "num_layers": 1, **table}, vocab_size=VOCAB), seed)
+
+
+def translating(seed=0):
+    table = {**SMALL, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    config = EncoderDecoderConfig.from_table(table, src_vocab_size=VOCAB, tgt_vocab_size=VOCAB)
+    return stirred(config, seed)
+
+
+def sentences(*lengths):
+    generator = torch.Generator().manual_seed(5)
+    return [torch.randint(4, VOCAB, (length,), generator=generator).tolist() for length in lengths]
+
+
+def same(found, expected):
+    """The products of several positions at once may differ in their last bits."""
+    for ours, theirs in zip(found, expected, strict=True):
+        assert [each.ids for each in ours] == [each.ids for each in theirs]
+        for one, other in zip(ours, theirs, strict=True):
+            assert one.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-4)
+            assert one.score == pytest.approx(other.score, abs=1e-3)
+
+
+COMMON = {"rules": (Banned(ids=(0, 1, 2)),)}
+WALKS = {
+    "greedy": GreedySearch(**COMMON),
+    "penalised": GreedySearch(
+        rules=(RepetitionPenalty(penalty=1.3), Banned(ids=(0, 1)), NoRepeatNGrams(size=2))
+    ),
+    "drawn": Sampling(seed=4, n_best=2, filters=(Temperature(temperature=0.7),), **COMMON),
+}
+
+
+def guessing(walk, drafter, tokens=4):
+    return Speculative.of(walk, drafter, tokens)
+
+
+@pytest.mark.parametrize("name", WALKS)
+@pytest.mark.parametrize("begin_id", [BOS, None])
+@pytest.mark.parametrize("drafter", ["lookup", "draft", "itself"])
+def test_a_text_goes_on_as_without_guesses(name, begin_id, drafter):
+    model, walk = continuing(positions="rotary"), WALKS[name]
+    begin = [] if begin_id is None else [begin_id]
+    guess = (
+        PromptLookup()
+        if drafter == "lookup"
+        else DraftModel(PromptStepper(continuing(0 if drafter == "itself" else 1, positions="rotary")), begin)
+    )
+    prompts = prompts_of(sentences(3, 18, 1, 33), begin_id=begin_id)
+    walk = type(walk)(**{**vars(walk), "limits": LengthLimits(offset=2**40, most=2**40)})
+    with torch.no_grad():
+        expected = continue_all(walk, model, prompts, max_new_tokens=14)
+        same(continue_all(guessing(walk, guess), model, prompts, max_new_tokens=14), expected)
+
+
+@pytest.mark.parametrize("name", WALKS)
+@pytest.mark.parametrize("drafter", ["lookup", "draft"])
+def test_a_sentence_is_translated_as_without_guesses(name, drafter):
+    model, walk = translating(), WALKS[name]
+    guess = PromptLookup() if drafter == "lookup" else DraftModel(ModelStepper(translating(1)), [BOS])
+    walk = type(walk)(**{**vars(walk), "limits": LengthLimits(offset=8)})
+    sources = sentences(5, 0, 12, 9)
+    prefixes = [(), (), (5, 6), (7,)]
+    expected = decode_all(walk, model, sources, prefixes=prefixes)
+    same(decode_all(guessing(walk, guess), model, sources, prefixes=prefixes), expected)
+
+
+def test_right_guesses_are_read_at_once_and_come_one_by_one():
+    model = continuing(positions="rotary")
+    walk = GreedySearch(limits=LengthLimits(offset=2**40, most=2**40), rules=(Banned(ids=(0, 1, 2, EOS)),))
+    [prompt] = prompts_of(sentences(3), begin_id=BOS)
+    looks = []
+    states = model.states
+    model.states = lambda *given, **more: (looks.append(given[0].shape[1]), states(*given, **more))[1]
+    itself = DraftModel(PromptStepper(continuing(positions="rotary")), [BOS])
+    with torch.no_grad():
+        [[expected]] = continue_all(walk, model, [prompt], max_new_tokens=20)
+        plain, looks[:] = len(looks), []
+        assert list(stream(guessing(walk, itself), model, prompt, max_new_tokens=20)) == expected.ids
+    assert len(looks) <= plain / 4, "of five tokens read at once all are right"
+    assert max(looks) == 5
+
+
+class TableReader:
+    """A table that reads several tokens at once, and takes them back."""
+
+    def __init__(self, table):
+        self.table = table
+
+    @property
+    def length(self):
+        return len(self.said)
+
+    def start(self, src_ids, src_lengths):
+        self.source, self.said = tuple(src_ids[0, : int(src_lengths[0])].tolist()), ()
+
+    def read(self, ids):
+        rows = []
+        for token in ids[0].tolist():
+            self.said = (*self.said, token)
+            rows.append(self.table.log_probs(self.source, self.said))
+        return torch.stack(rows)
+
+    def cut(self, length):
+        self.said = self.said[:length]
+
+    def step(self, ids):
+        return self.read(ids[:1, None])
+
+    def select(self, rows):
+        assert not len(rows) or rows.tolist() == [0] * len(rows)
+
+
+@pytest.mark.parametrize("drafter", ["lookup", "draft"])
+def test_what_is_drawn_with_guesses_has_the_model_s_distribution(make_table, drafter):
+    """By chi-square, of all texts of two tokens."""
+    table, count = make_table(vocab=6), 2500
+    walk = Sampling(
+        n_best=count, limits=LengthLimits(ratio=0.0, offset=2), rules=(Banned(ids=(0, 2)),), seed=3
+    )
+    guess = (
+        PromptLookup() if drafter == "lookup" else DraftModel(TableReader(make_table(vocab=6, seed=9)), [BOS])
+    )
+    reader = TableReader(table)
+    reader.start(torch.tensor([[4, 5]]), torch.tensor([2]))
+    found = guessing(walk, guess)(reader, [Request(src_len=2, source=(4, 5))])[0]
+    counts = Counter(tuple(each.ids) for each in found)
+
+    def next_of(said):
+        log_probs = table.log_probs((4, 5), (2, *said)).clone()
+        log_probs[[0, 2]] = -torch.inf
+        return log_probs.softmax(0).tolist()
+
+    expected = {(): next_of(())[EOS]}
+    for first in (1, 4, 5):
+        expected[(first,)] = next_of(())[first] * next_of((first,))[EOS]
+        for second in (1, 4, 5):
+            expected[(first, second)] = next_of(())[first] * next_of((first,))[second]
+    assert sum(expected.values()) == pytest.approx(1, abs=1e-5)
+    chi_square = sum((counts[ids] - count * p) ** 2 / (count * p) for ids, p in expected.items())
+    freedom = len(expected) - 1
+    assert chi_square < freedom + 4 * (2 * freedom) ** 0.5
+
+
+def test_what_was_said_before_is_guessed_from_the_latest_and_longest_match():
+    lookup = PromptLookup()
+    lookup.begin(WALKS["greedy"], Request(src_len=3, source=(9, 8, 7)), 0)
+    assert lookup.guess([5, 6, 7, 5, 6, 8, 1, 5, 6], 2) == [8, 1]
+    assert lookup.guess([7, 5, 6, 9, 5, 6, 8, 7, 5, 6], 3) == [9, 5, 6]
+    assert lookup.guess([4, 9], 2) == [8, 7]
+    assert lookup.guess([4, 3], 2) == []
+
+
+def test_what_cannot_take_back_is_refused():
+    table = {"preset": "rnn", "d_model": 16, "d_embedding": 8}
+    rnn = stirred(RecurrentConfig.from_table(table, src_vocab_size=VOCAB, tgt_vocab_size=VOCAB), 0)
+    wrong = guessing(GreedySearch(rules=COMMON["rules"]), PromptLookup())
+    with pytest.raises(ConfigError, match="cannot take back"):
+        decode_all(wrong, rnn, sentences(12), prefixes=[[5, 6, 7, 5, 6]])
+    with pytest.raises(ConfigError, match="ensemble"):
+        decode_all(wrong, [translating(), translating(1)], sentences(4))
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary", "alibi", "t5"])
+@pytest.mark.parametrize("window", [None, 4])
+def test_what_is_taken_back_was_never_read(positions, window):
+    model = continuing(
+        positions=positions, window=window, **({"max_positions": 40} if positions == "learned" else {})
+    )
+    ids = torch.tensor(sentences(30))
+    with torch.no_grad():
+        cache = model.start()
+        model.extend(ids[:, :9], cache)
+        model.extend(ids[:, 20:26], cache)
+        cache.cut(11)
+        rest = model.extend(ids[:, 10:14], cache)
+        whole = torch.cat((ids[:, :9], ids[:, 20:22], ids[:, 10:14]), dim=1)
+        torch.testing.assert_close(rest, model(whole)[:, 11:], atol=1e-5, rtol=1e-5)
+        with pytest.raises(ValueError, match="cannot be cut"):
+            cache.cut(99)
+
+
+def test_settings_that_ask_for_guesses_get_them():
+    search = ContinuationSettings(prompt_lookup=3).strategy(num=2)
+    assert isinstance(search, Speculative)
+    assert (search.tokens, search.n_best, search.alone) == (3, 2, True)
