@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from regard.cli import run
+from regard.verbs.controls import CONTROLS
 from regard.verbs.generate import generate
 
 
@@ -143,7 +144,7 @@ def told(capsys, *arguments) -> tuple[str, str]:
         (["x", "--stream", "--json"], "--json prints a text when it is whole"),
         (["x", "--stream", "--num", "2"], "one text is shown as it comes"),
         (["x", "--stream", "--beam-size", "2"], "one text is shown as it comes"),
-        (["x", "--temperature", "0", "--top-k", "3"], "top_k and top_p are for drawing"),
+        (["x", "--temperature", "0", "--top-k", "3"], "top_k = 3 is for drawing, but temperature = 0"),
         (["x", "--temperature", "0", "--num", "3"], "greedy search finds one"),
         (["x", "--beam-size", "2", "--num", "3"], "num (3) is more than beam_size (2)"),
         (["--input", "missing.txt"], "no such file"),
@@ -195,3 +196,24 @@ def test_a_translator_is_sent_to_its_own_verb(capsys, untrained):
     error, hint = told(capsys, "1 2", "--model", untrained)
     assert "no model that goes on with texts" in error
     assert "regard translate" in hint
+
+
+def test_controls_are_the_same_on_the_command_line_and_in_python(capsys, model):
+    given = {"max_new_tokens": 30, "seed": 5, "stop": ("or", "be"), "ban": ("x", "z"), "boost": ("e=1.5",)}
+    typed = [
+        text
+        for name, value in given.items()
+        for each in (value if isinstance(value, tuple) else (value,))
+        for text in ("--" + name.replace("_", "-"), str(each))
+    ]
+    assert run(["generate", "To", "--model", model, "--no-early-stopping", *typed]) == 0
+    assert shown(capsys) == generate("To", model=model, **given) + "\n"
+    assert run(["generate", "To", "--model", model, "--no-sample", "--end-ids", "40", "--end-ids", "41"]) == 0
+    assert shown(capsys) == generate("To", model=model, sample=False, end_ids=(40, 41)) + "\n"
+
+
+@pytest.mark.parametrize("verb", ["generate", "translate"])
+def test_each_control_is_an_option_of_both_verbs(capsys, verb):
+    assert run([verb, "--help"]) == 0
+    told = shown(capsys)
+    assert not [name for name in CONTROLS if f" --{name.replace('_', '-')}" not in told]

@@ -81,3 +81,21 @@ def test_a_file_is_translated_into_another(capsys, untrained, tmp_path):
 def test_a_text_and_a_file_at_once_are_refused(capsys, untrained):
     assert run(["translate", "1", "--input", "x", "--model", str(untrained)]) == 2
     assert capsys.readouterr().err.startswith("error: both TEXT and --input are given\nhint: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--temperature", "0.7"], ("temperature = 0.7", "sample is not set")),
+        (["--sample", "--beam-size", "4"], ("sample = True", "beam_size = 4")),
+        (["--beam-groups", "2"], ("beam_groups = 2", "diversity")),
+        (["--ban", "1", "--must-contain", "1"], ("must_contain", "ban")),
+        (["--boost", "1"], ("boost = '1'", "TEXT=X")),
+        (["--must-contain", "x y z"], ("must_contain = 'x y z'", "cannot be said")),
+    ],
+)
+def test_controls_that_contradict_are_refused_with_both_names(capsys, untrained, arguments, named):
+    assert run(["translate", "1", "--model", str(untrained), *arguments]) == 2
+    error, hint = capsys.readouterr().err.splitlines()
+    assert all(name in error for name in named), error
+    assert hint.startswith("hint: ")

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import regard
 from regard.data.tokenizer import TokenizerSettings, train_tokenizer
+from regard.decoding.phrases import up_to
 from regard.errors import ConfigError, DataError, FolderError
-from regard.verbs.generate import Generator, generate, generate_file, in_characters, printed
+from regard.verbs.generate import Generator, before_stop, generate, generate_file, in_characters, printed
 
 KINDS = ["characters", "bytes", "bytebpe", "bpe", "unigram", "words", "wordpiece"]
 PROMPTS = ["To be", "", "that is the question, and a long one\n", "Ä", "東京 "]
@@ -82,6 +83,29 @@ def test_characters_come_whole_and_none_is_lost(data, kind):
 
 
 TOKENIZERS = {}
+
+
+@given(st.lists(st.text("ab.", max_size=4)), st.lists(st.text("ab.", min_size=1, max_size=3), max_size=3))
+def test_pieces_come_up_to_the_first_stop_and_nothing_of_it_is_shown(pieces, stops):
+    """However a text is cut into pieces."""
+    shown = list(before_stop(iter(pieces), stops))
+    so_far = ["".join(pieces[:count]) for count in range(len(pieces) + 1)]
+    ended = [text for text in so_far if any(stop in text for stop in stops)]
+    assert "".join(shown) == up_to([*ended, so_far[-1]][0], stops)
+    assert all(shown)
+
+
+def test_what_cannot_begin_a_stop_does_not_wait():
+    given, came = [], []
+
+    def spoken():
+        for piece in ["one", " two", "\n", "three", "\n", "\n", "four"]:
+            given.append(piece)
+            yield piece
+
+    for piece in before_stop(spoken(), ["\n\n"]):
+        came.append((len(given), piece))
+    assert came == [(1, "one"), (2, " two"), (4, "\nthree")]
 
 
 def test_bytes_wait_for_their_character(decoder_folder):
@@ -193,10 +217,12 @@ def test_what_is_given_rules_out_what_was_set(decoder_folder):
     assert Generator(model, top_k=3).settings.temperature == 0.7
     searching = decoder_folder(decoding={"beam_size": 4})
     assert Generator(searching).settings.beam_size == 4
-    assert Generator(searching, top_p=0.9).settings.beam_size == 0
+    assert Generator(searching, sample=True, top_p=0.9).settings.beam_size == 0
+    with pytest.raises(ConfigError, match=r"top_p = 0\.9 is for drawing, but beam_size = 4 searches"):
+        Generator(searching, top_p=0.9)
     greedy = decoder_folder(decoding={"temperature": 0.0})
-    assert Generator(greedy, top_p=0.9).settings.temperature == 1.0
-    with pytest.raises(ConfigError, match="top_k and top_p are for drawing"):
+    assert Generator(greedy, sample=True, top_p=0.9).settings.temperature == 1.0
+    with pytest.raises(ConfigError, match="top_k = 2 is for drawing, but temperature = 0"):
         Generator(model, temperature=0.0, top_k=2)
     with pytest.raises(ConfigError, match="greedy search finds one"):
         Generator(model, temperature=0.0, num=2)
@@ -218,7 +244,7 @@ def test_what_is_printed_is_the_text_or_a_line_of_json(plain):
     record = json.loads(line)
     assert record["line"] == 1
     assert [record["prompt"] + each["text"] for each in record["continuations"]] == [first, second]
-    assert set(record["continuations"][0]) == {"text", "log_prob", "tokens"}
+    assert set(record["continuations"][0]) == {"text", "score", "log_prob", "tokens", "token_log_probs"}
 
 
 def test_prompts_without_end_are_answered_as_they_come(plain):

@@ -8,6 +8,7 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.errors import UserError
+from regard.verbs.controls import Controls
 
 
 @click.command("generate", cls=Command)
@@ -17,40 +18,6 @@ from regard.errors import UserError
     "--input", type=options.FILE, metavar="FILE", help="Go on with each line of a file (plain or gzipped)."
 )
 @click.option(
-    "--max-new-tokens",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Tokens after the prompt. [default: the model's own, or as many as it has positions for]",
-)
-@click.option(
-    "--temperature",
-    type=click.FloatRange(min=0),
-    metavar="T",
-    help="Below 1 the likely is likelier; 0 takes the likeliest. [default: the model's own]",
-)
-@click.option(
-    "--top-k", type=click.IntRange(min=0), metavar="K", help="Draw from the K likeliest tokens; 0 from all."
-)
-@click.option(
-    "--top-p",
-    type=click.FloatRange(min=0, max=1, min_open=True),
-    metavar="P",
-    help="Draw from the likeliest that hold the probability P.",
-)
-@click.option(
-    "--beam-size",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Search for the likeliest text with that many hypotheses, and draw nothing.",
-)
-@click.option(
-    "--no-repeat-ngram-size",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Say no N tokens in the same order twice; 0 allows it. [default: the model's own]",
-)
-@click.option("--seed", type=int, metavar="S", help="Another one draws another text. [default: 0]")
-@click.option(
     "--num",
     type=click.IntRange(min=1),
     default=1,
@@ -58,6 +25,7 @@ from regard.errors import UserError
     metavar="N",
     help="Texts for each prompt, a line of --- between two.",
 )
+@options.controls
 @click.option("--stream", "streamed", is_flag=True, help="Show the text as it comes.")
 @options.as_json
 @options.device
@@ -66,13 +34,7 @@ def command(
     prompt: str | None,
     model: Path,
     input: Path | None,
-    max_new_tokens: int | None,
-    temperature: float | None,
-    top_k: int | None,
-    top_p: float | None,
-    beam_size: int | None,
-    no_repeat_ngram_size: int | None,
-    seed: int | None,
+    controls: Controls,
     num: int,
     streamed: bool,
     as_json: bool,
@@ -94,19 +56,7 @@ def command(
     from regard.verbs.generate import BETWEEN, Generator, printed
     from regard.verbs.lines import arriving, chunks, stream
 
-    generator = Generator(
-        model,
-        max_new_tokens=max_new_tokens,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        beam_size=beam_size,
-        no_repeat_ngram_size=no_repeat_ngram_size,
-        seed=seed,
-        num=num,
-        device=device,
-        threads=threads,
-    )
+    generator = Generator(model, controls=controls, num=num, device=device, threads=threads)
     if prompt == "-":
         prompt = None
     if prompt is not None:

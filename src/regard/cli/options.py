@@ -1,8 +1,16 @@
 """Options that several verbs take, with the same name, meaning and default in each."""
 
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
+
+from regard.verbs.controls import CONTROLS, Control, Controls
 
 FILE = click.Path(path_type=Path)  # whether it is there is for the verb to say
 
@@ -70,3 +78,40 @@ precision = click.option(
     help="Of products; int8 is faster on a CPU, and a little less exact.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text for people.")
+
+
+def controls(command: Callable[..., None]) -> Callable[..., None]:
+    """An option for each control of decoding; the command gets what was given as `controls`."""
+
+    @functools.wraps(command)
+    def gathered(**given: Any) -> None:
+        asked = {name: given.pop(name) for name in CONTROLS}
+        command(controls=Controls(**asked), **given)
+
+    hints = typing.get_type_hints(Controls)
+    decorated: Callable[..., None] = gathered
+    for each in reversed(dataclasses.fields(Controls)):
+        decorated = _option(each.name, hints[each.name], CONTROLS[each.name])(decorated)
+    return decorated
+
+
+def _option(name: str, kind: Any, control: Control) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A control as an option: of its type, within its range."""
+    flag = "--" + name.replace("_", "-")
+    if typing.get_origin(kind) is tuple:
+        [item, *_] = typing.get_args(kind)
+        return click.option(flag, type=item, multiple=True, metavar=control.metavar, help=control.help)
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        [kind] = [each for each in typing.get_args(kind) if each is not type(None)]
+    if kind is bool:
+        return click.option(f"{flag}/--no-{flag[2:]}", default=None, help=control.help)
+    if typing.get_origin(kind) is typing.Literal:
+        choice = click.Choice(list(typing.get_args(kind)))
+        return click.option(flag, type=choice, help=control.help)
+    if kind in (int, float):
+        ranged: Any = click.IntRange if kind is int else click.FloatRange
+        least = control.least if control.above is None else control.above
+        least = 1 if name == "beam_size" else least  # 0 is for files: no beam
+        if (least, control.most) != (None, None):
+            kind = ranged(min=least, max=control.most, min_open=control.above is not None)
+    return click.option(flag, type=kind, metavar=control.metavar, help=control.help)

@@ -9,6 +9,7 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.errors import UserError
+from regard.verbs.controls import Controls
 
 
 @click.command("translate", cls=Command)
@@ -20,7 +21,6 @@ from regard.errors import UserError
 @click.option(
     "--output", type=options.FILE, metavar="FILE", help="Write there instead of to the standard output."
 )
-@options.beam_size
 @options.batch_tokens
 @click.option(
     "--n-best",
@@ -30,6 +30,7 @@ from regard.errors import UserError
     metavar="N",
     help="Give that many candidates a line: LINE, SCORE, TEXT between tabs.",
 )
+@options.controls
 @options.as_json
 @options.device
 @options.threads
@@ -40,7 +41,7 @@ def command(
     model: Path | None,
     input: Path | None,
     output: Path | None,
-    beam_size: int | None,
+    controls: Controls,
     batch_tokens: int,
     n_best: int,
     as_json: bool,
@@ -62,7 +63,7 @@ def command(
 
     translator = Translator(
         model,
-        beam_size=beam_size,
+        controls=controls,
         batch_tokens=batch_tokens,
         n_best=n_best,
         device=device,

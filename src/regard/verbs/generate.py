@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,21 @@ from regard.decoding.continuation import (
     stream,
     up_to_the_first_refused,
 )
-from regard.decoding.search import Walk
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.phrases import WINDOW, begun, up_to
+from regard.decoding.strategy import Walk
 from regard.errors import ConfigError
 from regard.models.decoder_only import DecoderOnly
 from regard.recipe import read
 from regard.verbs.box import load, model_that
+from regard.verbs.controls import UNSET, Controls, spread
 from regard.verbs.device import choose_device
+from regard.verbs.drafting import drafter_of
 from regard.verbs.lines import chunks
 from regard.verbs.lines import stream as stream_lines
+from regard.verbs.samples import samples_for, told
 
 INCOMPLETE = "\ufffd"  # what the decoder makes of bytes that are no character, or not yet
-WINDOW = 16  # tokens before a new one that are decoded with it: white space depends on neighbours
 BETWEEN = "---\n"  # between several texts
 
 
@@ -35,8 +39,10 @@ class Continuation:
     """What follows a prompt, without it; its probability, the end included, is given the prompt."""
 
     text: str
+    score: float  # by which a beam ranks texts, minimum Bayes risk too
     log_prob: float  # nats
     tokens: tuple[str, ...]
+    token_log_probs: tuple[float, ...]  # the end's too, where there is one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +64,7 @@ class Generated:
     def to_dict(self) -> dict[str, Any]:
         """As `regard generate --json` prints it."""
         continuations = [
-            {"text": each.text, "log_prob": each.log_prob, "tokens": list(each.tokens)}
+            {**asdict(each), "tokens": list(each.tokens), "token_log_probs": list(each.token_log_probs)}
             for each in self.continuations
         ]
         return {"line": self.line, "prompt": self.prompt, "continuations": continuations}
@@ -67,52 +73,43 @@ class Generated:
 class Generator:
     """A model, loaded once, that goes on with texts.
 
-    What it says to a prompt depends on that prompt and the seed alone, not on other prompts. Settings that
-    are not given are the model's own, from its `generation.json`; temperature 0 always says the likeliest
-    token; a `beam_size` searches for the likeliest text; of `no_repeat_ngram_size` tokens in a row none are
-    said that stood in the text, prompt included, before; `num` continuations are made of each prompt.
+    What it says to a prompt depends on that prompt and the seed alone, not on other prompts. Controls
+    (`regard.decoding.controls`) that are not given are the model's own, from its `generation.json`; `num`
+    continuations are made of each prompt.
 
     Raises:
-        FolderError: the model does not go on with texts. ConfigError: a setting cannot work.
+        FolderError: the model does not go on with texts. ConfigError: a control cannot work, or contradicts
+            another.
     """
 
+    @spread
     def __init__(
         self,
         model: str | Path,
         *,
-        max_new_tokens: int | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        beam_size: int | None = None,
-        no_repeat_ngram_size: int | None = None,
-        seed: int | None = None,
+        controls: Controls = UNSET,
         num: int = 1,
         device: str = "auto",
         threads: int | None = None,
     ) -> None:
-        self.loaded = load(model, choose_device(device, threads))
+        chosen = choose_device(device, threads)
+        self.loaded = load(model, chosen)
         self.model = model_that("goes on with texts", DecoderOnly, self.loaded)
         self.tokenizer = self.loaded.tokenizers.source
         defaults = read(ContinuationSettings, self.loaded.generation, "generation.json")
-        self.settings = _changed(
-            defaults,
-            max_new_tokens=max_new_tokens,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            beam_size=beam_size,
-            no_repeat_ngram_size=no_repeat_ngram_size,
-            seed=seed,
-        )
-        self._exactly = max_new_tokens is not None  # else as many as there is room for
+        self.settings = defaults.changed(controls)
+        self.num = num
+        self._exactly = controls.max_new_tokens is not None  # else as many as there is room for
         self._begin_id = self.tokenizer.bos_id if self.settings.begin else None
+        begin = () if self._begin_id is None else (self._begin_id,)
         self._strategy = self.settings.strategy(
-            num=num,
+            num=samples_for(self.settings, num),
             pad_id=self.tokenizer.pad_id,
             unk_id=self.tokenizer.unk_id,
             bos_id=self.tokenizer.bos_id,
             eos_id=self.tokenizer.eos_id,
+            tokenizer=self.tokenizer,
+            drafter=drafter_of(self.settings, self.loaded, chosen, begin),
         )
 
     def __call__(self, prompts: Iterable[str]) -> Iterator[Generated]:
@@ -168,16 +165,22 @@ class Generator:
             exactly=self._exactly,
         )
         return {
-            prompt.number: tuple(
-                Continuation(
-                    text="".join(in_characters(self.tokenizer, prompt.ids, each.ids)),
-                    log_prob=each.log_prob,
-                    tokens=tuple(self.tokenizer.tokens(each.ids)),
-                )
-                for each in hypotheses
-            )
+            prompt.number: self._told(prompt, hypotheses)
             for prompt, hypotheses in zip(prompts, found, strict=True)
         }
+
+    def _told(self, prompt: Prompt, found: Sequence[Hypothesis]) -> tuple[Continuation, ...]:
+        texts = ["".join(in_characters(self.tokenizer, prompt.ids, each.ids)) for each in found]
+        return tuple(
+            Continuation(
+                text=text,
+                score=found[place].score if score is None else score,
+                log_prob=found[place].log_prob,
+                tokens=tuple(self.tokenizer.tokens(found[place].ids)),
+                token_log_probs=tuple(found[place].token_log_probs),
+            )
+            for place, text, score in told(self.settings, texts, self.num)
+        )
 
     def stream(self, prompt: str, *, line: int = 1) -> Iterator[str]:
         """The continuation of one prompt as it comes, in whole characters; errors name it by its `line`.
@@ -189,8 +192,8 @@ class Generator:
         strategy = self._strategy
         if not isinstance(strategy, Walk) or strategy.n_best > 1:
             raise ConfigError(
-                "one text is shown as it comes, and a beam knows its text at the end only",
-                "leave out --num and --beam-size, or --stream",
+                "one text is shown as it comes, and a beam, as minimum Bayes risk, knows it at the end only",
+                "leave out --num, --beam-size and --mbr, or --stream",
             )
         start = self._prompt(self.tokenizer.encode(prompt), line - 1)
         self._tell_unknown([start])
@@ -201,7 +204,7 @@ class Generator:
             max_new_tokens=self.settings.max_new_tokens,
             exactly=self._exactly,
         )
-        return in_characters(self.tokenizer, start.ids, ids)
+        return before_stop(in_characters(self.tokenizer, start.ids, ids), self.settings.stop)
 
     def begins(self, prompt: str) -> bool:
         """Whether there is something to go on with: a text, or a beginning that the model has seen."""
@@ -218,19 +221,6 @@ class Generator:
             if unknown := prompt.ids.count(self.tokenizer.unk_id):
                 tokens = "a token" if unknown == 1 else f"{unknown} tokens"
                 console.warn(f"prompt {prompt.number + 1} has {tokens} that the model has never seen")
-
-
-def _changed(defaults: ContinuationSettings, **given: Any) -> ContinuationSettings:
-    """The defaults with what is given: a way of choosing tokens that is given rules out the others."""
-    changes = {name: value for name, value in given.items() if value is not None}
-    drawn = any(given[name] is not None for name in ("temperature", "top_k", "top_p"))
-    if given["beam_size"] or given["temperature"] == 0:
-        changes = {"top_k": 0, "top_p": 1.0, **changes}
-    elif drawn:
-        changes = {"beam_size": 0, **changes}
-        if not defaults.temperature:
-            changes = {"temperature": 1.0, **changes}
-    return defaults.with_(**changes)
 
 
 def in_characters(tokenizer: Tokenizer, before: Sequence[int], ids: Iterable[int]) -> Iterator[str]:
@@ -251,17 +241,30 @@ def in_characters(tokenizer: Tokenizer, before: Sequence[int], ids: Iterable[int
         said = tokenizer.decode(context)
 
 
+def before_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
+    """Pieces of a text as they come, up to the first stop; what may be its beginning waits."""
+    waiting = ""
+    for piece in pieces:
+        waiting += piece
+        text = up_to(waiting, stops)
+        if text != waiting:
+            if text:
+                yield text
+            return
+        ready = len(waiting) - begun(waiting, stops)
+        if ready:
+            yield waiting[:ready]
+        waiting = waiting[ready:]
+    if waiting:
+        yield waiting
+
+
+@spread
 def generate(
     prompt: str | Iterable[str],
     *,
     model: str | Path,
-    max_new_tokens: int | None = None,
-    temperature: float | None = None,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    beam_size: int | None = None,
-    no_repeat_ngram_size: int | None = None,
-    seed: int | None = None,
+    controls: Controls = UNSET,
     num: int = 1,
     device: str = "auto",
     threads: int | None = None,
@@ -275,54 +278,25 @@ def generate(
     Returns:
         str for a str, list[str] for several; with `num` above 1 list[str] and list[list[str]].
     """
-    generator = Generator(
-        model,
-        max_new_tokens=max_new_tokens,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        beam_size=beam_size,
-        no_repeat_ngram_size=no_repeat_ngram_size,
-        seed=seed,
-        num=num,
-        device=device,
-        threads=threads,
-    )
+    generator = Generator(model, controls=controls, num=num, device=device, threads=threads)
     found = [generator.one(prompt)] if isinstance(prompt, str) else generator(prompt)
     texts = [each.texts if num > 1 else each.texts[0] for each in found]
     return texts[0] if isinstance(prompt, str) else texts
 
 
+@spread
 def generate_file(
     input: str | Path,
     *,
     model: str | Path,
-    max_new_tokens: int | None = None,
-    temperature: float | None = None,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    beam_size: int | None = None,
-    no_repeat_ngram_size: int | None = None,
-    seed: int | None = None,
+    controls: Controls = UNSET,
     num: int = 1,
     device: str = "auto",
     threads: int | None = None,
 ) -> list[Any]:
     """What `generate` gives of each line of a file, plain or gzipped."""
-    return generate(
-        stream_lines(input),
-        model=model,
-        max_new_tokens=max_new_tokens,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        beam_size=beam_size,
-        no_repeat_ngram_size=no_repeat_ngram_size,
-        seed=seed,
-        num=num,
-        device=device,
-        threads=threads,
-    )
+    lines = stream_lines(input)
+    return generate(lines, model=model, controls=controls, num=num, device=device, threads=threads)
 
 
 def printed(generated: Generated, *, as_json: bool = False) -> str:

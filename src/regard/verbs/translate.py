@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -19,8 +19,11 @@ from regard.layers.int8 import can_int8, to_int8
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.recipe import read
 from regard.verbs.box import load, model_that
+from regard.verbs.controls import UNSET, Controls, spread
 from regard.verbs.device import choose_device, choose_workers
+from regard.verbs.drafting import drafter_of
 from regard.verbs.lines import stream
+from regard.verbs.samples import samples_for, told, translating
 
 Precision = Literal["float32", "int8"]
 FEW = 32  # lines for each worker, fewer than which are decoded without them
@@ -33,9 +36,10 @@ class Candidate:
     """One translation of a line."""
 
     text: str
-    score: float  # by which candidates are ranked: log_prob by the length penalty
+    score: float  # by which a beam ranks candidates: log_prob by the length penalty
     log_prob: float  # nats, the end of the sentence included
     tokens: tuple[str, ...]
+    token_log_probs: tuple[float, ...]  # the end's too, where there is one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +57,7 @@ class Translation:
     def to_dict(self) -> dict[str, Any]:
         """As `regard translate --json` prints it."""
         hypotheses = [
-            {"text": each.text, "score": each.score, "log_prob": each.log_prob, "tokens": list(each.tokens)}
+            {**asdict(each), "tokens": list(each.tokens), "token_log_probs": list(each.token_log_probs)}
             for each in self.candidates
         ]
         return {"line": self.line, "source": self.source, "translation": self.text, "hypotheses": hypotheses}
@@ -67,11 +71,12 @@ class Translator:
     where `threads` are given). With precision "int8" products are of whole numbers of 8 bits, on a CPU.
     """
 
+    @spread
     def __init__(
         self,
         model: str | Path | None = None,
         *,
-        beam_size: int | None = None,
+        controls: Controls = UNSET,
         batch_tokens: int = 4096,
         n_best: int = 1,
         device: str = "auto",
@@ -86,14 +91,19 @@ class Translator:
         if precision == "int8":
             self._round()
         defaults = read(GenerationSettings, self.loaded.generation, "generation.json")
-        self.settings = defaults.with_(beam_size=beam_size or max(defaults.beam_size, n_best), n_best=n_best)
-        self.batch_tokens = batch_tokens
+        self.settings = self._settings(defaults.with_(n_best=1).changed(controls), controls, n_best)
+        self.n_best, self.batch_tokens = n_best, batch_tokens
         target = self.loaded.tokenizers.target
         self._pad_id, self._eos_id = target.pad_id, target.eos_id
-        self._strategy = self.settings.strategy(
-            pad_id=target.pad_id, bos_id=target.bos_id, eos_id=target.eos_id
-        )
+        drafter = drafter_of(self.settings, self.loaded, self.device, (target.bos_id,))
+        self._strategy = translating(self.settings, self.loaded.tokenizers, drafter)
         self._started: Pool[Job, list[list[Hypothesis]]] | None = None
+
+    def _settings(self, changed: GenerationSettings, given: Controls, n_best: int) -> GenerationSettings:
+        """With as many candidates as are asked for; a beam is widened for them, unless its size was given."""
+        if not changed.draws and given.beam_size is None and given.temperature != 0:
+            changed = changed.with_(beam_size=max(changed.beam_size, n_best))
+        return changed.with_(n_best=samples_for(changed, n_best))
 
     def __call__(self, lines: Iterable[str]) -> Iterator[Translation]:
         """A translation for each line, in order; `lines` may be without end."""
@@ -121,7 +131,7 @@ class Translator:
         )
         for number, (line, hypotheses) in enumerate(zip(lines, found, strict=True), start=first + 1):
             empty = not line or line.isspace()
-            candidates = [NOTHING] if empty else [self._candidate(hypothesis) for hypothesis in hypotheses]
+            candidates = [NOTHING] if empty else self._candidates(hypotheses) or [NOTHING]
             yield Translation(line=number, source=line, candidates=tuple(candidates))
 
     def _round(self) -> None:
@@ -153,24 +163,30 @@ class Translator:
                 )
         return [of_line[:most] for of_line in ids]
 
-    def _candidate(self, hypothesis: Hypothesis) -> Candidate:
+    def _candidates(self, found: Sequence[Hypothesis]) -> list[Candidate]:
         tokenizer = self.loaded.tokenizers.target
-        return Candidate(
-            text=tokenizer.decode(hypothesis.ids),
-            score=hypothesis.score,
-            log_prob=hypothesis.log_prob,
-            tokens=tuple(tokenizer.tokens(hypothesis.ids)),
-        )
+        texts = [tokenizer.decode(each.ids) for each in found]
+        return [
+            Candidate(
+                text=text,
+                score=found[place].score if score is None else score,
+                log_prob=found[place].log_prob,
+                tokens=tuple(tokenizer.tokens(found[place].ids)),
+                token_log_probs=tuple(found[place].token_log_probs),
+            )
+            for place, text, score in told(self.settings, texts, self.n_best)
+        ]
 
 
-NOTHING = Candidate(text="", score=0.0, log_prob=0.0, tokens=())
+NOTHING = Candidate(text="", score=0.0, log_prob=0.0, tokens=(), token_log_probs=())
 
 
+@spread
 def translate(
     text: str | Iterable[str],
     *,
     model: str | Path | None = None,
-    beam_size: int | None = None,
+    controls: Controls = UNSET,
     batch_tokens: int = 4096,
     n_best: int = 1,
     device: str = "auto",
@@ -188,7 +204,7 @@ def translate(
     """
     translator = Translator(
         model,
-        beam_size=beam_size,
+        controls=controls,
         batch_tokens=batch_tokens,
         n_best=n_best,
         device=device,
@@ -203,12 +219,13 @@ def translate(
     return texts[0] if isinstance(text, str) else texts
 
 
+@spread
 def translate_file(
     input: str | Path,
     output: str | Path,
     *,
     model: str | Path | None = None,
-    beam_size: int | None = None,
+    controls: Controls = UNSET,
     batch_tokens: int = 4096,
     n_best: int = 1,
     as_json: bool = False,
@@ -220,7 +237,7 @@ def translate_file(
     """Translate a file line by line into another, which appears when it is whole; the number of lines."""
     translator = Translator(
         model,
-        beam_size=beam_size,
+        controls=controls,
         batch_tokens=batch_tokens,
         n_best=n_best,
         device=device,

@@ -12,6 +12,7 @@ from regard.data.batch import PairBatch, collate
 from regard.data.corpus import Pair
 from regard.data.tokenizer import TokenizerPair
 from regard.decoding.batches import decode_all
+from regard.decoding.controls import Controls
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import SEED, bootstrap_interval
@@ -22,6 +23,7 @@ from regard.evaluation.streams import References
 from regard.evaluation.translation import corpus_scores
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.objective import CrossEntropy
+from regard.verbs.samples import samples_for, told, translating
 
 Metric = Literal["bleu", "chrf", "exact_match", "error_rate"]
 
@@ -67,12 +69,12 @@ def validator(
     if not pairs:
         raise DataError("no validation pair is left after filtering", "look at data.valid and data.lines")
     batches = _batches(pairs, tokenizers, settings.batch_tokens)
-    greedy = generation.with_(beam_size=settings.beam_size, n_best=1)
+    quick = generation.with_(n_best=1).changed(Controls(beam_size=settings.beam_size))
 
     def validate(model: SequenceToSequence) -> dict[str, float]:
         scores = {"loss": _loss(model, batches)}
         if settings.metrics:
-            found = decoded_scores(model, pairs, tokenizers, settings, greedy, bootstrap=0)
+            found = decoded_scores(model, pairs, tokenizers, settings, quick, bootstrap=0)
             scores |= {metric: score.value for metric, score in found.items()}
         return scores
 
@@ -101,12 +103,13 @@ def decoded_scores(
     """What `model` says to the sources of `pairs`, measured against their targets."""
     sources, references = _with_references(pairs, settings.several_references)
     found = decode_all(
-        generation.strategy(),
+        translating(generation.with_(n_best=samples_for(generation, 1)), tokenizers),
         [model],
         tokenizers.source.encode_batch(sources),
         batch_tokens=settings.batch_tokens,
     )
-    texts = [tokenizers.target.decode(hypotheses[0].ids) for hypotheses in found]
+    decoded = [[tokenizers.target.decode(each.ids) for each in hypotheses] for hypotheses in found]
+    texts = [next((text for _, text, _ in told(generation, each, 1)), "") for each in decoded]
     return {metric: _score(metric, texts, references, settings, bootstrap) for metric in settings.metrics}
 
 
