@@ -62,6 +62,23 @@ def test_sentence_embeddings_are_theirs(found, folder):
     torch.testing.assert_close(embedded(found, TEXTS), torch.stack(theirs), rtol=1e-5, atol=1e-5)
 
 
+def test_it_goes_back_with_its_tokeniser(found, folder, tmp_path):
+    import transformers
+
+    from regard.weights.foreign_files import write_plain_folder
+    from regard.weights.pretrained import to_foreign
+
+    family, files = to_foreign(found.loaded)
+    assert family == "bert"
+    write_plain_folder(tmp_path / "back", files)
+    before, after = (transformers.AutoTokenizer.from_pretrained(each) for each in (folder, tmp_path / "back"))
+    assert after(TEXTS)["input_ids"] == before(TEXTS)["input_ids"]
+    assert after(*TEXTS[:2]).token_type_ids == before(*TEXTS[:2]).token_type_ids
+    assert (after.pad_token, after.mask_token) == ("[PAD]", "[MASK]")
+    again = load_pretrained(tmp_path / "back")
+    torch.testing.assert_close(embedded(again, TEXTS), embedded(found, TEXTS), rtol=0, atol=0)
+
+
 def test_like_texts_are_near(found):
     cat, other_cat, markets, _ = embedded(found, TEXTS)
     assert cat @ other_cat > 0.8

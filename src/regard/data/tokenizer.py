@@ -75,7 +75,7 @@ class Tokenizer:
         self.pad_id, self.unk_id, self.bos_id, self.eos_id = marks.pad, marks.unk, marks.bos, marks.eos
         self.mask_id = marks.mask  # what stands for a hidden word; None: nothing of its own
         self.vocab_size = marks.vocab_size
-        self._prefix = list(marks.prefix)
+        self.prefix = marks.prefix  # what stands before every text, and what `encode` puts there
         self._silent = {self.pad_id, self.bos_id, self.eos_id, *marks.prefix}
         self._unknown: set[int | None] = set()  # of other makers' pieces, those that no text may be made of
         if not self.is_ours:
@@ -96,7 +96,7 @@ class Tokenizer:
                 found = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
             except TypeError as error:
                 raise _surrogate(texts) from error
-        return [self._prefix + self._known(encoding.ids) for encoding in found]
+        return [[*self.prefix, *self._known(encoding.ids)] for encoding in found]
 
     def decode(self, ids: Iterable[int]) -> str:
         kept = [number for number in ids if number not in self._silent]

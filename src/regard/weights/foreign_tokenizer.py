@@ -191,7 +191,7 @@ def marks_of(text: TokenizerPair) -> dict[str, Any]:
     return {"pad_token_id": target.pad_id, "bos_token_id": target.bos_id, "eos_token_id": target.eos_id}
 
 
-def write_tokenizers(text: TokenizerPair, config: ModelConfig) -> dict[str, bytes]:
+def write_tokenizers(text: TokenizerPair, config: ModelConfig, family: str) -> dict[str, bytes]:
     """tokenizer.json as `transformers.AutoTokenizer` reads it, and which of its pieces are marks.
 
     Where target texts have another tokeniser it is in a file that transformers does not read.
@@ -207,5 +207,46 @@ def write_tokenizers(text: TokenizerPair, config: ModelConfig) -> dict[str, byte
     pieces = {number: piece for piece, number in source.vocabulary().items()}
     settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
     settings |= {name: pieces[number] for name, number in named.items() if number in pieces}
-    files = {"tokenizer.json": source.to_bytes(), "tokenizer_config.json": json_bytes(settings)}
-    return files if text.joint else {**files, "target_tokenizer.json": target.to_bytes()}
+    if getattr(config, "num_token_types", 0) > 1:
+        settings["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    files = {
+        "tokenizer.json": _with_template(source, config, family),
+        "tokenizer_config.json": json_bytes(settings),
+    }
+    return files if text.joint else {**files, "target_tokenizer.json": _with_template(target, config, family)}
+
+
+def _with_template(tokenizer: Tokenizer, config: ModelConfig, family: str) -> bytes:
+    """The file with the marks that this kind of model wants around a text, or around two."""
+    content = json.loads(tokenizer.to_bytes())
+    pieces = {number: piece for piece, number in tokenizer.vocabulary().items()}
+    begin, end = (
+        [pieces[number]] if number in pieces else [] for number in (tokenizer.bos_id, tokenizer.eos_id)
+    )
+    between = end * 2 if family == "roberta" else end
+    if config.kind == "decoder_only":
+        return json.dumps({**content, "post_processor": None}, ensure_ascii=False).encode()
+    if config.kind == "encoder_decoder":
+        begin = [pieces[number] for number in tokenizer.prefix]
+    second = 1 if getattr(config, "num_token_types", 0) > 1 else 0
+    single = [*map(_mark, begin), _text("A"), *map(_mark, end)]
+    pair = [*map(_mark, begin), _text("A"), *map(_mark, between), _text("B", second)]
+    pair += [_mark(piece, second) for piece in end]
+    numbers = {piece: number for number, piece in pieces.items()}
+    content["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": single,
+        "pair": pair,
+        "special_tokens": {
+            piece: {"id": piece, "ids": [numbers[piece]], "tokens": [piece]} for piece in {*begin, *end}
+        },
+    }
+    return json.dumps(content, ensure_ascii=False).encode()
+
+
+def _mark(piece: str, kind: int = 0) -> dict[str, Any]:
+    return {"SpecialToken": {"id": piece, "type_id": kind}}
+
+
+def _text(name: str, kind: int = 0) -> dict[str, Any]:
+    return {"Sequence": {"id": name, "type_id": kind}}

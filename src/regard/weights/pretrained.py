@@ -116,7 +116,7 @@ def _files(family: Family, loaded: LoadedModel) -> dict[str, bytes | dict[str, T
     }
     if loaded.text is not None:
         settings |= family.marks_of(config, foreign_tokenizer.marks_of(loaded.text))
-        files |= foreign_tokenizer.write_tokenizers(loaded.text, config)
+        files |= foreign_tokenizer.write_tokenizers(loaded.text, config, family.name)
     files |= family.other_files(loaded.config)
     return {"config.json": json_bytes(settings), **files}
 

@@ -35,7 +35,9 @@ class Marian(Family):
     empty: ClassVar = (r"^model\.(encoder|decoder)\.embed_positions\.weight$",)
 
     def old_names(self, names: Collection[str]) -> Sequence[tuple[str, str]]:
-        """The one embedding may have the name of any of its uses alone."""
+        """A model without a head has bare names; the one embedding may have that of any of its uses alone."""
+        if "encoder.layers.0.fc1.weight" in names:
+            return [(r"^(?=(shared|encoder|decoder)\.)", "model.")]
         uses = [name for name in self.ties if name in names]
         if SHARED in names or "model.encoder.embed_tokens.weight" in names or not uses:
             return ()
@@ -176,10 +178,10 @@ class BART(Marian):
     empty: ClassVar = (r"^model\.(encoder|decoder)\.version$",)
 
     def read(self, settings: Settings, names: Collection[str]) -> Described:
-        if not settings.architecture().endswith("ForConditionalGeneration"):
+        if not settings.architecture().endswith(("ForConditionalGeneration", "Model")):
             raise FolderError(
                 f"{settings.where}: {settings.architecture() or 'its class'} is not supported",
-                "only BartForConditionalGeneration is",
+                "only BartForConditionalGeneration and BartModel are",
             )
         return super().read(settings, names)
 
