@@ -5,7 +5,6 @@ Results go to stdout; progress, notes and warnings to stderr. On a terminal ther
 """
 
 import functools
-import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,8 +18,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from regard.braille import MARKS, Canvas
+
 HUES = ("cyan", "yellow", "magenta", "green")
-MARKS = ("", "o", "x", "+")  # what tells series apart where there is no colour
 SHADES = " ░▒▓█"
 SHADES_ASCII = " .:*#"
 
@@ -282,7 +282,7 @@ def plot(title: str, series: Mapping[str, Points], *, log: bool = False, height:
     log = log and y_low > 0
     labels = [f"{_tick(y_high)} ", f"{_tick(y_low)} "]
     margin = max(map(len, labels))
-    canvas = _Canvas(max(min(out.width, 100) - margin - 2, 10), height)
+    canvas = Canvas(max(min(out.width, 100) - margin - 2, 10), height)
     for number, points in enumerate(drawn.values()):
         places = [
             (_share(x, x_low, x_high, log=False), _share(y, y_low, y_high, log=log))
@@ -295,7 +295,8 @@ def plot(title: str, series: Mapping[str, Points], *, log: bool = False, height:
     out.print(Text.assemble((title, "bold"), "   ", Text("   ").join(legend)))
     for row, cells in enumerate(canvas.rows(ascii_only=not out.encoding.startswith("utf"))):
         label = labels[0] if row == 0 else labels[1] if row == height - 1 else ""
-        out.print(Text.assemble(label.rjust(margin), "|", cells))
+        hued = [(drawn, HUES[series % 4]) if series is not None else drawn for drawn, series in cells]
+        out.print(Text.assemble(label.rjust(margin), "|", *hued))
     first, last = f"step {x_low:,.0f}", f"{x_high:,.0f}"
     out.print(Text(" " * (margin + 1) + first + last.rjust(canvas.width - len(first))))
 
@@ -309,53 +310,6 @@ def _share(value: int | float, low: int | float, high: int | float, *, log: bool
     if log:
         value, low, high = math.log(value), math.log(low), math.log(high)
     return (value - low) / (high - low) if high > low else 0.5
-
-
-class _Canvas:
-    """Dots, 2 x 4 in a braille character, and marks; each with the number of its series."""
-
-    DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-
-    def __init__(self, width: int, height: int) -> None:
-        self.width, self.height = width, height
-        self.dots: dict[tuple[int, int], int] = {}  # (row, column) -> which of the eight
-        self.marked: dict[tuple[int, int], str] = {}
-        self.series: dict[tuple[int, int], int] = {}
-
-    def line(self, places: Sequence[tuple[float, float]], series: int) -> None:
-        pixels = [self._pixel(x, y, 2, 4) for x, y in places]
-        for (row, column), (next_row, next_column) in zip(pixels, [*pixels[1:], pixels[-1]], strict=True):
-            steps = max(abs(next_row - row), abs(next_column - column), 1)
-            for step in range(steps):
-                y = row + round((next_row - row) * step / steps)
-                x = column + round((next_column - column) * step / steps)
-                cell = y // 4, x // 2
-                self.dots[cell] = self.dots.get(cell, 0) | self.DOTS[y % 4][x % 2]
-                self.series[cell] = series
-
-    def marks(self, places: Sequence[tuple[float, float]], series: int) -> None:
-        for x, y in places:
-            cell = self._pixel(x, y, 1, 1)
-            self.marked[cell], self.series[cell] = MARKS[series % 4] or "*", series
-
-    def _pixel(self, x: float, y: float, across: int, down: int) -> tuple[int, int]:
-        """Row and column, counted from above and from the left, on a grid that is finer by these."""
-        return round((1 - y) * (self.height * down - 1)), round(x * (self.width * across - 1))
-
-    def rows(self, *, ascii_only: bool) -> Iterator[Text]:
-        for row in range(self.height):
-            cells = [self._cell((row, column), ascii_only) for column in range(self.width)]
-            runs = itertools.groupby(cells, key=lambda cell: cell[1])
-            line = Text.assemble(*(("".join(drawn for drawn, _ in run), hue) for hue, run in runs))
-            line.rstrip()
-            yield line
-
-    def _cell(self, cell: tuple[int, int], ascii_only: bool) -> tuple[str, str]:
-        """What stands there, and its hue."""
-        dots, mark = self.dots.get(cell), self.marked.get(cell)
-        if dots is None and mark is None:
-            return " ", ""
-        return mark or ("*" if ascii_only else chr(0x2800 + (dots or 0))), HUES[self.series[cell] % 4]
 
 
 # Alignments
