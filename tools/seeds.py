@@ -21,6 +21,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20, help="how many seeds, from 1 (default: 20)")
     parser.add_argument("--out", type=Path, help="where the run folders are (default: runs/RECIPE-seeds)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change the recipe")
+    parser.add_argument("--init", type=Path, help="the trained model that each starts from (default: none)")
     parser.add_argument("--threads", type=int, default=1, help="of each run (default: 1)")
     options = parser.parse_args()
     out = options.out or Path("runs") / f"{Path(options.recipe).stem}-seeds"
@@ -31,6 +32,7 @@ def main() -> None:
             options.recipe,
             out=out / f"seed-{seed}",
             overrides=[*options.set, f"training.seed={seed}"],
+            init=options.init,
             threads=options.threads,
         )
         scores = "  ".join(f"{name} {value:.2f}" for name, value in result.metrics.items())
