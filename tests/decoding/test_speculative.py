@@ -113,9 +113,9 @@ def test_right_guesses_are_read_at_once_and_come_one_by_one():
     itself = DraftModel(PromptStepper(continuing(positions="rotary")), [BOS])
     with torch.no_grad():
         [[expected]] = continue_all(walk, model, [prompt], max_new_tokens=20)
-        plain, looks[:] = len(looks), []
+        looks.clear()
         assert list(stream(guessing(walk, itself), model, prompt, max_new_tokens=20)) == expected.ids
-    assert len(looks) <= plain / 4, "of five tokens read at once all are right"
+    assert len(looks) <= 6, "20 tokens and the beginning, five at once"
     assert max(looks) == 5
 
 
@@ -123,7 +123,7 @@ class TableReader:
     """A table that reads several tokens at once, and takes them back."""
 
     def __init__(self, table):
-        self.table = table
+        self.table, self.said = table, ()
 
     @property
     def length(self):

@@ -140,11 +140,11 @@ class ConstrainedBeamSearch(BeamSearch):
         """Finish what ends among the best of those that have met all; what goes on."""
         met = [each for each in candidates if self._met(each.state)]
         for each in met[: self.beam_size]:
-            if self.is_end(np.array(each.token)):
+            if self.ends_by(each.token):
                 place = (each.row, each.column)
                 value, own = float(chosen.values[place]), float(chosen.own[place])
                 podium.add(sentence, self.hypothesis(rows, course, each.row, value, own))
-        return [each for each in candidates if not self.is_end(np.array(each.token))]
+        return [each for each in candidates if not self.ends_by(each.token)]
 
     def _may_win(
         self, each: Candidate, sentence: int, greatest: Float64[np.ndarray, " sentences"], podium: Podium

@@ -82,7 +82,7 @@ class DraftModel:
         for _ in range(count):
             logits = self.stepper.read(torch.tensor([new]))[-1:]
             token, value, _ = self.one.next(logits, [*said, *guessed])
-            if not np.isfinite(value) or self.one.walk.is_end(np.array(token)):
+            if not np.isfinite(value) or self.one.walk.ends_by(token):
                 break
             guessed.append(token)
             new = [token]
@@ -170,7 +170,7 @@ class Speculative(Walk):
                 if not np.isfinite(value):
                     return
                 each.append(own)
-                if self.is_end(np.array(token)):
+                if self.ends_by(token):
                     found[sample] = self._hypothesis(request, said, each)
                     return
                 said.append(token)
