@@ -121,6 +121,10 @@ class Search(ABC):
         """Which of these tokens end a hypothesis."""
         return np.isin(ids, (self.eos_id, *self.ends)) if self.ends else ids == self.eos_id
 
+    def ends_by(self, token: int) -> bool:
+        """The same of one token."""
+        return token == self.eos_id or token in self.ends
+
     def hypothesis(self, rows: Rows, course: Course, row: int, value: float, own: float) -> Hypothesis:
         """What sits in a row, ended by a token of this value and this log-probability."""
         each = [*rows.token_log_probs[row].tolist(), own]
