@@ -1,6 +1,7 @@
 """What follows a prompt: the same with a cache and without, alone and in a batch, at once and as it comes."""
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from regard.decoding.continuation import (
     prompts_of,
     stream,
 )
+from regard.decoding.rules import Banned
 from regard.errors import ConfigError, DataError
 from regard.models.build import build
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
@@ -187,6 +189,34 @@ def test_a_model_without_marks_never_ends_a_text():
     ending = ContinuationSettings().strategy(num=50)
     found = continue_all(ending, model, prompts_of(texts(4), begin_id=BOS), max_new_tokens=20)[0]
     assert min(len(each.ids) for each in found) < 20
+
+
+def test_whether_a_text_may_end_is_a_setting_of_its_own():
+    model = made(positions="rotary")
+
+    def lengths(eos_id: int = EOS, **settings: Any) -> set[int]:
+        strategy = ContinuationSettings(begin=False, **settings).strategy(
+            num=50, pad_id=0, unk_id=eos_id, bos_id=eos_id, eos_id=eos_id
+        )
+        found = continue_all(strategy, model, prompts_of(texts(4), begin_id=None), max_new_tokens=20)[0]
+        return {len(each.ids) for each in found}
+
+    assert lengths() == lengths(may_end=False) == {20}, "as one that has seen no marks"
+    assert min(lengths(may_end=True)) < 20, "GPT-2: its one mark is all marks, and ends texts"
+    assert min(lengths(end_ids=(7,))) < 20, "another token may end one that the mark does not"
+    assert min(lengths(end_ids=(0,))) < 20, "Qwen3: what pads a batch ends a text too"
+
+
+def test_what_ends_a_text_is_not_among_what_is_never_said():
+    def never(**settings: Any) -> tuple[int, ...]:
+        search = ContinuationSettings(temperature=0.0, **settings).strategy()
+        [banned] = [rule for rule in search.rules if isinstance(rule, Banned)]
+        return banned.ids
+
+    assert never() == (0, 1, 2)
+    assert never(end_ids=(2,)) == (0, 1)
+    assert never(begin=False) == never(may_end=False) == (0, 1, 2, 3)
+    assert never(begin=False, end_ids=(0, 3)) == (1, 2)
 
 
 def test_positions_that_were_not_learned_are_refused_with_their_number():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.decoding.ranking import shortlist
+from regard.decoding.ranking import likeliest, shortlist
 
 
 @pytest.mark.parametrize("vocab", [1, 5, 127, 128, 1000, 1024, 5000, 10_001])
@@ -26,3 +26,11 @@ def test_nan_comes_first_so_that_it_is_seen():
     log_probs[2, 1777] = torch.nan
     values, _ = shortlist(log_probs, 3)
     assert torch.equal(torch.from_numpy(values).isnan().any(dim=1), torch.tensor([False, False, True, False]))
+
+
+@pytest.mark.parametrize("vocab", [1, 5, 600])
+@pytest.mark.parametrize("levels", [1, 3, 50])
+def test_the_likeliest_is_a_shortlist_of_one(vocab, levels):
+    log_probs = torch.randint(-levels, 0, (7, vocab)).float()
+    for one, other in zip(likeliest(log_probs), shortlist(log_probs, 1), strict=True):
+        assert (one == other).all()

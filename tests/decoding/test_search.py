@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from regard.decoding.hypothesis import Hypothesis, Power, Request, Wu
+from regard.decoding.rows import round_up
 from regard.decoding.rules import Banned, LengthLimits, MinimumLength
 from regard.decoding.search import BeamSearch, GreedySearch
+from regard.decoding.step import ROWS
 from regard.errors import ConfigError, RunError
 
 EOS = 3
@@ -174,13 +176,13 @@ def test_an_end_that_cannot_be_leaves_no_hypothesis(make_table, search):
 
 
 @pytest.mark.parametrize("search", [GreedySearch, BeamSearch])
-def test_rows_are_a_multiple_of_eight_and_become_fewer(make_table, search):
+def test_rows_are_a_multiple_and_become_fewer(make_table, search):
     table = make_table(vocab=9, sharpness=3.0)
     sources = [[4 + number % 5, number] for number in range(30)]
     search(length_penalty=Power(alpha=0.0))(table.read(sources), ask(sources))
-    assert all(size % 8 == 0 for size in table.sizes)
-    assert table.sizes[0] == 32
-    assert table.sizes[-1] == 8
+    assert all(size % ROWS == 0 for size in table.sizes)
+    assert table.sizes[0] == round_up(30, ROWS)
+    assert table.sizes[-1] == ROWS
 
 
 @pytest.mark.parametrize("search", [GreedySearch, BeamSearch])

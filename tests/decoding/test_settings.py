@@ -43,6 +43,13 @@ def test_a_beam_of_one_is_greedy_and_sampling_is_sampling():
     assert not GenerationSettings(sample=True).strategy().filters
 
 
+def test_a_mark_that_ends_texts_is_said_even_where_it_begins_them_too():
+    bart = GenerationSettings(beam_size=1).strategy(pad_id=1, bos_id=2, eos_id=2)
+    assert bart.rules == (Banned(ids=(1,)),)
+    both = GenerationSettings(beam_size=1, end_ids=(1,)).strategy(pad_id=1, bos_id=0, eos_id=2)
+    assert both.rules == (Banned(ids=(0,)),)
+
+
 def test_settings_survive_generation_json_and_a_misspelt_one_is_refused():
     settings = GenerationSettings(beam_size=3, sample=True, top_p=0.5)
     assert read(GenerationSettings, settings.to_dict(), "generation.json") == settings

@@ -23,6 +23,7 @@ from regard.decoding.strategy import Search
 from regard.errors import ConfigError, DataError
 from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.models.straight import straight
 
 # With source lengths a multiple of LENGTH, what the encoder makes of a sentence is equal to the bit
 # alone and beside one of 600 tokens (1 and 2 threads; widths 24 to 512, 1 to 8 heads, all positions).
@@ -50,6 +51,8 @@ class Decoder:
 
     def __init__(self, strategy: Strategy, models: Sequence[SequenceToSequence]) -> None:
         self.strategy, self.models = strategy, models
+        for model in models:
+            straight(model)  # made here, the workers of a pool share it
 
     def __call__(self, job: Job) -> list[list[Hypothesis]]:
         stepper = stepper_of(self.models)
@@ -171,11 +174,11 @@ def reach(models: Sequence[SequenceToSequence]) -> int:
 @contextmanager
 def deterministic(models: Sequence[Model]) -> Iterator[None]:
     """The models without dropout; afterwards as they were."""
-    modes = [model.training for model in models]
+    learning = [model for model in models if model.training]
     try:
-        for model in models:
+        for model in learning:
             model.eval()
         yield
     finally:
-        for model, mode in zip(models, modes, strict=True):
-            model.train(mode)
+        for model in learning:
+            model.train()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Int64
 from torch import Tensor
 
 from regard.decoding.assembly import Marks, assembled, score_by
@@ -20,7 +20,7 @@ from regard.decoding.hypothesis import Hypothesis, Request, noise_of
 from regard.decoding.phrases import Words
 from regard.decoding.rules import LengthLimits
 from regard.decoding.speculative import Drafter
-from regard.decoding.step import CacheReader
+from regard.decoding.step import CacheStepper
 from regard.decoding.strategy import Search, Walk
 from regard.errors import ConfigError, DataError
 from regard.models.decoder_only import DecoderOnly
@@ -34,7 +34,8 @@ class ContinuationSettings(Controls):
 
     `max_new_tokens` is less where the model has not learned as many positions. With a `beam_size` the text is
     searched for and not drawn; 1 is greedy, as is a temperature of 0. `begin`: the mark of the beginning <s>
-    is put before a prompt, which is what a model of several documents has seen.
+    is put before a prompt, which is what a model of several documents has seen. `may_end`: the end </s> may
+    be said; None: if `begin` is set, as a model that has seen the one mark has seen the other.
     """
 
     draws_unless_told: ClassVar[bool | None] = True
@@ -47,6 +48,7 @@ class ContinuationSettings(Controls):
     no_repeat_ngram_size: int = 0  # 0 allows repetition
     seed: int = 0
     begin: bool = True
+    may_end: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,17 +72,19 @@ class ContinuationSettings(Controls):
     ) -> Search:
         """The search that these settings describe, for `num` continuations of each prompt.
 
-        A model that has seen no marks (`begin` is false) does not end a text either.
+        Marks are never said but for those that end a text, which in GPT-2 all of them do.
 
         Raises:
             ConfigError: a search finds fewer texts than `num`.
         """
         self._refuse_many(num)
-        marks = tuple(mark for mark in (pad_id, unk_id, bos_id) if mark is not None)
+        may_end = self.begin if self.may_end is None else self.may_end
+        ends = (eos_id, *self.end_ids) if may_end else self.end_ids
+        marks = (pad_id, unk_id, bos_id, eos_id)
         return assembled(
             self,
             marks=Marks(pad_id=pad_id, bos_id=bos_id, eos_id=eos_id, ends=self.end_ids),
-            never=marks if self.begin else (*marks, eos_id),
+            never=tuple(mark for mark in marks if mark is not None and mark not in ends),
             n_best=num,
             limits=ENDLESS,
             least=self.min_new_tokens or 0,
@@ -103,27 +107,17 @@ class ContinuationSettings(Controls):
             )
 
 
-class PromptStepper(CacheReader):
-    """Steps of one decoder without a source, on the model's device."""
+class PromptStepper(CacheStepper):
+    """Steps of a decoder without a source."""
 
-    def __init__(self, model: DecoderOnly) -> None:
-        self.model = model
-        self.device = model.device
+    model: DecoderOnly
 
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
         """Read what the texts begin with, equally many tokens of each, or none."""
-        self.cache = self.model.start()
+        cache = self.model.start()
         if src_ids.size(1):
-            self.model.states(src_ids.to(self.device), cache=self.cache)
-
-    def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        return self.logits(ids).log_softmax(dim=-1)
-
-    def logits(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        return self.model.extend(ids[:, None].to(self.device), self.cache)[:, -1].float()
-
-    def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
-        self.cache = self.cache.select(rows.to(self.device))
+            self.model.states(src_ids.to(self.device), cache=cache)
+        self.begin(cache)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,14 @@ def shortlist(
     return values, ids
 
 
+def likeliest(
+    log_probs: Float[Tensor, "rows vocab"],
+) -> tuple[Float64[np.ndarray, "rows 1"], Int64[np.ndarray, "rows 1"]]:
+    """`shortlist` of one: PyTorch promises the first of equal maxima."""
+    values, ids = log_probs.max(dim=1, keepdim=True)
+    return values.cpu().numpy().astype(np.float64), ids.cpu().numpy()
+
+
 def _sorted(
     log_probs: Float[Tensor, "rows vocab"], size: int
 ) -> tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"]]:

@@ -1,9 +1,9 @@
 """Unfinished hypotheses and the rows of the stepper in which they sit.
 
-Float32 products change in their last bits with the number of rows, so that number is kept a
-multiple of ROWS; what the spare rows compute is not looked at. A hypothesis stays in its parent's
-row if it can, a second child takes a free row, one of the same sentence if there is any: so little
-of the cache has to move.
+Float32 products change in their last bits with the number of rows, so that number is kept a multiple of
+what the stepper says; what the spare rows compute is not looked at. A hypothesis stays in its parent's row
+if it can, a second child takes a free row, one of the same sentence if there is any: so little of the cache
+has to move.
 """
 
 import numpy as np
@@ -11,11 +11,8 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from regard.decoding.step import LogitStepper, Stepper
+from regard.decoding.step import LogitStepper, Stepper, multiple_of
 
-# Rows of x @ W are equal to the bit for every count of rows from 4 to 1024 (1, 2 and 3 differ):
-# measured with MKL 2024.2, AVX2, 1 and 2 threads, widths 64 to 2048, vocabularies to 32,000.
-ROWS = 8
 SPARE = -1
 
 
@@ -30,7 +27,7 @@ class Rows:
         self, stepper: Stepper, sentences: int, said: Int64[np.ndarray, "sentences length"] | None = None
     ) -> None:
         """`said`: what the hypotheses begin with; nothing is known of its probability, which counts as 1."""
-        self.stepper = stepper
+        self.stepper, self._multiple = stepper, multiple_of(stepper)
         self.sentence: Int64[np.ndarray, " rows"] = np.arange(sentences)  # SPARE where a row is free
         self.rank: Int64[np.ndarray, " rows"] = np.zeros(sentences, np.int64)  # among its sentence's
         self.log_prob: Float64[np.ndarray, " rows"] = np.zeros(sentences)  # as the search ranks
@@ -110,12 +107,16 @@ class Rows:
         self, parents: Int64[np.ndarray, " new"]
     ) -> tuple[Int64[np.ndarray, " new"], Int64[np.ndarray, " rows"]]:
         """A row for each hypothesis, and for each row the one whose contents it takes."""
-        rows, needed = len(self.sentence), round_up(len(parents), ROWS)
+        rows, needed = len(self.sentence), round_up(len(parents), self._multiple)
         if not len(parents):
             return parents, parents
-        if needed > rows or needed <= rows * 7 // 8 or rows % ROWS:  # a new block, or less to compute
+        if (
+            needed > rows or needed <= rows * 7 // 8 or rows % self._multiple
+        ):  # a new block, or less to compute
             spare = np.full(needed - len(parents), parents[0])
             return np.arange(len(parents)), np.concatenate((parents, spare))
+        if (parents[1:] > parents[:-1]).all():  # each has one heir, which stays
+            return parents, np.arange(rows)
         heirs = np.unique(parents, return_index=True)[1]
         seats = np.full(len(parents), SPARE)
         seats[heirs] = parents[heirs]

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from regard.decoding.hypothesis import Hypothesis, Request, best_first
-from regard.decoding.ranking import shortlist
+from regard.decoding.ranking import likeliest, shortlist
 from regard.decoding.rows import Rows
 from regard.decoding.step import Stepper
 from regard.decoding.strategy import Chosen, Course, Ranking, Search, Walk, drop
@@ -31,7 +31,7 @@ class GreedySearch(Walk):
             raise ConfigError(f"greedy search finds one hypothesis, not n_best = {self.n_best}", "use a beam")
 
     def ranking(self, requests: Sequence[Request]) -> Callable[[Rows], Ranking]:
-        return lambda rows: lambda log_probs: shortlist(log_probs, 1)
+        return lambda rows: likeliest
 
 
 class Podium:

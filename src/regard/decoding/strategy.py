@@ -59,6 +59,7 @@ class Course:
         self.longest: Int64[np.ndarray, " sentences"] = np.array(
             [max(min(limits.longest(each.src_len), each.most), len(each.prefix)) for each in requests]
         )
+        self.soonest = int(self.longest.min())
         self._sources: Int64[np.ndarray, "sentences src_len"] | None = None
 
     def forced(self, rows: Rows) -> Int64[np.ndarray, " rows"]:
@@ -68,6 +69,10 @@ class Course:
         if at < self.prefix.shape[1]:
             tokens = np.where(self.prefix[:, at] == FREE, tokens, self.prefix[:, at])
         return np.where(rows.sentence == SPARE, FREE, tokens[rows.sentence])
+
+    def is_free(self, at: int) -> bool:
+        """Whether no row is told what to say after so many tokens."""
+        return self.prefix.shape[1] <= at < self.soonest
 
     @property
     def sources(self) -> Int64[np.ndarray, "sentences src_len"]:
@@ -193,6 +198,11 @@ class Search(ABC):
         shift: Float[Tensor, "rows 1"] | None = None,
     ) -> Prepared:
         """What may follow in each row, after the rules and what is forced."""
+        if course.is_free(rows.length):
+            own = log_probs.clone() if self.weighs else None
+            kept = log_probs[:, self.eos_id].clone()
+            self._rule(log_probs, rows, course, shift)
+            return Prepared(log_probs, own, torch.full_like(kept, self.eos_id, dtype=torch.int64), kept)
         forced = course.forced(rows)
         told = np.flatnonzero(forced != FREE)
         held = torch.from_numpy(np.where(forced == FREE, self.eos_id, forced)).to(log_probs.device)

@@ -34,8 +34,8 @@ Attention = Literal["none", "additive", "dot", "general", "concat"]
 LUONG = ("dot", "general", "concat")
 
 # In evaluation the encoder reads a multiple of so many sentences, the first ones again to fill up: what it
-# does with the rows of a step is then equal to the bit in every batch (see decoding/rows.py).
-ROWS = 8
+# does with the rows of a step is then equal to the bit in every batch (see decoding/step.py).
+ROWS = 16
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A decoder's next step in a straight line: what `extend` gives for one new token a row, in fewer operations.
+"""A decoder's next step in a straight line: `extend` for one new token a row, in fewer operations.
 
 A step of a few rows is some hundred small operations, and half of its time is spent on the way from module
 to module. Here the decoder is read once into functions that follow one another; what is not of the usual
