@@ -8,7 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from regard.decoding.continuation import ContinuationSettings
 from regard.errors import FolderError
+from regard.recipe import read
 from regard.weights.model_folder import load_model
 from regard.weights.pretrained import FAMILIES, load_pretrained
 
@@ -178,3 +180,16 @@ def test_the_tokeniser_is_that_of_the_folder(gpt2):
 
 def test_every_family_has_a_name_of_its_own():
     assert [family.name for family in FAMILIES.values()] == list(FAMILIES)
+
+
+def test_all_that_ends_a_text_reaches_decoding(gpt2):
+    assert load_pretrained(gpt2).loaded.generation == {"begin": False, "may_end": True}
+    change(gpt2, eos_token_id=[9, 2, 4])
+    assert load_pretrained(gpt2).loaded.generation["end_ids"] == [2, 4]
+    (gpt2 / "generation_config.json").write_text('{"eos_token_id": [9, 5, 2], "num_beams": 3}', "utf-8")
+    found = load_pretrained(gpt2).loaded.generation
+    assert found == {"begin": False, "may_end": True, "end_ids": [2, 4, 5]}
+    read(ContinuationSettings, found, "generation.json")
+    for wrong in ([9, 11], [9, "5"], "9", 2.0):
+        (gpt2 / "generation_config.json").write_text(json.dumps({"eos_token_id": wrong}), "utf-8")
+        refused(gpt2, "generation_config.json: eos_token_id = .* has what is no id", "vocab_size - 1")

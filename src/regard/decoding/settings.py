@@ -69,10 +69,11 @@ class GenerationSettings(Controls):
     ) -> Search:
         """The search that these settings describe; a `tokenizer` makes tokens of the words in them."""
         marks = Marks(pad_id=pad_id, bos_id=bos_id, eos_id=eos_id, ends=self.end_ids)
+        ends = eos_id, *self.end_ids  # BART's texts begin with the mark that ends them
         return assembled(
             self,
             marks=marks,
-            never=(pad_id, bos_id),
+            never=tuple(mark for mark in (pad_id, bos_id) if mark not in ends),
             n_best=self.n_best,
             limits=self._limits(),
             least=max(self.min_length, self.min_new_tokens or 0),

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.data.tokenizer import TokenizerPair
 from regard.errors import ConfigError, FolderError, did_you_mean
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -16,7 +17,7 @@ from regard.models.model import Model
 from regard.weights import foreign_tokenizer
 from regard.weights.families.bert import BERT, RoBERTa
 from regard.weights.families.distilbert import DistilBERT
-from regard.weights.families.family import Described, Family, Settings, decoding, refuse_misfit
+from regard.weights.families.family import Described, Family, Settings, decoding, ends_of, refuse_misfit
 from regard.weights.families.gpt2 import GPT2
 from regard.weights.families.llama import Llama, Qwen3
 from regard.weights.families.marian import BART, Marian
@@ -66,18 +67,29 @@ def load_pretrained(
         config=described.config,
         text=text,
         labels=described.labels,
-        generation=_generation(folder, described),
+        generation=_generation(folder, table, described, text),
         path=folder,
     )
     return Pretrained(loaded=loaded, family=family.name, left=left)
 
 
-def _generation(folder: Path, described: Described) -> dict[str, Any]:
-    """Defaults of decoding: those of config.json, then those of a file of their own."""
-    path = folder / "generation_config.json"
-    if not isinstance(described.config, EncoderDecoderConfig) or not path.is_file():
+def _generation(
+    folder: Path, table: Mapping[str, Any], described: Described, text: TokenizerPair | None
+) -> dict[str, Any]:
+    """Defaults of decoding: those of config.json, then those of a file of their own; all that ends a text."""
+    if not described.config.generates:
         return dict(described.generation)
-    return {**described.generation, **decoding(read_table(path), str(path))}
+    path = folder / "generation_config.json"
+    own = read_table(path) if path.is_file() else {}
+    found = dict(described.generation)
+    if isinstance(described.config, EncoderDecoderConfig):
+        found |= decoding(own, str(path))
+    sizes = described.config.to_dict()
+    size = sizes.get("vocab_size") or sizes["tgt_vocab_size"]
+    ends = [*ends_of(table, str(folder / CONFIG), size), *ends_of(own, str(path), size)]
+    first = described.eos_id if text is None else text.target.eos_id
+    others = [number for number in dict.fromkeys(ends) if number != first]
+    return {**found, "end_ids": others} if others else found
 
 
 def to_foreign(

@@ -245,6 +245,19 @@ def refuse_misfit(family: Family, config: ModelConfig, labels: Sequence[str]) ->
             )
 
 
+def ends_of(table: Mapping[str, Any], where: str, vocab_size: int) -> list[int]:
+    """The ids that end a text by a config.json or generation_config.json, none, one or several."""
+    value = table.get("eos_token_id")
+    ids = value if isinstance(value, list) else [] if value in (None, -1) else [value]
+    for each in ids:
+        if type(each) is not int or not 0 <= each < vocab_size:
+            raise FolderError(
+                f"{where}: eos_token_id = {value!r} has what is no id of the vocabulary",
+                "0 to vocab_size - 1",
+            )
+    return ids
+
+
 def decoding(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Defaults of decoding into another sequence that stand in a config.json or generation_config.json."""
     found: dict[str, Any] = {}

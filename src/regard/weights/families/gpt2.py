@@ -58,7 +58,7 @@ class GPT2(Family):
             start_id=settings.token("bos_token_id", vocab_size),
             pad_id=settings.token("pad_token_id", vocab_size),
             eos_id=eos_id,
-            generation={"begin": False},
+            generation={"begin": False, "may_end": True},
         )
 
     def write(self, config: DecoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Llama(Family):
             start_id=settings.token("bos_token_id", vocab_size),
             pad_id=settings.token("pad_token_id", vocab_size),
             eos_id=settings.token("eos_token_id", vocab_size),
-            generation={} if self.begins else {"begin": False},
+            generation={} if self.begins else {"begin": False, "may_end": True},
         )
 
     def _refuse_windows(self, settings: Settings) -> None:
