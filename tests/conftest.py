@@ -107,3 +107,77 @@ def decoder_folder(tmp_path_factory):
         return folder
 
     return made
+
+
+@pytest.fixture(scope="session")
+def their_folder(tmp_path_factory):
+    """Makes Hugging Face folders: a small random model of transformers, and the files of a tokeniser.
+
+    `pieces`: "wordpiece", which begins with BERT's marks, or "bytes", which begins with RoBERTa's and ends
+    with `more`; `files` are others, by their names.
+    """
+    import json
+
+    marks = {
+        "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
+        "bytes": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+    }
+    words = ["paris", "berlin", "is", "the", "capital", "of", "france", ".", "a", "good", "bad", "film", "un"]
+    words += ["##able", "##s"]
+
+    def made(model, config, settings, *, pieces="wordpiece", more=(), files=None):
+        import torch
+        import transformers
+        from tokenizers.pre_tokenizers import ByteLevel
+
+        folder = tmp_path_factory.mktemp("theirs") / model
+        own = marks[pieces]
+        if pieces == "wordpiece":
+            vocabulary = [*own, *words]
+            texts = {"vocab.txt": "".join(f"{piece}\n" for piece in vocabulary)}
+        else:
+            vocabulary = [*own, *sorted(ByteLevel.alphabet()), "Ġo", "Ġof", *more]
+            numbers = {piece: number for number, piece in enumerate(vocabulary)}
+            texts = {"vocab.json": json.dumps(numbers), "merges.txt": "#version: 0.2\nĠ o\nĠo f\n"}
+        torch.manual_seed(7)
+        settings = {"vocab_size": len(vocabulary), "initializer_range": 0.5, **settings}
+        theirs = getattr(transformers, model)(getattr(transformers, config)(**settings)).eval()
+        theirs.save_pretrained(folder)
+        for name, text in {**texts, **(files or {})}.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(text, "utf-8")
+        return folder, theirs, vocabulary
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def their_encoder(their_folder):
+    """The same for encoders of BERT's kind: the class of transformers says which."""
+    small = {
+        "hidden_size": 16,
+        "num_attention_heads": 2,
+        "num_hidden_layers": 1,
+        "intermediate_size": 24,
+        "max_position_embeddings": 18,
+    }
+    distil = {"dim": 16, "n_heads": 2, "n_layers": 1, "hidden_dim": 24, "max_position_embeddings": 16}
+
+    def made(model, *, files=None, **settings):
+        prefix = next(each for each in ("DistilBert", "Roberta", "Bert") if model.startswith(each))
+        sizes = distil if prefix == "DistilBert" else small
+        pieces = "bytes" if prefix == "Roberta" else "wordpiece"
+        return their_folder(model, f"{prefix}Config", {**sizes, **settings}, pieces=pieces, files=files)
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def sentence_encoder(their_encoder):
+    """A BERT whose other files make it a sentence encoder: a mean of the states, of length 1."""
+    modules = '[{"type": "sentence_transformers.models.%s"}, {"type": "sentence_transformers.models.%s"}]'
+    files = {
+        "modules.json": modules % ("Pooling", "Normalize"),
+        "1_Pooling/config.json": '{"word_embedding_dimension": 16, "pooling_mode_mean_tokens": true}',
+    }
+    return their_encoder("BertModel", files=files)

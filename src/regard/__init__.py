@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from regard.verbs.data import data_check, data_get, data_list, data_show
     from regard.verbs.demo import demo
     from regard.verbs.doctor import doctor
+    from regard.verbs.embed import Embedder, embed, embed_file, embed_similar
     from regard.verbs.evaluate import evaluate
+    from regard.verbs.fill import Filler, fill, fill_file
     from regard.verbs.generate import Generator, generate, generate_file
     from regard.verbs.load import load
     from regard.verbs.new import new
@@ -39,6 +41,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Classifier",
+    "Embedder",
+    "Filler",
     "Generator",
     "ImageClassifier",
     "NodeClassifier",
@@ -61,7 +65,12 @@ __all__ = [
     "data_show",
     "demo",
     "doctor",
+    "embed",
+    "embed_file",
+    "embed_similar",
     "evaluate",
+    "fill",
+    "fill_file",
     "generate",
     "generate_file",
     "load",
@@ -80,6 +89,8 @@ __all__ = [
 # Names that stand in another verb's file than they say.
 _ELSEWHERE = {
     "Classifier": "classify",
+    "Embedder": "embed",
+    "Filler": "fill",
     "Generator": "generate",
     "ImageClassifier": "classify_images",
     "NodeClassifier": "classify_nodes",

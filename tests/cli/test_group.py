@@ -101,6 +101,8 @@ CALLS = {
     "generate": ["generate:generate", "generate:generate_file"],
     "classify": ["classify:classify", "classify:classify_file"],
     "tag": ["tag:tag", "tag:tag_file"],
+    "embed": ["embed:embed", "embed:embed_file", "embed:embed_similar"],
+    "fill": ["fill:fill", "fill:fill_file"],
     "data list": ["data:data_list"],
     "data show": ["data:data_show"],
     "data get": ["data:data_get"],

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 
 from regard.errors import DataError, FolderError
 from regard.verbs.classify import MAX_CHARACTERS, Classifier, classify, classify_file, printed, strings
@@ -116,3 +117,24 @@ def test_what_is_printed(model):
         "label": None,
         "candidates": [],
     }
+
+
+def test_a_folder_whose_head_nobody_trained_is_refused_with_the_reason(their_encoder):
+    for model in ("BertModel", "DistilBertModel", "RobertaModel"):
+        with pytest.raises(FolderError, match="classifies texts: nobody has trained a head of it") as told:
+            Classifier(their_encoder(model)[0])
+        assert "regard train RECIPE --init" in told.value.hint
+    with pytest.raises(FolderError, match="its head is 'masked_language_model'") as told:
+        Classifier(their_encoder("BertForMaskedLM")[0])
+    assert "regard fill" in told.value.hint
+
+
+@pytest.mark.parametrize("model", ["BertForSequenceClassification", "DistilBertForSequenceClassification"])
+@torch.no_grad()
+def test_a_folder_whose_head_was_trained_says_what_it_said_there(their_encoder, model):
+    names = {0: "bad", 1: "so", 2: "good"}
+    folder, theirs, vocabulary = their_encoder(model, id2label=names, label2id={"bad": 0, "so": 1, "good": 2})
+    words = ["[CLS]", "a", "good", "film", "[SEP]"]
+    shares = theirs(torch.tensor([[vocabulary.index(word) for word in words]])).logits[0].softmax(-1)
+    found = classify("A good film", model=folder, top=3)
+    assert dict(found) == pytest.approx({names[n]: float(share) for n, share in enumerate(shares)}, abs=1e-5)

@@ -28,6 +28,8 @@ VERBS = {  # heading -> name -> what `regard --help` says of it: the first line 
         "generate": "Go on with a text, with each line of a file or of a pipe.",
         "classify": "Say to which class a text, each line of a file or of a pipe belongs.",
         "tag": "Give each word of a text, of the lines of a file or of a pipe its label.",
+        "embed": "Make a vector of each text, of each line of a file or of a pipe.",
+        "fill": "Guess what is hidden in a text, in each line of a file or of a pipe.",
         "transcribe": "Say what is said in recordings.",
     },
     "Measure": {

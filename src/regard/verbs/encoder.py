@@ -12,8 +12,9 @@ USES = {
     "classification": "classifies texts: `regard classify`",
     "regression": "gives texts a number: `regard classify`",
     "tokens": "labels words: `regard tag`",
-    "masked_language_model": "guesses hidden words: train another head on it",
+    "masked_language_model": "guesses hidden words: `regard fill`",
 }
+NO_HEAD = ("none", "pooled")
 
 
 def encoder_that(
@@ -26,8 +27,13 @@ def encoder_that(
     """
     model = model_that(does, EncoderOnly, loaded)
     head, where = model.config.head, loaded.path
+    if head in NO_HEAD:
+        raise FolderError(
+            f"{where}: this is no model that {does}: nobody has trained a head of it (its head is {head!r})",
+            "`regard train RECIPE --init DIR` trains one, DIR by `regard convert`; `regard embed` needs none",
+        )
     if head not in heads:
-        use = USES.get(head, "gives states, not answers")
+        use = USES.get(head, "answers questions with a part of a text, for which there is no command")
         raise FolderError(f"{where}: this is no model that {does}: its head is {head!r}", f"it {use}")
     refuse_other_labels(loaded, model.config.num_labels)
     if model.config.fresh_head and not allow_fresh:
