@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from regard.verbs.new import new
     from regard.verbs.recipes import recipes, recipes_show
     from regard.verbs.score import score
+    from regard.verbs.summarize import Summarizer, summarize, summarize_file
     from regard.verbs.tag import Tagger, tag, tag_file
     from regard.verbs.train import train
     from regard.verbs.transcribe import Transcriber, transcribe
@@ -47,6 +48,7 @@ __all__ = [
     "ImageClassifier",
     "NodeClassifier",
     "RegardError",
+    "Summarizer",
     "Tagger",
     "Transcriber",
     "Translator",
@@ -78,6 +80,8 @@ __all__ = [
     "recipes",
     "recipes_show",
     "score",
+    "summarize",
+    "summarize_file",
     "tag",
     "tag_file",
     "train",
@@ -94,6 +98,7 @@ _ELSEWHERE = {
     "Generator": "generate",
     "ImageClassifier": "classify_images",
     "NodeClassifier": "classify_nodes",
+    "Summarizer": "summarize",
     "Tagger": "tag",
     "Transcriber": "transcribe",
     "Translator": "translate",

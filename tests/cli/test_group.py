@@ -98,6 +98,7 @@ DOOR = {"as_json", "debug", "help", "streamed"}
 CALLS = {
     **{name: [f"{name}:{name}"] for name in NAMES if name != "data"},
     "translate": ["translate:translate", "translate:translate_file"],
+    "summarize": ["summarize:summarize", "summarize:summarize_file"],
     "generate": ["generate:generate", "generate:generate_file"],
     "classify": ["classify:classify", "classify:classify_file"],
     "tag": ["tag:tag", "tag:tag_file"],

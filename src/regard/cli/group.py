@@ -25,6 +25,7 @@ VERBS = {  # heading -> name -> what `regard --help` says of it: the first line 
     },
     "Use": {
         "translate": "Translate a text, a file or what comes through a pipe.",
+        "summarize": "Say the most important of a text, of each line of a file or of a pipe.",
         "generate": "Go on with a text, with each line of a file or of a pipe.",
         "classify": "Say to which class a text, each line of a file or of a pipe belongs.",
         "tag": "Give each word of a text, of the lines of a file or of a pipe its label.",

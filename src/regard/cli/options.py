@@ -37,6 +37,11 @@ batch_tokens = click.option(
     metavar="N",
     help="Padded source tokens looked at together; changes speed and memory, not the answer.",
 )
+prefix = click.option(
+    "--prefix",
+    metavar="TEXT",
+    help="What stands before each text, such as >>fra<<. [default: what the model's folder says]",
+)
 src = click.option("--src", type=FILE, required=True, metavar="FILE", help="Source, one sentence a line.")
 refs = click.option(
     "--ref",

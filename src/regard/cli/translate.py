@@ -30,6 +30,7 @@ from regard.verbs.controls import Controls
     metavar="N",
     help="Give that many candidates a line: LINE, SCORE, TEXT between tabs.",
 )
+@options.prefix
 @options.controls
 @options.as_json
 @options.device
@@ -44,6 +45,7 @@ def command(
     controls: Controls,
     batch_tokens: int,
     n_best: int,
+    prefix: str | None,
     as_json: bool,
     device: str,
     threads: int | None,
@@ -66,6 +68,7 @@ def command(
         controls=controls,
         batch_tokens=batch_tokens,
         n_best=n_best,
+        prefix=prefix,
         device=device,
         threads=threads,
         workers=workers,

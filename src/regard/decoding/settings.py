@@ -36,6 +36,7 @@ class GenerationSettings(Controls):
     top_k: int = 0  # 0 keeps all
     top_p: float = 1.0
     seed: int = 0
+    prefixes: dict[str, str] | None = None  # what stands before a text, by the task; "": of any other
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
@@ -45,6 +46,8 @@ class GenerationSettings(Controls):
                     f"{name} = {max(least, getattr(type(self), name))} would do",
                 )
         super().__post_init__()
+        if not all(isinstance(text, str) for text in (self.prefixes or {}).values()):
+            raise ConfigError(f"prefixes = {self.prefixes} are no texts", 'summarization = "summarize: "')
         for one, other in (("min_length", "max_length"), ("min_length", "max_new_tokens")):
             most = getattr(self, other)
             if most is not None and self.min_length > most:

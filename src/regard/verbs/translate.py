@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from regard import console
 from regard.decoding.batches import Decoder, Job, decode_all, reach
@@ -23,6 +23,7 @@ from regard.verbs.controls import UNSET, Controls, spread
 from regard.verbs.device import choose_device, choose_workers
 from regard.verbs.drafting import drafter_of
 from regard.verbs.lines import stream
+from regard.verbs.prefixes import prefix_of, usual_prefix
 from regard.verbs.samples import samples_for, told, translating
 
 Precision = Literal["float32", "int8"]
@@ -46,6 +47,7 @@ class Candidate:
 class Translation:
     """A line and its candidates, best first; an empty line has the empty text for its only one."""
 
+    called: ClassVar[str] = "translation"
     line: int
     source: str
     candidates: tuple[Candidate, ...]
@@ -60,7 +62,7 @@ class Translation:
             {**asdict(each), "tokens": list(each.tokens), "token_log_probs": list(each.token_log_probs)}
             for each in self.candidates
         ]
-        return {"line": self.line, "source": self.source, "translation": self.text, "hypotheses": hypotheses}
+        return {"line": self.line, "source": self.source, self.called: self.text, "hypotheses": hypotheses}
 
 
 class Translator:
@@ -69,7 +71,13 @@ class Translator:
     What it says of a line depends on that line alone: not on `batch_tokens`, nor on the line's neighbours,
     nor on `workers`, the processes that share many lines (None: one for each core of a CPU, but only one
     where `threads` are given). With precision "int8" products are of whole numbers of 8 bits, on a CPU.
+    `prefix` stands before each line; where it is not given, what the model's folder says.
     """
+
+    task: ClassVar[str] = "translation"  # as T5's folders call it
+    does: ClassVar[str] = "translates"
+    answer: ClassVar[type[Translation]] = Translation
+    max_characters: ClassVar[int] = MAX_CHARACTERS
 
     @spread
     def __init__(
@@ -79,6 +87,7 @@ class Translator:
         controls: Controls = UNSET,
         batch_tokens: int = 4096,
         n_best: int = 1,
+        prefix: str | None = None,
         device: str = "auto",
         threads: int | None = None,
         workers: int | None = None,
@@ -87,12 +96,14 @@ class Translator:
         self.device = choose_device(device, threads)
         self.workers = choose_workers(workers, self.device, threads)
         self.loaded = load(model, self.device)
-        self.model = model_that("translates", SequenceToSequence, self.loaded)
+        self.model = model_that(self.does, SequenceToSequence, self.loaded)
         if precision == "int8":
             self._round()
         defaults = read(GenerationSettings, self.loaded.generation, "generation.json")
         self.settings = self._settings(defaults.with_(n_best=1).changed(controls), controls, n_best)
         self.n_best, self.batch_tokens = n_best, batch_tokens
+        usual = usual_prefix(self.settings.prefixes, self.task) if prefix is None else prefix
+        self._prefix = prefix_of(usual, self.loaded.tokenizers.source)
         target = self.loaded.tokenizers.target
         self._pad_id, self._eos_id = target.pad_id, target.eos_id
         drafter = drafter_of(self.settings, self.loaded, self.device, (target.bos_id,))
@@ -132,7 +143,7 @@ class Translator:
         for number, (line, hypotheses) in enumerate(zip(lines, found, strict=True), start=first + 1):
             empty = not line or line.isspace()
             candidates = [NOTHING] if empty else self._candidates(hypotheses) or [NOTHING]
-            yield Translation(line=number, source=line, candidates=tuple(candidates))
+            yield self.answer(line=number, source=line, candidates=tuple(candidates))
 
     def _round(self) -> None:
         """Raise a RecipeError where there are no such products."""
@@ -154,12 +165,13 @@ class Translator:
         White space around a line is no part of the sentence: a model has hardly ever seen any.
         """
         most = reach([self.model]) - 1
-        texts = [line[:MAX_CHARACTERS].strip() for line in lines]
-        ids = self.loaded.tokenizers.source.encode_batch(texts)
+        tokenizer = self.loaded.tokenizers.source
+        texts = [self._prefix.before(line[: self.max_characters].strip()) for line in lines]
+        ids = [self._prefix.first(each, tokenizer) for each in tokenizer.encode_batch(texts)]
         for number, (line, of_line) in enumerate(zip(lines, ids, strict=True), start=first + 1):
-            if len(line) > MAX_CHARACTERS or len(of_line) > most:
+            if len(line) > self.max_characters or len(of_line) > most:
                 console.warn(
-                    f"line {number} is too long ({len(line):,} characters): only its beginning is translated"
+                    f"line {number} is too long ({len(line):,} characters): only its beginning is read"
                 )
         return [of_line[:most] for of_line in ids]
 
@@ -189,6 +201,7 @@ def translate(
     controls: Controls = UNSET,
     batch_tokens: int = 4096,
     n_best: int = 1,
+    prefix: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     workers: int | None = None,
@@ -207,6 +220,7 @@ def translate(
         controls=controls,
         batch_tokens=batch_tokens,
         n_best=n_best,
+        prefix=prefix,
         device=device,
         threads=threads,
         workers=workers,
@@ -228,6 +242,7 @@ def translate_file(
     controls: Controls = UNSET,
     batch_tokens: int = 4096,
     n_best: int = 1,
+    prefix: str | None = None,
     as_json: bool = False,
     device: str = "auto",
     threads: int | None = None,
@@ -240,6 +255,7 @@ def translate_file(
         controls=controls,
         batch_tokens=batch_tokens,
         n_best=n_best,
+        prefix=prefix,
         device=device,
         threads=threads,
         workers=workers,

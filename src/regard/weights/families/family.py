@@ -278,7 +278,21 @@ def decoding(table: Mapping[str, Any], where: str) -> dict[str, Any]:
         if type(penalty) not in (int, float) or not 0 <= penalty < 100:
             raise FolderError(f"{where}: length_penalty = {penalty!r} is not supported", "0 or more is")
         found |= {"length_penalty": "power", "alpha": float(penalty)}
-    return {name: value for name, value in found.items() if value or name == "alpha"}
+    found = {name: value for name, value in found.items() if value or name == "alpha"}
+    prefixes = _prefixes(table, where)
+    return {**found, "prefixes": prefixes} if prefixes else found
+
+
+def _prefixes(table: Mapping[str, Any], where: str) -> dict[str, str]:
+    """What stands before a text: by the task, T5's, or before any, under the name ""."""
+    tasks = table.get("task_specific_params") or {}
+    if not isinstance(tasks, dict) or not all(isinstance(each, dict) for each in tasks.values()):
+        raise FolderError(f"{where}: task_specific_params is no table of tables", "take it out, or mend it")
+    found = {"": table.get("prefix"), **{name: each.get("prefix") for name, each in tasks.items()}}
+    for name, text in found.items():
+        if text is not None and not isinstance(text, str):
+            raise FolderError(f"{where}: the prefix {text!r} of {name or 'all'} is no text", "mend it")
+    return {name: text for name, text in found.items() if text}
 
 
 def activation_name(known: Mapping[str, str], ours: str) -> str:

@@ -1,0 +1,63 @@
+"""Prefixes: what stands before a text so that a model of several tasks knows which one is meant."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from regard.data.tokenizer import Tokenizer
+from regard.errors import ConfigError, did_you_mean
+
+LANGUAGE = re.compile(
+    r"\s*(>>[^<>\s]+<<)\s*(.*)", re.DOTALL
+)  # as Marian's models of several languages have it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prefix:
+    """A text that stands before each other, and tokens before that which no text can make."""
+
+    text: str = ""
+    ids: tuple[int, ...] = ()
+
+    def before(self, text: str) -> str:
+        return self.text + text if text else ""
+
+    def first(self, ids: list[int], tokenizer: Tokenizer) -> list[int]:
+        """`ids` with the tokens, after what the tokeniser puts before every text."""
+        begin = len(tokenizer.prefix)
+        return [*ids[:begin], *self.ids, *ids[begin:]]
+
+
+def prefix_of(text: str, tokenizer: Tokenizer) -> Prefix:
+    """The prefix that is spelt so: a token of a language where it begins with one, and text.
+
+    Raises:
+        ConfigError: the model has no such language.
+    """
+    found = LANGUAGE.fullmatch(text)
+    if found is None:
+        return Prefix(text=text)
+    language, rest = found.groups()
+    numbers = {piece.strip(): number for piece, number in tokenizer.vocabulary().items() if ">>" in piece}
+    if language not in numbers:
+        known = [piece for piece in numbers if LANGUAGE.fullmatch(piece)]
+        hint = did_you_mean(language, known) if known else "the model has no tokens of languages"
+        raise ConfigError(f"prefix = {text!r}: {language} is no language of this model", hint)
+    return Prefix(text=rest, ids=(numbers[language],))
+
+
+def usual_prefix(prefixes: Mapping[str, str] | None, task: str) -> str:
+    """What the model's folder says stands before a text of this task, "translation" or "summarization".
+
+    T5's names of tasks go on with languages: translation_en_to_de.
+
+    Raises:
+        ConfigError: there are several.
+    """
+    own = {name: text for name, text in (prefixes or {}).items() if f"{name}_".startswith(f"{task}_")}
+    if len(set(own.values())) > 1:
+        raise ConfigError(
+            f"this model has several prefixes, of {', '.join(own)}",
+            "name one: " + " or ".join(f"--prefix {text!r}" for text in own.values()),
+        )
+    return next(iter(own.values()), (prefixes or {}).get("", ""))

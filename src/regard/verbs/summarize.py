@@ -1,0 +1,94 @@
+"""Summarize: a text in, a shorter one out; by models such as T5 and BART, as `translate` by others."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from regard.verbs.controls import UNSET, Controls, spread
+from regard.verbs.lines import stream
+from regard.verbs.translate import Precision, Translation, Translator, write
+
+
+class Summary(Translation):
+    """A text and what it is in short, several times if that is asked for, best first."""
+
+    called: ClassVar[str] = "summary"
+
+
+class Summarizer(Translator):
+    """A model, loaded once, that says texts in short: a `Translator` of whole documents, each a line."""
+
+    task: ClassVar[str] = "summarization"
+    does: ClassVar[str] = "summarizes"
+    answer: ClassVar[type[Translation]] = Summary
+    max_characters: ClassVar[int] = 100_000
+
+
+@spread
+def summarize(
+    text: str | Iterable[str],
+    *,
+    model: str | Path,
+    controls: Controls = UNSET,
+    batch_tokens: int = 4096,
+    n_best: int = 1,
+    prefix: str | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    workers: int | None = None,
+    precision: Precision = "float32",
+) -> Any:
+    """A text in short, or each of several.
+
+    `prefix` stands before each; where it is not given, what the model's folder says of summaries. With
+    `n_best` above 1 there is a list of that many, best first, in the place of each. For many calls keep a
+    `Summarizer`.
+
+    Returns:
+        str for a str, list[str] for several; with `n_best` above 1 list[str] and list[list[str]].
+    """
+    summarizer = Summarizer(
+        model,
+        controls=controls,
+        batch_tokens=batch_tokens,
+        n_best=n_best,
+        prefix=prefix,
+        device=device,
+        threads=threads,
+        workers=workers,
+        precision=precision,
+    )
+    found = summarizer([text] if isinstance(text, str) else text)
+    texts = [each.text if n_best == 1 else [one.text for one in each.candidates] for each in found]
+    return texts[0] if isinstance(text, str) else texts
+
+
+@spread
+def summarize_file(
+    input: str | Path,
+    output: str | Path,
+    *,
+    model: str | Path,
+    controls: Controls = UNSET,
+    batch_tokens: int = 4096,
+    n_best: int = 1,
+    prefix: str | None = None,
+    as_json: bool = False,
+    device: str = "auto",
+    threads: int | None = None,
+    workers: int | None = None,
+    precision: Precision = "float32",
+) -> int:
+    """Say each line of a file in short, into another, which appears when it is whole; the number of lines."""
+    summarizer = Summarizer(
+        model,
+        controls=controls,
+        batch_tokens=batch_tokens,
+        n_best=n_best,
+        prefix=prefix,
+        device=device,
+        threads=threads,
+        workers=workers,
+        precision=precision,
+    )
+    return write(summarizer(stream(input)), Path(output), ranked=n_best > 1, as_json=as_json)
