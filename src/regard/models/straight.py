@@ -198,6 +198,7 @@ def _linear(module: nn.Module) -> Map:
     """The map with its weight transposed."""
     if type(module) not in (nn.Linear, StackedLinear):
         return module
+    assert isinstance(module, nn.Linear)
     weight = module.weight.detach().t().contiguous()
     bias = None if module.bias is None else module.bias.detach()
 

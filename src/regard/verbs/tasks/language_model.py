@@ -223,7 +223,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
 
     def measure(model: DecoderOnly) -> Measured:
         with tempfile.TemporaryDirectory(prefix="regard-text-") as folder:
-            marks = bool(loaded.generation["begin"])
+            marks = bool(loaded.generation.get("begin", True))
             stream = write_stream(documents, loaded.tokenizers.source, Path(folder) / "test", marks=marks)
             return Measured(scores=_scores(_score(model, stream, recipe), stream, recipe))
 
