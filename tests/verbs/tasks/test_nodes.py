@@ -97,7 +97,13 @@ def changed(folder, table):
     ids=["gat", "gatv2", "near", "all, laplacian"],
 )
 def test_a_recipe_becomes_a_model_that_knows_its_neighbours(folder, table, accuracy):
-    result = train(changed(folder, "\n" + table), out=folder / "run", threads=1)
+    slowly = ["training.schedule.learning_rate=0.005", "training.max_steps=100"]  # no seed of six failed so
+    result = train(
+        changed(folder, "\n" + table),
+        out=folder / "run",
+        threads=1,
+        overrides=slowly if TRANSFORMER in table else [],
+    )
     assert result.metrics["accuracy"] >= accuracy
     found = classify_nodes(folder / "rings.npz", model=result.model)
     assert len(found) == 61
