@@ -20,11 +20,16 @@ from regard.verbs.tasks.translation import prepare
 ignored = 0  # the padding of regard's tokenisers
 RECIPE = "multi30k-en-de"
 SHAPE = [  # the workload of every figure in training; peers have no average of weights
-    "model.preset=small",  # with the paper's parts, whatever the recipe has
+    "model.d_model=256",  # and the paper's parts, whatever the recipe has
+    "model.num_heads=4",
+    "model.d_ff=1024",
+    "model.num_encoder_layers=3",
+    "model.num_decoder_layers=3",
     "model.norm_position=post",
     "model.norm=layer",
     "model.activation=relu",
     "model.positions=sinusoidal",
+    "tokenizer.vocab_size=8000",
     "tokenizer.dropout=0.0",
     "batches.batch_tokens=4096",
     "training.max_steps=1000000",
