@@ -164,8 +164,8 @@ class DecoderCache:
 def moved(tensors: Sequence[Tensor], rows: Int64[Tensor, " rows"]) -> list[Tensor]:
     """Tensors whose row i is what row `rows[i]` was.
 
-    On a CPU, where few rows change and no more are asked for, these are changed in place: with 160 rows a
-    beam moves some four a step, and to copy all of them would be an eighth of its time.
+    On a CPU, where few rows change and no more are asked for, these are changed in place: to copy all of
+    them was an eighth of the time of a beam of 160 rows.
     """
     if rows.device.type == "cpu" and tensors and len(rows) <= len(tensors[0]):
         changed = (rows != torch.arange(len(rows))).nonzero()[:, 0]

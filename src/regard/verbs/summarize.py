@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from regard.verbs.controls import UNSET, Controls, spread
 from regard.verbs.lines import stream
-from regard.verbs.translate import Precision, Translation, Translator, write
+from regard.verbs.translate import Precision, Translation, Translator, answers, write
 
 
 class Summary(Translation):
@@ -58,9 +58,7 @@ def summarize(
         workers=workers,
         precision=precision,
     )
-    found = summarizer([text] if isinstance(text, str) else text)
-    texts = [each.text if n_best == 1 else [one.text for one in each.candidates] for each in found]
-    return texts[0] if isinstance(text, str) else texts
+    return answers(summarizer, text, n_best)
 
 
 @spread

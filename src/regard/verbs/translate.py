@@ -226,11 +226,7 @@ def translate(
         workers=workers,
         precision=precision,
     )
-    found = translator([text] if isinstance(text, str) else text)
-    texts = [
-        each.text if n_best == 1 else [candidate.text for candidate in each.candidates] for each in found
-    ]
-    return texts[0] if isinstance(text, str) else texts
+    return answers(translator, text, n_best)
 
 
 @spread
@@ -262,6 +258,15 @@ def translate_file(
         precision=precision,
     )
     return write(translator(stream(input)), Path(output), ranked=n_best > 1, as_json=as_json)
+
+
+def answers(translator: Translator, text: str | Iterable[str], n_best: int) -> Any:
+    """The text that it gives for a text, or of each of several; with `n_best` above 1 a list of them."""
+    found = translator([text] if isinstance(text, str) else text)
+    texts = [
+        each.text if n_best == 1 else [candidate.text for candidate in each.candidates] for each in found
+    ]
+    return texts[0] if isinstance(text, str) else texts
 
 
 def write(
