@@ -20,6 +20,7 @@ from regard.verbs.lines import lines_of, references_of
 from regard.verbs.settings import recipe_of
 from regard.verbs.tasks.kinds import kind_of
 from regard.verbs.translate import Precision, Translator
+from regard.weights.model_folder import LoadedModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +117,11 @@ def evaluate(
             "scores by length, without case or of other words, workers and precision are of translations",
             "give a source and its references; for other data the recipe's [validation] says it",
         )
-    loaded = load(model, choose_device(device, threads))
+    return _of_held_out(load(model, choose_device(device, threads)), data, beam_size)
+
+
+def _of_held_out(loaded: LoadedModel, data: str | Path | None, beam_size: int | None) -> Evaluation:
+    """What the kind of task measures on the test data of the model's recipe, or on `data` in their place."""
     source = recipe_of(loaded.path)
     if beam_size is not None:
         if not loaded.config.generates:
