@@ -1,0 +1,115 @@
+"""One forced pass of one example through a model, and the names of the sequences that it looks at.
+
+Every view of a model starts here: what was read and written, and what an attention's rows and columns stand
+for. A decoder reads its target shifted by one: at row t it has read `read[t]` and predicts `written[t]`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.layers.attention import MultiHeadAttention, SelfAttention
+from regard.layers.recurrent import SourceAttention
+from regard.models.decoder_only import DecoderOnly
+from regard.models.encoder_only import EncoderOnly
+from regard.models.model import Model
+from regard.models.sequence_to_sequence import SequenceToSequence
+
+Part = Literal["encoder", "decoder", "cross"]
+SequenceName = Literal["source", "read", "written", "text"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForcedPass:
+    """One example, ready to go through `model` once, alone in its batch.
+
+    `sequences` are its ids by name: "source", "read" and "written" of a model with encoder and decoder, "read"
+    and "written" of a decoder alone, "text" of an encoder alone. `inputs` are what the model is called with.
+    """
+
+    model: Model
+    sequences: dict[SequenceName, tuple[int, ...]]
+    inputs: tuple[Tensor, ...]
+
+    def __call__(self) -> Float[Tensor, "1 ..."]:
+        """What the model gives, in evaluation mode: logits of `written`, or what an encoder's head says."""
+        training = self.model.training
+        self.model.eval()
+        try:
+            return self.model(*self.inputs)
+        finally:
+            self.model.train(training)
+
+
+def translating(
+    model: SequenceToSequence, src_ids: Sequence[int], tgt_ids: Sequence[int], *, bos_id: int, eos_id: int
+) -> ForcedPass:
+    """The pass in which a source is read and this target is written; ids without special ones."""
+    source, read = (*src_ids, eos_id), (bos_id, *tgt_ids)
+    return ForcedPass(
+        model=model,
+        sequences={"source": source, "read": read, "written": (*tgt_ids, eos_id)},
+        inputs=(_row(model, source), torch.tensor([len(source)], device=model.device), _row(model, read)),
+    )
+
+
+def continuing(model: DecoderOnly, ids: Sequence[int]) -> ForcedPass:
+    """The pass in which a text goes on with itself: all but its last token are read; at least two."""
+    read = tuple(ids[:-1])
+    return ForcedPass(
+        model=model, sequences={"read": read, "written": tuple(ids[1:])}, inputs=(_row(model, read),)
+    )
+
+
+def reading(model: EncoderOnly, ids: Sequence[int]) -> ForcedPass:
+    """The pass in which an encoder reads a text; ids with the special ones that it is used to."""
+    return ForcedPass(
+        model=model,
+        sequences={"text": tuple(ids)},
+        inputs=(_row(model, ids), torch.tensor([len(ids)], device=model.device)),
+    )
+
+
+def _row(model: Model, ids: Sequence[int]) -> Tensor:
+    return torch.tensor([list(ids)], device=model.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """An attention of a model: where it stands and which sequences its rows and columns are."""
+
+    name: str  # of its module: "decoder.blocks.2.cross_attention"
+    part: Part
+    layer: int  # 0 is the lowest of its part
+    num_heads: int
+    rows: SequenceName
+    columns: SequenceName
+
+
+def places(model: Model) -> list[Place]:
+    """The attentions of a model, in the order in which data walks through them."""
+    found: list[Place] = []
+    for name, module in model.named_modules():
+        if not isinstance(module, MultiHeadAttention | SourceAttention):
+            continue
+        part, rows, columns = _stands(model, name, module)
+        layer = sum(place.part == part for place in found)
+        heads = module.num_heads if isinstance(module, MultiHeadAttention) else 1
+        found.append(
+            Place(name=name, part=part, layer=layer, num_heads=heads, rows=rows, columns=columns)
+        )
+    return found
+
+
+def _stands(model: Model, name: str, module: nn.Module) -> tuple[Part, SequenceName, SequenceName]:
+    if isinstance(model, SequenceToSequence):
+        if not isinstance(module, SelfAttention):
+            return "cross", "read", "source"
+        return ("encoder", "source", "source") if name.startswith("encoder.") else ("decoder", "read", "read")
+    if isinstance(model, DecoderOnly):
+        return "decoder", "read", "read"
+    return "encoder", "text", "text"
