@@ -1,0 +1,34 @@
+// A canvas that is sharp on every screen: for charts of more than 64 tokens.
+import { element } from "./elements.js";
+
+/** A canvas of this size in CSS pixels; `draw(pen)` works in CSS pixels too. `redraw()` on it draws again. */
+export function canvas(width, height, draw) {
+  const ratio = Math.min(3, globalThis.devicePixelRatio || 1);
+  const node = element("canvas", {
+    class: "chart", width: Math.round(width * ratio), height: Math.round(height * ratio), aria: { hidden: "true" },
+    style: { width: `${width}px`, "max-width": "100%" },
+  });
+  const pen = node.getContext("2d");
+  node.redraw = () => {
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    draw(pen);
+  };
+  node.redraw();
+  return node;
+}
+
+/** A matrix as one pixel a cell, ready for `drawImage`; `colours` is a table of 256 colours (colour.js). */
+export function pixels({ data, shape: [height, width] }, colours, top = 1) {
+  const node = document.createElement("canvas");
+  node.width = width;
+  node.height = height;
+  const pen = node.getContext("2d");
+  const image = pen.createImageData(width, height);
+  for (let i = 0; i < data.length; i++) {
+    const shade = 4 * Math.round(255 * Math.min(1, Math.max(0, data[i] / top)));
+    for (let channel = 0; channel < 4; channel++) image.data[4 * i + channel] = colours[shade + channel];
+  }
+  pen.putImageData(image, 0, 0);
+  return node;
+}

@@ -1,0 +1,98 @@
+// Colours that people who see colours differently can tell apart, on light paper and on dark.
+//
+// Scales run in lightness, which every eye sees; a diverging one runs from blue to orange, which the common
+// kinds of colour blindness keep apart. The colours of heads stand out from their paper by 3 : 1 or more
+// (WCAG 2.2, 1.4.11), and no view tells heads apart by colour alone.
+
+export const PAPER = { light: "#ffffff", dark: "#15181d" };
+
+const SEQUENTIAL = {
+  light: ["#f6f8fa", "#d3e3ee", "#9cc3de", "#5a9bc7", "#2b70a5", "#134a78", "#08264a"],
+  dark: ["#1b2027", "#173650", "#195a86", "#2f86b8", "#62b0d6", "#a5d6e8", "#f0fbff"],
+};
+const DIVERGING = {
+  light: ["#8a3b00", "#c8670f", "#eda55b", "#f8dcb9", "#f7f7f7", "#cbdfee", "#7fb2d6", "#2f77b0", "#0b3f73"],
+  dark: ["#ffd9a8", "#f5a54c", "#bf6c17", "#653a14", "#20252c", "#17405f", "#1f72ab", "#5aaee0", "#c0e4fa"],
+};
+const HEADS = {
+  light: ["#0b63c4", "#b34700", "#13783e", "#9c2f86", "#8a6200", "#0a7685", "#c22b41", "#5b4fc4", "#5d6a1c", "#6b5a52"],
+  dark: ["#6cb0ff", "#ff9d5c", "#5fcf8b", "#ee8fd8", "#e3bd4a", "#4fcfdf", "#ff8a94", "#b0a6ff", "#bfcf62", "#c9b7ad"],
+};
+
+/** "light" or "dark": what `root`, or the page around it, is set in. */
+export function theme(root = null) {
+  const chosen = (root?.closest?.("[data-theme]") ?? document.querySelector(".regard[data-theme]"))?.dataset.theme;
+  if (chosen === "light" || chosen === "dark") return chosen;
+  return globalThis.matchMedia?.("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+}
+
+/** The colour of head `index`; after the last the colours begin again, so give its name too. */
+export function headColour(index, paper = theme()) {
+  return HEADS[paper][index % HEADS[paper].length];
+}
+
+export const HEAD_COLOURS = HEADS;
+
+/** A weight in 0..1 as [red, green, blue], each 0..255. */
+export function sequentialRgb(value, paper = theme()) {
+  return between(stops(SEQUENTIAL, paper), value);
+}
+
+/** The same as CSS text. */
+export function sequential(value, paper = theme()) {
+  return css(sequentialRgb(value, paper));
+}
+
+/** A change in -1..1: orange below nought, blue above, paper at nought. */
+export function diverging(value, paper = theme()) {
+  return css(between(stops(DIVERGING, paper), (value + 1) / 2));
+}
+
+/** Black or white: what can be read on `colour`, the CSS text of this module's own scales. */
+export function inkOn(colour) {
+  return luminance(rgb(colour)) > 0.22 ? "#101418" : "#ffffff";
+}
+
+/** WCAG's contrast of two colours, 1..21. */
+export function contrast(first, second) {
+  const [low, high] = [luminance(rgb(first)), luminance(rgb(second))].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}
+
+/** 256 colours of the sequential scale, four bytes each: for ImageData. */
+export function sequentialTable(paper = theme()) {
+  const table = new Uint8ClampedArray(1024);
+  for (let i = 0; i < 256; i++) table.set([...sequentialRgb(i / 255, paper), 255], 4 * i);
+  return table;
+}
+
+const read = new Map(); // scale's texts -> numbers
+
+function stops(scale, paper) {
+  const texts = scale[paper];
+  if (!read.has(texts)) read.set(texts, texts.map(rgb));
+  return read.get(texts);
+}
+
+function between(colours, value) {
+  const place = Math.min(1, Math.max(0, Number.isFinite(value) ? value : 0)) * (colours.length - 1);
+  const low = Math.min(Math.floor(place), colours.length - 2);
+  return colours[low].map((channel, i) => Math.round(channel + (place - low) * (colours[low + 1][i] - channel)));
+}
+
+function css([red, green, blue]) {
+  return `rgb(${red} ${green} ${blue})`;
+}
+
+function rgb(text) {
+  if (text.startsWith("#")) return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+  return text.match(/\d+(\.\d+)?/g).slice(0, 3).map(Number);
+}
+
+function luminance(channels) {
+  const [red, green, blue] = channels.map((channel) => {
+    const share = channel / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}

@@ -1,0 +1,163 @@
+// Where the page's data come from: a server, this very file, or a notebook. The views cannot tell which.
+import { parseNpy } from "./npy.js";
+
+/**
+ * What every source has in common. `fetchResource(path, kind)` gives JSON, or the bytes of an .npy file;
+ * `request(body)` makes a new Look and gives its summary; `stream(body, onToken, signal)` an answer as it grows.
+ */
+function makeSource({ summary, fetchResource, request = null, stream = null }) {
+  let cache = new Map();
+
+  function cached(path, kind) {
+    if (!cache.has(path)) {
+      const held = cache;
+      const promise = fetchResource(path, kind).catch((problem) => {
+        held.delete(path); // the next one to ask tries again
+        throw problem;
+      });
+      cache.set(path, promise);
+    }
+    return cache.get(path);
+  }
+
+  const source = {
+    summary,
+    /** The summary of the Look before this one, for views that compare. */
+    before: null,
+    /** Whether a new Look can be asked for. */
+    live: request !== null,
+    has: (path) => (path === "summary" ? source.summary !== null : Boolean(source.summary?.resources.includes(path))),
+    json: async (path) => (path === "summary" ? source.summary : cached(path, "json")),
+    array: async (path) => cached(path, "array").then((bytes) => parsed(bytes)),
+    async ask(body) {
+      if (!request) throw new Error("this page was saved: it cannot ask the model");
+      const next = await request(body);
+      cache = new Map();
+      source.before = source.summary;
+      source.summary = next;
+      window.dispatchEvent(new CustomEvent("look", { detail: { source } }));
+      return next;
+    },
+    async stream(body, onToken, signal) {
+      if (stream) await stream(body, onToken, signal);
+    },
+  };
+  return source;
+}
+
+const arrays = new WeakMap(); // bytes -> the array in them
+
+function parsed(bytes) {
+  if (!arrays.has(bytes)) arrays.set(bytes, parseNpy(bytes));
+  return arrays.get(bytes);
+}
+
+/** From regard's own server. It hands out the Look it was started with under /api/look: {id, summary} or null. */
+export async function fromServer(base = "") {
+  let id = null;
+  const first = await answered(await fetch(`${base}/api/look`));
+  const post = (where, body, signal) =>
+    fetch(`${base}/api/${where}`, {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal,
+    });
+  id = first?.id ?? null;
+  return makeSource({
+    summary: first?.summary ?? null,
+    async fetchResource(path, kind) {
+      const response = await fetch(`${base}/api/look/${encodeURIComponent(id)}/${path.split("/").map(encodeURIComponent).join("/")}`);
+      if (!response.ok || kind === "json") return answered(response);
+      return response.arrayBuffer();
+    },
+    async request(body) {
+      const made = await answered(await post("look", body));
+      id = made.id;
+      return made.summary;
+    },
+    async stream(body, onToken, signal) {
+      const response = await post("stream", body, signal);
+      if (!response.ok) await answered(response);
+      await lines(response.body, onToken);
+    },
+  });
+}
+
+async function answered(response) {
+  const text = await response.text();
+  let value = null;
+  try {
+    value = text ? JSON.parse(text) : null;
+  } catch {
+    if (response.ok) throw new Error("the server's answer is not JSON");
+  }
+  if (!response.ok) throw new Error(value?.error ?? `the server said ${response.status}`);
+  return value;
+}
+
+async function lines(body, onLine) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    rest += value ?? "";
+    const whole = rest.split("\n");
+    rest = done ? "" : whole.pop();
+    for (const line of whole) if (line.trim()) told(JSON.parse(line), onLine);
+    if (done) return;
+  }
+}
+
+function told(line, onLine) {
+  if (line.error) throw new Error(line.error);
+  onLine(line);
+}
+
+/** From the page itself: an element that holds {"json": {path: value}, "arrays": {path: base64 of an .npy file}}. */
+export function fromDocument(holder) {
+  const { json, arrays: encoded } = JSON.parse(holder.textContent);
+  return makeSource({
+    summary: json.summary,
+    async fetchResource(path, kind) {
+      const held = kind === "json" ? json[path] : encoded[path];
+      if (held === undefined) throw new Error(`this page was saved without ${path}`);
+      return kind === "json" ? held : Uint8Array.from(atob(held), (character) => character.charCodeAt(0)).buffer;
+    },
+  });
+}
+
+/**
+ * From a notebook, by messages of an anywidget model. It has `summary` and `live` as traits. To it:
+ * {id, do: "get", path} | {id, do: "ask", request} | {id, do: "stream", request}. From it, with the same id:
+ * {id, value} (JSON or a summary) | {id} and one buffer (.npy) | {id, token: {...}} ... {id, done: true} | {id, error}.
+ */
+export function fromWidget(model) {
+  const waiting = new Map();
+  let count = 0;
+
+  function call(message, onToken) {
+    const id = ++count;
+    return new Promise((resolve, reject) => {
+      waiting.set(id, { resolve, reject, onToken });
+      model.send({ id, ...message });
+    });
+  }
+
+  model.on("msg:custom", (message, buffers) => {
+    const call = waiting.get(message?.id);
+    if (!call) return;
+    if (message.token) {
+      call.onToken?.(message.token);
+      return;
+    }
+    waiting.delete(message.id);
+    if (message.error) call.reject(new Error(message.error));
+    else call.resolve(buffers?.length ? buffers[0] : message.value);
+  });
+
+  const live = Boolean(model.get("live"));
+  return makeSource({
+    summary: model.get("summary"),
+    fetchResource: (path) => call({ do: "get", path }),
+    request: live ? (request) => call({ do: "ask", request }) : null,
+    stream: live ? (request, onToken) => call({ do: "stream", request }, onToken) : null,
+  });
+}

@@ -1,0 +1,71 @@
+// What is selected, shared by all views and kept in the address, so that a link shows what its sender saw.
+
+/**
+ * A state: strings by key. `linked`: kept in the address's fragment (the page), or in memory alone (a notebook,
+ * whose address is not ours). Each change fires "state" on window with {state, keys} in its detail.
+ */
+export function makeState({ linked = true, initial = {} } = {}) {
+  let values = linked ? read() : new Map(Object.entries(initial));
+
+  function told(keys) {
+    window.dispatchEvent(new CustomEvent("state", { detail: { state, keys } }));
+  }
+
+  const state = {
+    linked,
+    /** The text under `key`, or `fallback`. */
+    get(key, fallback = null) {
+      return values.get(key) ?? fallback;
+    },
+    /** The same as a number; what is not one is `fallback`. */
+    number(key, fallback = null) {
+      const text = values.get(key);
+      return text === undefined || text === "" || !Number.isFinite(Number(text)) ? fallback : Number(text);
+    },
+    /** set(key, value) or set({key: value, ...}); null takes a key out. Nothing is told if nothing changed. */
+    set(key, value) {
+      const changes = typeof key === "string" ? { [key]: value } : key;
+      const keys = Object.keys(changes).filter((name) => (values.get(name) ?? null) !== text(changes[name]));
+      if (!keys.length) return;
+      values = changed(values, changes);
+      // A new view is a step back in the browser's history; a new cell is not.
+      if (linked) history[keys.includes("view") ? "pushState" : "replaceState"](null, "", `#${written(values)}`);
+      told(keys);
+    },
+    /** The address of this state with some values changed. */
+    href(changes) {
+      return `#${written(changed(values, changes))}`;
+    },
+  };
+
+  if (linked) {
+    window.addEventListener("popstate", () => {
+      const before = values;
+      values = read();
+      const keys = [...new Set([...before.keys(), ...values.keys()])].filter((key) => before.get(key) !== values.get(key));
+      if (keys.length) told(keys);
+    });
+  }
+  return state;
+}
+
+function text(value) {
+  return value === null || value === undefined ? null : String(value);
+}
+
+function changed(values, changes) {
+  const next = new Map(values);
+  for (const [key, value] of Object.entries(changes)) {
+    if (text(value) === null) next.delete(key);
+    else next.set(key, text(value));
+  }
+  return next;
+}
+
+function read() {
+  return new Map(new URLSearchParams(location.hash.slice(1)));
+}
+
+function written(values) {
+  return new URLSearchParams([...values]).toString();
+}

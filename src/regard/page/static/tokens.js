@@ -1,0 +1,49 @@
+// How a token is shown: isolated from its neighbours' writing direction, with nothing in it invisible.
+import { element } from "./elements.js";
+
+const NAMES = new Map(
+  Object.entries({
+    "\u00a0": "⍽", "\u00ad": "⟨SHY⟩", "\u061c": "⟨ALM⟩", "\u180e": "⟨MVS⟩", "\u200b": "⟨ZWSP⟩", "\u200e": "⟨LRM⟩",
+    "\u200f": "⟨RLM⟩", "\u2028": "⟨LS⟩", "\u2029": "⟨PS⟩", "\u202a": "⟨LRE⟩", "\u202b": "⟨RLE⟩", "\u202c": "⟨PDF⟩",
+    "\u202d": "⟨LRO⟩", "\u202e": "⟨RLO⟩", "\u2060": "⟨WJ⟩", "\u2066": "⟨LRI⟩", "\u2067": "⟨RLI⟩",
+    "\u2068": "⟨FSI⟩", "\u2069": "⟨PDI⟩", "\ufeff": "⟨BOM⟩", "\n": "⏎", "\t": "⇥", "\r": "␍", "\u007f": "␡",
+  }),
+);
+// A joiner shapes the letters around it and is left alone there; standing by itself it is named.
+const LONE = new Map([["\u200c", "⟨ZWNJ⟩"], ["\u200d", "⟨ZWJ⟩"]]);
+
+/** The token's text with control and bidi characters, and spaces at its ends, as visible glyphs. */
+export function visible(text) {
+  if (text === "") return "∅";
+  if (LONE.has(text)) return LONE.get(text);
+  const glyphs = [...String(text)].map(glyph).join("");
+  return glyphs.replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length));
+}
+
+function glyph(character) {
+  const named = NAMES.get(character);
+  if (named) return named;
+  const code = character.codePointAt(0);
+  if (code < 0x20) return String.fromCodePoint(0x2400 + code); // ␀ and its row
+  if (code >= 0x80 && code < 0xa0) return `⟨${code.toString(16).toUpperCase()}⟩`;
+  if (code >= 0xd800 && code < 0xe000) return "\ufffd"; // half of a pair
+  if (code >= 0xe0000 && code < 0xe0080) return `⟨TAG ${code.toString(16).toUpperCase()}⟩`;
+  return character;
+}
+
+/** The token in its own direction: `<bdi dir="auto">`. Tags and classes of `properties` go on it. */
+export function token(text, { special = false, ...properties } = {}) {
+  const names = ["token", special && "special", properties.class].filter(Boolean).join(" ");
+  return element("bdi", { dir: "auto", ...properties, class: names }, visible(text));
+}
+
+/** At most `length` characters of the visible token, the rest an ellipsis: for the axes of charts. */
+export function shortened(text, length = 14) {
+  const characters = [...visible(text)];
+  return characters.length > length ? `${characters.slice(0, length - 1).join("")}…` : characters.join("");
+}
+
+/** "3 Haus": a token with its place, counted from 1, for where two tokens may look alike. */
+export function numbered(text, index) {
+  return `${index + 1} ${visible(text)}`;
+}
