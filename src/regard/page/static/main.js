@@ -1,0 +1,184 @@
+// The page around the views: who is looked at, which views there are, and what all of them share.
+import { button, element, fill } from "./elements.js";
+import { tourCard, tourButton } from "./tour.js";
+import ablation from "./views/ablation.js";
+import alignment from "./views/alignment.js";
+import answer from "./views/answer.js";
+import architecture from "./views/architecture.js";
+import arithmetic from "./views/arithmetic.js";
+import attribution from "./views/attribution.js";
+import beam from "./views/beam.js";
+import grid from "./views/grid.js";
+import heads from "./views/heads.js";
+import lens from "./views/lens.js";
+import matrix from "./views/matrix.js";
+import neighbours from "./views/neighbours.js";
+import positions from "./views/positions.js";
+import rollout from "./views/rollout.js";
+import sampler from "./views/sampler.js";
+
+export const GROUPS = [
+  ["The answer", [answer, sampler, beam]],
+  ["Attention", [heads, grid, matrix, alignment, arithmetic, rollout]],
+  ["What mattered", [ablation, attribution, lens]],
+  ["The model", [positions, neighbours, architecture]],
+];
+const KINDS = {
+  encoder_decoder: "encoder and decoder", decoder_only: "decoder", encoder_only: "encoder",
+  recurrent: "recurrent, with attention",
+};
+
+/** Puts the page into `root`: what `source` holds, as `state` selects. */
+export function start(root, source, state) {
+  root.classList.add("regard");
+  const parts = {
+    header: element("header", { class: "top" }),
+    nav: element("nav", { class: "views", aria: { label: "Views" } }),
+    banner: element("div", { class: "banner", role: "status" }),
+    main: element("main", { class: "view", id: state.linked ? "view" : null, tabindex: "-1" }),
+    tour: element("div"),
+    footer: footer(state),
+  };
+  const skip = state.linked
+    && element("a", { class: "skip", href: "#view", on: { click: (event) => (event.preventDefault(), parts.main.focus()) } }, "Skip to the view");
+  fill(root, skip, parts.header, parts.nav, parts.banner, parts.main, parts.footer, parts.tour);
+  const page = { root, source, state, parts, drawing: null };
+
+  const relook = () => (frame(page), draw(page));
+  window.addEventListener("look", (event) => event.detail.source === source && relook());
+  window.addEventListener("state", (event) => event.detail.state === state && changed(page, event.detail.keys));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(page));
+  relook();
+}
+
+function changed(page, keys) {
+  if (keys.some((key) => ["view", "theme", "tour", "toured"].includes(key))) frame(page);
+  if (keys.some((key) => ["view", "theme"].includes(key))) draw(page);
+  if (keys.includes("view") && !page.state.get("tour")) page.parts.main.focus({ preventScroll: false });
+}
+
+/** The views that this Look has something for. */
+function possible(source) {
+  return GROUPS.map(([title, views]) => [title, views.filter((view) => source.summary && view.possible(source.summary))])
+    .filter(([, views]) => views.length);
+}
+
+function current({ source, state }) {
+  const views = possible(source).flatMap(([, found]) => found);
+  return views.find((view) => view.name === state.get("view")) ?? views[0] ?? answer;
+}
+
+function frame(page) {
+  const { root, source, state, parts } = page;
+  const theme = state.get("theme");
+  if (theme === "light" || theme === "dark") root.dataset.theme = theme;
+  else delete root.dataset.theme;
+  fill(parts.header, brand(source.summary), element("div", { class: "tools" }, source.summary && tourButton(state), themes(state)));
+  fill(parts.nav, navigation(page));
+  fill(parts.banner, banner(page));
+  fill(parts.tour, tourCard(state, possible(source).flatMap(([, views]) => views)));
+}
+
+function brand(summary) {
+  const facts = summary && [
+    KINDS[summary.model.kind] ?? summary.model.kind,
+    `${counted(summary.model.parameters)} parameters`,
+    `width ${summary.model.d_model}`,
+  ];
+  return element(
+    "div",
+    { class: "brand" },
+    element("h1", {}, "regard", summary && element("bdi", { dir: "auto" }, summary.model.name)),
+    facts && element("p", {}, facts.join(" · ")),
+  );
+}
+
+/** 60 123 456 as "60.1 M". */
+export function counted(number) {
+  for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (number >= size) return `${(number / size).toPrecision(3)} ${unit}`;
+  }
+  return String(number);
+}
+
+function themes(state) {
+  const order = [null, "light", "dark"];
+  const now = order.indexOf(state.get("theme"));
+  const next = order[(Math.max(0, now) + 1) % 3];
+  const names = { light: "light", dark: "dark", null: "as the system" };
+  return button(`Theme: ${names[order[Math.max(0, now)]]}`, () => state.set("theme", next), { class: "quiet" });
+}
+
+function navigation(page) {
+  const { source, state, parts } = page;
+  const here = current(page);
+  const opener = button(here.title, () => {
+    const open = parts.nav.toggleAttribute("data-open");
+    opener.setAttribute("aria-expanded", String(open));
+  }, { class: "opener", aria: { expanded: parts.nav.hasAttribute("data-open") } });
+  const go = (view) => (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return; // a new tab
+    event.preventDefault();
+    parts.nav.removeAttribute("data-open");
+    state.set("view", view.name);
+  };
+  const lists = possible(source).map(([title, views]) =>
+    element(
+      "section",
+      {},
+      element("h2", {}, title),
+      element("ul", {}, views.map((view) => {
+        const marked = { aria: { current: view === here ? "page" : null }, on: { click: go(view) } };
+        return element("li", {}, state.linked
+          ? element("a", { href: state.href({ view: view.name }), ...marked }, view.title)
+          : element("button", { type: "button", ...marked }, view.title));
+      })),
+    ),
+  );
+  return [opener, element("div", { class: "lists" }, lists)];
+}
+
+/** What is switched off in this run, and the way back. */
+function banner({ source }) {
+  const changes = source.summary?.changes;
+  const off = changes ? [
+    ...Object.entries(changes.heads ?? {}).map(([name, heads]) => `${name} ${heads.length > 1 ? "heads" : "head"} ${heads.map((head) => head + 1).join(", ")}`),
+    ...(changes.layers ?? []),
+    ...(changes.tokens ?? []).map((position) => `token ${position + 1}`),
+  ] : [];
+  if (!off.length) return null;
+  const restore = source.live && button("Switch all on again", () => source.ask({ text: source.summary.text }));
+  return element("p", {}, element("strong", {}, "Switched off in this run: "), off.join(" · "), " ", restore);
+}
+
+function footer(state) {
+  const to = (view, label) => (state.linked
+    ? element("a", { href: state.href({ view }), on: { click: (event) => (event.preventDefault(), state.set("view", view)) } }, label)
+    : label);
+  return element(
+    "footer",
+    {},
+    element("p", {}, "Attention weights are not explanations: ", to("ablation", "ablation"), " and ",
+      to("attribution", "attribution"), " stand beside them."),
+    element("p", {}, "Every number here was computed by this model. The page asks nothing of the network."),
+  );
+}
+
+async function draw(page) {
+  const { source, state, parts } = page;
+  page.drawing?.abort();
+  const drawing = (page.drawing = new AbortController());
+  const view = current(page);
+  const body = element("div", { class: `body ${view.name}` });
+  fill(parts.main, element("h2", {}, view.title), element("p", { class: "about" }, view.about), body);
+  if (state.linked) document.title = source.summary ? `${view.title} · ${source.summary.model.name}` : "regard";
+  parts.main.setAttribute("aria-busy", "true");
+  try {
+    await view.draw(body, { source, state, signal: drawing.signal });
+  } catch (problem) {
+    if (!drawing.signal.aborted) fill(body, element("p", { role: "alert" }, `This view could not be drawn: ${problem.message}`));
+    console.error(problem);
+  } finally {
+    if (page.drawing === drawing) parts.main.removeAttribute("aria-busy");
+  }
+}
