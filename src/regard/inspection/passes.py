@@ -27,8 +27,9 @@ SequenceName = Literal["source", "read", "written", "text"]
 class ForcedPass:
     """One example, ready to go through `model` once, alone in its batch.
 
-    `sequences` are its ids by name: "source", "read" and "written" of a model with encoder and decoder, "read"
-    and "written" of a decoder alone, "text" of an encoder alone. `inputs` are what the model is called with.
+    `sequences` are its ids by name: "source", "read" and "written" of a model with encoder and decoder,
+    "read" and "written" of a decoder alone, "text" of an encoder alone. `inputs` are what the model is
+    called with.
     """
 
     model: Model
@@ -99,17 +100,19 @@ def places(model: Model) -> list[Place]:
         part, rows, columns = _stands(model, name, module)
         layer = sum(place.part == part for place in found)
         heads = module.num_heads if isinstance(module, MultiHeadAttention) else 1
-        found.append(
-            Place(name=name, part=part, layer=layer, num_heads=heads, rows=rows, columns=columns)
-        )
+        found.append(Place(name=name, part=part, layer=layer, num_heads=heads, rows=rows, columns=columns))
     return found
 
 
-def _stands(model: Model, name: str, module: nn.Module) -> tuple[Part, SequenceName, SequenceName]:
+def sequence_of(model: Model, name: str) -> SequenceName:
+    """The sequence whose positions the module called `name` gives one vector each."""
     if isinstance(model, SequenceToSequence):
-        if not isinstance(module, SelfAttention):
-            return "cross", "read", "source"
-        return ("encoder", "source", "source") if name.startswith("encoder.") else ("decoder", "read", "read")
-    if isinstance(model, DecoderOnly):
-        return "decoder", "read", "read"
-    return "encoder", "text", "text"
+        return "source" if name.startswith("encoder.") else "read"
+    return "read" if isinstance(model, DecoderOnly) else "text"
+
+
+def _stands(model: Model, name: str, module: nn.Module) -> tuple[Part, SequenceName, SequenceName]:
+    rows = sequence_of(model, name)
+    if isinstance(model, SequenceToSequence) and not isinstance(module, SelfAttention):
+        return "cross", rows, "source"
+    return "decoder" if rows == "read" else "encoder", rows, rows

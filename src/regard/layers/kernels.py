@@ -30,11 +30,16 @@ def attention_weights(
 
     Vaswani et al. 2017, equation 1. A position that may look nowhere gets zeros, not NaN.
     """
+    return masked_softmax(attention_scores(query, key, position_bias), mask)
+
+
+def attention_scores(
+    query: Query, key: Key, position_bias: PositionBias | None = None
+) -> Float[Tensor, "batch heads tgt_len src_len"]:
+    """How well each query and each key go together, before any mask."""
     query = query / math.sqrt(query.size(-1))
     scores = query @ _for_each_query_head(key, query).transpose(-2, -1)
-    if position_bias is not None:
-        scores = scores + position_bias
-    return masked_softmax(scores, mask)
+    return scores if position_bias is None else scores + position_bias
 
 
 def masked_softmax(
