@@ -1,0 +1,144 @@
+"""The page's files by name; all of them in one script; and the page as one HTML file with its data inside."""
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from regard.page.bundle import bundle
+
+CONTENT_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+}
+SERVED_POLICY = (  # what a server says with each of the page's files
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types 'none'"
+)
+INLINED_POLICY = (  # frame-ancestors means nothing in a <meta>
+    "default-src 'none'; script-src {script}; style-src {style}; img-src data: blob:; base-uri 'none'; "
+    "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asset:
+    """A file of the page, as it goes over the wire."""
+
+    content: bytes
+    content_type: str
+
+
+@cache
+def assets() -> dict[str, Asset]:
+    """The page's files by name: "index.html", "main.js", "views/heads.js"; all that a server may hand out."""
+    return {
+        name: Asset(content=file.read_bytes(), content_type=CONTENT_TYPES["." + name.rpartition(".")[2]])
+        for name, file in sorted(_walk(files("regard.page") / "static"))
+    }
+
+
+def _walk(folder: Traversable, prefix: str = "") -> list[tuple[str, Traversable]]:
+    found = []
+    for item in folder.iterdir():
+        if item.is_dir():
+            found += _walk(item, f"{prefix}{item.name}/")
+        elif "." + item.name.rpartition(".")[2] in CONTENT_TYPES:
+            found.append((prefix + item.name, item))
+    return found
+
+
+def script() -> str:
+    """The whole page as one classic script, to stand in a file."""
+    return bundle(_modules(), "page.js")
+
+
+def widget_script() -> str:
+    """The whole page as one ES module whose default export is {render}: anywidget's `_esm`."""
+    return bundle(_modules(), "widget.js", esm=True)
+
+
+def stylesheet() -> str:
+    """The page's style sheet; all its rules are scoped under `.regard`: anywidget's `_css`."""
+    return assets()["regard.css"].content.decode()
+
+
+def _modules() -> dict[str, str]:
+    return {name: asset.content.decode() for name, asset in assets().items() if name.endswith(".js")}
+
+
+def one_file(
+    summary: Mapping[str, Any],
+    documents: Mapping[str, bytes],
+    arrays: Mapping[str, bytes],
+    *,
+    title: str | None = None,
+) -> str:
+    """The page with one Look inside, as HTML that opens from disk and asks nothing of any network.
+
+    `documents` are JSON and `arrays` .npy files, both as bytes by their path in the Look. Its policy lets one
+    script and one style sheet run, named by their hashes; no data can end the element that they are in.
+    """
+    code, style = _contained(script(), "script"), _contained(stylesheet(), "style")
+    policy = INLINED_POLICY.format(script=_hash(code), style=_hash(style))
+    held = {
+        "json": {"summary": summary} | {path: json.loads(text) for path, text in documents.items()},
+        "arrays": {path: base64.b64encode(content).decode() for path, content in arrays.items()},
+    }
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>{html.escape(visible_title(title or "regard"))}</title>
+<link rel="icon" href="data:,">
+<style>{style}</style>
+</head>
+<body>
+<div id="regard" class="regard"><p class="hint">One moment: the page is being laid out.</p></div>
+<noscript><p>This page draws with JavaScript, which is switched off.</p></noscript>
+<script type="application/json" id="regard-look">{embedded(held)}</script>
+<script>{code}</script>
+</body>
+</html>
+"""
+
+
+def embedded(value: object) -> str:
+    """JSON in which no text can end a <script> or begin a comment: `<` and the line separators are escaped.
+
+    Half surrogates, which UTF-8 cannot hold, stay escapes.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return "".join(f"\\u{ord(c):04x}" if "\ud800" <= c <= "\udfff" else c for c in text)
+
+
+def visible_title(title: str) -> str:
+    """A title without characters that steer the text around them or cannot be written."""
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in title
+    )
+
+
+def _contained(text: str, tag: str) -> str:
+    """Code as an element's content, which it must not end."""
+    if f"</{tag}" in text.lower() or "<!--" in text:
+        raise ValueError(f"the page's own code holds the end of its <{tag}>")
+    return text
+
+
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"

@@ -1,0 +1,100 @@
+"""ES modules in one classic script: a file opened from disk may not import, and its policy names one hash.
+
+Each module becomes a function that is called once and returns what it exports, those first on which others
+lean. Only the plain forms of import and export are known; what else there is, is refused and not guessed at.
+"""
+
+import graphlib
+import re
+from collections.abc import Mapping
+from posixpath import dirname, join, normpath
+
+IMPORT = re.compile(
+    r"^import\s+(?:(?P<default>[\w$]+)\s*,\s*)?(?:\{(?P<names>[^{}]*)\}|(?P<alone>[\w$]+))"
+    r"""\s+from\s+"(?P<path>\.{1,2}/[\w./-]+\.js)";[ \t]*(?://[^\n]*)?$""",
+    re.MULTILINE,
+)
+NAMED = re.compile(
+    r"^export\s+(?P<kept>(?:async\s+)?(?:function\s*\*?|const|class)\s+(?P<name>[\w$]+))", re.MULTILINE
+)
+DEFAULT = re.compile(r"^export\s+default\s+(?=[{\w$])(?!function\b|class\b|async\b)", re.MULTILINE)
+# None of these may be left, in a comment or a string neither: to tell those apart would take a parser.
+UNKNOWN = re.compile(r"^[ \t]*(?:import|export)\b(?!\s*:)|(?<![.\w$])import\s*(?:\(|\.\s*meta)", re.MULTILINE)
+
+
+class UnknownSyntaxError(ValueError):
+    """A module says `import` or `export` in a way that the bundler does not know."""
+
+
+def bundle(modules: Mapping[str, str], entry: str, *, esm: bool = False) -> str:
+    """One script that does what the module `entry` does, with all that it imports.
+
+    `modules` are sources by name ("views/heads.js"). `esm`: the script is a module itself and exports what
+    `entry` exports by default; else it is a classic script that exports nothing.
+
+    Raises:
+        UnknownSyntaxError: a form of import or export that is not known, a module that is not there, or
+            modules that import each other.
+    """
+    parts = [_wrapped(name, modules[name]) for name in _in_order(modules, entry)]
+    last = f"export default {_variable(entry)}.default;\n" if esm else ""
+    body = '"use strict";\n' + "\n".join(parts)
+    return f"{body}\n{last}" if esm else f"(() => {{\n{body}\n}})();\n"
+
+
+def _in_order(modules: Mapping[str, str], entry: str) -> list[str]:
+    """`entry` and all that it leans on, each after those on which it leans itself."""
+    leans: dict[str, set[str]] = {}
+    waiting = [entry]
+    while waiting:
+        name = waiting.pop()
+        if name in leans:
+            continue
+        if name not in modules:
+            users = ", ".join(sorted(user for user, used in leans.items() if name in used)) or "the page"
+            raise UnknownSyntaxError(f"{name}: no such module; {users} imports it")
+        leans[name] = {_resolved(name, found["path"]) for found in IMPORT.finditer(modules[name])}
+        waiting += leans[name]
+    try:
+        return list(graphlib.TopologicalSorter(leans).static_order())
+    except graphlib.CycleError as error:
+        raise UnknownSyntaxError(f"modules import each other: {' -> '.join(error.args[1])}") from None
+
+
+def _wrapped(name: str, source: str) -> str:
+    """The module as a constant that holds what it exports."""
+    exports = {found["name"]: found["name"] for found in NAMED.finditer(source)}
+    code = NAMED.sub(r"\g<kept>", source)
+    code, defaults = DEFAULT.subn("const $default = ", code)
+    if defaults > 1:
+        raise UnknownSyntaxError(f"{name}: more than one default export")
+    if defaults:
+        exports["default"] = "$default"
+    code = IMPORT.sub(lambda found: _taken(name, found), code)
+    if left := UNKNOWN.search(code):
+        line = code[: left.start()].count("\n")
+        raise UnknownSyntaxError(
+            f"{name}, line {line + 1}: not known here: {code.splitlines()[line].strip()}"
+        )
+    given = ", ".join(key if key == value else f"{key}: {value}" for key, value in exports.items())
+    return f"const {_variable(name)} = (() => {{ // {name}\n{code.strip()}\nreturn {{ {given} }};\n}})();"
+
+
+def _taken(importer: str, found: re.Match[str]) -> str:
+    """`import a, {b as c} from "./x.js";` as a destructuring of what x.js gave."""
+    default = found["default"] or found["alone"]
+    names = [
+        re.split(r"\s+as\s+", name.strip()) for name in (found["names"] or "").split(",") if name.strip()
+    ]
+    taken = [f"default: {default}"] if default else []
+    taken += [": ".join(name) for name in names]
+    lines = "\n" * found[0].count("\n")  # so that line numbers in messages stay true
+    return f"const {{ {', '.join(taken)} }} = {_variable(_resolved(importer, found['path']))};{lines}"
+
+
+def _resolved(importer: str, path: str) -> str:
+    return normpath(join(dirname(importer), path))
+
+
+def _variable(name: str) -> str:
+    return "$" + re.sub(r"\W", "_", name.removesuffix(".js"))
