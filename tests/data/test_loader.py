@@ -160,6 +160,20 @@ def test_a_cursor_is_three_whole_numbers():
 # Processes
 
 
+def test_the_batches_of_a_step_are_about_equally_big(shards):
+    choices = {"batch_tokens": 60, "window": EXAMPLES}
+    shares = [list(loader_of(shards, rank=rank, world_size=2, **choices).epoch(0)) for rank in range(2)]
+    whole = [batch_size(batch) for batch in loader_of(shards, **choices).epoch(0)]
+    steps = [sorted(map(batch_size, step)) for step in zip(*shares, strict=True)][:-1]
+    by_chance = [sorted(step) for step in zip(whole, whole[len(whole) // 2 :], strict=False)]
+    assert sum(high - low for low, high in steps) < sum(high - low for low, high in by_chance) / 4
+
+
+def batch_size(batch: PairBatch) -> int:
+    """Positions of both sides, padding included."""
+    return batch.src_ids.numel() + batch.tgt_ids.numel()
+
+
 @settings(deadline=None, max_examples=25)
 @given(
     world_size=st.integers(1, 9),

@@ -17,6 +17,7 @@ from regard.data.examples import Examples
 from regard.data.noise import mixed
 from regard.errors import DataError, RecipeError
 
+TOGETHER = 8  # batches that follow one another and are about equally big
 BLOCK = 128  # neighbouring examples that are read together, so that a big corpus is not read at random
 
 
@@ -61,9 +62,10 @@ class Loader:
     """Iterates over batches, epoch after epoch, from `cursor`, which points at the next one.
 
     Process `rank` of `world_size` takes every `world_size`-th batch, and each step has one batch for every
-    process: where the batches of a window run out, the biggest of the last are halved. So every example
-    is given once an epoch and none twice. (Only where batches are so small that the last ones of a window
-    hold fewer examples than there are processes, these are left out, others in every epoch.)
+    process, all about equally big, so that none waits for another: where the batches of a window run out,
+    the biggest of the last are halved. So every example is given once an epoch and none twice. (Only where
+    batches are so small that the last ones of a window hold fewer examples than there are processes, these
+    are left out, others in every epoch.)
     """
 
     def __init__(
@@ -142,12 +144,12 @@ class Loader:
         examples = examples[examples < len(self.examples)]
         generator.manual_seed(mixed(self._seed, epoch, window))
         examples = examples[torch.randperm(len(examples), generator=generator).numpy()]
-        lengths = self.examples.lengths(examples, epoch)
-        batches = bucketed(
-            examples, *lengths, self.settings.batch_tokens, self.settings.batch_examples or sys.maxsize
-        )
-        batches = [batches[number] for number in torch.randperm(len(batches), generator=generator)]
-        return self._shareable(batches)
+        first, second = self.examples.lengths(examples, epoch)
+        most = self.settings.batch_examples or sys.maxsize
+        places = bucketed(np.arange(len(examples)), first, second, self.settings.batch_tokens, most)
+        places = [places[number] for number in torch.randperm(len(places), generator=generator)]
+        sizes = np.array([len(each) * (first[each].max() + second[each].max()) for each in places])
+        return self._shareable([examples[places[number]] for number in alike(sizes)])
 
     def _shareable(self, batches: list[np.ndarray]) -> list[np.ndarray]:
         """See to it that the last step of a window has an example for every process."""
@@ -165,6 +167,17 @@ class Loader:
                 "run fewer processes",
             )
         return batches[:-surplus]
+
+
+def alike(sizes: np.ndarray) -> np.ndarray:
+    """Numbers of batches in an order in which neighbours are about equally big, eight at a time.
+
+    It is the same for any number of processes, so that a run can go on with another.
+    """
+    whole = len(sizes) - len(sizes) % TOGETHER
+    steps = np.argsort(sizes[:whole], kind="stable").reshape(-1, TOGETHER)
+    steps = steps[np.argsort(steps.min(axis=1))]  # as random as the batches came
+    return np.concatenate((steps.ravel(), whole + np.argsort(sizes[whole:], kind="stable")))
 
 
 def bucketed(
