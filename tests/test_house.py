@@ -29,9 +29,9 @@ MAY_USE = {
     "training": "models layers data weights distributed console errors",
     "export": "models layers data weights decoding errors",
     "verbs": "training export inspection evaluation weights decoding distributed models layers data "
-    "recipe console errors",
+    "page recipe console errors",
     "page": "",
-    "serving": "verbs inspection decoding weights page errors",
+    "serving": "verbs inspection decoding weights page console errors",
     "cli": "serving verbs recipe console errors",
     "__init__": "verbs errors",
     "__main__": "cli",
@@ -45,6 +45,8 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "click": "cli/",
     "babel": "data/synthetic.py",
     "matplotlib": "inspection/",
+    "anywidget": "verbs/widget.py",
+    "traitlets": "verbs/widget.py",
 }
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from regard.verbs.fill import Filler, fill, fill_file
     from regard.verbs.generate import Generator, generate, generate_file
     from regard.verbs.load import load
+    from regard.verbs.look import Look, Looker, look
     from regard.verbs.new import new
     from regard.verbs.recipes import recipes, recipes_show
     from regard.verbs.score import score
@@ -46,6 +47,8 @@ __all__ = [
     "Filler",
     "Generator",
     "ImageClassifier",
+    "Look",
+    "Looker",
     "NodeClassifier",
     "RegardError",
     "Summarizer",
@@ -76,6 +79,7 @@ __all__ = [
     "generate",
     "generate_file",
     "load",
+    "look",
     "new",
     "recipes",
     "recipes_show",
@@ -97,6 +101,8 @@ _ELSEWHERE = {
     "Filler": "fill",
     "Generator": "generate",
     "ImageClassifier": "classify_images",
+    "Look": "look",
+    "Looker": "look",
     "NodeClassifier": "classify_nodes",
     "Summarizer": "summarize",
     "Tagger": "tag",

@@ -57,6 +57,11 @@ def _line(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
+def is_terminal() -> bool:
+    """Whether results go to a terminal, where there is room for colours and tables."""
+    return _out().is_terminal
+
+
 # Words and tables
 
 

@@ -33,6 +33,10 @@ VERBS = {  # heading -> name -> what `regard --help` says of it: the first line 
         "fill": "Guess what is hidden in a text, in each line of a file or of a pipe.",
         "transcribe": "Say what is said in recordings.",
     },
+    "Look inside": {
+        "look": "Show what a model does with a text: attention, alignment, predictions, beam, every number of it.",
+        "plot": "Draw positions, a schedule, attention or an alignment as a figure.",
+    },
     "Measure": {
         "evaluate": "Score a model on test data: classes, labels, running text, translations.",
         "score": "Say how likely a model finds given translations.",

@@ -1,0 +1,1 @@
+"""Servers: what answers over HTTP."""

@@ -1,0 +1,245 @@
+"""The server of `regard look`: this machine only, one user, Python's own http.server.
+
+A page of another site that the same browser has open must not reach it. So each request has to name this
+server in `Host` (another name means a rebound DNS entry) and to come from its own page (`Origin` and
+`Sec-Fetch-Site`, where the browser says them), and what makes work is a POST of JSON, which no foreign form
+can send.
+"""
+
+import json
+import re
+import webbrowser
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+
+from regard import console
+from regard.errors import RegardError, UserError
+from regard.page.assets import SERVED_POLICY, assets
+from regard.serving.looks import Looks, Refused
+from regard.verbs.look import Looker, Request
+from regard.verbs.looking.files import json_text, npy_bytes
+
+HOST = "127.0.0.1"
+MOST_BYTES = 1 << 18  # of a request's body
+PATIENCE = 30  # seconds that a client may take to send its request
+HEADERS = {
+    "Content-Security-Policy": SERVED_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "X-Frame-Options": "DENY",
+    "Cache-Control": "no-store",
+}
+ROUTE = re.compile(r"/api/look/([^/]+)/(.+)")
+
+
+class LocalServer(ThreadingHTTPServer):
+    """Shows the looks of one model on a port of this machine; 0 takes a free one."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, looks: Looks, port: int = 0) -> None:
+        self.looks = looks
+        super().__init__((HOST, port), Handler)
+
+    @property
+    def port(self) -> int:
+        return self.server_address[1]
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}/"
+
+    @property
+    def names(self) -> set[str]:
+        """What a `Host` may say: this server by number or by name, with its port."""
+        return {f"{host}:{self.port}" for host in (HOST, "localhost")}
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no failure of ours."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one connection."""
+
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "regard", ""
+    timeout = PATIENCE
+    error_message_format = '{"error": "%(message)s", "hint": ""}'
+    error_content_type = "application/json"
+
+    @property
+    def _own(self) -> LocalServer:
+        assert isinstance(self.server, LocalServer)
+        return self.server
+
+    def do_GET(self) -> None:
+        self._answered(self._get)
+
+    def do_HEAD(self) -> None:
+        self._answered(self._get)
+
+    def do_POST(self) -> None:
+        self._answered(self._post)
+
+    def _get(self) -> None:
+        path = unquote(urlsplit(self.path).path)
+        if path == "/api/look":
+            self._json(self._own.looks.first())
+            return
+        if found := ROUTE.fullmatch(path):
+            self._resource(self._own.looks.get(*found.groups()))
+            return
+        file = assets().get("index.html" if path == "/" else path.removeprefix("/"))
+        if file is None:
+            raise Refused(
+                HTTPStatus.NOT_FOUND, f"there is nothing at {path[:100]}", f"the page is at {self._own.url}"
+            )
+        self._send(HTTPStatus.OK, file.content, file.content_type)
+
+    def _post(self) -> None:
+        path = urlsplit(self.path).path
+        if path not in ("/api/look", "/api/stream"):
+            raise Refused(
+                HTTPStatus.NOT_FOUND, f"nothing is made at {path[:100]}", "POST to /api/look or /api/stream"
+            )
+        body = self._body()
+        if path == "/api/look":
+            self._json(self._own.looks.make(body))
+            return
+        said = self._own.looks.stream(body)
+        first = next(said, None)  # what is wrong with the request shows here, before anything is sent
+        self._stream(first, said)
+
+    def _body(self) -> Any:
+        """The JSON of a request.
+
+        Raises:
+            Refused: it is none, or too much.
+        """
+        kind = self.headers.get_content_type() if self.headers["Content-Type"] else ""
+        if kind != "application/json":
+            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body is not application/json", "send JSON")
+        length = self.headers["Content-Length"]
+        if length is None or not length.isdecimal():
+            raise Refused(
+                HTTPStatus.LENGTH_REQUIRED, "the length of the body is not said", "send Content-Length"
+            )
+        if int(length) > MOST_BYTES:
+            raise Refused(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"the body has more than {MOST_BYTES:,} bytes",
+                "shorten the text",
+            )
+        content = self.rfile.read(int(length))
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            raise Refused(
+                HTTPStatus.BAD_REQUEST, "the body is no JSON", "send an object with a text"
+            ) from None
+
+    def _answered(self, answer: Any) -> None:
+        """Whatever goes wrong is told as JSON, with what to do about it."""
+        try:
+            self._refuse_strangers()
+            answer()
+        except (BrokenPipeError, ConnectionResetError, TimeoutError):
+            self.close_connection = True
+        except Refused as refused:
+            self._fail(refused.status, refused.message, refused.hint)
+        except RegardError as error:
+            self._fail(HTTPStatus.BAD_REQUEST, error.message, error.hint)
+        except Exception as error:  # noqa: BLE001 (the last place to tell it in)
+            console.warn(f"{self.command} {self.path[:100]}: {type(error).__name__}: {error}")
+            self._fail(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                f"the model failed: {type(error).__name__}",
+                "the terminal in which regard look runs says more",
+            )
+
+    def _refuse_strangers(self) -> None:
+        host, origin = self.headers["Host"], self.headers["Origin"]
+        if host not in self._own.names or len(self.headers.get_all("Host", [])) != 1:
+            raise Refused(HTTPStatus.FORBIDDEN, "this host has another name", f"open {self._own.url}")
+        if origin is not None and origin not in {f"http://{name}" for name in self._own.names}:
+            raise Refused(HTTPStatus.FORBIDDEN, "another site asks", f"open {self._own.url}")
+        if self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+            raise Refused(HTTPStatus.FORBIDDEN, "another site asks", f"open {self._own.url}")
+
+    def _fail(self, status: HTTPStatus, message: str, hint: str) -> None:
+        self.close_connection = True  # what is left of the body is not read
+        self._send(status, _json_bytes({"error": message, "hint": hint}), "application/json")
+
+    def _json(self, value: Any) -> None:
+        self._send(HTTPStatus.OK, _json_bytes(value), "application/json")
+
+    def _resource(self, found: Any) -> None:
+        if isinstance(found, np.ndarray):
+            self._send(HTTPStatus.OK, npy_bytes(found), "application/octet-stream")
+        else:
+            self._json(found)
+
+    def _send(self, status: HTTPStatus, content: bytes, kind: str) -> None:
+        self._head(status, kind, {"Content-Length": str(len(content))})
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def _stream(self, first: Mapping[str, Any] | None, others: Iterator[Mapping[str, Any]]) -> None:
+        """A line of JSON for each token, each in a chunk of its own, as it comes."""
+        self._head(HTTPStatus.OK, "application/x-ndjson", {"Transfer-Encoding": "chunked"})
+        try:
+            if first is not None:
+                self._chunk(_json_bytes(first) + b"\n")
+                for each in others:
+                    self._chunk(_json_bytes(each) + b"\n")
+        except RegardError as error:
+            self._chunk(_json_bytes({"error": error.message, "hint": error.hint}) + b"\n")
+        self._chunk(b"")
+
+    def _chunk(self, content: bytes) -> None:
+        self.wfile.write(b"%X\r\n%b\r\n" % (len(content), content))
+        self.wfile.flush()
+
+    def _head(self, status: HTTPStatus, kind: str, more: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**HEADERS, "Content-Type": kind, **more}.items():
+            self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Nobody wants a line for each file of the page."""
+
+
+def _json_bytes(value: Any) -> bytes:
+    return json_text(value).encode("utf-8", "surrogatepass")
+
+
+def serve(looker: Looker, request: Request | None = None, *, port: int = 0, browser: bool = True) -> None:
+    """Show looks until Ctrl-C; the first is that of `request`, if there is one.
+
+    Raises:
+        UserError: the port is taken.
+    """
+    try:
+        server = LocalServer(Looks(looker, request), port)
+    except OSError as error:
+        raise UserError(f"port {port}: {error.strerror}", "--port 0 takes a free one") from None
+    with server:
+        console.note(f"{server.url} shows it; Ctrl-C ends")
+        if browser:
+            webbrowser.open(server.url)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()

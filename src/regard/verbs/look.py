@@ -1,0 +1,164 @@
+"""Look: what a model does with one text, to be seen on a page, in a notebook, in a terminal, in files."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from regard.errors import FolderError
+from regard.inspection.switches import Ablation, ablated
+from regard.models.decoder_only import DecoderOnly
+from regard.models.encoder_only import EncoderOnly
+from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.verbs.box import USES, load
+from regard.verbs.device import choose_device
+from regard.verbs.looking.continuing import Continuing
+from regard.verbs.looking.look import Look
+from regard.verbs.looking.reading import Reading
+from regard.verbs.looking.request import Changes, Request
+from regard.verbs.looking.run import Run, Said
+from regard.verbs.looking.streaming import Turn
+from regard.verbs.looking.translating import Translating
+from regard.weights.model_folder import LoadedModel
+
+__all__ = ["Changes", "Look", "Looker", "Request", "look"]
+
+
+class Reader(Protocol):
+    """How one kind of model reads a text and answers.
+
+    Raises:
+        DataError: the text is too long, or nothing.
+    """
+
+    def read(self, request: Request) -> Run: ...
+
+    def stream(self, request: Request, turn: Turn) -> Iterator[Said]: ...
+
+
+class Looker:
+    """A model, loaded once, to look at many texts with.
+
+    `model`: a folder, what `regard.load` gives, or the model in the box. Threads may share a looker: they
+    take turns at the model.
+
+    Raises:
+        FolderError: the model reads no text.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | LoadedModel | None = None,
+        *,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        loaded = model if isinstance(model, LoadedModel) else load(model, choose_device(device, threads))
+        self.loaded = loaded
+        self._reader = reader_of(loaded)
+        self._lock = threading.RLock()
+
+    def look(
+        self,
+        text: str,
+        *,
+        target: str | None = None,
+        prefix: str | None = None,
+        prefix_ids: tuple[int, ...] | None = None,
+        beam_size: int | None = None,
+        max_new_tokens: int | None = None,
+        changes: Changes | None = None,
+    ) -> Look:
+        """What the model does with a text; see `look`."""
+        return self(
+            Request(
+                text=text,
+                target=target,
+                prefix=prefix,
+                prefix_ids=prefix_ids,
+                beam_size=beam_size,
+                max_new_tokens=max_new_tokens,
+                changes=changes or Changes(),
+            )
+        )
+
+    def __call__(self, request: Request) -> Look:
+        """What the model does with what is asked.
+
+        Raises:
+            DataError: the text is too long, or nothing. ConfigError: something is to be switched off that
+                there is not.
+        """
+        with self._turn(request):
+            run = self._reader.read(request)
+        return Look(run, lock=self._lock, changed=lambda: self._changed(request), again=self)
+
+    def stream(self, request: Request) -> Iterator[Said]:
+        """The likeliest answer, token by token as it comes; nothing where the model writes none."""
+        return self._reader.stream(request, lambda: self._turn(request))
+
+    def _changed(self, request: Request) -> AbstractContextManager[Any]:
+        """The model without what the request switches off."""
+        changes = request.changes
+        if not changes:
+            return ExitStack()
+        return ablated(
+            self.loaded.model,
+            Ablation(heads=changes.heads, layers=changes.layers, tokens=changes.tokens),
+        )
+
+    @contextmanager
+    def _turn(self, request: Request) -> Iterator[None]:
+        with self._lock, self._changed(request):
+            yield
+
+
+def reader_of(loaded: LoadedModel) -> Reader:
+    """How this model reads a text.
+
+    Raises:
+        FolderError: it reads none.
+    """
+    match loaded.model:
+        case SequenceToSequence():
+            return Translating(loaded)
+        case DecoderOnly():
+            return Continuing(loaded)
+        case EncoderOnly():
+            return Reading(loaded)
+    use = USES.get(loaded.config.kind, "was made for something else").format(path=loaded.path)
+    raise FolderError(f"{loaded.path}: this model reads no text, so there is none to look at", f"it {use}")
+
+
+def look(
+    text: str,
+    model: str | Path | LoadedModel | None = None,
+    *,
+    target: str | None = None,
+    prefix: str | None = None,
+    prefix_ids: tuple[int, ...] | None = None,
+    beam_size: int | None = None,
+    max_new_tokens: int | None = None,
+    changes: Changes | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Look:
+    """What a model, or the one in the box, does with one text: attention, alignment, predictions, beam, ...
+
+    Nothing is computed before it is asked for: `look.paths()` names what there is to see, `look.get(path)`
+    computes it. The model answers; `target` forces another answer on it, `prefix` (or `prefix_ids`) the
+    beginning of one. `changes` switches heads, layers or tokens off. For many texts keep a `Looker`.
+
+    Raises:
+        FolderError: the model reads no text. DataError: the text is too long, or nothing.
+    """
+    return Looker(model, device=device, threads=threads).look(
+        text,
+        target=target,
+        prefix=prefix,
+        prefix_ids=prefix_ids,
+        beam_size=beam_size,
+        max_new_tokens=max_new_tokens,
+        changes=changes,
+    )

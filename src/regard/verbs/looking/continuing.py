@@ -1,0 +1,154 @@
+"""How a decoder without a source reads a text: it goes on with it, or is told how it goes on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from regard.decoding.continuation import (
+    ContinuationSettings,
+    Prompt,
+    PromptStepper,
+    continue_all,
+    prompt_of,
+    room_for,
+    start,
+)
+from regard.decoding.controls import Controls
+from regard.decoding.step import Stepper
+from regard.decoding.strategy import Search, Walk
+from regard.errors import DataError
+from regard.inspection.passes import continuing
+from regard.models.decoder_only import DecoderOnly
+from regard.recipe import read
+from regard.verbs.box import model_that
+from regard.verbs.looking.request import MAX_TOKENS, Request, refuse_long
+from regard.verbs.looking.run import Run, Said, Searched, as_a_beginning, named
+from regard.verbs.looking.streaming import Turn, said
+from regard.weights.model_folder import LoadedModel
+
+NEW_TOKENS = 24  # that a text goes on with, unless a request says how many
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What a text begins with: its own ids, then those of the answer that are forced."""
+
+    prompt: tuple[int, ...]
+    forced: tuple[int, ...]
+
+
+class Continuing:
+    """Reads a text and goes on with it: by the likeliest tokens, or by a beam's."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.loaded = loaded
+        self.model = model_that("goes on with texts", DecoderOnly, loaded)
+        self.settings = read(ContinuationSettings, loaded.generation, "generation.json")
+        self.tokenizer = loaded.tokenizers.source
+        self._begin_id = self.tokenizer.bos_id if self.settings.begin else None
+
+    def read(self, request: Request) -> Run:
+        given = self._given(request)
+        prompt = self._prompt(given)
+        search = self._search(request.beam_size or 1)
+        ids, ended = given.forced, False
+        if request.target is None:
+            new = self._room(prompt, request)
+            [found] = continue_all(search, self.model, [prompt], max_new_tokens=new)
+            if found:
+                ids = (*given.forced, *found[0].ids)
+                ended = len(found[0].token_log_probs) > len(found[0].ids)
+        context = (*prompt.begin, *given.prompt)
+        whole = (*context, *ids, *((self.tokenizer.eos_id,) if ended else ()))
+        if len(whole) < 2:
+            raise DataError("there is nothing to predict in a text of one token", "give a longer text")
+        forced_pass = continuing(self.model, whole)
+        begins = max(len(context) - 1, 0)
+        log_prob = self._log_prob(forced_pass(), forced_pass.sequences["written"], begins)
+        answer = {
+            "text": self._text(given.prompt, ids),
+            "log_prob": log_prob,
+            "score": log_prob / search.length_penalty(max(len(whole) - 1 - begins, 1)),
+            "forced": begins + len(given.forced),
+            "start": begins,
+        }
+        return Run(
+            loaded=self.loaded,
+            request=request,
+            forced=forced_pass,
+            sequences={name: named(self.tokenizer, each) for name, each in forced_pass.sequences.items()},
+            tokenizer=self.tokenizer,
+            answer=answer,
+            start=begins,
+            searched=None if request.target is not None else self._searched(search, prompt, request),
+        )
+
+    def stream(self, request: Request, turn: Turn) -> Iterator[Said]:
+        prompt = self._prompt(self._given(request))
+        search = self._search(1)
+        assert isinstance(search, Walk)
+        asked = prompt.request(self._room(prompt, request))
+        return said(search, lambda: self._stepper(prompt), asked, self.tokenizer, self.model, turn)
+
+    def _log_prob(self, logits: torch.Tensor, written: tuple[int, ...], begins: int) -> float:
+        chosen = (
+            logits[0]
+            .double()
+            .log_softmax(dim=-1)
+            .gather(1, torch.tensor(written, device=logits.device)[:, None])
+        )
+        return float(chosen[begins:].sum())
+
+    def _given(self, request: Request) -> Given:
+        """The ids of a request; those of a text and of what is forced after it, as if they were one text."""
+        prompt = tuple(self.tokenizer.encode(request.text))
+        if request.prefix_ids is not None:
+            forced = request.prefix_ids
+            if any(not 0 <= number < self.tokenizer.vocab_size for number in forced):
+                raise DataError(
+                    "prefix_ids has an id that is no token",
+                    f"ids are from 0 to {self.tokenizer.vocab_size - 1}",
+                )
+        else:
+            after = request.target if request.target is not None else request.prefix or ""
+            whole = tuple(self.tokenizer.encode(as_a_beginning(request.text + after, self.tokenizer)))
+            if whole[: len(prompt)] != prompt:  # together they are cut in other places
+                whole = (*prompt, *self.tokenizer.encode(after))
+            forced = whole[len(prompt) :]
+        refuse_long(len(prompt) + len(forced) + 1, "the text", self.model.max_length)
+        return Given(prompt=prompt, forced=forced)
+
+    def _prompt(self, given: Given) -> Prompt:
+        return prompt_of((*given.prompt, *given.forced), begin_id=self._begin_id)
+
+    def _room(self, prompt: Prompt, request: Request) -> int:
+        wanted = request.max_new_tokens or min(NEW_TOKENS, self.settings.max_new_tokens)
+        return room_for(self.model, prompt, min(wanted, MAX_TOKENS - len(prompt.context)), exactly=False)
+
+    def _search(self, beam_size: int) -> Search:
+        return self.settings.changed(Controls(beam_size=beam_size)).strategy(
+            pad_id=self.tokenizer.pad_id,
+            unk_id=self.tokenizer.unk_id,
+            bos_id=self.tokenizer.bos_id,
+            eos_id=self.tokenizer.eos_id,
+            tokenizer=self.tokenizer,
+        )
+
+    def _searched(self, search: Search, prompt: Prompt, request: Request) -> Searched:
+        new = self._room(prompt, request)
+        return Searched(
+            search=search,
+            decode=lambda search: continue_all(search, self.model, [prompt], max_new_tokens=new)[0],
+        )
+
+    def _stepper(self, prompt: Prompt) -> Stepper:
+        """One that has read as much of the prompt as is read at once."""
+        stepper = PromptStepper(self.model)
+        start(stepper, [prompt])
+        return stepper
+
+    def _text(self, prompt: tuple[int, ...], ids: tuple[int, ...]) -> str:
+        """What follows the prompt, as text."""
+        before, whole = self.tokenizer.decode(prompt), self.tokenizer.decode((*prompt, *ids))
+        return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(ids)

@@ -1,0 +1,75 @@
+"""A look as files: arrays as .npy bytes, all of it as JSON or as NPZ."""
+
+import io
+import json
+import math
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.verbs.looking.resources import JSON
+from regard.verbs.looking.watched import Resource
+
+IN_JSON = ("attention/", "alignment", "rollout/")  # arrays that JSON holds as lists; NPZ holds all
+DIGITS = 5
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the same look, the same bytes
+
+
+def npy_bytes(array: np.ndarray) -> bytes:
+    """An array as an .npy file has it: C order, little endian, nothing that names code."""
+    held = io.BytesIO()
+    np.lib.format.write_array(held, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
+    return held.getvalue()
+
+
+def in_json(paths: Iterable[str]) -> list[str]:
+    """Those that JSON holds unless somebody asks for others."""
+    return [path for path in paths if path in JSON or path.startswith(IN_JSON)]
+
+
+def json_text(value: Any) -> str:
+    """One line of JSON; arrays in a dict are lists of numbers of 5 digits, what is not finite is null."""
+    plain = {path: _plain(each) for path, each in value.items()} if isinstance(value, dict) else value
+    try:
+        return _dumped(plain)
+    except ValueError:  # a probability of 0, whose logarithm JSON has no word for
+        return _dumped(_finite(plain))
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+        case float() if not math.isfinite(value):
+            return None
+    return value
+
+
+def _plain(resource: Any) -> Any:
+    if not isinstance(resource, np.ndarray):
+        return resource
+    if resource.dtype.kind == "f":
+        return np.round(resource.astype(np.float64), DIGITS).tolist()
+    return resource.tolist()
+
+
+def write_npz(path: Path, found: dict[str, Resource]) -> None:
+    """Arrays by their paths, as `numpy.load` reads them, and `look.json`, the rest."""
+    arrays = {name: each for name, each in found.items() if isinstance(each, np.ndarray)}
+    rest = {name: each for name, each in found.items() if name not in arrays}
+    contents = {f"{name}.npy": npy_bytes(each) for name, each in arrays.items()}
+    contents["look.json"] = json_text(rest).encode("utf-8", "surrogatepass")
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in contents.items():
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), content, zipfile.ZIP_DEFLATED)
+    path.write_bytes(held.getvalue())

@@ -1,0 +1,91 @@
+"""A Look: one run of one text, as a tree of named resources that are computed when they are asked for."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from regard.errors import DataError, did_you_mean
+from regard.verbs.looking.files import in_json, json_text, write_npz
+from regard.verbs.looking.page import html_of
+from regard.verbs.looking.plain import lines_of
+from regard.verbs.looking.request import Request
+from regard.verbs.looking.resources import resources_of
+from regard.verbs.looking.run import Run
+from regard.verbs.looking.summary import summary_of
+from regard.verbs.looking.watched import Maker, Resource, Watched
+
+
+class Look:
+    """What a model did with one text.
+
+    A resource is JSON (a dict or a list) or an array; `paths` names them, `get` computes one, once. All that
+    is computed is computed under `changed`, which switches off in the model what the run went without, and
+    under `lock`: one model works on one thing at a time.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        lock: AbstractContextManager[Any],
+        changed: Callable[[], AbstractContextManager[Any]],
+        again: Callable[[Request], "Look"],
+    ) -> None:
+        self.run = run
+        self._lock, self._changed, self.again = lock, changed, again
+        self._watched = Watched(run)
+        self._makers: dict[str, Maker] = {"summary": self._summary, **resources_of(self._watched)}
+        self._made: dict[str, Resource] = {}
+
+    @property
+    def request(self) -> Request:
+        return self.run.request
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the model is, what was read and answered, and what else there is to see."""
+        found = self.get("summary")
+        assert isinstance(found, dict)
+        return found
+
+    def paths(self) -> list[str]:
+        """The names of all resources."""
+        return list(self._makers)
+
+    def get(self, path: str) -> Resource:
+        """One resource.
+
+        Raises:
+            DataError: there is none of that name.
+        """
+        if path not in self._makers:
+            raise DataError(f"nothing to see is called {path!r}", did_you_mean(path, self._makers))
+        with self._lock:
+            if path not in self._made:
+                with self._changed():
+                    self._made[path] = self._makers[path]()
+            return self._made[path]
+
+    def to_json(self, paths: Sequence[str] | None = None) -> str:
+        """These resources as one line of JSON by their paths; without `paths` all but the bulkiest arrays."""
+        return json_text({path: self.get(path) for path in (paths or in_json(self.paths()))})
+
+    def to_npz(self, file: str | Path, paths: Sequence[str] | None = None) -> Path:
+        """These resources, or all, as an NPZ file: arrays by their paths, and `look.json` with the rest."""
+        found = Path(file).expanduser()
+        write_npz(found, {path: self.get(path) for path in (paths or self.paths())})
+        return found
+
+    def to_html(self, file: str | Path) -> Path:
+        """The page with all of this inside, as one HTML file that opens without a server or a network."""
+        found = Path(file).expanduser()
+        found.write_text(html_of(self.summary, self.get), "utf-8")
+        return found
+
+    def to_text(self) -> str:
+        """What is to be seen in plain lines, fields between tabs: answer, tokens, alignment, heads."""
+        return "".join(f"{line}\n" for line in lines_of(self.summary, self.get))
+
+    def _summary(self) -> dict[str, Any]:
+        return summary_of(self._watched, [path for path in self._makers if path != "summary"])

@@ -1,0 +1,44 @@
+"""A look as one HTML file, which needs no server and no network."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from regard.page.assets import one_file
+from regard.verbs.looking.files import json_text, npy_bytes
+from regard.verbs.looking.watched import Resource
+
+MOST_BYTES = 48 << 20  # of arrays; of a long text the bulkiest are left out, and the page shows what it has
+LAST = ("value/", "key/", "query/", "bias/", "mask/", "hidden/")  # left out first
+
+
+def html_of(summary: dict, get: Callable[[str], Resource]) -> str:
+    """The page with all resources of a look inside, or, where they are too much, with those that fit."""
+    documents: dict[str, bytes] = {}
+    arrays: dict[str, bytes] = {}
+    room = MOST_BYTES
+    for path in in_order(summary["resources"]):
+        found = get(path)
+        if not isinstance(found, np.ndarray):
+            documents[path] = json_text(found).encode("utf-8", "surrogatepass")
+            continue
+        content = npy_bytes(found)
+        if len(content) <= room:
+            arrays[path] = content
+            room -= len(content)
+    held = [path for path in summary["resources"] if path in documents or path in arrays]
+    return one_file(
+        {**summary, "resources": held},
+        documents,
+        arrays,
+        title=f"{summary['text']} · {summary['model']['name']}",
+    )
+
+
+def in_order(paths: list[str]) -> Iterator[str]:
+    """The most telling first."""
+    ranks = {
+        path: next((len(LAST) - i for i, name in enumerate(LAST) if path.startswith(name)), 0)
+        for path in paths
+    }
+    yield from sorted(paths, key=lambda path: ranks[path])

@@ -1,0 +1,85 @@
+"""What is asked of a look: a text, what of the answer is forced, and what is switched off in the model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.errors import DataError
+from regard.recipe import read
+
+MAX_CHARACTERS = 20_000  # of a text, before anyone cuts it into tokens
+MAX_TOKENS = 512  # of either side: a picture of more has more cells than a screen has dots
+MAX_BEAM = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """What is switched off in a run: heads of attentions by their names, blocks, tokens of the source."""
+
+    heads: dict[str, list[int]] = field(default_factory=dict)
+    layers: tuple[str, ...] = ()
+    tokens: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, heads in self.heads.items():
+            if not isinstance(heads, list) or any(type(head) is not int for head in heads):
+                raise DataError(
+                    f"changes.heads of {name!r} is no list of numbers", 'heads = {"NAME": [0, 3]}'
+                )
+
+    def __bool__(self) -> bool:
+        return bool(any(self.heads.values()) or self.layers or self.tokens)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"heads": self.heads, "layers": list(self.layers), "tokens": list(self.tokens)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One text to look at.
+
+    `target` forces the whole answer, `prefix` or `prefix_ids` its beginning. `beam_size`: None is what the
+    model's folder says. `max_new_tokens`: of a text that goes on.
+
+    Raises:
+        DataError: what is asked for contradicts itself, or is too much.
+    """
+
+    text: str
+    target: str | None = None
+    prefix: str | None = None
+    prefix_ids: tuple[int, ...] | None = None
+    beam_size: int | None = None
+    max_new_tokens: int | None = None
+    changes: Changes = field(default_factory=Changes)
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("target", "prefix", "prefix_ids") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise DataError(f"both {given[0]} and {given[1]} are given", "leave one of them out")
+        for name in ("text", "target", "prefix"):
+            text = getattr(self, name) or ""
+            if len(text) > MAX_CHARACTERS:
+                raise DataError(
+                    f"the {name} has {len(text):,} characters, more than {MAX_CHARACTERS:,}", "shorten it"
+                )
+        for name, least, most in (("beam_size", 1, MAX_BEAM), ("max_new_tokens", 1, MAX_TOKENS)):
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                raise DataError(f"{name} = {value} is not from {least} to {most}", f"{name} = {least}")
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> "Request":
+        """A request as the page sends it; what is null is not given.
+
+        Raises:
+            RecipeError: an unknown key, or a value of the wrong type.
+        """
+        return read(cls, {name: value for name, value in table.items() if value is not None})
+
+
+def refuse_long(count: int, what: str, most: int | None) -> None:
+    """Raise a DataError where tokens are more than can be looked at, or than the model has learned."""
+    limit = min(MAX_TOKENS, MAX_TOKENS if most is None else most)
+    if count > limit:
+        raise DataError(f"{what} has {count} tokens, more than {limit}", f"shorten it to {limit} tokens")

@@ -1,0 +1,77 @@
+"""A run: one text's way through a model, what it read and what it answered; every view starts here."""
+
+from collections.abc import Callable
+from collections.abc import Sequence as Several
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.data.tokenizer import Tokenizer
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.strategy import Search
+from regard.inspection.passes import ForcedPass, SequenceName
+from regard.verbs.looking.request import Request
+from regard.weights.model_folder import LoadedModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sequence:
+    """The tokens of a sequence, by which the rows and columns of an attention are named."""
+
+    tokens: tuple[str, ...]
+    ids: tuple[int, ...]
+    special: tuple[bool, ...]  # marks, which are no part of the text
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"tokens": list(self.tokens), "ids": list(self.ids), "special": list(self.special)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """A token of an answer, as it comes."""
+
+    token: str
+    id: int
+    log_prob: float  # nats
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"token": self.token, "id": self.id, "log_prob": self.log_prob}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searched:
+    """How an answer was searched for, so that the search can be watched once more."""
+
+    search: Search
+    decode: Callable[[Search], Several[Hypothesis]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a model read and answered, and the forced pass in which it does so again, to be watched."""
+
+    loaded: LoadedModel
+    request: Request
+    forced: ForcedPass
+    sequences: dict[SequenceName, Sequence]
+    tokenizer: Tokenizer | None  # of what is written, or of the text; None: the model reads no text
+    answer: dict[str, Any] | None  # as the summary of a look has it
+    start: int = 0  # the written token with which the answer begins: a prompt stands before it
+    searched: Searched | None = field(default=None, repr=False)
+
+    def tokens(self, ids: Several[int]) -> list[str]:
+        """How ids of what is written, or of the text, are shown."""
+        return list(map(str, ids)) if self.tokenizer is None else self.tokenizer.tokens(ids)
+
+
+def named(tokenizer: Tokenizer, ids: Several[int]) -> Sequence:
+    """Ids with the pieces of a vocabulary."""
+    marks = {tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, *tokenizer.prefix}
+    return Sequence(
+        tokens=tuple(tokenizer.tokens(ids)), ids=tuple(ids), special=tuple(each in marks for each in ids)
+    )
+
+
+def as_a_beginning(text: str, tokenizer: Tokenizer) -> str:
+    """A text that goes on: a space at its end belongs to the word after it, where the tokeniser thinks so."""
+    spaced = len(tokenizer.words("x x")) == 2
+    return text.rstrip() if spaced else text

@@ -1,0 +1,40 @@
+"""The summary of a look: the model, the sequences, the answer, and the names of all that can be seen."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from regard.models.build import count_parameters
+from regard.verbs.looking.alignments import alignment_of
+from regard.verbs.looking.predictions import kept
+from regard.verbs.looking.watched import Watched
+
+FORMAT = 1
+
+
+def summary_of(watched: Watched, resources: list[str]) -> dict[str, Any]:
+    run = watched.run
+    vocabulary = {"vocab_size": watched.logits.size(-1), "kept": kept(watched)} if watched.writes else None
+    return {
+        "format": FORMAT,
+        "model": {
+            "name": name_of(run.loaded.path),
+            "kind": run.loaded.config.kind,
+            "parameters": count_parameters(watched.model),
+            "d_model": run.loaded.config.d_model,
+        },
+        "sequences": {name: sequence.to_dict() for name, sequence in run.sequences.items()},
+        "text": run.request.text,
+        "answer": run.answer,
+        "attentions": [asdict(place) for place in watched.places.values()],
+        "alignment": alignment_of(watched),
+        "logits": vocabulary,
+        "changes": run.request.changes.to_dict(),
+        "resources": resources,
+    }
+
+
+def name_of(path: Path) -> str:
+    """What a model is called: its folder, or the run that the folder is of."""
+    inside = path.name.startswith("step-") or path.name in ("best", "checkpoints")
+    return name_of(path.parent) if inside and path.parent.name else path.name
