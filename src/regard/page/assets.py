@@ -20,8 +20,8 @@ CONTENT_TYPES = {
 }
 SERVED_POLICY = (  # what a server says with each of the page's files
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
-    "trusted-types 'none'"
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 INLINED_POLICY = (  # frame-ancestors means nothing in a <meta>
     "default-src 'none'; script-src {script}; style-src {style}; img-src data: blob:; base-uri 'none'; "
@@ -44,6 +44,11 @@ def assets() -> dict[str, Asset]:
         name: Asset(content=file.read_bytes(), content_type=CONTENT_TYPES["." + name.rpartition(".")[2]])
         for name, file in sorted(_walk(files("regard.page") / "static"))
     }
+
+
+def asset(name: str) -> Asset | None:
+    """One of the page's files; None if there is none of this name."""
+    return assets().get(name)
 
 
 def _walk(folder: Traversable, prefix: str = "") -> list[tuple[str, Traversable]]:

@@ -1,5 +1,7 @@
 // The page around the views: who is looked at, which views there are, and what all of them share.
 import { button, element, fill } from "./elements.js";
+import { counted } from "./numbers.js";
+import { numbered } from "./tokens.js";
 import { tourCard, tourButton } from "./tour.js";
 import ablation from "./views/ablation.js";
 import alignment from "./views/alignment.js";
@@ -93,14 +95,6 @@ function brand(summary) {
   );
 }
 
-/** 60 123 456 as "60.1 M". */
-export function counted(number) {
-  for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-    if (number >= size) return `${(number / size).toPrecision(3)} ${unit}`;
-  }
-  return String(number);
-}
-
 function themes(state) {
   const order = [null, "light", "dark"];
   const now = order.indexOf(state.get("theme"));
@@ -140,14 +134,17 @@ function navigation(page) {
 
 /** What is switched off in this run, and the way back. */
 function banner({ source }) {
-  const changes = source.summary?.changes;
-  const off = changes ? [
-    ...Object.entries(changes.heads ?? {}).map(([name, heads]) => `${name} ${heads.length > 1 ? "heads" : "head"} ${heads.map((head) => head + 1).join(", ")}`),
+  const { changes, sequences, text } = source.summary ?? {};
+  if (!changes) return null;
+  const tokens = (sequences.source ?? sequences.text ?? sequences.read)?.tokens ?? [];
+  const off = [
+    ...Object.entries(changes.heads ?? {}).filter(([, heads]) => heads.length)
+      .map(([name, heads]) => `${name}: ${heads.length > 1 ? "heads" : "head"} ${heads.join(", ")}`),
     ...(changes.layers ?? []),
-    ...(changes.tokens ?? []).map((position) => `token ${position + 1}`),
-  ] : [];
+    ...(changes.tokens ?? []).map((position) => `token ${numbered(tokens[position] ?? "", position)}`),
+  ];
   if (!off.length) return null;
-  const restore = source.live && button("Switch all on again", () => source.ask({ text: source.summary.text }));
+  const restore = source.live && button("Switch all on again", () => source.ask({ text }));
   return element("p", {}, element("strong", {}, "Switched off in this run: "), off.join(" · "), " ", restore);
 }
 
@@ -170,6 +167,7 @@ async function draw(page) {
   const drawing = (page.drawing = new AbortController());
   const view = current(page);
   const body = element("div", { class: `body ${view.name}` });
+  const focused = parts.main.contains(document.activeElement) && document.activeElement.dataset.focus;
   fill(parts.main, element("h2", {}, view.title), element("p", { class: "about" }, view.about), body);
   if (state.linked) document.title = source.summary ? `${view.title} · ${source.summary.model.name}` : "regard";
   parts.main.setAttribute("aria-busy", "true");
@@ -179,6 +177,15 @@ async function draw(page) {
     if (!drawing.signal.aborted) fill(body, element("p", { role: "alert" }, `This view could not be drawn: ${problem.message}`));
     console.error(problem);
   } finally {
-    if (page.drawing === drawing) parts.main.removeAttribute("aria-busy");
+    if (page.drawing === drawing) {
+      parts.main.removeAttribute("aria-busy");
+      if (focused) refocus(parts.main, focused);
+    }
   }
+}
+
+/** What is drawn anew keeps the keyboard where it was: on the element of the same name in `data-focus`. */
+function refocus(root, name) {
+  const same = [...root.querySelectorAll("[data-focus]")].find((node) => node.dataset.focus === name);
+  (same ?? root).focus({ preventScroll: true });
 }

@@ -3,7 +3,10 @@
 // A grid with one cell in the tab order (roving tabindex). Only a window of rows and columns is in the page at a
 // time: a map of 512 x 512 weights is 262 144 cells. The arrow keys move the window along.
 import { element, fill } from "./elements.js";
+import { number as read } from "./numbers.js";
 import { token, visible } from "./tokens.js";
+
+export const number = read;
 
 const MOST = { rows: 40, columns: 24 };
 const STEPS = {
@@ -13,7 +16,7 @@ const STEPS = {
 
 /**
  * A table. `columns`: texts, or {label, kind: "text"|"token"|"number", digits, labelKind: "token"}; the first column
- * names its rows. `rows`: arrays of cells, or a function of a row's index with `count` (and then `width` columns).
+ * names its rows. `rows`: arrays of cells: texts, numbers, or null for what there is not.
  * `onMove(row, column)` hears where the reader is, without the naming column; `selected` is where they begin.
  * @returns {HTMLElement} with `move(row, column)` on it
  */
@@ -140,13 +143,6 @@ function words(value, digits = 3) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "number") return Number.isInteger(value) ? String(value) : number(value, digits);
   return visible(String(value));
-}
-
-/** A number as people read it: `digits` after the point, very small ones in scientific notation. */
-export function number(value, digits = 3) {
-  if (!Number.isFinite(value)) return String(value).replace("-", "−");
-  const short = value !== 0 && Math.abs(value) < 0.5 * 10 ** -digits ? value.toExponential(1) : value.toFixed(digits);
-  return short.replace("-", "−");
 }
 
 function sentence(row, heads, column) {

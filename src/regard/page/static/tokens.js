@@ -47,3 +47,9 @@ export function shortened(text, length = 14) {
 export function numbered(text, index) {
   return `${index + 1} ${visible(text)}`;
 }
+
+/** "rtl" or "ltr": the direction of the first letter that has one, for lines that are made of tokens. */
+export function direction(text) {
+  const strong = /\p{L}/u.exec(String(text))?.[0];
+  return strong && /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u.test(strong) ? "rtl" : "ltr";
+}

@@ -1,0 +1,172 @@
+// What the model answered, token by token: how sure it was, what else it thought of, and what if it had said that.
+import { inkOn, sequential } from "../colour.js";
+import { element, fill } from "../elements.js";
+import { figure } from "../figure.js";
+import { percent } from "../numbers.js";
+import { drawing, group, line, rect, scaled, text, ticks, titled, tokenText } from "../svg.js";
+import { direction, token, visible } from "../tokens.js";
+import { alternatives } from "./alternatives.js";
+import { asking } from "./asking.js";
+
+export default {
+  name: "answer",
+  title: "Answer",
+  about: "What the model says to a text, and how sure it is of each token. Choose a token to see what else it could have been.",
+  possible: () => true,
+
+  async draw(root, { source, state, signal }) {
+    const { summary } = source;
+    const place = element("div");
+    fill(root, asking({ source, state, signal }), place);
+    if (!summary) return;
+    const steps = source.has("steps") ? await source.json("steps") : [];
+    if (signal.aborted) return;
+    if (steps.length) fill(place, written({ source, state, signal, steps }));
+    else fill(place, ANSWERS.find(([key]) => summary.answer?.[key])?.[1](summary) ?? nothing(summary));
+  },
+};
+
+/** An answer of tokens: the tokens, the alternatives of the chosen one, and a chart of them all. */
+function written({ source, state, signal, steps }) {
+  const { summary } = source;
+  const forced = summary.answer?.forced ?? 0;
+  const special = summary.sequences.written.special;
+  const panel = element("section", { class: "alternatives", aria: { label: "Alternatives" } });
+  const chips = steps.map((step, place) => chip(step, place, { forced: place < forced, special: special[place], state }));
+  const show = () => {
+    const chosen = state.number("row");
+    chips.forEach((one, place) => one.setAttribute("aria-expanded", String(place === chosen)));
+    fill(panel, steps[chosen] ? alternatives({ source, state, steps, place: chosen }) : element("p", { class: "hint" },
+      "Choose a token: its alternatives appear here."));
+  };
+  window.addEventListener("state", (event) => event.detail.keys.includes("row") && show(), { signal });
+  show();
+  return [
+    element("h3", {}, "The answer"),
+    element("p", { class: "answer", dir: direction(summary.answer?.text ?? steps.map((step) => step.token).join("")) }, chips),
+    legend(summary, forced),
+    panel,
+    chart(steps, special),
+  ];
+}
+
+function chip(step, place, { forced, special, state }) {
+  const probability = Math.exp(step.log_prob);
+  const shade = sequential(0.72 * (1 - probability));
+  const word = token(step.token, { special });
+  const share = element("small", {}, forced ? "forced" : percent(probability));
+  const chosen = () => state.set("row", state.number("row") === place ? null : place);
+  return element(
+    "button",
+    {
+      type: "button", class: forced ? "chip forced" : "chip", data: { focus: `chip-${place}` },
+      style: { "background-color": shade, color: inkOn(shade) },
+      title: `${percent(probability)}, ${ranked(step.rank)}`,
+      on: { click: chosen },
+    },
+    word, share,
+  );
+}
+
+/** "the 3rd likeliest". */
+function ranked(rank) {
+  if (!(rank > 1)) return "the likeliest";
+  const ends = { 1: "st", 2: "nd", 3: "rd" };
+  return `the ${rank}${(rank % 100 > 10 && rank % 100 < 14 ? "" : ends[rank % 10]) || "th"} likeliest`;
+}
+
+function legend({ answer }, forced) {
+  const facts = [
+    `log-probability ${answer.log_prob.toFixed(2)} nats`,
+    `score ${answer.score.toFixed(2)}`,
+    forced > 0 && `${forced} ${forced === 1 ? "token" : "tokens"} forced`,
+  ].filter(Boolean);
+  const shades = [1, 0.75, 0.5, 0.25, 0].map((probability) =>
+    element("span", { class: "shade", style: { "background-color": sequential(0.72 * (1 - probability)) } }),
+  );
+  return element("p", { class: "legend" }, element("span", {}, "sure ", ...shades, " unsure"), element("span", {}, facts.join(" · ")));
+}
+
+/** Bars of probability, with a mark where the best alternative stood. */
+function chart(steps, special) {
+  const [column, left, height, foot] = [Math.max(38, Math.min(84, 860 / steps.length)), 44, 160, 78];
+  const width = left + column * steps.length + 12;
+  const up = scaled([0, 1], [height + 10, 10]);
+  const marks = steps.map((step, i) => {
+    const probability = Math.exp(step.log_prob);
+    const other = step.candidates.find((one) => one.id !== step.id);
+    const [x, middle] = [left + i * column + column * 0.18, left + (i + 0.5) * column];
+    const bar = rect(x, up(probability), column * 0.64, up(0) - up(probability), { class: "bar", rx: 2 });
+    titled(bar, `${visible(step.token)}: ${percent(probability)}`);
+    const mark = other && line(x - 3, up(Math.exp(other.log_prob)), x + column * 0.64 + 3, up(Math.exp(other.log_prob)), { class: "mark" });
+    if (mark) titled(mark, `${visible(other.token)}: ${percent(Math.exp(other.log_prob))}`);
+    const name = tokenText(middle, height + 26, step.token, { anchor: "end", turn: -40, special: special[i], length: 12 });
+    return group({}, bar, mark, name);
+  });
+  const axis = ticks(0, 1, 4).map((tick) =>
+    group({}, line(left, up(tick), width, up(tick), { class: "rule" }), text(left - 8, up(tick) + 4, percent(tick), { anchor: "end", class: "soft" })),
+  );
+  return figure({
+    name: "probabilities",
+    caption: "The probability of each token that was written; the line across is the likeliest other token.",
+    chart: drawing(width, height + foot, axis, marks),
+    table: () => ({
+      columns: [
+        { label: "token", kind: "token" }, { label: "probability", digits: 4 }, { label: "log-probability", digits: 3 },
+        { label: "entropy", digits: 3 }, "rank", { label: "likeliest other", kind: "token" }, { label: "its probability", digits: 4 },
+      ],
+      rows: steps.map((step) => {
+        const other = step.candidates.find((one) => one.id !== step.id);
+        return [step.token, Math.exp(step.log_prob), step.log_prob, step.entropy, step.rank, other?.token ?? null,
+          other ? Math.exp(other.log_prob) : null];
+      }),
+    }),
+  });
+}
+
+const ANSWERS = [
+  ["labels", ({ answer }) => [element("h3", {}, "The label"), bars("labels", "The probability of each label.", answer.labels.map(
+    ({ label, probability }) => [label, probability]))]],
+  ["tags", ({ answer }) => [element("h3", {}, "The tags"), tagged(answer.tags)]],
+];
+
+function tagged(tags) {
+  const chips = tags.map(({ token: word, tag, probability }) => {
+    const shade = sequential(0.72 * (1 - probability));
+    return element("span", { class: "chip", style: { "background-color": shade, color: inkOn(shade) } }, token(word),
+      element("small", {}, visible(tag), " ", percent(probability)));
+  });
+  return [
+    element("p", { class: "answer", dir: direction(tags.map(({ token: word }) => word).join("")) }, chips),
+    bars("tags", "The probability of each token's tag.", tags.map(({ token: word, tag, probability }) => [`${visible(word)} ${tag}`, probability])),
+  ];
+}
+
+/** Named probabilities as bars. */
+export function bars(name, caption, named) {
+  const [label, width, row] = [190, 380, 30];
+  const marks = named.map(([title, probability], i) => {
+    const y = i * row;
+    return group({},
+      tokenText(label - 10, y + 20, title, { anchor: "end", length: 24 }),
+      rect(label, y + 5, width, 20, { class: "track", rx: 3 }),
+      rect(label, y + 5, width * probability, 20, { class: "bar", rx: 3 }),
+      text(label + width + 10, y + 20, percent(probability)));
+  });
+  return figure({
+    name, caption,
+    chart: drawing(label + width + 80, named.length * row + 6, marks),
+    table: () => ({ columns: ["name", { label: "probability", digits: 4 }], rows: named }),
+  });
+}
+
+function nothing({ sequences }) {
+  const [name] = Object.keys(sequences);
+  const { tokens, special } = sequences[name];
+  return [
+    element("h3", {}, "What it read"),
+    element("p", { class: "answer", dir: direction(tokens.join("")) }, tokens.map((word, i) =>
+      element("span", { class: "chip" }, token(word, { special: special[i] })))),
+    element("p", { class: "hint" }, "This model gives no answer of its own: it turns tokens into vectors, which the other views show."),
+  ];
+}

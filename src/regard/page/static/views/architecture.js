@@ -1,0 +1,100 @@
+// What the model is made of: every module as it stands in memory, with what it costs at this text.
+import { button, controls, element, fill } from "../elements.js";
+import { figure } from "../figure.js";
+import { bytes, counted, percent } from "../numbers.js";
+import { drawing, group, rect, text, textWidth, titled } from "../svg.js";
+
+const DEPTH = 4; // levels of modules in the chart
+
+export default {
+  name: "architecture",
+  title: "Architecture",
+  about: "The modules of this very model, with the shapes, parameters and operations of this run.",
+  possible: ({ resources }) => resources.includes("architecture"),
+
+  async draw(root, { source, signal }) {
+    const { tree, totals } = await source.json("architecture");
+    if (signal.aborted) return;
+    const boxes = element("ul", { class: "modules" }, branch(tree, tree, 0));
+    const all = (open) => boxes.querySelectorAll("details").forEach((one) => { one.open = open; });
+    fill(
+      root,
+      element("dl", { class: "totals" }, Object.entries(TOTALS).filter(([key]) => totals[key] !== null && totals[key] !== undefined)
+        .map(([key, [title, words]]) => element("div", {}, element("dt", {}, title), element("dd", {}, words(totals[key]))))),
+      figure({
+        name: "architecture",
+        caption: "Where the parameters are: each row is one level deeper, each box as wide as its share.",
+        chart: icicle(tree),
+        table: () => ({
+          columns: ["module", "type", "output", "parameters", "FLOPs"],
+          rows: flat(tree).map(({ path, node }) => [path, node.type, shape(node.output), node.parameters, node.flops]),
+        }),
+      }),
+      element("h3", {}, "Module by module"),
+      controls(button("Open all", () => all(true)), button("Close all", () => all(false))),
+      boxes,
+    );
+  },
+};
+
+const TOTALS = {
+  parameters: ["Parameters", counted],
+  flops: ["Operations, this text", (value) => `${counted(value)}FLOP`.replace(/ (\w)FLOP/, " $1FLOP")],
+  cache_bytes: ["Keys and values kept", bytes],
+  activation_bytes: ["Activations", bytes],
+};
+
+function shape(sizes) {
+  return sizes?.length ? sizes.join(" × ") : "–";
+}
+
+function branch(node, tree, depth) {
+  const facts = [
+    node.parameters > 0 && `${counted(node.parameters)} parameters, ${percent(node.parameters / (tree.parameters || 1))}`,
+    node.flops > 0 && `${counted(node.flops)} FLOPs`,
+    node.output?.length && `gives ${shape(node.output)}`,
+  ].filter(Boolean);
+  const title = [element("strong", {}, node.name || node.type), node.name ? [" ", element("code", {}, node.type)] : null,
+    element("small", {}, facts.join(" · "))];
+  if (!node.children?.length) return element("li", {}, element("div", { class: "leaf" }, title));
+  return element("li", {}, element("details", { open: depth < 1 },
+    element("summary", {}, element("span", {}, title)),
+    element("ul", {}, node.children.map((child) => branch(child, tree, depth + 1)))));
+}
+
+function flat(node, path = "") {
+  const own = path || node.name || node.type;
+  return [{ path: own, node }, ...(node.children ?? []).flatMap((child) => flat(child, path || depthless(node) ? `${path ? `${path}.` : ""}${child.name}` : child.name))];
+}
+
+function depthless({ name }) {
+  return !name;
+}
+
+/** A tree whose boxes lie under their parents, in proportion. */
+function icicle(tree) {
+  const [width, row] = [920, 44];
+  const marks = [];
+  const add = (node, x, share, level, path) => {
+    if (level >= DEPTH || share < 1.5 || !(node.parameters > 0)) return;
+    const label = node.name || node.type;
+    const words = `${path}: ${counted(node.parameters)} parameters`;
+    const long = textWidth(label) + 14 < share;
+    marks.push(titled(group({},
+      rect(x + 0.75, level * row + 0.75, share - 1.5, row - 1.5, { class: `cell level-${level}`, rx: 3 }),
+      long && text(x + 9, level * row + (share > 90 ? 19 : 27), label, {}),
+      long && share > 90 && text(x + 9, level * row + 35, counted(node.parameters), { class: "soft" })), words));
+    let from = x;
+    for (const child of node.children ?? []) {
+      const part = share * (child.parameters / node.parameters);
+      add(child, from, part, level + 1, `${path}.${child.name}`);
+      from += part;
+    }
+  };
+  add(tree, 0, width, 0, tree.name || tree.type);
+  return drawing(width, Math.min(DEPTH, depth(tree)) * row, marks);
+}
+
+function depth(node) {
+  return 1 + Math.max(0, ...(node.children ?? []).map(depth));
+}

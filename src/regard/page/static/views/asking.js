@@ -1,0 +1,86 @@
+// The box in which one asks the model: a text, a beginning or a whole answer to hold it to, a number of beams.
+import { button, checkbox, element, fill, select } from "../elements.js";
+import { direction, visible } from "../tokens.js";
+
+const BEAMS = ["1", "2", "4", "5", "8"];
+
+/** The form; in a saved page a sentence that says why there is none. */
+export function asking({ source, state, signal }) {
+  const { summary } = source;
+  if (!source.live) {
+    return element("div", { class: "asked" },
+      element("blockquote", { dir: direction(summary.text) }, visible(summary.text)),
+      element("p", { class: "hint" }, "This page was saved with one text. ", element("code", {}, "regard look"),
+        " opens the live page, which answers to others."));
+  }
+  const writes = !summary || Boolean(summary.sequences.written);
+  const said = element("p", { class: "said", role: "status" });
+  const text = element("textarea", { rows: 2, dir: "auto", spellcheck: "false", maxlength: 20000, data: { focus: "text" } });
+  text.value = summary?.text ?? "";
+  const begin = element("input", { type: "text", dir: "auto", spellcheck: "false", autocomplete: "off", data: { focus: "begin" } });
+  begin.value = summary?.answer?.text ?? "";
+  const whole = checkbox({ label: "and end there", checked: false, onchange: () => {} });
+  const run = (more = {}) => text.value.trim() && ask({ source, state, said, signal, body: { text: text.value, ...more } });
+  const force = () => run(whole.querySelector("input").checked ? { target: begin.value } : { prefix: begin.value });
+
+  const form = element(
+    "form",
+    { class: "ask", on: { submit: (event) => (event.preventDefault(), run()) } },
+    element("label", { class: "field wide" }, element("span", {}, "Text"), text),
+    element("div", { class: "controls" },
+      element("button", { type: "submit", class: "primary", data: { focus: "run" } }, "Look"),
+      writes && select({
+        label: "Beams", value: state.get("beams") ?? "",
+        options: [["", "as the model sets it"], ...BEAMS], onchange: (value) => state.set("beams", value || null),
+      })),
+    writes && summary && element("details", {},
+      element("summary", {}, "Begin the answer yourself"),
+      element("div", { class: "controls" },
+        element("label", { class: "field wide" }, element("span", {}, "The answer begins with"), begin),
+        whole, button("Hold it to this", force, { data: { focus: "force" } }))),
+    said,
+  );
+  text.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run();
+  });
+  begin.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault(); // the form would send the text alone
+    force();
+  });
+  return form;
+}
+
+let underway = null; // one question at a time: a new one ends the stream of the last
+
+/** Asks for a new Look. While it is made, the likeliest answer grows in `said`. */
+export async function ask({ source, state, said, body }) {
+  underway?.abort();
+  const mine = (underway = new AbortController());
+  const beams = state.number("beams");
+  const request = { ...kept(source, body), ...(beams ? { beam_size: beams } : {}), ...body };
+  fill(said, "The model is writing …");
+  try {
+    await preview(source, request, said, mine.signal);
+    if (!mine.signal.aborted) await source.ask(request);
+  } catch (problem) {
+    if (mine.signal.aborted) return;
+    fill(said, element("span", { role: "alert" }, problem.message));
+  }
+}
+
+/** What stays switched off from one question to the next: of another text no token, for it has other ones. */
+function kept({ summary }, { text }) {
+  if (!summary) return {};
+  const { heads = {}, layers = [], tokens = [] } = summary.changes ?? {};
+  return { changes: { heads, layers, tokens: text === summary.text ? tokens : [] } };
+}
+
+async function preview(source, request, said, signal) {
+  if (!source.summary?.sequences.written && source.summary) return;
+  const growing = element("bdi", { class: "growing", dir: "auto" });
+  await source.stream(request, ({ token }) => {
+    if (!growing.isConnected) fill(said, growing);
+    growing.append(document.createTextNode(visible(token).replaceAll("␣", " ")));
+  }, signal);
+}

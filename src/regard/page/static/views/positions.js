@@ -1,0 +1,168 @@
+// How the model knows the order of its tokens: the vectors of positions, or what is added to attention's scores.
+import { canvas, pixels } from "../canvas.js";
+import { diverging, headColour, sequential } from "../colour.js";
+import { controls, element, fill, select } from "../elements.js";
+import { figure } from "../figure.js";
+import { at, rows } from "../npy.js";
+import { drawing, group, line, path, rect, scaled, text, ticks } from "../svg.js";
+
+const SCHEMES = {
+  sinusoidal: "Sinusoidal: fixed waves are added to the embeddings.",
+  learned: "Learned: a trained vector for each position is added to the embedding.",
+  rotary: "Rotary: queries and keys are turned by an angle that grows with the position.",
+  alibi: "ALiBi: each head subtracts a multiple of the distance from its scores.",
+  t5: "T5: each head adds a trained number for each range of distances to its scores.",
+  none: "None: nothing tells this model where a token stands.",
+};
+const WAVES = 6; // dimensions that the second chart can show at once
+
+export default {
+  name: "positions",
+  title: "Positions",
+  about: "Attention alone sees a bag of tokens. This is what tells the model their order.",
+  possible: ({ resources }) => resources.includes("positions"),
+
+  async draw(root, { source, state, signal }) {
+    const about = await source.json("positions");
+    const got = await Promise.all(["table", "similarity", "bias"].map((name) =>
+      (source.has(`positions/${name}`) ? source.array(`positions/${name}`) : null)));
+    if (signal.aborted) return;
+    const [table, similarity, bias] = got;
+    const waves = element("div");
+    const showWaves = () => table && fill(waves, wavesOf(table, state));
+    showWaves();
+    window.addEventListener("state", (event) => event.detail.keys.includes("wave") && showWaves(), { signal });
+    fill(root,
+      element("p", { class: "lead" }, SCHEMES[about.scheme] ?? about.scheme),
+      about.note && element("p", { class: "hint" }, about.note),
+      table && [element("h3", {}, "The vectors"), heat("positions", "Each row is a position, each column a dimension; blue is above nought, orange below.",
+        table, { signed: true, down: "position", across: "dimension" })],
+      table && [element("h3", {}, "The same as waves"), waves],
+      similarity && [element("h3", {}, "Who resembles whom"), heat("position-similarity",
+        "How alike two positions look to the model: the darker, the more.", similarity, { down: "position", across: "position", square: true })],
+      bias && [element("h3", {}, "What is added to the scores"), biases(bias)]);
+  },
+};
+
+/** A matrix as a map of colours, with its scale beside it. */
+function heat(name, caption, matrix, { signed = false, square = false, down, across }) {
+  const [height, width] = matrix.shape;
+  const { low, high } = extremes(matrix.data);
+  const top = Math.max(Math.abs(low), Math.abs(high)) || 1;
+  const colour = signed ? (value) => diverging(value / top) : (value) => sequential((value - low) / (high - low || 1));
+  const cell = Math.max(1, Math.min(14, Math.floor((square ? 420 : 700) / width), Math.floor(420 / height)));
+  const [left, foot, scale] = [56, 44, 92];
+  const [wide, high_] = [cell * width, cell * height];
+  const image = pixels({ data: Float32Array.from(matrix.data, (_, i) => i % 256), shape: [1, 1] }, new Uint8ClampedArray(1024));
+  image.width = width;
+  image.height = height;
+  paint(image, matrix, colour);
+  const ink = getComputedStyle(document.querySelector(".regard") ?? document.body).color;
+  const chart = canvas(left + wide + scale, high_ + foot, (pen) => {
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(image, left, 0, wide, high_);
+    pen.fillStyle = ink;
+    pen.font = "13px system-ui, sans-serif";
+    pen.textAlign = "end";
+    for (const tick of ticks(0, height - 1, 5)) pen.fillText(String(tick), left - 8, tick * cell + cell / 2 + 4);
+    pen.textAlign = "center";
+    for (const tick of ticks(0, width - 1, 6)) pen.fillText(String(tick), left + tick * cell + cell / 2, high_ + 17);
+    pen.fillText(across, left + wide / 2, high_ + 36);
+    pen.save();
+    pen.translate(13, high_ / 2);
+    pen.rotate(-Math.PI / 2);
+    pen.fillText(down, 0, 0);
+    pen.restore();
+    const from = signed ? -top : low;
+    const to = signed ? top : high;
+    const bar = Math.min(160, high_);
+    for (let i = 0; i < bar; i++) {
+      pen.fillStyle = colour(to - (i / (bar - 1)) * (to - from));
+      pen.fillRect(left + wide + 18, i, 12, 1.5);
+    }
+    pen.fillStyle = ink;
+    pen.textAlign = "start";
+    pen.fillText(to.toFixed(2), left + wide + 36, 11);
+    pen.fillText(from.toFixed(2).replace("-", "−"), left + wide + 36, bar);
+  });
+  return figure({
+    name, caption, chart,
+    table: () => ({
+      columns: [down, ...Array.from({ length: width }, (_, i) => ({ label: `${across} ${i}`, digits: 3 }))],
+      rows: rows(matrix).map((row, i) => [`${down} ${i}`, ...row]),
+    }),
+  });
+}
+
+function paint(image, { data, shape: [height, width] }, colour) {
+  const pen = image.getContext("2d");
+  for (let i = 0; i < height; i++) {
+    for (let j = 0; j < width; j++) {
+      pen.fillStyle = colour(data[i * width + j]);
+      pen.fillRect(j, i, 1, 1);
+    }
+  }
+}
+
+function extremes(data) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of data) {
+    if (value < low) low = value;
+    if (value > high && Number.isFinite(value)) high = value;
+  }
+  return { low, high };
+}
+
+/** Some dimensions of the table as lines over the positions, from the one that is chosen. */
+function wavesOf(table, state) {
+  const [length, d] = table.shape;
+  const first = Math.min(d - 1, Math.max(0, state.number("wave", 0)));
+  const shown = Array.from({ length: Math.min(WAVES, d) }, (_, i) => (first + i * Math.max(1, Math.floor(d / 12))) % d);
+  const starts = Array.from({ length: Math.min(d, 64) }, (_, i) => i);
+  const series = shown.map((dimension) => ({
+    name: `dimension ${dimension}`,
+    values: rows(table).map((row) => row[dimension]),
+  }));
+  return [
+    controls(select({ label: "First dimension", options: starts.map(String), value: String(first), onchange: (wave) => state.set("wave", wave === "0" ? null : wave) })),
+    lines("position-waves", "The value of some dimensions at each position.", series, length, "position"),
+  ];
+}
+
+/** One line a head: what is added to the score of a key that stands so far away. */
+function biases(bias) {
+  const [heads, length] = bias.shape;
+  const series = Array.from({ length: heads }, (_, head) => ({
+    name: `head ${head}`,
+    values: Array.from(at(bias, head, length - 1).data).reverse(),
+  }));
+  return lines("position-bias", "What each head adds to a score, by how far back the key stands from the last token.", series, length, "distance");
+}
+
+function lines(name, caption, series, length, across) {
+  const [left, width, height, step] = [52, 640, 240, 22];
+  const { low, high } = extremes(series.flatMap(({ values }) => values.filter(Number.isFinite)));
+  const [x, y] = [scaled([0, Math.max(1, length - 1)], [left, left + width]), scaled([low, high], [height - 8, 8])];
+  const axis = [
+    ticks(low, high, 4).map((tick) => [line(left, y(tick), left + width, y(tick), { class: "rule" }), text(left - 8, y(tick) + 4, String(tick).replace("-", "−"), { anchor: "end", class: "soft" })]),
+    ticks(0, length - 1, 6).map((tick) => text(x(tick), height + 14, String(tick), { anchor: "middle", class: "soft" })),
+    text(left + width / 2, height + 34, across, { anchor: "middle", class: "soft" }),
+  ];
+  const marks = series.map(({ name: title, values }, i) => {
+    const dash = ["none", "7 4", "2 3", "9 3 2 3"][i % 4]; // told apart without colour too
+    const points = values.map((value, at) => `${x(at).toFixed(1)},${y(Number.isFinite(value) ? value : low).toFixed(1)}`);
+    const key = i * step + 16;
+    return group({},
+      path(`M${points.join("L")}`, { stroke: headColour(i), "stroke-width": 2, "stroke-dasharray": dash }),
+      line(left + width + 20, key - 4, left + width + 48, key - 4, { stroke: headColour(i), "stroke-width": 2, "stroke-dasharray": dash }),
+      text(left + width + 56, key, title));
+  });
+  return figure({
+    name, caption,
+    chart: drawing(left + width + 180, Math.max(height + 42, series.length * step + 10), group({}, axis), marks, rect(0, 0, 0, 0)),
+    table: () => ({
+      columns: [across, ...series.map(({ name: title }) => title)],
+      rows: Array.from({ length }, (_, i) => [String(i), ...series.map(({ values }) => values[i] ?? null)]),
+    }),
+  });
+}

@@ -1,0 +1,121 @@
+// What sampling would draw from: temperature, top-k and top-p, worked out here on the logits that were returned.
+import { controls, element, fill, select, slider } from "../elements.js";
+import { figure } from "../figure.js";
+import { at } from "../npy.js";
+import { counted, percent } from "../numbers.js";
+import { drawing, group, rect, text, titled, tokenText } from "../svg.js";
+import { numbered, visible } from "../tokens.js";
+import { reshaped } from "./distribution.js";
+
+const SHOWN = 20;
+
+export default {
+  name: "sampler",
+  title: "Sampling",
+  about: "How temperature, top-k and top-p bend the distribution that the next token is drawn from. All of it is worked out in this page.",
+  possible: ({ resources }) => resources.includes("logits"),
+
+  async draw(root, { source, state, signal }) {
+    const [logits, ids, names] = await Promise.all([source.array("logits"), source.array("logit_ids"), source.json("logit_tokens")]);
+    if (signal.aborted) return;
+    const { tokens } = source.summary.sequences.written;
+    const { vocab_size: vocabulary, kept } = source.summary.logits;
+    const settings = {
+      temperature: state.number("temperature", 1),
+      k: state.number("k", 0),
+      p: state.number("p", 1),
+    };
+    const place = () => Math.min(tokens.length - 1, Math.max(0, state.number("row", 0)));
+    const summary = element("p", { class: "said", role: "status" });
+    let ordered = null; // the logits at the place, the largest first
+    let shown = null; // the distribution as drawn last
+    const chart = barChart();
+    const drawn = figure({
+      name: "sampling", caption: "", chart: chart.root,
+      table: () => ({
+        columns: [{ label: "token", kind: "token" }, { label: "as the model gave it", digits: 5 }, { label: "as reshaped", digits: 5 }, "kept"],
+        rows: ordered.map(({ name, plain }, i) => [name, plain, shown.probabilities[i], shown.probabilities[i] > 0 ? "yes" : "no"]),
+      }),
+    });
+
+    function order() {
+      const [values, numbers] = [at(logits, place()).data, at(ids, place()).data];
+      const sorted = [...values.keys()].sort((a, b) => values[b] - values[a]);
+      const plain = reshaped(sorted.map((i) => values[i]), {}).probabilities;
+      ordered = sorted.map((i, rank) => ({ logit: values[i], name: names[numbers[i]] ?? `#${numbers[i]}`, plain: plain[rank] }));
+      reshape();
+      drawn.refresh(null, `What may follow, at token ${numbered(tokens[place()], place())}: outlined, what the model gave; filled, what sampling draws from.`);
+    }
+
+    function reshape() {
+      shown = reshaped(ordered.map(({ logit }) => logit), settings);
+      chart.show(ordered, shown.probabilities);
+      summary.textContent = `${shown.count} of ${counted(kept)} tokens can be drawn · entropy ${shown.entropy.toFixed(2)} nats, as of `
+        + `${Math.exp(shown.entropy).toFixed(1)} equally likely ones`;
+    }
+
+    function moved(name, value, nought) {
+      settings[name] = value;
+      reshape();
+      state.set(name, value === nought ? null : value);
+    }
+
+    const sizes = [0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000].filter((size) => size < kept); // 0: all of them
+    const options = tokens.map((word, i) => [i, numbered(word, i)]);
+    const choice = select({ label: "At token", options, value: place(), onchange: (row) => state.set("row", row) });
+    fill(
+      root,
+      controls(choice),
+      controls(
+        slider({ label: "Temperature", min: -2, max: 2, step: 0.05, value: Math.log(settings.temperature),
+          format: (power) => Math.exp(power).toFixed(2),
+          oninput: (power) => moved("temperature", Number(Math.exp(power).toFixed(3)), 1) }),
+        slider({ label: "Top-k", min: 0, max: sizes.length - 1, step: 1, value: Math.max(0, sizes.indexOf(settings.k)),
+          format: (i) => (sizes[i] ? String(sizes[i]) : "all"), oninput: (i) => moved("k", sizes[i], 0) }),
+        slider({ label: "Top-p", min: 0.05, max: 1, step: 0.01, value: settings.p, format: (p) => p.toFixed(2),
+          oninput: (p) => moved("p", p, 1) }),
+      ),
+      summary,
+      drawn,
+      kept < vocabulary && element("p", { class: "hint" }, `The ${counted(kept)} largest of ${counted(vocabulary)} logits were returned; `,
+        "the rest are left out here, so that each probability is a little too large."),
+    );
+    window.addEventListener("state", (event) => {
+      if (!event.detail.keys.includes("row")) return;
+      choice.querySelector("select").value = place();
+      order();
+    }, { signal });
+    order();
+  },
+};
+
+/** Bars that are made once and then only change: a slider may move them a hundred times a second. */
+function barChart() {
+  const [left, width, row] = [170, 420, 26];
+  const lines = Array.from({ length: SHOWN }, (_, i) => {
+    const y = i * row;
+    const parts = {
+      plain: rect(left, y + 4, 0, 18, { class: "outline", rx: 3 }),
+      bar: rect(left, y + 4, 0, 18, { class: "bar", rx: 3 }),
+      share: text(left, y + 18, "", {}),
+      name: tokenText(left - 10, y + 18, " ", { anchor: "end", length: 20 }),
+    };
+    return { ...parts, node: group({}, parts.bar, parts.plain, parts.name, parts.share) };
+  });
+  return {
+    root: drawing(left + width + 90, SHOWN * row, lines.map(({ node }) => node)),
+    show(ordered, probabilities) {
+      lines.forEach(({ node, plain, bar, share, name }, i) => {
+        node.setAttribute("display", i < ordered.length ? "inline" : "none");
+        if (i >= ordered.length) return;
+        plain.setAttribute("width", width * ordered[i].plain);
+        bar.setAttribute("width", width * probabilities[i]);
+        share.setAttribute("x", left + width * Math.max(probabilities[i], ordered[i].plain) + 8);
+        share.textContent = probabilities[i] > 0 ? percent(probabilities[i]) : "cannot be drawn";
+        share.classList.toggle("soft", probabilities[i] === 0);
+        name.classList.toggle("special", probabilities[i] === 0);
+        name.textContent = visible(ordered[i].name);
+      });
+    },
+  };
+}
