@@ -32,34 +32,23 @@ def in_json(paths: Iterable[str]) -> list[str]:
 
 def json_text(value: Any) -> str:
     """One line of JSON; arrays in a dict are lists of numbers of 5 digits, what is not finite is null."""
-    plain = {path: _plain(each) for path, each in value.items()} if isinstance(value, dict) else value
-    try:
-        return _dumped(plain)
-    except ValueError:  # a probability of 0, whose logarithm JSON has no word for
-        return _dumped(_finite(plain))
+    return json.dumps(json_value(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _finite(value: Any) -> Any:
+def json_value(value: Any) -> Any:
+    """The same as what JSON knows: the log-probability of an impossible token is no number there."""
     match value:
         case dict():
-            return {key: _finite(each) for key, each in value.items()}
+            return {key: json_value(each) for key, each in value.items()}
         case list() | tuple():
-            return [_finite(each) for each in value]
+            return [json_value(each) for each in value]
+        case np.ndarray() if value.dtype.kind == "f":
+            return np.round(value.astype(np.float64), DIGITS).tolist()
+        case np.ndarray():
+            return value.tolist()
         case float() if not math.isfinite(value):
             return None
     return value
-
-
-def _plain(resource: Any) -> Any:
-    if not isinstance(resource, np.ndarray):
-        return resource
-    if resource.dtype.kind == "f":
-        return np.round(resource.astype(np.float64), DIGITS).tolist()
-    return resource.tolist()
 
 
 def write_npz(path: Path, found: dict[str, Resource]) -> None:

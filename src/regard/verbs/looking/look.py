@@ -1,19 +1,29 @@
 """A Look: one run of one text, as a tree of named resources that are computed when they are asked for."""
 
-from collections.abc import Callable, Sequence
+import html
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from regard.errors import DataError, did_you_mean
+from regard.errors import DataError, MissingExtra, did_you_mean
 from regard.verbs.looking.files import in_json, json_text, write_npz
-from regard.verbs.looking.page import html_of
+from regard.verbs.looking.page import framed, html_of
 from regard.verbs.looking.plain import lines_of
 from regard.verbs.looking.request import Request
 from regard.verbs.looking.resources import resources_of
-from regard.verbs.looking.run import Run
+from regard.verbs.looking.run import Run, Said
 from regard.verbs.looking.summary import summary_of
 from regard.verbs.looking.watched import Maker, Resource, Watched
+from regard.verbs.widget import widget_of
+
+
+class Again(Protocol):
+    """What makes other looks of the same model."""
+
+    def __call__(self, request: Request) -> "Look": ...
+
+    def stream(self, request: Request) -> Iterator[Said]: ...
 
 
 class Look:
@@ -30,10 +40,10 @@ class Look:
         *,
         lock: AbstractContextManager[Any],
         changed: Callable[[], AbstractContextManager[Any]],
-        again: Callable[[Request], "Look"],
+        again: "Again",
     ) -> None:
         self.run = run
-        self._lock, self._changed, self.again = lock, changed, again
+        self._lock, self._changed, self._again = lock, changed, again
         self._watched = Watched(run)
         self._makers: dict[str, Maker] = {"summary": self._summary, **resources_of(self._watched)}
         self._made: dict[str, Resource] = {}
@@ -67,6 +77,14 @@ class Look:
                     self._made[path] = self._makers[path]()
             return self._made[path]
 
+    def ask(self, request: Request) -> "Look":
+        """Another look of the same model."""
+        return self._again(request)
+
+    def stream(self, request: Request) -> Iterator[Said]:
+        """The likeliest answer of the same model, as it grows."""
+        return self._again.stream(request)
+
     def to_json(self, paths: Sequence[str] | None = None) -> str:
         """These resources as one line of JSON by their paths; without `paths` all but the bulkiest arrays."""
         return json_text({path: self.get(path) for path in (paths or in_json(self.paths()))})
@@ -86,6 +104,27 @@ class Look:
     def to_text(self) -> str:
         """What is to be seen in plain lines, fields between tabs: answer, tokens, alignment, heads."""
         return "".join(f"{line}\n" for line in lines_of(self.summary, self.get))
+
+    def widget(self) -> Any:
+        """The page as a widget of a notebook.
+
+        Raises:
+            MissingExtra: anywidget is not installed.
+        """
+        return widget_of(self)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """In a notebook the widget; where there are none, the same page in a frame, which asks no model."""
+        try:
+            widget = self.widget()
+        except MissingExtra:
+            return {"text/html": self._repr_html_(), "text/plain": self.to_text()}
+        told = widget._repr_mimebundle_() or {}
+        bundle = told[0] if isinstance(told, tuple) else told
+        return {**bundle, "text/html": f"<pre>{html.escape(self.to_text())}</pre>"}
+
+    def _repr_html_(self) -> str:
+        return framed(html_of(self.summary, self.get), self.to_text())
 
     def _summary(self) -> dict[str, Any]:
         return summary_of(self._watched, [path for path in self._makers if path != "summary"])

@@ -1,5 +1,6 @@
 """A look as one HTML file, which needs no server and no network."""
 
+import html
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -32,6 +33,16 @@ def html_of(summary: dict, get: Callable[[str], Resource]) -> str:
         documents,
         arrays,
         title=f"{summary['text']} · {summary['model']['name']}",
+    )
+
+
+def framed(page: str, text: str) -> str:
+    """The page in a frame of its own, which can reach nothing outside; and, for who shows no frames, text."""
+    source = html.escape(page, quote=True)
+    return (
+        f'<iframe sandbox="allow-scripts allow-downloads" style="width: 100%; height: 720px; border: 0"'
+        f' title="regard: what the model does with the text" srcdoc="{source}"></iframe>'
+        f"<details><summary>as text</summary><pre>{html.escape(text)}</pre></details>"
     )
 
 

@@ -1,0 +1,84 @@
+"""A look in a notebook: the page as an anywidget, for Jupyter, VS Code and marimo."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from regard.errors import MissingExtra, RegardError
+from regard.page.assets import stylesheet, widget_script
+from regard.verbs.looking.files import json_value, npy_bytes
+from regard.verbs.looking.request import Request
+from regard.verbs.looking.run import Said
+from regard.verbs.looking.watched import Resource
+
+Send = Callable[[dict[str, Any], list[bytes]], None]
+
+
+class Shown(Protocol):
+    """What a widget shows: a Look, and what made it, which can make others."""
+
+    @property
+    def summary(self) -> dict[str, Any]: ...
+
+    def get(self, path: str) -> Resource: ...
+
+    def ask(self, request: Request) -> "Shown": ...
+
+    def stream(self, request: Request) -> Iterator[Said]: ...
+
+
+class Conversation:
+    """What the page in a notebook asks and is answered: see `fromWidget` in page/static/resources.js."""
+
+    def __init__(self, look: Shown, send: Send) -> None:
+        self.look, self._send = look, send
+
+    def heard(self, message: Mapping[str, Any]) -> None:
+        """Answer one message; whatever goes wrong is an answer too."""
+        number = message.get("id")
+        try:
+            match message:
+                case {"do": "get", "path": str(path)}:
+                    self._give(number, self.look.get(path))
+                case {"do": "ask", "request": dict(request)}:
+                    self.look = self.look.ask(Request.from_json(request))
+                    self._give(number, self.look.summary)
+                case {"do": "stream", "request": dict(request)}:
+                    for said in self.look.stream(Request.from_json(request)):
+                        self._send({"id": number, "token": said.to_dict()}, [])
+                    self._send({"id": number, "done": True}, [])
+                case _:
+                    self._send({"id": number, "error": "nothing that is known is asked for"}, [])
+        except RegardError as error:
+            self._send({"id": number, "error": error.message, "hint": error.hint}, [])
+
+    def _give(self, number: Any, resource: Resource) -> None:
+        if isinstance(resource, np.ndarray):
+            self._send({"id": number}, [npy_bytes(resource)])
+        else:
+            self._send({"id": number, "value": json_value(resource)}, [])
+
+
+def widget_of(look: Shown) -> Any:
+    """The page that shows `look`, and asks the model anew, as a widget.
+
+    Raises:
+        MissingExtra: anywidget is not installed.
+    """
+    try:
+        import anywidget  # pyright: ignore[reportMissingImports]
+        import traitlets  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise MissingExtra("anywidget", "notebook", "the page in a notebook") from None
+
+    class Widget(anywidget.AnyWidget):
+        _esm = widget_script()
+        _css = stylesheet()
+        summary = traitlets.Dict().tag(sync=True)
+        live = traitlets.Bool(True).tag(sync=True)
+
+    widget = Widget(summary=json_value(look.summary))
+    conversation = Conversation(look, widget.send)
+    widget.on_msg(lambda _, message, buffers: conversation.heard(message))
+    return widget
