@@ -1,13 +1,21 @@
 """A recorder hears every attention and changes nothing."""
 
+import math
+
 import pytest
 import torch
 
-from regard.inspection.record import record_attention
-from regard.layers.kernels import plain_attention
+from regard.errors import ConfigError
+from regard.inspection.passes import places
+from regard.inspection.record import attentions, blocks, record, record_attention, recording_bytes
+from regard.layers.kernels import attention, masked_softmax, plain_attention
 from regard.models.build import build
+from regard.models.conformer import ConformerConfig
+from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.recurrent import RecurrentConfig
+from regard.models.vision import VisionConfig
 
 TINY = {
     "src_vocab_size": 11,
@@ -138,3 +146,196 @@ def test_a_recurrent_decoder_is_heard_too_and_says_the_same(recurrent):
     assert not weights[1, :, :, 2:].any(), "padding is not looked at"
     torch.testing.assert_close(recording.last("decoder.attention")[:, :, -1], weights[:, :, -1])
     assert torch.equal(recurrent(SRC, LENGTHS, TGT), before)
+
+
+# More than weights
+
+ALL = ("query", "key", "value", "mask", "bias", "scores", "weights", "mixed")
+SMALL = {"d_model": 16, "num_heads": 4, "d_ff": 32}
+
+
+def translator(**options):
+    return build(EncoderDecoderConfig(**{**TINY, **options}), seed=0).eval()
+
+
+def writer(**options):
+    sizes = {**SMALL, "num_layers": 2, "vocab_size": 11}
+    return build(DecoderOnlyConfig(**{**sizes, **options}), seed=0).eval()
+
+
+def conformer(**options):
+    sizes = {**SMALL, "num_features": 8, "num_labels": 5, "num_layers": 1, "kernel_size": 3}
+    return build(ConformerConfig(**{**sizes, **options}), seed=0).eval()
+
+
+def image_reader():
+    sizes = {**SMALL, "num_labels": 3, "image_size": 8, "channels": 1, "patch_size": 4, "num_layers": 1}
+    return build(VisionConfig(**sizes), seed=0).eval()
+
+
+def encoder(**options):
+    sizes = {**SMALL, "vocab_size": 11, "num_layers": 1}
+    return build(EncoderOnlyConfig(**{**sizes, **options}), seed=0).eval()
+
+
+MODELS = {
+    "translator": (lambda: translator(), (SRC, LENGTHS, TGT)),
+    "rotary translator with shared heads": (
+        lambda: translator(positions="rotary", num_kv_heads=2, norm_position="pre"),
+        (SRC, LENGTHS, TGT),
+    ),
+    "T5": (lambda: translator(positions="t5", attention_scale=1.0, head_dim=6), (SRC, LENGTHS, TGT)),
+    "writer": (lambda: writer(positions="rotary", qk_norm=True), (TGT,)),
+    "windowed writer": (lambda: writer(positions="alibi", window=2), (TGT,)),
+    "masked language model": (lambda: encoder(head="masked_language_model"), (SRC, LENGTHS)),
+    "classifier": (lambda: encoder(head="classification", num_labels=3), (SRC, LENGTHS)),
+    "bare encoder": (lambda: encoder(head="none"), (SRC, LENGTHS)),
+    "conformer": (lambda: conformer(), (torch.linspace(-1, 1, 320).view(2, 20, 8), torch.tensor([20, 12]))),
+    "image reader": (image_reader, (torch.linspace(-1, 1, 128).view(2, 1, 8, 8),)),
+}
+LENGTH_OF = {"source": 4, "read": 3, "text": 5}
+
+
+@pytest.fixture(params=MODELS)
+def case(request):
+    make, given = MODELS[request.param]
+    return make(), given
+
+
+@torch.no_grad()
+def test_every_kind_of_model_says_the_same_to_the_bit_with_everything_recorded(case):
+    model, given = case
+    before = model(*given)
+    with record(model, parts=ALL, hidden=blocks(model), logits=True) as recording:
+        assert torch.equal(model(*given), before)
+    assert torch.equal(model(*given), before)
+    assert torch.equal(recording.logits(row=None).reshape(before.shape), before)
+    assert not any(module._forward_hooks for module in model.modules()), "no hook stays"
+
+
+@torch.no_grad()
+def test_what_is_recorded_is_what_the_kernel_mixed(case):
+    """The parts fit together: query . key is the score, the mask hides, the weights mix the values."""
+    model, given = case
+    with record(model, parts=ALL) as recording:
+        model(*given)
+    for name in recording.heads:
+        query, key = recording.query(name, row=None), recording.key(name, row=None)
+        scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
+        bias, mask = recording.bias(name, row=None), recording.mask(name, row=None)
+        scores = scores if bias is None else scores + bias
+        torch.testing.assert_close(recording.scores(name, row=None), scores)
+        weights = recording.weights(name, row=None)
+        torch.testing.assert_close(weights, masked_softmax(scores, mask))
+        torch.testing.assert_close(
+            recording.mixed(name, row=None), weights @ recording.value(name, row=None), rtol=1e-4, atol=1e-6
+        )
+
+
+@torch.no_grad()
+def test_the_bytes_are_told_before_and_are_never_more(case):
+    model, given = case
+    wanted = {"parts": ALL, "hidden": blocks(model), "logits": True}
+    told = recording_bytes(model, LENGTH_OF, batch_size=2, **wanted)
+    with record(model, limit=told, **wanted) as recording:
+        model(*given)
+    assert 0 < recording.bytes_held <= told
+    weights = recording_bytes(model, LENGTH_OF, batch_size=2)
+    if "source" in {place.rows for place in places(model)}:
+        with record(model) as recording:
+            model(*given)
+        assert recording.bytes_held == weights, "to the byte, where nothing is shared or absent"
+
+
+def test_more_than_the_limit_is_refused_and_the_model_is_left_as_it_was():
+    model = translator()
+    usual = [module.attend for module in attentions(model).values()]
+    with pytest.raises(ConfigError, match="more than the 0 MiB") as refused, record(model, limit=100):
+        model(SRC, LENGTHS, TGT)
+    assert "fewer layers" in refused.value.hint
+    assert [module.attend for module in attentions(model).values()] == usual
+
+
+@torch.no_grad()
+def test_only_the_chosen_layers_and_heads_are_recorded_and_others_keep_their_kernel():
+    model = translator(num_kv_heads=2)
+    name = "decoder.blocks.1.cross_attention"
+    with record(model, parts=ALL) as everything:
+        model(SRC, LENGTHS, TGT)
+    with record(model, [name], parts=ALL, heads={name: [3, 1]}) as recording:
+        others = [module for other, module in attentions(model).items() if other != name]
+        assert all(module.attend is attention for module in others)
+        model(SRC, LENGTHS, TGT)
+    assert recording.heads == {name: (3, 1)}
+    for part in ("weights", "query", "key", "value", "mixed", "scores"):
+        whole, chosen = (getattr(each, part)(name) for each in (everything, recording))
+        torch.testing.assert_close(chosen, whole[[3, 1]])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"names": ["decoder.blocks.0.self_atention"]}, "no attention 'decoder.blocks.0.self_atention'"),
+        ({"heads": {"decoder.blocks.0.self_attention": [4]}}, "it has 4"),
+        ({"hidden": ["decoder.block.0"]}, "no module 'decoder.block.0'"),
+    ],
+)
+def test_what_there_is_not_is_refused_with_a_hint(wanted, message):
+    with pytest.raises(ConfigError, match=message) as refused, record(translator(), **wanted):
+        pass
+    assert refused.value.hint
+
+
+def test_what_was_not_recorded_is_named():
+    model, name = translator(), "decoder.blocks.0.self_attention"
+    with record(model, [name]) as recording:
+        with pytest.raises(ConfigError, match="was not called"):
+            recording.weights(name)
+        model(SRC, LENGTHS, TGT)
+    for ask in (recording.query, recording.mask, recording.bias):
+        with pytest.raises(ConfigError, match=r"no (query|mask|bias) of"):
+            ask(name)
+    with pytest.raises(ConfigError, match="nothing is recorded under 'logits'"):
+        recording.logits()
+
+
+@torch.no_grad()
+def test_recordings_lie_one_in_the_other():
+    model, name = translator(), "decoder.blocks.0.cross_attention"
+    with record(model, [name]) as outer:
+        with record(model, [name], parts=("query",)) as inner:
+            model(SRC, LENGTHS, TGT)
+        model(SRC, LENGTHS, TGT)
+    assert (len(outer.heard[name]), len(inner.heard[name])) == (2, 1)
+    assert torch.equal(outer.last(name), outer.calls[name][0])
+    outer.forget()
+    assert outer.bytes_held == 0
+    with pytest.raises(ConfigError, match="was not called"):
+        outer.last(name)
+
+
+@torch.no_grad()
+def test_other_dropout_than_none_is_not_told():
+    """In training the weights are those before dropout, what is mixed is after."""
+    model, name = translator(attention_dropout=0.5).train(), "decoder.blocks.0.self_attention"
+    with record(model, [name], parts=("weights", "mixed", "value")) as recording:
+        model(SRC, LENGTHS, TGT)
+    weights = recording.weights(name)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(4, 3))
+    assert not torch.allclose(recording.mixed(name), weights @ recording.value(name))
+
+
+@torch.no_grad()
+def test_a_recurrent_attention_has_scores_and_values_but_no_queries(recurrent):
+    name = "decoder.attention"
+    with record(recurrent.eval(), parts=ALL, limit=10**6) as recording:
+        recurrent(SRC, LENGTHS, TGT)
+    weights = masked_softmax(recording.scores(name, None), recording.mask(name, None))
+    torch.testing.assert_close(recording.weights(name, None), weights)
+    torch.testing.assert_close(weights @ recording.value(name, None), recording.mixed(name, None))
+    assert recording.bias(name) is None
+    with pytest.raises(ConfigError, match=r"no query of decoder\.attention"):
+        recording.query(name)
+    assert recording.bytes_held <= recording_bytes(
+        recurrent, {"source": 4, "read": 3}, parts=ALL, batch_size=2
+    )

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
 from regard.inspection.passes import SequenceName, places, sequence_of
-from regard.inspection.recording import PARTS, Call, Recorded, Recording
+from regard.inspection.recording import Call, Recorded, Recording
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock
 from regard.layers.kernels import attention_scores, masked_softmax
@@ -63,10 +63,10 @@ def record(
     no queries and keys.
 
     Raises:
-        ConfigError: a name or a part that there is not; inside the `with`, more than `limit` bytes.
+        ConfigError: a name that there is not; inside the `with`, more than `limit` bytes.
     """
     chosen = _chosen(model, names)
-    _refuse_unknown(model, chosen, parts, heads or {}, hidden)
+    _refuse_unknown(model, chosen, heads or {}, hidden)
     recording = Recording(
         heads={name: _heads_of(name, module, heads or {}) for name, module in chosen.items()},
         parts=tuple(parts),
@@ -118,7 +118,7 @@ def recording_bytes(
     """
     config: Any = model.config
     chosen = _chosen(model, names)
-    _refuse_unknown(model, chosen, parts, heads or {}, hidden)
+    _refuse_unknown(model, chosen, heads or {}, hidden)
     total = 0
     for place in places(model):
         if place.name in chosen:
@@ -183,13 +183,9 @@ def _num_heads(module: MultiHeadAttention | SourceAttention) -> int:
 def _refuse_unknown(
     model: nn.Module,
     chosen: Mapping[str, MultiHeadAttention | SourceAttention],
-    parts: Collection[str],
     heads: Mapping[str, Sequence[int]],
     hidden: Collection[str],
 ) -> None:
-    for part in parts:
-        if part not in PARTS:
-            raise ConfigError(f"no part of an attention is called {part!r}", did_you_mean(part, PARTS))
     for name, numbers in heads.items():
         if name not in chosen:
             raise ConfigError(f"heads of {name!r} are asked for, but it is not recorded", "name it too")

@@ -1,0 +1,100 @@
+"""Calls are put together into the picture that reading at once gives."""
+
+import pytest
+import torch
+
+from regard.inspection.record import blocks, record
+from regard.models.build import build
+from regard.models.decoder_only import DecoderOnlyConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
+
+ALL = ("query", "key", "value", "mask", "bias", "scores", "weights", "mixed")
+SMALL = {"d_model": 16, "num_heads": 4, "d_ff": 32}
+SRC, LENGTHS = torch.tensor([[4, 5, 6, 3], [7, 3, 0, 0]]), torch.tensor([4, 2])
+TGT = torch.tensor([[2, 8, 9], [2, 10, 3]])
+
+
+def translator(**options):
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 2}
+    sizes = {"src_vocab_size": 11, "tgt_vocab_size": 11, **SMALL, **layers}
+    return build(EncoderDecoderConfig(**sizes, **options), seed=0).eval()
+
+
+def writer(**options):
+    return build(DecoderOnlyConfig(vocab_size=11, num_layers=2, **SMALL, **options), seed=0).eval()
+
+
+CACHED = [
+    lambda: translator(),
+    lambda: translator(positions="rotary", num_kv_heads=2),
+    lambda: translator(positions="t5"),
+    lambda: translator(positions="alibi", norm_position="pre"),
+]
+
+
+@pytest.mark.parametrize("make", CACHED)
+@torch.no_grad()
+def test_a_target_decoded_with_a_cache_has_the_picture_of_one_read_at_once(make):
+    model = make()
+    with record(model, parts=ALL, hidden=blocks(model), logits=True) as at_once:
+        model(SRC, LENGTHS, TGT)
+    with record(model, parts=ALL, hidden=blocks(model), logits=True) as stepwise:
+        cache = model.start(model.encode(SRC, LENGTHS))
+        model.extend(TGT[:, :1], cache)
+        model.extend(TGT[:, 1:2], cache)
+        model.extend(TGT[:, 2:], cache)
+    same_pictures(stepwise, at_once)
+    for block in blocks(model):
+        torch.testing.assert_close(stepwise.hidden(block, None), at_once.hidden(block, None))
+    torch.testing.assert_close(stepwise.logits(None), at_once.logits(None))
+
+
+@pytest.mark.parametrize("options", [{"positions": "rotary"}, {"positions": "rotary", "window": 3}])
+@torch.no_grad()
+def test_a_text_written_with_a_cache_has_the_picture_of_one_read_at_once(options):
+    model, ids = writer(**options), torch.tensor([[2, 8, 9, 4, 5, 6, 7]])
+    with record(model, parts=ALL) as at_once:
+        model(ids)
+    with record(model, parts=ALL) as stepwise:
+        cache = model.start()
+        for begin, end in ((0, 2), (2, 3), (3, 4), (4, 7)):
+            model.extend(ids[:, begin:end], cache)
+    same_pictures(stepwise, at_once)
+
+
+def same_pictures(found, expected):
+    for name in expected.heads:
+        for part in ("weights", "query", "key", "value", "mixed"):
+            torch.testing.assert_close(
+                getattr(found, part)(name, None), getattr(expected, part)(name, None), msg=f"{part} of {name}"
+            )
+        ours, theirs = found.mask(name, None), expected.mask(name, None)
+        assert torch.equal(ours.expand_as(theirs), theirs)
+        seen = ours.expand_as(found.scores(name, None))
+        torch.testing.assert_close(found.scores(name, None)[seen], expected.scores(name, None)[seen])
+        assert (found.bias(name, None) is None) == (expected.bias(name, None) is None)
+
+
+@torch.no_grad()
+def test_what_is_recorded_stays_when_the_cache_goes_on():
+    model, name = writer(), "blocks.0.self_attention"
+    with record(model, [name], parts=ALL) as recording:
+        cache = model.start()
+        model.extend(TGT, cache)
+        before = recording.key(name, None).clone()
+        cache.select(torch.tensor([1, 0]))
+        model.extend(TGT[:, :1], cache)
+    assert torch.equal(recording.heard[name][0].parts["key"], before)
+
+
+@torch.no_grad()
+def test_a_memory_that_is_looked_at_in_each_step_is_held_once():
+    model, name = translator(), "decoder.blocks.0.cross_attention"
+    with record(model, [name], parts=("key", "value")) as recording:
+        cache = model.start(model.encode(SRC, LENGTHS))
+        model.extend(TGT[:, :1], cache)
+        once = recording.bytes_held
+        for _ in range(5):
+            model.extend(TGT[:, :1], cache)
+    assert recording.bytes_held == once == 2 * 2 * 4 * 16 * 4
+    assert recording.key(name).shape == (4, 4, 4)
