@@ -95,12 +95,23 @@ class BeamSearch(Search):
                 rows, course, lambda log_probs: shortlist(log_probs, self.beam_size + 1)
             )
             found = self.candidates(rows, len(requests), chosen)
-            on = self.finish(rows, course, found, podium) & self.could_win(found.total, greatest, podium)
+            on = self.going_on(rows, course, found, greatest, podium)
             rank = on.cumsum(axis=1) - 1
             seats = rows.select(found.parents[on], rank[on])
             rows.append(seats, found.ids[on], found.own[on], found.values[on] if self.weighs else None)
             self.end_stopped(rows, course, podium)
         return podium.found
+
+    def going_on(
+        self,
+        rows: Rows,
+        course: Course,
+        found: Candidates,
+        greatest: Float64[np.ndarray, " sentences"],
+        podium: Podium,
+    ) -> Bool[np.ndarray, "sentences candidates"]:
+        """Add the hypotheses that end; which of the other candidates are searched on."""
+        return self.finish(rows, course, found, podium) & self.could_win(found.total, greatest, podium)
 
     def finish(
         self, rows: Rows, course: Course, found: Candidates, podium: Podium
