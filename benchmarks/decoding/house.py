@@ -23,6 +23,11 @@ class House(Decoder):
         self._loaded = load_model(self.sentences.model)
         self._settings = read(GenerationSettings, self._loaded.generation, "generation.json")
 
+    @property
+    def config(self) -> Any:
+        """Of the model."""
+        return self._loaded.config
+
     def decode(self, batch: Sequence[int], beam: int, length: int | None) -> list[Ids]:
         target = self._loaded.tokenizers.target
         strategy = self._prescribed(beam, length).strategy(
