@@ -19,13 +19,14 @@ from benchmarks.common.results import Result, Table
 from benchmarks.common.roof import peak_of
 
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm")
+LOSS = "loss: softmax over the vocabulary, label smoothing"
 WITHIN = {  # the nearest operation around another that says what it is for -> its kind
     "Optimizer.step": "Adam",
     "aten::_foreach_norm": "norm of the gradient",
     "aten::linalg_vector_norm": "norm of the gradient",
-    "aten::linear_cross_entropy": "loss: softmax over the vocabulary, label smoothing",
-    "LinearCrossEntropy": "loss: softmax over the vocabulary, label smoothing",
-    "GeneratedBackwardFor_torch_nn__linear_cross_entropy": "loss: softmax over the vocabulary, label smoothing",
+    "aten::linear_cross_entropy": LOSS,
+    "LinearCrossEntropy": LOSS,
+    "GeneratedBackwardFor_torch_nn__linear_cross_entropy": LOSS,
     "autograd::engine::evaluate_function: AddmmBackward": "gradients of biases",
     "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad": "gradients added up",
     "aten::scaled_dot_product_attention": "attention",
