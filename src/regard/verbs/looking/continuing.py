@@ -18,7 +18,7 @@ from regard.decoding.controls import Controls
 from regard.decoding.step import Stepper
 from regard.decoding.strategy import Search, Walk
 from regard.errors import DataError
-from regard.inspection.passes import continuing
+from regard.inspection.passes import ForcedPass, continuing
 from regard.models.decoder_only import DecoderOnly
 from regard.recipe import read
 from regard.verbs.box import model_that
@@ -65,7 +65,7 @@ class Continuing:
             raise DataError("there is nothing to predict in a text of one token", "give a longer text")
         forced_pass = continuing(self.model, whole)
         begins = max(len(context) - 1, 0)
-        log_prob = self._log_prob(forced_pass(), forced_pass.sequences["written"], begins)
+        log_prob = log_prob_of(forced_pass, begins)
         answer = {
             "text": self._text(given.prompt, ids),
             "log_prob": log_prob,
@@ -91,33 +91,32 @@ class Continuing:
         asked = prompt.request(self._room(prompt, request))
         return said(search, lambda: self._stepper(prompt), asked, self.tokenizer, self.model, turn)
 
-    def _log_prob(self, logits: torch.Tensor, written: tuple[int, ...], begins: int) -> float:
-        chosen = (
-            logits[0]
-            .double()
-            .log_softmax(dim=-1)
-            .gather(1, torch.tensor(written, device=logits.device)[:, None])
-        )
-        return float(chosen[begins:].sum())
-
     def _given(self, request: Request) -> Given:
-        """The ids of a request; those of a text and of what is forced after it, as if they were one text."""
+        """The ids of a text, and of what is forced after it, cut into tokens as if they were one text."""
         prompt = tuple(self.tokenizer.encode(request.text))
         if request.prefix_ids is not None:
-            forced = request.prefix_ids
-            if any(not 0 <= number < self.tokenizer.vocab_size for number in forced):
-                raise DataError(
-                    "prefix_ids has an id that is no token",
-                    f"ids are from 0 to {self.tokenizer.vocab_size - 1}",
-                )
+            given = self._given_ids(prompt, request.prefix_ids)
         else:
-            after = request.target if request.target is not None else request.prefix or ""
-            whole = tuple(self.tokenizer.encode(as_a_beginning(request.text + after, self.tokenizer)))
-            if whole[: len(prompt)] != prompt:  # together they are cut in other places
-                whole = (*prompt, *self.tokenizer.encode(after))
-            forced = whole[len(prompt) :]
-        refuse_long(len(prompt) + len(forced) + 1, "the text", self.model.max_length)
-        return Given(prompt=prompt, forced=forced)
+            given = self._given_text(request, prompt)
+        refuse_long(len(given.prompt) + len(given.forced) + 1, "the text", self.model.max_length)
+        return given
+
+    def _given_text(self, request: Request, prompt: tuple[int, ...]) -> Given:
+        after = request.target if request.target is not None else request.prefix or ""
+        whole = tuple(self.tokenizer.encode(as_a_beginning(request.text + after, self.tokenizer)))
+        if whole[: len(prompt)] != prompt:  # together they are cut in other places
+            whole = (*prompt, *self.tokenizer.encode(after))
+        return Given(prompt=prompt, forced=whole[len(prompt) :])
+
+    def _given_ids(self, prompt: tuple[int, ...], written: tuple[int, ...]) -> Given:
+        """What is written begins with the prompt, but for what is read before anything is written."""
+        size = self.tokenizer.vocab_size
+        if any(not 0 <= number < size for number in written):
+            raise DataError("prefix_ids has an id that is no token", f"ids are from 0 to {size - 1}")
+        whole = written if self._begin_id is not None else (*prompt[:1], *written)
+        if whole[: len(prompt)] != prompt:  # the prompt itself is another now
+            return Given(prompt=whole, forced=())
+        return Given(prompt=prompt, forced=whole[len(prompt) :])
 
     def _prompt(self, given: Given) -> Prompt:
         return prompt_of((*given.prompt, *given.forced), begin_id=self._begin_id)
@@ -152,3 +151,11 @@ class Continuing:
         """What follows the prompt, as text."""
         before, whole = self.tokenizer.decode(prompt), self.tokenizer.decode((*prompt, *ids))
         return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(ids)
+
+
+@torch.no_grad()
+def log_prob_of(forced: ForcedPass, begins: int) -> float:
+    """How likely what is written from the token `begins` on is, in nats."""
+    written = torch.tensor(forced.sequences["written"], device=forced.model.device)
+    log_probs = forced()[0].double().log_softmax(dim=-1)
+    return float(log_probs.gather(1, written[:, None])[begins:].sum())

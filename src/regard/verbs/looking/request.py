@@ -38,8 +38,9 @@ class Changes:
 class Request:
     """One text to look at.
 
-    `target` forces the whole answer, `prefix` or `prefix_ids` its beginning. `beam_size`: None is what the
-    model's folder says. `max_new_tokens`: of a text that goes on.
+    `target` forces the whole answer, `prefix` its beginning, and `prefix_ids` the beginning of all that is
+    written, which of a text that goes on is the text itself. `beam_size`: None is what the model itself says;
+    a text goes on by the likeliest tokens. `max_new_tokens`: of a text that goes on.
 
     Raises:
         DataError: what is asked for contradicts itself, or is too much.

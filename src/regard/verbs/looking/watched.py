@@ -29,7 +29,7 @@ class Watched:
         self.run = run
         self.model = run.forced.model
         self.places: dict[str, Place] = {place.name: place for place in places(self.model)}
-        self.blocks = blocks(self.model)
+        self.blocks = blocks(self.model) if self.has_keys else []  # a recurrent decoder has steps, no blocks
 
     @cached_property
     def recording(self) -> Recording:
