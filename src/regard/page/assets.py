@@ -72,8 +72,8 @@ def widget_script() -> str:
 
 
 def stylesheet() -> str:
-    """The page's style sheet; all its rules are scoped under `.regard`: anywidget's `_css`."""
-    return assets()["regard.css"].content.decode()
+    """The page's style sheets, the frame's and the views'; all their rules are scoped under `.regard`: anywidget's `_css`."""
+    return "\n".join(assets()[name].content.decode() for name in ("regard.css", "views.css"))
 
 
 def _modules() -> dict[str, str]:

@@ -1,0 +1,145 @@
+// Which tokens a written token leans on, by gradients, beside where attention looked.
+import { diverging, sequential, theme } from "../colour.js";
+import { element, select } from "../elements.js";
+import { figure } from "../figure.js";
+import { drawing, group, line, rect, text, tokenText, widest } from "../svg.js";
+import { number } from "../table.js";
+import { numbered, visible } from "../tokens.js";
+import { heatmap } from "./heatmap.js";
+import { matrixTable } from "./matrix.js";
+import { redrawn, refill } from "./picker.js";
+import { inDrawing, stage } from "./stage.js";
+import { MEAN, headOf, matrixOf, wholeNumber } from "./weights.js";
+
+const TITLES = { gradient: "gradient × input", integrated: "integrated gradients", attention: "attention" };
+const HIGH = 25;
+
+export default {
+  name: "attribution",
+  title: "Attribution",
+  about: "How much each token pushed the answer up or down, by two gradient methods, with attention beside them. Where they disagree, attention alone would mislead.",
+  possible: (summary) => summary.resources.includes("attribution"),
+  async draw(root, { source, state, signal }) {
+    await redrawn({ signal, keys: ["row", "method"], draw: (newest) => drawn(root, { source, state }, newest) });
+  },
+};
+
+async function drawn(root, { source, state }, newest) {
+  const facts = await source.json("attribution");
+  const found = await Promise.all(facts.methods.map(async (method) => [method, matrixOf(await source.array(`attribution/${method}`))]));
+  const attention = await besideIt(source, facts.columns, found[0][1]);
+  if (!newest()) return;
+  const { sequences } = source.summary;
+  const columns = { title: facts.columns, ...sequences[facts.columns], after: null };
+  const rows = { title: "written", ...rowsOf(source.summary, found[0][1].rows), after: null };
+  const row = wholeNumber(state, "row", found[0][1].rows, 0);
+  const width = root.clientWidth || 720;
+  refill(
+    root,
+    rows.tokens.length > 1 && element("div", { class: "controls" }, select({
+      label: "The token explained", value: row, options: rows.tokens.map((words, i) => [i, numbered(words, i)]), onchange: (value) => state.set("row", value),
+    })),
+    barsFigure({ found, attention, rows, columns, row, width }),
+    element("p", { class: "hint" }, facts.note),
+    rows.tokens.length > 1 && mapFigure({ found, rows, columns, row, state, width }),
+  );
+}
+
+function rowsOf({ sequences, answer }, count) {
+  const written = sequences.written;
+  if (written && written.tokens.length >= count && count > 1) return { tokens: written.tokens.slice(0, count), special: written.special };
+  const label = answer?.labels?.[0]?.label ?? written?.tokens[0] ?? "the answer";
+  return { tokens: [label], special: [false] };
+}
+
+/** Attention over the same columns: what aligns, or the mean of the last layer that looks at them; or null. */
+async function besideIt(source, columns, like) {
+  const { summary } = source;
+  const fits = (matrix) => matrix.rows >= like.rows && matrix.columns === like.columns;
+  const last = summary.attentions.findLast((one) => one.columns === columns && (one.rows !== columns || columns !== "source"));
+  if (!last) return null;
+  const matrix = headOf(await source.array(`attention/${last.name}`), MEAN);
+  return fits(matrix) ? { matrix, title: `attention (${last.part} layer ${last.layer}, mean)` } : null;
+}
+
+function barsFigure({ found, attention, rows, columns, row, width }) {
+  const panels = found.map(([method, matrix]) => ({ title: TITLES[method] ?? method, values: matrix.row(row), signed: true }));
+  if (attention) panels.push({ title: attention.title, values: attention.matrix.row(Math.min(row, attention.matrix.rows - 1)), signed: false });
+  const chart = panelsDrawing(panels, columns, Math.min(900, width - 4));
+  const field = stage({
+    label: "Attributions to each token. Up and down choose a token.",
+    chart: chart.node, size: { rows: columns.tokens.length, columns: 1 }, locate: chart.locate,
+    onPoint(place) {
+      chart.point(place?.row ?? null);
+      if (!place) return "";
+      return `“${visible(columns.tokens[place.row])}”: ${panels.map(({ title, values }) => `${title} ${number(values[place.row])}`).join(", ")}`;
+    },
+  });
+  return figure({
+    name: `attribution-${row}`,
+    caption: `What made “${visible(rows.tokens[row])}” likely. Bars to the right pushed its log-probability up, bars to the left down; each panel has its own scale.`,
+    chart: field,
+    table: () => ({
+      columns: [columns.title, ...panels.map(({ title }) => ({ label: title, digits: 4 }))],
+      rows: columns.tokens.map((words, i) => [numbered(words, i), ...panels.map(({ values }) => values[i])]),
+      onMove: (at) => field.point({ row: at, column: 0 }),
+    }),
+  });
+}
+
+function panelsDrawing(panels, columns, width) {
+  const paper = theme();
+  const left = 14 + widest(columns.tokens, 12);
+  const room = (width - left) / panels.length;
+  const height = 30 + columns.tokens.length * HIGH;
+  const names = columns.tokens.map((words, i) => tokenText(left - 10, 30 + i * HIGH + 17, words, { anchor: "end", special: columns.special[i], length: 12 }));
+  const drawn = panels.map(({ title, values, signed }, panel) => {
+    const start = left + panel * room;
+    const most = Math.max(1e-9, ...Array.from(values, Math.abs));
+    const zero = signed ? start + room * 0.47 : start + 4;
+    const unit = (signed ? room * 0.43 : room - 12) / most;
+    return group({},
+      text(start + (signed ? room * 0.47 : 4), 16, room < 130 ? title.split(" ")[0] : title, { anchor: signed ? "middle" : "start", class: "soft" }),
+      line(zero, 26, zero, height - 2, { class: "axis" }),
+      Array.from(values, (value, i) => {
+        const wide = Math.max(0.5, Math.abs(value) * unit);
+        const strength = 0.4 + (0.45 * Math.abs(value)) / most;
+        const fill = signed ? diverging(Math.sign(value) * strength, paper) : sequential(strength, paper);
+        return rect(value < 0 ? zero - wide : zero, 30 + i * HIGH + 5, wide, HIGH - 9, { rx: 2, fill });
+      }));
+  });
+  const marker = rect(1, 0, width - 2, HIGH, { rx: 4, class: "marker", visibility: "hidden" });
+  const node = drawing(width, height, names, drawn, marker);
+  return {
+    node,
+    locate(event) {
+      const row = Math.floor((inDrawing(node, event).y - 30) / HIGH);
+      return row >= 0 && row < columns.tokens.length ? { row, column: 0 } : null;
+    },
+    point(row) {
+      marker.setAttribute("visibility", row === null ? "hidden" : "visible");
+      if (row !== null) marker.setAttribute("y", 30 + row * HIGH + 0.5);
+    },
+  };
+}
+
+function mapFigure({ found, rows, columns, row, state, width }) {
+  const method = found.find(([name]) => name === state.get("method"))?.[0] ?? found[0][0];
+  const matrix = new Map(found).get(method);
+  const most = matrix.values.reduce((largest, value) => Math.max(largest, Math.abs(value)), 1e-9);
+  const paper = theme();
+  const map = heatmap({
+    matrix, rows, columns, label: `Map of ${TITLES[method] ?? method}`, at: { row, column: 0 }, signed: most,
+    colour: (value) => diverging(value / most, paper),
+    width: Math.min(900, width - 4),
+    say: (cell) => `“${visible(columns.tokens[cell.column])}” gave “${visible(rows.tokens[cell.row])}” ${number(matrix.at(cell.row, cell.column))}`,
+  });
+  return figure({
+    name: `attribution-${method}`,
+    caption: `${TITLES[method] ?? method}, all written tokens: blue pushed up, orange down, by at most ${number(most, 2)} nats.`,
+    chart: element("div", {},
+      found.length > 1 && select({ label: "Method", value: method, options: found.map(([name]) => [name, TITLES[name] ?? name]), onchange: (value) => state.set("method", value) }),
+      map.tools, map),
+    table: () => matrixTable({ weights: matrix, axes: { rows, columns }, onMove: (r, c) => map.point({ row: r, column: c }) }),
+  });
+}

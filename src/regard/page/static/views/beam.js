@@ -1,0 +1,122 @@
+// Beam search as a tree: every beginning that was kept, every one that was dropped, and the scores that decided.
+import { checkbox, element, fill } from "../elements.js";
+import { figure } from "../figure.js";
+import { number } from "../table.js";
+import { token, visible } from "../tokens.js";
+import { refill } from "./picker.js";
+import { stage } from "./stage.js";
+import { MARKS, treeDrawing } from "./tree.js";
+
+const WORDS = { best: "the answer", ended: "ended, not the best", live: "kept", dropped: "dropped" };
+const CALM = 120; // nodes up to which the dropped ones are shown unasked
+
+export default {
+  name: "beam",
+  title: "Beam",
+  about: "The search for the answer as a tree: at each step the beginnings with the best scores are kept, the others are dropped.",
+  possible: (summary) => summary.resources.includes("beam"),
+  async draw(root, { source, state, signal }) {
+    const beam = await source.json("beam");
+    if (signal.aborted) return;
+    const again = () => drawn(root, { beam, state });
+    again();
+    window.addEventListener("state", (event) => event.detail.keys.includes("dropped") && again(), { signal });
+  },
+};
+
+function drawn(root, { beam, state }) {
+  const wanted = state.get("dropped", beam.nodes.length <= CALM ? "1" : "0") === "1";
+  const nodes = wanted ? beam.nodes : beam.nodes.filter((node) => node.state !== "dropped");
+  const tree = grown(nodes);
+  const dropped = beam.nodes.filter((node) => node.state === "dropped").length;
+  const path = element("div", { class: "path" });
+  const chart = treeDrawing(tree);
+  const best = tree.order.findLast((node) => node.state === "best") ?? tree.order[0];
+  const at = (node) => ({ row: node.line, column: node.step, id: node.id });
+  const field = stage({
+    label: "Beam tree. Left leads to the parent, right to the best child, up and down to the others of the same step.",
+    chart: chart.node,
+    size: { rows: tree.lines, columns: tree.steps },
+    locate: (event) => {
+      const found = chart.locate(event);
+      return found && at(found);
+    },
+    at: at(best),
+    walk: (key, from) => at(walked(key, tree.byId.get((from ?? at(best)).id), tree)),
+    onPoint: (place) => {
+      const node = tree.byId.get((place ?? at(best)).id);
+      chart.point(node);
+      fill(path, pathOf(node, tree));
+      return sentence(node, tree);
+    },
+    onChoose: ({ id }) => chart.reveal(id),
+  });
+  const shown = figure({
+    name: "beam",
+    caption: `A beam of ${beam.beam_size}: ${beam.nodes.length} beginnings, ${dropped} of them dropped${wanted ? "" : " (not drawn)"}. ${Object.entries(MARKS).map(([state_, mark]) => `${mark} ${WORDS[state_]}`).join(", ")}.`,
+    chart: field,
+    table: () => ({
+      columns: ["node", "step", { label: "token", kind: "token" }, "log-probability", "total", "score", "state", "parent"],
+      rows: beam.nodes.map((node) => [node.id, node.step, node.token, node.log_prob, node.total, node.score, WORDS[node.state], node.parent ?? "–"]),
+      onMove: (row) => tree.byId.has(beam.nodes[row].id) && field.point(at(tree.byId.get(beam.nodes[row].id))),
+    }),
+  });
+  refill(
+    root,
+    dropped > 0 && element("div", { class: "controls" }, checkbox({ label: `Show the ${dropped} that were dropped`, checked: wanted, onchange: (on) => state.set("dropped", on ? "1" : "0") })),
+    shown,
+    path,
+  );
+  chart.reveal(best.id);
+}
+
+/** The nodes as a tree with places: {roots, byId, order, lines, steps}; a node gets `children` (best first) and `line`. */
+function grown(nodes) {
+  const byId = new Map(nodes.map((node) => [node.id, { ...node, children: [], line: 0 }]));
+  const roots = [];
+  for (const node of byId.values()) (byId.get(node.parent)?.children ?? roots).push(node);
+  const order = [];
+  let lines = 0;
+  const wins = (node) => (node.state === "best" || node.children.some((child) => child.wins) ? 1 : 0);
+  for (const node of [...byId.values()].reverse()) node.wins = wins(node); // children come after their parents
+  const better = (a, b) => b.wins - a.wins || b.children.length - a.children.length || b.score - a.score;
+  const walk = (node) => {
+    order.push(node);
+    node.children.sort(better);
+    node.line = lines;
+    node.children.forEach((child, i) => {
+      if (i > 0) lines += 1;
+      walk(child);
+    });
+  };
+  roots.sort(better).forEach((node, i) => {
+    if (i > 0) lines += 1;
+    walk(node);
+  });
+  return { roots, byId, order, lines: lines + 1, steps: Math.max(0, ...nodes.map((node) => node.step)) + 1 };
+}
+
+function walked(key, node, tree) {
+  if (key === "ArrowLeft") return tree.byId.get(node.parent) ?? node;
+  if (key === "ArrowRight") return node.children[0] ?? node;
+  const peers = tree.order.filter((other) => other.step === node.step);
+  const place = peers.indexOf(node) + (key === "ArrowUp" ? -1 : 1);
+  return peers[place] ?? node;
+}
+
+/** The node and its ancestors, the first first. */
+export function lineage(node, byId) {
+  const path = [];
+  for (let here = node; here; here = byId.get(here.parent)) path.unshift(here);
+  return path;
+}
+
+function sentence(node, tree) {
+  const words = lineage(node, tree.byId).map((one) => visible(one.token)).join(" ");
+  return `${words}: ${WORDS[node.state]} at step ${node.step + 1}; this token ${number(node.log_prob)}, in all ${number(node.total)}, score ${number(node.score)} (nats)`;
+}
+
+function pathOf(node, tree) {
+  return element("ol", { class: "steps" }, lineage(node, tree.byId).map((one) =>
+    element("li", {}, token(one.token), element("small", {}, number(one.log_prob, 2)))));
+}

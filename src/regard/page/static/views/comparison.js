@@ -1,0 +1,72 @@
+// Two answers side by side: with everything on, and with what was switched off.
+import { element } from "../elements.js";
+import { number } from "../table.js";
+import { token } from "../tokens.js";
+import { signed } from "./effects.js";
+
+const whole = new WeakMap(); // source -> the last look at a text with everything on: {summary, steps}
+
+/** Keeps this look if nothing is switched off in it; gives the one that it can be compared with, or null. */
+export async function remember(source) {
+  const { summary } = source;
+  if (!isChanged(summary)) {
+    whole.set(source, { summary, steps: source.has("steps") ? await source.json("steps") : null });
+    return null;
+  }
+  const before = whole.get(source) ?? (source.before && !isChanged(source.before) ? { summary: source.before, steps: null } : null);
+  if (before?.summary.text !== summary.text) return null;
+  return { ...before, now: source.has("steps") ? await source.json("steps") : null };
+}
+
+function isChanged({ changes }) {
+  return Object.values(changes.heads ?? {}).some((heads) => heads.length) || changes.layers?.length > 0 || changes.tokens?.length > 0;
+}
+
+/** The two answers with the difference, or null where there is nothing to compare. */
+export function comparison(source, before) {
+  if (!before) return null;
+  const [old, next] = [before.summary.answer, source.summary.answer];
+  if (!old || !next) return null;
+  return element(
+    "section", { class: "compared new", tabindex: -1, aria: { label: "Old and new answer" } },
+    element("h3", {}, "What changed"),
+    difference(old, next),
+    element("div", { class: "pair" },
+      side("Everything on", old, before.steps, null),
+      side("Switched off", next, before.now, before.steps)),
+  );
+}
+
+function difference(old, next) {
+  if (typeof next.log_prob !== "number") return null;
+  const change = next.log_prob - old.log_prob;
+  const same = old.text === next.text;
+  const words = same
+    ? `The answer is the same; its log-probability changes by ${signed(change)} nats (${number(Math.exp(change), 3)} times as likely).`
+    : `Another answer. Its log-probability under the changed model is ${number(next.log_prob, 2)} nats, that of the old one under the whole model was ${number(old.log_prob, 2)} (difference ${signed(change)}).`;
+  return element("p", {}, words);
+}
+
+function side(title, answer, steps, others) {
+  return element("div", {}, element("h4", {}, title), body(answer, steps, others));
+}
+
+function body(answer, steps, others) {
+  if (answer.labels) return list(answer.labels.map(({ label, probability }) => [label, probability]));
+  if (answer.tags) return list(answer.tags.map(({ token: word, tag, probability }) => [`${word}: ${tag}`, probability]));
+  return [
+    element("p", { class: "answer" }, element("bdi", { dir: "auto" }, answer.text || "(nothing)")),
+    element("p", { class: "hint" }, `log-probability ${number(answer.log_prob, 3)} nats, score ${number(answer.score, 3)}`),
+    steps && element("ol", { class: "steps" }, steps.map((step, i) => {
+      const new_ = others && others[i]?.id !== step.id;
+      return element("li", { class: new_ ? "changed" : null }, token(step.token), element("small", {}, number(step.log_prob, 2)));
+    })),
+  ];
+}
+
+function list(pairs) {
+  return element("ol", { class: "bars" }, pairs.map(([name, probability]) => element("li", {},
+    token(name),
+    element("span", { class: "bar", aria: { hidden: "true" } }, element("span", { style: { width: `${(100 * probability).toFixed(1)}%` } })),
+    element("span", { class: "value" }, number(probability)))));
+}

@@ -1,0 +1,212 @@
+// All heads as thumbnails, a row a layer; or ranked by what they do, so that a head can be found.
+import { pixels } from "../canvas.js";
+import { sequentialTable, theme } from "../colour.js";
+import { element, fill, select } from "../elements.js";
+import { figure } from "../figure.js";
+import { number } from "../table.js";
+import { numbered } from "../tokens.js";
+import { gridDrawing } from "./grid_drawing.js";
+import { refill } from "./picker.js";
+import { PARTS, axisOf, headOf, wholeNumber } from "./weights.js";
+
+/** What heads can be ranked by: key -> [name, what it means, whether the largest comes first]. */
+export const STATISTICS = {
+  previous: ["looks at the token before", "mean weight on the token before", true],
+  next: ["looks at the token after", "mean weight on the token after", true],
+  same: ["looks at itself", "mean weight on the same position", true],
+  duplicate: ["looks at the same word elsewhere", "mean weight on other occurrences of the same token", true],
+  induction: ["looks behind an earlier occurrence (induction)", "mean weight on the token after an earlier occurrence", true],
+  first: ["looks at the first token", "mean weight on the first token", true],
+  end: ["looks at the end mark", "mean weight on the end mark", true],
+  copying: ["copies what it looks at", "how far what it adds favours the token it looks at", true],
+  entropy: ["is sharp (low entropy)", "mean entropy of its rows, in nats", false],
+  distance: ["looks far", "mean distance |row − column|, in tokens", true],
+};
+const CELL = "cell"; // ranked by the weight of one chosen cell
+
+export default {
+  name: "grid",
+  title: "All heads",
+  about: "Every head of every layer as a small map. Rank them by what they do, or by how strongly one word looks at another, to find the head that does it.",
+  possible: (summary) => summary.attentions.length > 0,
+  async draw(root, { source, state, signal }) {
+    const facts = source.has("heads") ? await source.json("heads") : [];
+    if (signal.aborted) return;
+    const context = { root, source, state, signal, facts };
+    const keys = ["part", "rank", "row", "column"];
+    await drawn(context);
+    window.addEventListener("state", (event) => event.detail.keys.some((key) => keys.includes(key)) && drawn(context), { signal });
+  },
+};
+
+async function drawn(context) {
+  const { root, source, state, facts } = context;
+  const parts = PARTS.filter(({ part }) => source.summary.attentions.some((one) => one.part === part));
+  const part = parts.find((one) => one.part === state.get("part"))?.part ?? defaultPart(source.summary);
+  const attentions = source.summary.attentions.filter((one) => one.part === part);
+  const rank = chosenRank(state, facts);
+  const axes = { rows: axisOf(source.summary, attentions[0], "rows"), columns: axisOf(source.summary, attentions[0], "columns") };
+  const cell = {
+    row: wholeNumber(state, "row", axes.rows.tokens.length, 0),
+    column: wholeNumber(state, "column", axes.columns.tokens.length, 0),
+  };
+  const heads = await everyHead(source, attentions, facts, rank === CELL ? cell : null);
+  if (context.signal.aborted) return;
+  const ordered = rank ? ranked(heads, rank) : heads;
+  refill(
+    root,
+    element("div", { class: "controls" },
+      parts.length > 1 && select({
+        label: "Attention", value: part, options: parts.map(({ part: key, title }) => [key, title]),
+        onchange: (value) => state.set({ part: value, layer: null, row: null, column: null }),
+      }),
+      rankPicker(state, facts, rank, part),
+      rank === CELL && cellPicker(state, axes, cell)),
+    gridFigure({ context, part, rank, ordered, axes, cell }),
+  );
+}
+
+function defaultPart(summary) {
+  return summary.alignment ? "cross" : summary.attentions[0].part;
+}
+
+function chosenRank(state, facts) {
+  const asked = state.get("rank");
+  if (asked === CELL) return CELL;
+  return asked in STATISTICS && facts.some((fact) => fact[asked] !== null) ? asked : null;
+}
+
+/** Every head of these attentions: {attention, head, facts, weight} where `weight` is that of `cell`. */
+async function everyHead(source, attentions, facts, cell) {
+  const found = [];
+  for (const attention of attentions) {
+    const array = cell ? await source.array(`attention/${attention.name}`) : null;
+    for (let head = 0; head < attention.num_heads; head++) {
+      const own = facts.find((fact) => fact.name === attention.name && fact.head === head) ?? {};
+      found.push({ attention, head, facts: own, weight: array && headOf(array, head).at(cell.row, cell.column) });
+    }
+  }
+  return found;
+}
+
+function valueOf(one, rank) {
+  return rank === CELL ? one.weight : (one.facts[rank] ?? null);
+}
+
+function ranked(heads, rank) {
+  const largest = rank === CELL || STATISTICS[rank][2];
+  const known = heads.filter((one) => valueOf(one, rank) !== null);
+  return known.sort((a, b) => (largest ? valueOf(b, rank) - valueOf(a, rank) : valueOf(a, rank) - valueOf(b, rank)));
+}
+
+function rankPicker(state, facts, rank, part) {
+  const known = Object.entries(STATISTICS).filter(([key]) => facts.some((fact) => fact.part === part && fact[key] !== null));
+  return select({
+    label: "Which head …", value: rank ?? "",
+    options: [["", "in the model's order"], [CELL, "looks from one word at another"], ...known.map(([key, [name]]) => [key, name])],
+    onchange: (value) => state.set("rank", value || null),
+  });
+}
+
+function cellPicker(state, axes, cell) {
+  const options = (axis) => axis.tokens.map((text, index) => [index, numbered(text, index)]);
+  return [
+    select({ label: axes.rows.after ? "from (written)" : "from", value: cell.row, options: options(axes.rows), onchange: (row) => state.set({ row, column: cell.column }) }),
+    select({ label: "at", value: cell.column, options: options(axes.columns), onchange: (column) => state.set({ row: cell.row, column }) }),
+  ];
+}
+
+function gridFigure({ context, part, rank, ordered, axes, cell }) {
+  const { source, state, signal } = context;
+  const maps = element("div", { class: rank ? "heads-ranked" : "heads-grid" });
+  const open = ({ attention, head }) => state.set({ part, layer: attention.layer, head, view: "matrix", ...(rank === CELL ? cell : {}) });
+  const tiles = ordered.map((one, place) => tile(one, rank, place, () => open(one)));
+  if (rank) fill(maps, tiles);
+  else fill(maps, byLayer(ordered, tiles));
+  drawWhenSeen(ordered, tiles, source, signal);
+  const words = rank === CELL
+    ? `by the weight of ${numbered(axes.rows.tokens[cell.row], cell.row)} on ${numbered(axes.columns.tokens[cell.column], cell.column)}, the largest first`
+    : rank && `by ${STATISTICS[rank][1]}, the ${STATISTICS[rank][2] ? "largest" : "smallest"} first`;
+  return figure({
+    name: `heads-${part}`,
+    caption: rank ? `The ${ordered.length} ${part} heads ${words}. Choose one to open its matrix.` : `The ${ordered.length} ${part} heads, a row a layer. Choose one to open its matrix.`,
+    chart: maps,
+    svg: () => gridDrawing(tiles.map((node) => ({ canvas: node.querySelector("canvas"), title: node.dataset.title })), rank ? 6 : ordered[0].attention.num_heads),
+    table: () => statisticsTable(ordered, rank),
+  });
+}
+
+function byLayer(ordered, tiles) {
+  const layers = [...new Set(ordered.map(({ attention }) => attention.layer))];
+  return layers.map((layer) =>
+    element("div", { class: "layer", role: "group", aria: { label: `Layer ${layer}` } },
+      element("span", { class: "hint" }, `layer ${layer}`),
+      element("div", { class: "tiles" }, tiles.filter((_, i) => ordered[i].attention.layer === layer))),
+  );
+}
+
+function tile(one, rank, place, onclick) {
+  const { attention, head } = one;
+  const title = `layer ${attention.layer}, head ${head}`;
+  const value = rank && valueOf(one, rank);
+  const shown = rank ? `${title}: ${number(value, 3)}` : `head ${head}`;
+  const canvas = element("canvas", { width: 1, height: 1, aria: { hidden: "true" } });
+  return element(
+    "button",
+    { type: "button", class: "tile", aria: { label: rank ? `${place + 1}. ${shown}` : title }, data: { title: rank ? shown : title }, on: { click: onclick, keydown: walk } },
+    canvas,
+    element("span", {}, rank ? title : shown),
+    rank && element("strong", {}, number(value, 3)),
+  );
+}
+
+/** Arrow keys lead from tile to tile, by where they stand. */
+function walk(event) {
+  const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+  if (!way || event.altKey || event.metaKey || event.ctrlKey) return;
+  event.preventDefault();
+  const tiles = [...event.currentTarget.closest(".drawing").querySelectorAll(".tile")];
+  const centre = (node) => {
+    const box = node.getBoundingClientRect();
+    return [box.left + box.width / 2, box.top + box.height / 2];
+  };
+  const [x, y] = centre(event.currentTarget);
+  const ahead = tiles.map((node) => ({ node, at: centre(node) })).filter(({ at }) => (at[0] - x) * way[0] + (at[1] - y) * way[1] > 4);
+  const cost = ({ at }) => Math.hypot((at[0] - x) * (way[0] ? 1 : 4), (at[1] - y) * (way[1] ? 1 : 4));
+  ahead.sort((a, b) => cost(a) - cost(b))[0]?.node.focus();
+}
+
+/** Fetches and paints a thumbnail once it comes near the window. */
+function drawWhenSeen(ordered, tiles, source, signal) {
+  const watcher = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      watcher.unobserve(target);
+      paint(target.querySelector("canvas"), ordered[tiles.indexOf(target)], source);
+    }
+  }, { rootMargin: "300px" });
+  tiles.forEach((node) => watcher.observe(node));
+  signal.addEventListener("abort", () => watcher.disconnect());
+}
+
+async function paint(canvas, { attention, head }, source) {
+  const weights = headOf(await source.array(`attention/${attention.name}`), head);
+  const picture = pixels({ data: weights.values, shape: [weights.rows, weights.columns] }, sequentialTable(theme(canvas)));
+  const scale = Math.max(1, Math.ceil(192 / Math.max(weights.rows, weights.columns)));
+  canvas.width = weights.columns * scale;
+  canvas.height = weights.rows * scale;
+  const pen = canvas.getContext("2d");
+  pen.imageSmoothingEnabled = false;
+  pen.drawImage(picture, 0, 0, canvas.width, canvas.height);
+}
+
+function statisticsTable(ordered, rank) {
+  const keys = Object.keys(STATISTICS);
+  const weighed = rank === CELL;
+  return {
+    columns: ["head", ...(weighed ? [{ label: "weight of the cell", digits: 4 }] : []), ...keys],
+    rows: ordered.map((one) => [
+      `${one.attention.part} ${one.attention.layer}, head ${one.head}`, ...(weighed ? [one.weight] : []), ...keys.map((key) => one.facts[key] ?? null),
+    ]),
+  };
+}

@@ -1,0 +1,118 @@
+// One head's attention as a matrix, linked with the two lists of tokens: the view in which a weight is looked up.
+import { checkbox, element, slider } from "../elements.js";
+import { figure } from "../figure.js";
+import { number } from "../table.js";
+import { numbered, visible } from "../tokens.js";
+import { heatmap, legend, rowWords, shades } from "./heatmap.js";
+import { choiceTitle, picker, redrawn, refill } from "./picker.js";
+import { tokenLine } from "./stage.js";
+import { Matrix, axisOf, chosenAttention, chosenHead, headOf, wholeNumber } from "./weights.js";
+
+export default {
+  name: "matrix",
+  title: "Matrix",
+  about: "Each row is a token that looks; its cells say how much of its attention goes to each column, and sum to 1.",
+  possible: (summary) => summary.attentions.length > 0,
+  async draw(root, { source, state, signal }) {
+    await redrawn({ signal, keys: ["part", "layer", "head"], draw: (newest) => drawn(root, { source, state, signal }, newest) });
+  },
+};
+
+async function drawn(root, { source, state, signal }, newest) {
+  const { summary } = source;
+  const attention = chosenAttention(summary, state);
+  const head = chosenHead(attention, state);
+  const weights = headOf(await source.array(`attention/${attention.name}`), head);
+  if (!newest()) return;
+  const axes = { rows: axisOf(summary, attention, "rows"), columns: axisOf(summary, attention, "columns") };
+  const linked = tokenLines(axes, (cell) => map.choose(cell));
+  const map = linkedMap({ root, source, state, attention, head, weights, axes, linked, signal });
+  const adjust = adjustments(state, weights, (shown) => map.show(shown));
+  refill(
+    root,
+    picker({ summary, state, more: adjust.controls }),
+    element("div", { class: "side-by-side" }, map.figure, linked.node),
+  );
+}
+
+function linkedMap({ root, source, state, attention, head, weights, axes, linked, signal }) {
+  const title = choiceTitle(attention, head);
+  const drills = source.has(`query/${attention.name}`);
+  const at = chosenCell(state, weights);
+  const map = heatmap({
+    matrix: adjusted(weights, state), ...axes, at,
+    label: `Attention matrix of ${title}`,
+    width: Math.min(900, (root.clientWidth || 720) - 4),
+    say: ({ row, column }) =>
+      `${rowWords(axes.rows, row)} looks at “${visible(axes.columns.tokens[column])}” with ${number(weights.at(row, column))}`,
+    onPoint: (cell) => linked.shade(cell, weights),
+    onChoose: (cell) => state.set(cell),
+    onOpen: drills && ((cell) => state.set({ ...cell, part: attention.part, layer: attention.layer, head, view: "arithmetic" })),
+  });
+  const shown = figure({
+    name: `attention-${attention.part}-${attention.layer}-${head}`,
+    caption: `Attention of ${title}: rows are the tokens that look (${axes.rows.title}), columns those they look at (${axes.columns.title}).`,
+    chart: element("div", {}, map.tools, map, legend({})),
+    table: () => matrixTable({ weights, axes, selected: chosenCell(state, weights), onMove: (row, column) => map.point({ row, column }) }),
+  });
+  window.addEventListener("state", (event) => {
+    if (event.detail.keys.some((key) => key === "row" || key === "column")) map.point(chosenCell(state, weights));
+  }, { signal });
+  const open = drills && element("p", { class: "hint" }, "Enter, or a double click, opens a cell's arithmetic.");
+  shown.append(open || "");
+  return { figure: shown, show: (next) => map.show(next), choose: (cell) => state.set(cell) };
+}
+
+/** The cell that the state names, or null. */
+export function chosenCell(state, { rows, columns }) {
+  const row = wholeNumber(state, "row", rows);
+  const column = wholeNumber(state, "column", columns);
+  return row === null && column === null ? null : { row: row ?? 0, column: column ?? 0 };
+}
+
+/** A matrix as the table behind a figure. */
+export function matrixTable({ weights, axes, selected = null, onMove = null, digits = 4 }) {
+  return {
+    columns: [axes.rows.title, ...axes.columns.tokens.map((text, i) => ({ label: numbered(text, i), labelKind: "token", digits }))],
+    rows: Array.from({ length: weights.rows }, (_, row) => [numbered(axes.rows.tokens[row], row), ...weights.row(row)]),
+    selected: selected ? [selected.row, selected.column] : [0, 0],
+    onMove,
+  };
+}
+
+/** The two token lists: each shaded by what the other's chosen token gives it or gets from it. */
+function tokenLines(axes, choose) {
+  let cell = null;
+  const rows = tokenLine({ axis: axes.rows, label: `Looking: ${axes.rows.title}`, onChoose: (row) => choose({ row, column: cell?.column ?? 0 }) });
+  const columns = tokenLine({ axis: axes.columns, label: `Looked at: ${axes.columns.title}`, onChoose: (column) => choose({ row: cell?.row ?? 0, column }) });
+  const { colour, ink } = shades();
+  return {
+    node: element("div", { class: "token-lines" }, rows, columns),
+    shade(next, weights) {
+      cell = next;
+      rows.mark(cell?.row ?? null);
+      columns.mark(cell?.column ?? null);
+      rows.shade(cell && weights.column(cell.column), colour, ink);
+      columns.shade(cell && weights.row(cell.row), colour, ink);
+    },
+  };
+}
+
+function adjustments(state, weights, show) {
+  const again = () => show(adjusted(weights, state));
+  return {
+    controls: [
+      checkbox({ label: "Shade each row by its largest weight", checked: state.get("rowscale") === "1", onchange: (on) => (state.set("rowscale", on ? 1 : null), again()) }),
+      slider({
+        label: "Leave out weights below", min: 0, max: 0.5, step: 0.01, value: state.number("least", 0), format: (value) => value.toFixed(2),
+        oninput: (value) => (state.set("least", value || null), again()),
+      }),
+    ],
+  };
+}
+
+function adjusted(weights, state) {
+  const least = state.number("least", 0);
+  const kept = least > 0 ? new Matrix(weights.rows, weights.columns, weights.values.map((value) => (value < least ? 0 : value))) : weights;
+  return state.get("rowscale") === "1" ? kept.rowsScaled() : kept;
+}

@@ -1,0 +1,90 @@
+// Switches for heads, layers and tokens; what is off is sent to the model as one request.
+import { button, checkbox, element } from "../elements.js";
+import { token } from "../tokens.js";
+import { ablatedSequence, blockTitle } from "./effects.js";
+import { PARTS } from "./weights.js";
+
+/** The switches of this look as they stand, and the button that asks the model again. Needs a live source. */
+export function switches({ source, ablation, signal }) {
+  const { summary } = source;
+  const off = {
+    heads: new Map(Object.entries(summary.changes.heads ?? {}).map(([name, heads]) => [name, new Set(heads)])),
+    layers: new Set(summary.changes.layers),
+    tokens: new Set(summary.changes.tokens),
+  };
+  const said = element("p", { class: "said", role: "status" });
+  let forced = false;
+  const run = button("Run the model with these", () => ask(), { class: "primary" });
+  const keep = answerText(summary) !== null && checkbox({
+    label: "Force the same answer, and see how likely it still is", checked: false, onchange: (on) => (forced = on),
+  });
+
+  async function ask() {
+    run.disabled = true;
+    said.textContent = "The model is running …";
+    try {
+      await source.ask({ text: summary.text, ...(forced ? { target: answerText(summary) } : {}), changes: changesOf(off) });
+    } catch (problem) {
+      if (!signal.aborted) said.textContent = `It could not be run: ${problem.message}`;
+    } finally {
+      run.disabled = false;
+    }
+  }
+
+  const tell = () => {
+    const count = [...off.heads.values()].reduce((sum, heads) => sum + heads.size, 0) + off.layers.size + off.tokens.size;
+    said.textContent = count ? `${count} switched off; run the model to see what changes.` : "Everything is on.";
+  };
+  const node = element("section", { class: "switches", aria: { label: "Switches" } },
+    element("h3", {}, "Switch off and run again"),
+    element("p", { class: "hint" }, "A pressed switch is on. Choose what to switch off, then run the model."),
+    tokenSwitches(summary, off, tell),
+    layerSwitches(ablation, off, tell),
+    headSwitches(summary, off, tell),
+    keep, element("div", { class: "controls" }, run), said);
+  return node;
+}
+
+function answerText(summary) {
+  return typeof summary.answer?.text === "string" ? summary.answer.text : null;
+}
+
+function changesOf({ heads, layers, tokens }) {
+  const listed = [...heads].filter(([, numbers]) => numbers.size).map(([name, numbers]) => [name, [...numbers].sort((a, b) => a - b)]);
+  return { heads: Object.fromEntries(listed), layers: [...layers], tokens: [...tokens].sort((a, b) => a - b) };
+}
+
+/** A switch of one member of a set of what is off. */
+function toggle(label, set, member, tell, words) {
+  const node = button(label, () => {
+    const on = set.has(member);
+    if (on) set.delete(member);
+    else set.add(member);
+    node.setAttribute("aria-pressed", String(on));
+    tell();
+  }, { class: "chip", pressed: !set.has(member), aria: words ? { label: words } : {} });
+  return node;
+}
+
+function row(title, nodes) {
+  return nodes.length > 0 && element("div", { class: "chips", role: "group", aria: { label: title } }, element("span", { class: "hint" }, title), nodes);
+}
+
+function tokenSwitches(summary, off, tell) {
+  const { tokens, special } = summary.sequences[ablatedSequence(summary)];
+  return row("Tokens", tokens.map((text, i) => !special[i] && toggle(token(text), off.tokens, i, tell)).filter(Boolean));
+}
+
+function layerSwitches(ablation, off, tell) {
+  return row("Layers", (ablation?.layers ?? []).map(({ name }) => toggle(blockTitle(name), off.layers, name, tell)));
+}
+
+function headSwitches(summary, off, tell) {
+  const rows = PARTS.flatMap(({ part }) => summary.attentions.filter((attention) => attention.part === part)).map((attention) => {
+    if (!off.heads.has(attention.name)) off.heads.set(attention.name, new Set());
+    const set = off.heads.get(attention.name);
+    const title = `${attention.part} ${attention.layer}`;
+    return row(title, Array.from({ length: attention.num_heads }, (_, head) => toggle(String(head), set, head, tell, `${title}, head ${head}`)));
+  });
+  return element("details", {}, element("summary", {}, "Heads"), rows);
+}
