@@ -72,7 +72,7 @@ def widget_script() -> str:
 
 
 def stylesheet() -> str:
-    """The page's style sheets, the frame's and the views'; all their rules are scoped under `.regard`: anywidget's `_css`."""
+    """The page's style sheets, all rules scoped under `.regard`: anywidget's `_css`."""
     return "\n".join(assets()[name].content.decode() for name in ("regard.css", "views.css"))
 
 
