@@ -26,7 +26,7 @@ def download(url: str, target: Path, progress: Callable[[int, int | None], None]
     if held:
         request.add_header("Range", f"bytes={held}-")
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 # nosec B310
             done = held if answer.status == http.HTTPStatus.PARTIAL_CONTENT else 0
             length = answer.headers.get("Content-Length")
             total = done + int(length) if length else None
