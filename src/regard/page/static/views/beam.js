@@ -30,7 +30,7 @@ function drawn(root, { beam, state }) {
   const tree = grown(nodes);
   const dropped = beam.nodes.filter((node) => node.state === "dropped").length;
   const path = element("div", { class: "path" });
-  const chart = treeDrawing(tree);
+  const chart = treeDrawing(tree, root.clientWidth || 720);
   const best = tree.order.findLast((node) => node.state === "best") ?? tree.order[0];
   const at = (node) => ({ row: node.line, column: node.step, id: node.id });
   const field = stage({
@@ -67,39 +67,51 @@ function drawn(root, { beam, state }) {
     shown,
     path,
   );
-  chart.reveal(best.id);
 }
 
-/** The nodes as a tree with places: {roots, byId, order, lines, steps}; a node gets `children` (best first) and `line`. */
+/** The nodes as a tree with places: {byId, order, lines, steps}; a node gets `children` (best first) and `line`. */
 function grown(nodes) {
-  const byId = new Map(nodes.map((node) => [node.id, { ...node, children: [], line: 0 }]));
+  const byId = new Map(nodes.map((node) => [node.id, { ...node, children: [], line: 0, wins: node.state === "best" }]));
   const roots = [];
   for (const node of byId.values()) (byId.get(node.parent)?.children ?? roots).push(node);
-  const order = [];
-  let lines = 0;
-  const wins = (node) => (node.state === "best" || node.children.some((child) => child.wins) ? 1 : 0);
-  for (const node of [...byId.values()].reverse()) node.wins = wins(node); // children come after their parents
-  const better = (a, b) => b.wins - a.wins || b.children.length - a.children.length || b.score - a.score;
-  const walk = (node) => {
-    order.push(node);
-    node.children.sort(better);
-    node.line = lines;
-    node.children.forEach((child, i) => {
-      if (i > 0) lines += 1;
-      walk(child);
-    });
-  };
-  roots.sort(better).forEach((node, i) => {
-    if (i > 0) lines += 1;
-    walk(node);
-  });
-  return { roots, byId, order, lines: lines + 1, steps: Math.max(0, ...nodes.map((node) => node.step)) + 1 };
+  for (const node of [...byId.values()].reverse()) {
+    node.wins ||= node.children.some((child) => child.wins); // children come after their parents
+    node.reach = Math.max(node.step, ...node.children.map((child) => child.reach));
+  }
+  const better = (a, b) => b.wins - a.wins || b.reach - a.reach || b.score - a.score;
+  for (const node of byId.values()) node.children.sort(better);
+  const lines = placed(roots.sort(better));
+  return { byId, order: [...byId.values()], lines, steps: Math.max(0, ...nodes.map((node) => node.step)) + 1 };
+}
+
+/**
+ * Gives each node its line: a node's best child goes on in its parent's line, and each other child begins the first
+ * line below that is free as far as it reaches. The longest go first, so that they lie near the top.
+ */
+function placed(roots) {
+  const taken = []; // of each line, its steps that are filled
+  const waiting = roots.map((node) => ({ node, above: -1 }));
+  while (waiting.length) {
+    waiting.sort((a, b) => b.node.wins - a.node.wins || b.node.reach - b.node.step - (a.node.reach - a.node.step) || a.node.step - b.node.step);
+    const { node, above } = waiting.shift();
+    const chain = [];
+    for (let here = node; here; here = here.children[0]) chain.push(here);
+    let line = above + 1;
+    while (chain.some(({ step }) => taken[line]?.has(step))) line += 1;
+    taken[line] ??= new Set();
+    for (const one of chain) {
+      one.line = line;
+      taken[line].add(one.step);
+      waiting.push(...one.children.slice(1).map((child) => ({ node: child, above: line })));
+    }
+  }
+  return taken.length;
 }
 
 function walked(key, node, tree) {
   if (key === "ArrowLeft") return tree.byId.get(node.parent) ?? node;
   if (key === "ArrowRight") return node.children[0] ?? node;
-  const peers = tree.order.filter((other) => other.step === node.step);
+  const peers = tree.order.filter((other) => other.step === node.step).sort((a, b) => a.line - b.line);
   const place = peers.indexOf(node) + (key === "ArrowUp" ? -1 : 1);
   return peers[place] ?? node;
 }

@@ -55,7 +55,7 @@ function body(answer, steps, others) {
   if (answer.labels) return list(answer.labels.map(({ label, probability }) => [label, probability]));
   if (answer.tags) return list(answer.tags.map(({ token: word, tag, probability }) => [`${word}: ${tag}`, probability]));
   return [
-    element("p", { class: "answer" }, element("bdi", { dir: "auto" }, answer.text || "(nothing)")),
+    element("p", { class: "reply" }, element("bdi", { dir: "auto" }, answer.text || "(nothing)")),
     element("p", { class: "hint" }, `log-probability ${number(answer.log_prob, 3)} nats, score ${number(answer.score, 3)}`),
     steps && element("ol", { class: "steps" }, steps.map((step, i) => {
       const new_ = others && others[i]?.id !== step.id;

@@ -85,7 +85,7 @@ function barsDrawing(effects, width) {
   const most = Math.max(1e-6, ...effects.map(({ change }) => Math.abs(change)));
   const low = Math.max(0, ...effects.map(({ change }) => -change)) / most;
   const high = Math.max(0, ...effects.map(({ change }) => change)) / most;
-  const numbers = 56; // room for a bar's number at its end
+  const numbers = 74; // room for a bar's number at its end, and for the words above
   const room = width - left - (low > 0 ? numbers : 0) - (high > 0 ? numbers : 0) - 6;
   const unit = room / (low + high || 1);
   const zero = left + (low > 0 ? numbers : 0) + low * unit;

@@ -81,7 +81,7 @@ function headChips(attention, state) {
   const chips = Array.from({ length: attention.num_heads }, (_, head) => {
     const swatch = element("span", { class: "swatch", aria: { hidden: "true" }, style: { background: headColour(head, paper) } });
     const chip = button([swatch, String(head)], (event) => (event.shiftKey ? set([head]) : toggle(head)), {
-      class: "chip", pressed: false, aria: { label: `Head ${head}`, keyshortcuts: "o" }, title: "click: on or off; double click, Shift or o: it alone",
+      class: "toggle", pressed: false, aria: { label: `Head ${head}`, keyshortcuts: "o" }, title: "click: on or off; double click, Shift or o: it alone",
     });
     chip.addEventListener("dblclick", () => set([head]));
     chip.addEventListener("keydown", (event) => event.key === "o" && !event.ctrlKey && !event.metaKey && set([head]));
@@ -95,7 +95,7 @@ function headChips(attention, state) {
   show();
   const name = element("span", { class: "hint" }, "Heads");
   const node = attention.num_heads === 1 ? null : element(
-    "div", { class: "chips", role: "group", aria: { label: "Heads that are shown" } }, name, chips,
+    "div", { class: "toggles", role: "group", aria: { label: "Heads that are shown" } }, name, chips,
     button("All", () => set(every), { class: "quiet" }),
     element("span", { class: "hint" }, "double click, or o: that head alone"),
   );

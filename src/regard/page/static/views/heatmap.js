@@ -13,7 +13,7 @@ export const FEW = 64;
  * A heat map to point into.
  * @param {object} options
  * @param {Matrix} options.matrix  of weights in 0..1
- * @param {object} options.rows  an axis: {title, tokens, special, after} (weights.js)
+ * @param {object} options.rows  an axis: {title, short, tokens, special, after} (weights.js)
  * @param {object} options.columns
  * @param {string} options.label  what it is
  * @param {(cell) => string} options.say  the sentence under the map
@@ -53,7 +53,8 @@ export function heatmap(options) {
   return map.tools ? Object.assign(root, { tools: map.tools }) : root;
 }
 
-function cells({ matrix, rows, columns, colour = null, width = 720 }) {
+function cells({ matrix, rows: named, columns, colour = null, width = 720 }) {
+  const rows = width < 480 ? { ...named, after: null } : named; // what was read has no room on a telephone
   const place = layout({ matrix, rows, columns, width });
   const squares = group({ class: "cells" });
   const marks = [];
@@ -70,7 +71,7 @@ function cells({ matrix, rows, columns, colour = null, width = 720 }) {
   const band = { row: rect(0, 0, 0, 0), column: rect(0, 0, 0, 0), cell: rect(0, 0, 0, 0, { class: "cell" }) };
   cross.append(band.row, band.column, band.cell);
   const titles = group({},
-    text(place.left - 8, place.top - 10, `${rows.title} ↓`, { anchor: "end", class: "soft" }),
+    text(place.left - 8, place.top - 10, `${rows.short ?? rows.title} ↓`, { anchor: "end", class: "soft" }),
     text(place.left, 13, `${columns.title} →`, { class: "soft" }));
   const chart = drawing(place.width, place.height, titles, group({}, rowNames), group({}, columnNames), squares, cross);
   let pointed = null;
@@ -108,12 +109,12 @@ function cells({ matrix, rows, columns, colour = null, width = 720 }) {
   return { chart, show, point, locate };
 }
 
-/** Cells as large as the width allows, from 14 to 34 pixels; a wider map scrolls. */
+/** Cells as large as the width allows, from 14 to 34 pixels (44 where they are few); a wider map scrolls. */
 function layout({ matrix, rows, columns, width }) {
-  const left = 14 + Math.max(textWidth(`${rows.title} ↓`, "12px system-ui") + 4, rowNameWidth(rows));
+  const left = 14 + Math.max(textWidth(`${rows.short ?? rows.title} ↓`, "12px system-ui") + 4, rowNameWidth(rows));
   const tail = Math.min(40, widest(columns.tokens.slice(-1)) * 0.6); // a slanted name leans over the last column
-  const cell = Math.max(14, Math.min(34, Math.floor((width - left - tail - 4) / matrix.columns)));
-  const top = 30 + Math.ceil(widest(columns.tokens) * 0.82);
+  const cell = Math.max(14, Math.min(matrix.columns <= 12 ? 44 : 34, Math.floor((width - left - tail - 4) / matrix.columns)));
+  const top = 34 + Math.ceil(widest(columns.tokens) * 0.82);
   return {
     cell, left, top,
     gap: cell > 18 ? 1.5 : 0.5,
@@ -167,5 +168,5 @@ export function legend({ least = "0", most = "1", paper = theme() }) {
     return `rgb(${table[at]} ${table[at + 1]} ${table[at + 2]})`;
   });
   const bar = element("span", { class: "ramp", aria: { hidden: "true" }, style: { background: `linear-gradient(to right, ${steps.join(", ")})` } });
-  return element("span", { class: "legend" }, element("span", {}, least), bar, element("span", {}, most));
+  return element("span", { class: "scale" }, element("span", {}, least), bar, element("span", {}, most));
 }

@@ -52,7 +52,7 @@ function drawn(root, { lens, sequence, state }) {
   });
   const shown = figure({
     name: "logit-lens",
-    caption: `The first candidate of each layer (rows, the last at the top) at each position (columns). Shade: ${SHADES[shade][0]}. A frame marks a candidate that is the token written.`,
+    caption: `The first candidate of each layer (rows, the last at the top) at each position (columns). Shade: ${SHADES[shade][0]}. ✓ marks a candidate that is the token written.`,
     chart: field,
     table: () => lensTable(lens, sequence, (row, column) => field.point({ row, column })),
   });
@@ -94,8 +94,9 @@ function lensDrawing(lens, sequence, [, numberOf, shadeOf], width) {
     const colour = sequential(Math.min(1, Math.max(0, shadeOf(numberOf(lens, layer, position)))), paper);
     const right = candidates[0].id === sequence.ids[position];
     return group({},
-      rect(x(position) + 1, y(layer) + 1, wide - 2, high - 2, { rx: 3, fill: colour, class: right ? "right" : null }),
-      tokenText(x(position) + wide / 2, y(layer) + 19.5, candidates[0].token, { anchor: "middle", length: 10, fill: inkOn(colour), class: "inked" }));
+      rect(x(position) + 1, y(layer) + 1, wide - 2, high - 2, { rx: 3, fill: colour }),
+      tokenText(x(position) + wide / 2, y(layer) + 19.5, candidates[0].token, { anchor: "middle", length: 10, style: { fill: inkOn(colour), "font-weight": right ? 650 : 400 } }),
+      right && text(x(position) + wide - 5, y(layer) + 12, "✓", { anchor: "end", style: { fill: inkOn(colour), "font-size": "10px" } }));
   }));
   const names = lens.layers.map((name, layer) => text(left - 10, y(layer) + 19.5, layerName(name), { anchor: "end" }));
   const marker = rect(0, 0, wide, high, { class: "marker", rx: 4 });
@@ -127,7 +128,7 @@ function candidateBars(lens, sequence, { row, column }) {
     element("ol", { class: "bars" }, candidates.map((one) => {
       const probability = Math.exp(one.log_prob);
       return element("li", {},
-        token(one.token, { class: one.id === sequence.ids[column] ? "written" : "" }),
+        token(one.token, { class: one.id === sequence.ids[column] ? "own" : null }),
         element("span", { class: "bar", aria: { hidden: "true" } }, element("span", { style: { width: `${(100 * probability).toFixed(1)}%` } })),
         element("span", { class: "value" }, number(probability)));
     })),

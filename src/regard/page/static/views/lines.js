@@ -18,15 +18,16 @@ export function fewLines({ axes, width, heads }) {
       tokenText(place.right + place.gutter + 8, place.y(index) + 4.5, content, { special: axes.columns.special[index], length: place.length })),
   };
   const chart = drawing(width, place.height,
-    text(place.left - place.gutter - 8, 15, axes.rows.after ? "writing" : `${axes.rows.title}`, { anchor: "end", class: "soft" }),
-    text(place.right + place.gutter + 8, 15, axes.columns.title, { class: "soft" }),
+    text(place.left - place.gutter - 8, 15, axes.rows.short, { anchor: "end", class: "soft" }),
+    text(place.right + place.gutter + 8, 15, axes.columns.short, { class: "soft" }),
     base, lit, group({}, names.rows), group({}, names.columns));
   chart.classList.add("lines");
   let lines = [];
   let pointed = null;
 
   function line({ row, column, head, weight }, paper) {
-    const [y1, y2, middle] = [place.y(row), place.y(column), (place.left + place.right) / 2];
+    const shift = (head - (heads - 1) / 2) * Math.min(2.4, 14 / heads); // so that heads do not lie on each other
+    const [y1, y2, middle] = [place.y(row) + shift, place.y(column) + shift, (place.left + place.right) / 2];
     return path(`M${place.left} ${y1}C${middle} ${y1} ${middle} ${y2} ${place.right} ${y2}`, {
       stroke: headColour(head, paper), "stroke-width": (0.8 + 2.6 * weight).toFixed(2), "stroke-opacity": Math.min(1, 0.06 + weight).toFixed(3),
     });

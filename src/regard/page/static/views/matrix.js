@@ -31,7 +31,7 @@ async function drawn(root, { source, state, signal }, newest) {
   refill(
     root,
     picker({ summary, state, more: adjust.controls }),
-    element("div", { class: "side-by-side" }, map.figure, linked.node),
+    element("div", { class: weights.columns <= 12 ? "side-by-side narrow" : "side-by-side" }, map.figure, linked.node),
   );
 }
 

@@ -3,11 +3,11 @@ import { sequential } from "../colour.js";
 import { drawing, group, line, path, textWidth, tokenText } from "../svg.js";
 import { shortened } from "../tokens.js";
 import { inDrawing } from "./stage.js";
+import { runsFromRight } from "./weights.js";
 
 const HEIGHT = 250;
 const TOP = 34; // the foot of the source's words
 const BOTTOM = HEIGHT - 34; // the head of the written words
-const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]/;
 
 /**
  * A ribbon of `weights` [written, source]: {chart, turned, update(least), point(word), locate(event)}, where a word is
@@ -67,9 +67,7 @@ export function ribbon({ source, written, weights, pairs, width, paper }) {
 /** Slots of a line of words, as wide as its words; a line of right-to-left words runs from the right. */
 function placed({ tokens }, count) {
   const widths = tokens.slice(0, count).map((text) => Math.max(26, textWidth(shortened(text)) + 4));
-  const letters = tokens.join("").match(/\p{L}/gu) ?? [];
-  const turned = letters.filter((letter) => RIGHT_TO_LEFT.test(letter)).length > letters.length / 2;
-  return { widths, turned, width: widths.reduce((sum, wide) => sum + wide + 14, 2) };
+  return { widths, turned: runsFromRight(tokens), width: widths.reduce((sum, wide) => sum + wide + 14, 2) };
 }
 
 function spread(side, full) {

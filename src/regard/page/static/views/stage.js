@@ -1,6 +1,7 @@
 // A place to point into: mouse, touch and arrow keys move the same point over a chart's rows and columns.
 import { element } from "../elements.js";
 import { token } from "../tokens.js";
+import { runsFromRight } from "./weights.js";
 
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
@@ -126,7 +127,7 @@ export function tokenLine({ axis, label, onChoose, onHover = null }) {
   const list = element(
     "div",
     {
-      role: "listbox", class: "token-line", dir: "auto", aria: { label, orientation: "horizontal" },
+      role: "listbox", class: "token-line", dir: runsFromRight(axis.tokens) ? "rtl" : "ltr", aria: { label, orientation: "horizontal" },
       on: {
         click: (event) => indexOf(event) !== null && choose(indexOf(event)),
         pointerover: (event) => onHover?.(indexOf(event)),

@@ -62,12 +62,12 @@ function toggle(label, set, member, tell, words) {
     else set.add(member);
     node.setAttribute("aria-pressed", String(on));
     tell();
-  }, { class: "chip", pressed: !set.has(member), aria: words ? { label: words } : {} });
+  }, { class: "toggle", pressed: !set.has(member), aria: words ? { label: words } : {} });
   return node;
 }
 
 function row(title, nodes) {
-  return nodes.length > 0 && element("div", { class: "chips", role: "group", aria: { label: title } }, element("span", { class: "hint" }, title), nodes);
+  return nodes.length > 0 && element("div", { class: "toggles", role: "group", aria: { label: title } }, element("span", { class: "hint" }, title), nodes);
 }
 
 function tokenSwitches(summary, off, tell) {

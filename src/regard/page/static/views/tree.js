@@ -6,12 +6,15 @@ import { inDrawing } from "./stage.js";
 /** What stands before a node's token, so that its state is not told by colour alone. */
 export const MARKS = { best: "★", ended: "■", live: "●", dropped: "×" };
 
-const NODE = { width: 104, height: 28, across: 132, down: 36 };
-const ORIGIN = { x: 14, y: 30 };
+const NODE = { height: 28, down: 36, gap: 28 };
+const ORIGIN = { x: 8, y: 30 };
 
-/** {node, locate(event), point(node), reveal(id)} of a tree with places (beam.js). */
-export function treeDrawing(tree) {
-  const { width, height, across, down } = NODE;
+/** {node, locate(event), point(node), reveal(id)} of a tree with places (beam.js), in `room` pixels if it can be. */
+export function treeDrawing(tree, room) {
+  const { height, down } = NODE;
+  const across = Math.max(96, Math.min(136, Math.floor((room - 30) / tree.steps)));
+  const width = across - NODE.gap;
+  const letters = Math.floor((width - 30) / 8);
   const x = (node) => ORIGIN.x + 18 + node.step * across;
   const y = (node) => ORIGIN.y + node.line * down;
   const edges = tree.order.map((node) => edge(node, tree.byId.get(node.parent)));
@@ -36,8 +39,8 @@ export function treeDrawing(tree) {
     const mark = node.wins && node.state !== "best" ? MARKS.live : MARKS[node.state];
     return titled(group({ class: `node ${kind}` },
       rect(x(node), y(node), width, height, { rx: 6 }),
-      text(x(node) + 14, y(node) + 18.5, mark, { anchor: "middle", class: "mark" }),
-      tokenText(x(node) + 26, y(node) + 18.5, node.token, { length: 9 })), `${visible(node.token)}: log-probability ${node.log_prob.toFixed(3)}, score ${node.score.toFixed(3)}`);
+      text(x(node) + 14, y(node) + 18.5, mark, { anchor: "middle", class: "state-mark" }),
+      tokenText(x(node) + 26, y(node) + 18.5, node.token, { length: letters })), `${visible(node.token)}: log-probability ${node.log_prob.toFixed(3)}, score ${node.score.toFixed(3)}`);
   }
 
   return {

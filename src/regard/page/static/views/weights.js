@@ -111,7 +111,7 @@ export function headTitle(attention, head) {
 }
 
 /**
- * The rows or columns of an attention as an axis: {title, tokens, special, after}. A row of attention to the source
+ * The rows or columns of an attention as an axis: {title, short, tokens, special, after}. A row of attention to the source
  * is named by what the decoder writes there; `after` holds what it has read last (null on every other axis).
  */
 export function axisOf(summary, attention, side) {
@@ -119,9 +119,15 @@ export function axisOf(summary, attention, side) {
   const { tokens, special } = summary.sequences[name];
   const written = summary.sequences.written;
   if (attention.part === "cross" && side === "rows" && written?.tokens.length === tokens.length) {
-    return { name: "written", title: "written, after what was read", tokens: written.tokens, special: written.special, after: tokens };
+    return { name: "written", title: "written, after what was read", short: "written", tokens: written.tokens, special: written.special, after: tokens };
   }
-  return { name, title: TITLES[name] ?? name, tokens, special: special ?? [], after: null };
+  return { name, title: name, short: name, tokens, special: special ?? [], after: null };
 }
 
-const TITLES = { source: "source", read: "read", written: "written", text: "text" };
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+
+/** Whether most letters of these tokens are of a script that runs from right to left. */
+export function runsFromRight(tokens) {
+  const letters = tokens.join("").match(/\p{L}/gu) ?? [];
+  return letters.filter((letter) => RIGHT_TO_LEFT.test(letter)).length > letters.length / 2;
+}
