@@ -98,3 +98,18 @@ def test_a_memory_that_is_looked_at_in_each_step_is_held_once():
             model.extend(TGT[:, :1], cache)
     assert recording.bytes_held == once == 2 * 2 * 4 * 16 * 4
     assert recording.key(name).shape == (4, 4, 4)
+
+
+@pytest.mark.parametrize("make", CACHED)
+@torch.no_grad()
+def test_weights_are_computed_of_queries_and_keys_where_they_were_not_recorded(make):
+    model = make()
+    with record(model, parts=ALL) as everything:
+        model(SRC, LENGTHS, TGT)
+    with record(model, parts=("query", "key", "mask", "bias")) as recording:
+        cache = model.start(model.encode(SRC, LENGTHS))
+        for position in range(TGT.size(1)):
+            model.extend(TGT[:, [position]], cache)
+    for name in recording.heads:
+        torch.testing.assert_close(recording.weights(name, None), everything.weights(name, None))
+        torch.testing.assert_close(recording.weights(name, 1), everything.weights(name, 1))

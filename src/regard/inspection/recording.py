@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from regard.errors import ConfigError
+from regard.layers.kernels import attention_weights
 
 Recorded = Literal["query", "key", "value", "mask", "bias", "scores", "weights", "mixed"]
 PARTS: tuple[Recorded, ...] = get_args(Recorded)
@@ -63,7 +64,12 @@ class Recording:
     # Of an attention, [heads, rows, ...]; with `row=None`, [batch, heads, rows, ...]
 
     def weights(self, name: str, row: int | Seat | None = 0) -> Float[Tensor, "*batch heads rows columns"]:
-        """How much each row looks at each column, before dropout; 0 where a column was not there yet."""
+        """How much each row looks at each column, before dropout; 0 where a column was not there yet.
+
+        Where only queries, keys, mask and bias were recorded, which are small, it is computed from them.
+        """
+        if "weights" not in self.parts and {"query", "key", "mask", "bias"} <= {*self.parts}:
+            return self._computed_weights(name, row)
         return self._picture(name, "weights", row, 0.0)
 
     def scores(self, name: str, row: int | Seat | None = 0) -> Float[Tensor, "*batch heads rows columns"]:
@@ -147,6 +153,13 @@ class Recording:
         for event in reversed(self.events[earlier:later]):
             rows = rows if event is None else event[rows]
         return rows
+
+    def _computed_weights(self, name: str, row: int | Seat | None) -> Tensor:
+        query, key, mask = self.query(name, row), self.key(name, row), self.mask(name, row)
+        bias = self.bias(name, row)
+        if row is None:
+            return attention_weights(query, key, mask, bias)
+        return attention_weights(query[None], key[None], mask[None], None if bias is None else bias[None])[0]
 
     def _calls(self, name: str, part: str) -> list[Call]:
         if name not in self.heard:
