@@ -48,9 +48,9 @@ export function diverging(value, paper = theme()) {
   return css(between(stops(DIVERGING, paper), (value + 1) / 2));
 }
 
-/** Black or white: what can be read on `colour`, the CSS text of this module's own scales. */
+/** Black or white, whichever reads better on `colour`, as this module writes colours: 4.5 : 1 at the least. */
 export function inkOn(colour) {
-  return luminance(rgb(colour)) > 0.22 ? "#101418" : "#ffffff";
+  return contrast(colour, "#000000") >= contrast(colour, "#ffffff") ? "#000000" : "#ffffff";
 }
 
 /** WCAG's contrast of two colours, 1..21. */

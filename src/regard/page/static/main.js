@@ -166,7 +166,7 @@ async function draw(page) {
   page.drawing?.abort();
   const drawing = (page.drawing = new AbortController());
   const view = current(page);
-  const body = element("div", { class: `body ${view.name}` });
+  const body = element("div", { class: `body of-${view.name}` });
   const focused = parts.main.contains(document.activeElement) && document.activeElement.dataset.focus;
   fill(parts.main, element("h2", {}, view.title), element("p", { class: "about" }, view.about), body);
   if (state.linked) document.title = source.summary ? `${view.title} · ${source.summary.model.name}` : "regard";

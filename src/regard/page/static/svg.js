@@ -65,6 +65,11 @@ export function widest(tokens, length = 14) {
   return Math.ceil(Math.max(0, ...tokens.map((token) => textWidth(shortened(token, length)))));
 }
 
+/** How wide a drawing in `root` may be: as wide as the page lets it, but within these bounds. */
+export function room(root, least = 280, most = 920) {
+  return Math.max(least, Math.min(most, Math.floor(root.getBoundingClientRect().width) || most));
+}
+
 /** A function from `domain` to `range`, both [from, to], in a straight line. */
 export function scaled([from, to], [low, high]) {
   return (value) => low + ((value - from) / (to - from || 1)) * (high - low);

@@ -34,7 +34,9 @@ function glyph(character) {
 /** The token in its own direction: `<bdi dir="auto">`. Tags and classes of `properties` go on it. */
 export function token(text, { special = false, ...properties } = {}) {
   const names = ["token", special && "special", properties.class].filter(Boolean).join(" ");
-  return element("bdi", { dir: "auto", ...properties, class: names }, visible(text));
+  const [, before, word, after] = /^(␣*)(.*?)(␣*)$/s.exec(visible(text));
+  const space = (glyphs) => glyphs && element("span", { class: "space" }, glyphs);
+  return element("bdi", { dir: "auto", ...properties, class: names }, space(before), word, space(after));
 }
 
 /** At most `length` characters of the visible token, the rest an ellipsis: for the axes of charts. */

@@ -2,8 +2,8 @@
 import { inkOn, sequential } from "../colour.js";
 import { element, fill } from "../elements.js";
 import { figure } from "../figure.js";
-import { percent } from "../numbers.js";
-import { drawing, group, line, rect, scaled, text, ticks, titled, tokenText } from "../svg.js";
+import { number, percent } from "../numbers.js";
+import { drawing, group, line, rect, room, scaled, text, ticks, titled, tokenText } from "../svg.js";
 import { direction, token, visible } from "../tokens.js";
 import { alternatives } from "./alternatives.js";
 import { asking } from "./asking.js";
@@ -22,7 +22,7 @@ export default {
     const steps = source.has("steps") ? await source.json("steps") : [];
     if (signal.aborted) return;
     if (steps.length) fill(place, written({ source, state, signal, steps }));
-    else fill(place, ANSWERS.find(([key]) => summary.answer?.[key])?.[1](summary) ?? nothing(summary));
+    else fill(place, ANSWERS.find(([key]) => summary.answer?.[key])?.[1](summary, room(root, 280, 640)) ?? nothing(summary));
   },
 };
 
@@ -77,8 +77,8 @@ function ranked(rank) {
 
 function legend({ answer }, forced) {
   const facts = [
-    `log-probability ${answer.log_prob.toFixed(2)} nats`,
-    `score ${answer.score.toFixed(2)}`,
+    `log-probability ${number(answer.log_prob, 2)} nats`,
+    `score ${number(answer.score, 2)}`,
     forced > 0 && `${forced} ${forced === 1 ? "token" : "tokens"} forced`,
   ].filter(Boolean);
   const shades = [1, 0.75, 0.5, 0.25, 0].map((probability) =>
@@ -125,12 +125,12 @@ function chart(steps, special) {
 }
 
 const ANSWERS = [
-  ["labels", ({ answer }) => [element("h3", {}, "The label"), bars("labels", "The probability of each label.", answer.labels.map(
-    ({ label, probability }) => [label, probability]))]],
-  ["tags", ({ answer }) => [element("h3", {}, "The tags"), tagged(answer.tags)]],
+  ["labels", ({ answer }, whole) => [element("h3", {}, "The label"), bars("labels", "The probability of each label.", answer.labels.map(
+    ({ label, probability }) => [label, probability]), whole)]],
+  ["tags", ({ answer }, whole) => [element("h3", {}, "The tags"), tagged(answer.tags, whole)]],
 ];
 
-function tagged(tags) {
+function tagged(tags, whole) {
   const chips = tags.map(({ token: word, tag, probability }) => {
     const shade = sequential(0.72 * (1 - probability));
     return element("span", { class: "chip", style: { "background-color": shade, color: inkOn(shade) } }, token(word),
@@ -138,24 +138,25 @@ function tagged(tags) {
   });
   return [
     element("p", { class: "answer", dir: direction(tags.map(({ token: word }) => word).join("")) }, chips),
-    bars("tags", "The probability of each token's tag.", tags.map(({ token: word, tag, probability }) => [`${visible(word)} ${tag}`, probability])),
+    bars("tags", "The probability of each token's tag.", tags.map(({ token: word, tag, probability }) => [`${visible(word)} ${tag}`, probability]), whole),
   ];
 }
 
 /** Named probabilities as bars. */
-export function bars(name, caption, named) {
-  const [label, width, row] = [190, 380, 30];
+function bars(name, caption, named, whole) {
+  const label = Math.min(190, Math.round(whole * 0.36));
+  const [width, row] = [whole - label - 80, 30];
   const marks = named.map(([title, probability], i) => {
     const y = i * row;
     return group({},
-      tokenText(label - 10, y + 20, title, { anchor: "end", length: 24 }),
+      tokenText(label - 10, y + 20, title, { anchor: "end", length: Math.floor(label / 8) }),
       rect(label, y + 5, width, 20, { class: "track", rx: 3 }),
       rect(label, y + 5, width * probability, 20, { class: "bar", rx: 3 }),
       text(label + width + 10, y + 20, percent(probability)));
   });
   return figure({
     name, caption,
-    chart: drawing(label + width + 80, named.length * row + 6, marks),
+    chart: drawing(whole, named.length * row + 6, marks),
     table: () => ({ columns: ["name", { label: "probability", digits: 4 }], rows: named }),
   });
 }

@@ -2,7 +2,7 @@
 import { button, controls, element, fill, select } from "../elements.js";
 import { figure } from "../figure.js";
 import { number } from "../numbers.js";
-import { drawing, group, rect, text, tokenText } from "../svg.js";
+import { drawing, group, rect, room, text, tokenText } from "../svg.js";
 import { numbered, token, visible } from "../tokens.js";
 
 const TITLES = { source: "source", read: "what the decoder has read", written: "answer", text: "text" };
@@ -31,7 +31,7 @@ export default {
         names.length > 1 && controls(select({ label: "Tokens of the", value: chosen(), options: names.map((name) => [name, TITLES[name] ?? name]),
           onchange: (name) => state.set({ sequence: name, column: null }) })),
         element("p", { class: "answer" }, words),
-        chart(tokens, near[chosen()], at));
+        chart(tokens, near[chosen()], at, room(root, 280, 620)));
       if (focused) place.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
     }
 
@@ -41,12 +41,13 @@ export default {
   },
 };
 
-function chart(tokens, near, at) {
-  const [left, width, row] = [170, 380, 28];
+function chart(tokens, near, at, whole) {
+  const left = Math.min(170, Math.round(whole * 0.34));
+  const [width, row] = [whole - left - 60, 28];
   const marks = near[at].map(({ token: word, cosine }, i) => {
     const y = i * row;
     return group({},
-      tokenText(left - 10, y + 19, word, { anchor: "end", length: 20 }),
+      tokenText(left - 10, y + 19, word, { anchor: "end", length: Math.floor(left / 8) }),
       rect(left, y + 5, width, 18, { class: "track", rx: 3 }),
       rect(left, y + 5, width * Math.max(0, cosine), 18, { class: "bar", rx: 3 }),
       text(left + width + 10, y + 19, number(cosine, 2)));
@@ -54,7 +55,7 @@ function chart(tokens, near, at) {
   return figure({
     name: `neighbours-${at + 1}`,
     caption: `Nearest to ${numbered(tokens[at], at)}, by the cosine of the angle between embeddings.`,
-    chart: drawing(left + width + 60, near[at].length * row, marks),
+    chart: drawing(whole, near[at].length * row, marks),
     table: () => ({
       columns: [{ label: "token", kind: "token" }, ...near[at].flatMap((_, i) => [{ label: `neighbour ${i + 1}`, kind: "token" }, { label: `cosine ${i + 1}` }])],
       rows: tokens.map((word, i) => [numbered(word, i), ...near[i].flatMap(({ token: other, cosine }) => [visible(other), cosine])]),

@@ -3,8 +3,8 @@ import { controls, element, fill, select, slider } from "../elements.js";
 import { figure } from "../figure.js";
 import { at } from "../npy.js";
 import { counted, percent } from "../numbers.js";
-import { drawing, group, rect, text, titled, tokenText } from "../svg.js";
-import { numbered, visible } from "../tokens.js";
+import { drawing, group, rect, room, text, tokenText } from "../svg.js";
+import { numbered, shortened } from "../tokens.js";
 import { reshaped } from "./distribution.js";
 
 const SHOWN = 20;
@@ -29,7 +29,7 @@ export default {
     const summary = element("p", { class: "said", role: "status" });
     let ordered = null; // the logits at the place, the largest first
     let shown = null; // the distribution as drawn last
-    const chart = barChart();
+    const chart = barChart(room(root, 280, 680));
     const drawn = figure({
       name: "sampling", caption: "", chart: chart.root,
       table: () => ({
@@ -44,7 +44,7 @@ export default {
       const plain = reshaped(sorted.map((i) => values[i]), {}).probabilities;
       ordered = sorted.map((i, rank) => ({ logit: values[i], name: names[numbers[i]] ?? `#${numbers[i]}`, plain: plain[rank] }));
       reshape();
-      drawn.refresh(null, `What may follow, at token ${numbered(tokens[place()], place())}: outlined, what the model gave; filled, what sampling draws from.`);
+      drawn.refresh(null, `What may follow, at token ${numbered(tokens[place()], place())}: the pale bars are what the model gave, the full ones what sampling draws from.`);
     }
 
     function reshape() {
@@ -90,20 +90,21 @@ export default {
 };
 
 /** Bars that are made once and then only change: a slider may move them a hundred times a second. */
-function barChart() {
-  const [left, width, row] = [170, 420, 26];
+function barChart(whole) {
+  const left = Math.min(170, Math.round(whole * 0.34));
+  const [width, row] = [whole - left - 100, 26];
   const lines = Array.from({ length: SHOWN }, (_, i) => {
     const y = i * row;
     const parts = {
-      plain: rect(left, y + 4, 0, 18, { class: "outline", rx: 3 }),
-      bar: rect(left, y + 4, 0, 18, { class: "bar", rx: 3 }),
+      plain: rect(left, y + 4, 0, 18, { class: "bar-soft", rx: 3 }),
+      bar: rect(left, y + 8, 0, 10, { class: "bar", rx: 2 }),
       share: text(left, y + 18, "", {}),
       name: tokenText(left - 10, y + 18, " ", { anchor: "end", length: 20 }),
     };
-    return { ...parts, node: group({}, parts.bar, parts.plain, parts.name, parts.share) };
+    return { ...parts, node: group({}, parts.plain, parts.bar, parts.name, parts.share) };
   });
   return {
-    root: drawing(left + width + 90, SHOWN * row, lines.map(({ node }) => node)),
+    root: drawing(whole, SHOWN * row, lines.map(({ node }) => node)),
     show(ordered, probabilities) {
       lines.forEach(({ node, plain, bar, share, name }, i) => {
         node.setAttribute("display", i < ordered.length ? "inline" : "none");
@@ -114,7 +115,7 @@ function barChart() {
         share.textContent = probabilities[i] > 0 ? percent(probabilities[i]) : "cannot be drawn";
         share.classList.toggle("soft", probabilities[i] === 0);
         name.classList.toggle("special", probabilities[i] === 0);
-        name.textContent = visible(ordered[i].name);
+        name.textContent = shortened(ordered[i].name, Math.floor(left / 8));
       });
     },
   };
