@@ -83,7 +83,7 @@ class Alignment:
 
 
 def clearest_alignment(
-    weights: Mapping[str, Float[Tensor, "heads rows columns"]], places: Sequence[Place]
+    weights: Mapping[str, Float[Tensor, "_heads _rows _columns"]], places: Sequence[Place]
 ) -> Alignment:
     """The alignment of the layer whose mean weights are sharpest and leave the fewest source tokens out.
 
