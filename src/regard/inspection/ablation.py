@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.decoding.batches import deterministic
 from regard.errors import ConfigError
-from regard.inspection.answer import answer_ids, answer_log_probs
+from regard.inspection.answer import answer_ids, answer_log_probs, rows_at_once
 from regard.inspection.passes import ForcedPass, SequenceName, places
 from regard.inspection.switches import Ablation, ablated, layer_names
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -20,7 +20,6 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 __all__ = ["Ablation", "Ablations", "ablate", "ablated", "ablations", "layer_names"]
 
 Run = Callable[[int], Tensor]  # how many rows -> what the model gives, a row each
-NUMBERS_AT_ONCE = 2**25  # of the output, in one batch: 128 MiB in float32
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ def _log_probs(forced: ForcedPass, asked: Sequence[Ablation]) -> list[float]:
     found = [0.0] * len(asked)
     with deterministic([forced.model]):
         for run, numbers in _groups(forced, asked):
-            for chunk in _chunks(forced, numbers, len(ids)):
+            for chunk in _chunks(numbers, rows_at_once(forced, len(ids))):
                 with ablated(forced.model, *(asked[number] for number in chunk)):
                     log_probs = answer_log_probs(run(len(chunk)), ids).double().sum(dim=1)
                 for number, log_prob in zip(chunk, log_probs.tolist(), strict=True):
@@ -135,9 +134,5 @@ def _leaves_encoder(ablation: Ablation) -> bool:
     )
 
 
-def _chunks(forced: ForcedPass, numbers: Sequence[int], answers: int) -> Iterator[Sequence[int]]:
-    """As many at once as the output has room for."""
-    config = forced.model.config
-    classes = getattr(config, "tgt_vocab_size", getattr(config, "vocab_size", 1))
-    at_once = max(1, NUMBERS_AT_ONCE // (answers * classes))
+def _chunks(numbers: Sequence[int], at_once: int) -> Iterator[Sequence[int]]:
     return (numbers[start : start + at_once] for start in range(0, len(numbers), at_once))

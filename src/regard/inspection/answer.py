@@ -15,6 +15,7 @@ from regard.models.heads import (
     TokenHead,
 )
 
+NUMBERS_AT_ONCE = 2**25  # of the output of a batch: 128 MiB in float32
 SAYS = (ClassificationHead, TokenHead, MaskedLanguageModelHead, SpanHead)
 
 
@@ -37,10 +38,18 @@ def answer_log_probs(
     output: Float[Tensor, "rows *answers classes"], ids: Int64[Tensor, " answers"]
 ) -> Float[Tensor, "rows answers"]:
     """How likely each row of a model's output holds each answer, in nats."""
-    log_probs = output.float().log_softmax(dim=-1).flatten(1, -2) if output.ndim > 2 else None
-    if log_probs is None:
-        log_probs = output.float().log_softmax(dim=-1)[:, None]
+    log_probs = output.float().log_softmax(dim=-1)
+    log_probs = log_probs.reshape(
+        len(output), -1, output.size(-1)
+    )  # one class of a text has no axis of its own
     return log_probs.gather(2, ids[None, :, None].expand(len(output), -1, -1))[:, :, 0]
+
+
+def rows_at_once(forced: ForcedPass, answers: int) -> int:
+    """How many rows a batch may have, so that the output does not grow beyond NUMBERS_AT_ONCE."""
+    config = forced.model.config
+    classes = getattr(config, "tgt_vocab_size", getattr(config, "vocab_size", 1))
+    return max(1, NUMBERS_AT_ONCE // (max(answers, 1) * classes))
 
 
 def _refuse_silent(forced: ForcedPass) -> None:
