@@ -135,6 +135,9 @@ function sentence({ side, index }, summary, weights) {
 }
 
 /** The alignment as other tools read it. */
-function pharaoh(alignment) {
-  return element("p", { class: "pharaoh" }, "Pharaoh pairs (source-written, counted from 0): ", element("code", {}, alignment.pharaoh || "none"));
+function pharaoh({ pharaoh: pairs }) {
+  const words = "Pharaoh pairs (source-written, counted from 0)";
+  const code = element("code", {}, pairs || "none");
+  if (pairs.length < 300) return element("p", { class: "pharaoh" }, `${words}: `, code);
+  return element("details", { class: "pharaoh" }, element("summary", {}, words), code);
 }

@@ -23,7 +23,7 @@ export function effectFigure({ kind, ablation, summary, state, width }) {
   const holder = element("div");
   const result = figure({
     name: `ablation-${kind}`,
-    caption: `Change of the answer's log-probability (${number(ablation.baseline, 2)} nats with everything on) when one of the ${kind} is switched off. To the left: the answer became less likely, so it was needed.`,
+    caption: `Change of the answer's log-probability (${number(ablation.baseline, 2)} nats in this run) when one of the ${kind} is switched off. To the left: the answer became less likely, so it was needed.`,
     chart: holder,
     table: () => ({
       columns: [kind.replace(/s$/, ""), { label: "change (nats)", digits: 4 }, { label: "times as likely", digits: 4 }],

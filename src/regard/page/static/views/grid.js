@@ -4,7 +4,7 @@ import { sequentialTable, theme } from "../colour.js";
 import { element, fill, select } from "../elements.js";
 import { figure } from "../figure.js";
 import { number } from "../table.js";
-import { numbered } from "../tokens.js";
+import { numbered, visible } from "../tokens.js";
 import { gridDrawing } from "./grid_drawing.js";
 import { refill } from "./picker.js";
 import { PARTS, axisOf, headOf, wholeNumber } from "./weights.js";
@@ -125,7 +125,7 @@ function gridFigure({ context, part, rank, ordered, axes, cell }) {
   else fill(maps, byLayer(ordered, tiles));
   drawWhenSeen(ordered, tiles, source, signal);
   const words = rank === CELL
-    ? `by the weight of ${numbered(axes.rows.tokens[cell.row], cell.row)} on ${numbered(axes.columns.tokens[cell.column], cell.column)}, the largest first`
+    ? `by the weight of “${visible(axes.rows.tokens[cell.row])}” on “${visible(axes.columns.tokens[cell.column])}”, the largest first`
     : rank && `by ${STATISTICS[rank][1]}, the ${STATISTICS[rank][2] ? "largest" : "smallest"} first`;
   return figure({
     name: `heads-${part}`,
@@ -190,7 +190,7 @@ function drawWhenSeen(ordered, tiles, source, signal) {
 }
 
 async function paint(canvas, { attention, head }, source) {
-  const weights = headOf(await source.array(`attention/${attention.name}`), head);
+  const weights = headOf(await source.array(`attention/${attention.name}`), head).pooled(96);
   const picture = pixels({ data: weights.values, shape: [weights.rows, weights.columns] }, sequentialTable(theme(canvas)));
   const scale = Math.max(1, Math.ceil(192 / Math.max(weights.rows, weights.columns)));
   canvas.width = weights.columns * scale;

@@ -126,14 +126,14 @@ function layout({ matrix, rows, columns, width }) {
 }
 
 function rowNameWidth(rows) {
-  return widest(rows.tokens) + (rows.after ? widest(rows.after, 8) + 14 : 0);
+  return widest(rows.tokens) + (rows.after ? widest(rows.after, 8) + 22 : 0);
 }
 
 function rowName(rows, row, place) {
   const y = place.y(row) + place.cell / 2 + 4.5;
   const name = tokenText(place.left - 8, y, rows.tokens[row], { anchor: "end", special: rows.special[row] });
   if (!rows.after) return name;
-  const before = place.left - 8 - textWidth(shortened(rows.tokens[row])) - 6;
+  const before = place.left - 8 - textWidth(shortened(rows.tokens[row])) - 11;
   return group({ class: "name" }, text(before, y, `${shortened(rows.after[row], 8)} ▸`, { anchor: "end", class: "soft token" }), name);
 }
 

@@ -75,7 +75,7 @@ function layout(axes, width, heads) {
   const narrow = width < 480;
   const length = narrow ? 9 : 14;
   const room = Math.max(60, (width - 2 * gutter - 100) / 2); // the lines want 100 pixels at least
-  const before = axes.rows.after && !narrow ? widest(axes.rows.after, 8) + 18 : 0;
+  const before = axes.rows.after && !narrow ? widest(axes.rows.after, 8) + 24 : 0;
   const left = gutter + 10 + Math.min(room, widest(axes.rows.tokens, length) + before);
   const right = width - gutter - 10 - Math.min(room, widest(axes.columns.tokens, length));
   const step = count > 32 ? 20 : 27;
@@ -90,6 +90,6 @@ function leftName(axis, index, place) {
   const [x, y] = [place.left - place.gutter - 8, place.y(index) + 4.5];
   const name = tokenText(x, y, axis.tokens[index], { anchor: "end", special: axis.special[index], length: place.length });
   if (!place.before) return name;
-  const start = x - textWidth(shortened(axis.tokens[index], place.length)) - 6;
+  const start = x - textWidth(shortened(axis.tokens[index], place.length)) - 11;
   return group({}, text(start, y, `${shortened(axis.after[index], 8)} ▸`, { anchor: "end", class: "soft token" }), name);
 }

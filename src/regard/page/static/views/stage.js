@@ -3,6 +3,7 @@ import { element } from "../elements.js";
 import { token } from "../tokens.js";
 import { runsFromRight } from "./weights.js";
 
+const FAINTEST = 0.01; // weight that is shaded on a token
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 /**
@@ -100,6 +101,11 @@ function same(first, second) {
   return first === second || JSON.stringify(first) === JSON.stringify(second);
 }
 
+function paint(item, background, ink) {
+  item.style.background = background;
+  item.style.color = ink;
+}
+
 /** Where a pointer event is, in the units of an SVG drawing's view box. */
 export function inDrawing(drawing, event) {
   const box = drawing.getBoundingClientRect();
@@ -113,6 +119,7 @@ export function inDrawing(drawing, event) {
  */
 export function tokenLine({ axis, label, onChoose, onHover = null }) {
   let marked = 0;
+  let shaded = new Set(); // a long line has few tokens of any weight: only those are touched
   const items = axis.tokens.map((text, index) =>
     element(
       "span",
@@ -162,10 +169,11 @@ export function tokenLine({ axis, label, onChoose, onHover = null }) {
     if (index !== null) items[marked]?.setAttribute("aria-selected", "true");
   };
   root.shade = (weights, colour, ink) => {
-    items.forEach((item, index) => {
-      item.style.background = weights ? colour(weights[index]) : "";
-      item.style.color = weights ? ink(colour(weights[index])) : "";
-    });
+    const next = new Set();
+    weights?.forEach((weight, index) => weight >= FAINTEST && next.add(index));
+    for (const index of shaded) if (!next.has(index)) paint(items[index], "", "");
+    for (const index of next) paint(items[index], colour(weights[index]), ink(colour(weights[index])));
+    shaded = next;
   };
   root.mark(0);
   return root;

@@ -68,6 +68,22 @@ export class Matrix {
     return new Matrix(this.rows, this.columns, this.values.map((value) => (most > 0 ? value / most : 0)));
   }
 
+  /** At most `most` rows and columns, each the largest of those it stands for: a thin line stays to be seen. */
+  pooled(most) {
+    const step = Math.ceil(Math.max(this.rows, this.columns) / most);
+    if (step <= 1) return this;
+    const [rows, columns] = [Math.ceil(this.rows / step), Math.ceil(this.columns / step)];
+    const values = new Float32Array(rows * columns).fill(-Infinity);
+    for (let row = 0; row < this.rows; row++) {
+      const start = Math.floor(row / step) * columns;
+      for (let column = 0; column < this.columns; column++) {
+        const place = start + Math.floor(column / step);
+        values[place] = Math.max(values[place], this.values[row * this.columns + column]);
+      }
+    }
+    return new Matrix(rows, columns, values);
+  }
+
   /** Each row divided by its largest value, so that a faint row can be read too. */
   rowsScaled() {
     const values = new Float32Array(this.values.length);

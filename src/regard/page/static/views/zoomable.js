@@ -20,7 +20,7 @@ export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) 
   const pen = chart.getContext("2d", { alpha: false });
   const whole = Math.min(plot.width / matrix.columns, plot.height / matrix.rows);
   const view = { x: 0, y: 0, cell: whole }; // x, y: the cell at the top left; cell: its size in pixels
-  let picture = null;
+  const pictures = { whole: null, small: null }; // small: for less than a pixel a cell
   let pointed = null;
   let waiting = false;
 
@@ -42,8 +42,8 @@ export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) 
     pen.beginPath();
     pen.rect(GUTTER.left, GUTTER.top, plot.width, plot.height);
     pen.clip();
-    pen.imageSmoothingEnabled = view.cell < 1;
-    pen.drawImage(picture, GUTTER.left - view.x * view.cell, GUTTER.top - view.y * view.cell, matrix.columns * view.cell, matrix.rows * view.cell);
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(view.cell < 1 ? pictures.small : pictures.whole, GUTTER.left - view.x * view.cell, GUTTER.top - view.y * view.cell, matrix.columns * view.cell, matrix.rows * view.cell);
     if (pointed) cross(ink);
     pen.restore();
     names(ink);
@@ -132,8 +132,13 @@ export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) 
 
   function show(next) {
     const paper = theme(chart);
-    const data = signed ? next.values.map((value) => 0.5 + value / (2 * signed)) : next.values;
-    picture = pixels({ data, shape: [next.rows, next.columns] }, signed ? divergingTable(paper) : sequentialTable(paper));
+    const table = signed ? divergingTable(paper) : sequentialTable(paper);
+    const painted = ({ values, rows: height, columns: across }) => {
+      const data = signed ? values.map((value) => 0.5 + value / (2 * signed)) : values;
+      return pixels({ data, shape: [height, across] }, table);
+    };
+    pictures.whole = painted(next);
+    pictures.small = painted(next.pooled(Math.min(plot.width, plot.height)));
     ask();
   }
 
