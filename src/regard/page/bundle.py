@@ -36,7 +36,9 @@ def bundle(modules: Mapping[str, str], entry: str, *, esm: bool = False) -> str:
         UnknownSyntaxError: a form of import or export that is not known, a module that is not there, or
             modules that import each other.
     """
-    parts = [_wrapped(name, modules[name]) for name in _in_order(modules, entry)]
+    order = _in_order(modules, entry)
+    given = {name: _exported(name, modules[name]) for name in order}
+    parts = [_wrapped(name, modules[name], given) for name in order]
     last = f"export default {_variable(entry)}.default;\n" if esm else ""
     body = '"use strict";\n' + "\n".join(parts)
     return f"{body}\n{last}" if esm else f"(() => {{\n{body}\n}})();\n"
@@ -61,35 +63,42 @@ def _in_order(modules: Mapping[str, str], entry: str) -> list[str]:
         raise UnknownSyntaxError(f"modules import each other: {' -> '.join(error.args[1])}") from None
 
 
-def _wrapped(name: str, source: str) -> str:
-    """The module as a constant that holds what it exports."""
+def _exported(name: str, source: str) -> dict[str, str]:
+    """What a module exports: the name outside and the name inside."""
     exports = {found["name"]: found["name"] for found in NAMED.finditer(source)}
-    code = NAMED.sub(r"\g<kept>", source)
-    code, defaults = DEFAULT.subn("const $default = ", code)
+    defaults = len(DEFAULT.findall(source))
     if defaults > 1:
         raise UnknownSyntaxError(f"{name}: more than one default export")
-    if defaults:
-        exports["default"] = "$default"
-    code = IMPORT.sub(lambda found: _taken(name, found), code)
+    return exports | ({"default": "$default"} if defaults else {})
+
+
+def _wrapped(name: str, source: str, given: Mapping[str, Mapping[str, str]]) -> str:
+    """The module as a constant that holds what it exports; `given` are the exports of all."""
+    code = DEFAULT.sub("const $default = ", NAMED.sub(r"\g<kept>", source))
+    code = IMPORT.sub(lambda found: _taken(name, found, given), code)
     if left := UNKNOWN.search(code):
         line = code[: left.start()].count("\n")
         raise UnknownSyntaxError(
             f"{name}, line {line + 1}: not known here: {code.splitlines()[line].strip()}"
         )
-    given = ", ".join(key if key == value else f"{key}: {value}" for key, value in exports.items())
-    return f"const {_variable(name)} = (() => {{ // {name}\n{code.strip()}\nreturn {{ {given} }};\n}})();"
+    exports = ", ".join(key if key == value else f"{key}: {value}" for key, value in given[name].items())
+    return f"const {_variable(name)} = (() => {{ // {name}\n{code.strip()}\nreturn {{ {exports} }};\n}})();"
 
 
-def _taken(importer: str, found: re.Match[str]) -> str:
+def _taken(importer: str, found: re.Match[str], given: Mapping[str, Mapping[str, str]]) -> str:
     """`import a, {b as c} from "./x.js";` as a destructuring of what x.js gave."""
     default = found["default"] or found["alone"]
     names = [
         re.split(r"\s+as\s+", name.strip()) for name in (found["names"] or "").split(",") if name.strip()
     ]
-    taken = [f"default: {default}"] if default else []
-    taken += [": ".join(name) for name in names]
+    taken = [["default", default]] if default else []
+    exporter = _resolved(importer, found["path"])
+    for name, *_ in [*taken, *names]:
+        if name not in given[exporter]:
+            raise UnknownSyntaxError(f"{importer}: {exporter} exports no {name}")
+    inside = ", ".join(": ".join(name) for name in [*taken, *names])
     lines = "\n" * found[0].count("\n")  # so that line numbers in messages stay true
-    return f"const {{ {', '.join(taken)} }} = {_variable(_resolved(importer, found['path']))};{lines}"
+    return f"const {{ {inside} }} = {_variable(exporter)};{lines}"
 
 
 def _resolved(importer: str, path: str) -> str:

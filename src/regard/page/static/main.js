@@ -38,7 +38,7 @@ export function start(root, source, state) {
     nav: element("nav", { class: "views", aria: { label: "Views" } }),
     banner: element("div", { class: "banner", role: "status" }),
     main: element("main", { class: "view", id: state.linked ? "view" : null, tabindex: "-1" }),
-    tour: element("div"),
+    tour: element("div", { class: "guide" }),
     footer: footer(state),
   };
   const skip = state.linked
@@ -56,7 +56,9 @@ export function start(root, source, state) {
 function changed(page, keys) {
   if (keys.some((key) => ["view", "theme", "tour", "toured"].includes(key))) frame(page);
   if (keys.some((key) => ["view", "theme"].includes(key))) draw(page);
-  if (keys.includes("view") && !page.state.get("tour")) page.parts.main.focus({ preventScroll: false });
+  if (!keys.includes("view")) return;
+  if (page.state.get("tour")) page.root.scrollIntoView({ block: "start" }); // the tour's card keeps the keyboard
+  else page.parts.main.focus();
 }
 
 /** The views that this Look has something for. */

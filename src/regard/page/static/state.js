@@ -1,11 +1,21 @@
 // What is selected, shared by all views and kept in the address, so that a link shows what its sender saw.
 
+const REST = 200; // milliseconds without a change, after which the address is written
+
 /**
  * A state: strings by key. `linked`: kept in the address's fragment (the page), or in memory alone (a notebook,
  * whose address is not ours). Each change fires "state" on window with {state, keys} in its detail.
  */
 export function makeState({ linked = true, initial = {} } = {}) {
   let values = linked ? read() : new Map(Object.entries(initial));
+  let waiting = null;
+
+  /** A new view is a step in the browser's history. A new cell is none, and waits: addresses may not change often. */
+  function record(step) {
+    clearTimeout(waiting);
+    if (step) history.pushState(null, "", `#${written(values)}`);
+    else waiting = setTimeout(() => history.replaceState(null, "", `#${written(values)}`), REST);
+  }
 
   function told(keys) {
     window.dispatchEvent(new CustomEvent("state", { detail: { state, keys } }));
@@ -28,8 +38,7 @@ export function makeState({ linked = true, initial = {} } = {}) {
       const keys = Object.keys(changes).filter((name) => (values.get(name) ?? null) !== text(changes[name]));
       if (!keys.length) return;
       values = changed(values, changes);
-      // A new view is a step back in the browser's history; a new cell is not.
-      if (linked) history[keys.includes("view") ? "pushState" : "replaceState"](null, "", `#${written(values)}`);
+      if (linked) record(keys.includes("view"));
       told(keys);
     },
     /** The address of this state with some values changed. */
@@ -40,6 +49,7 @@ export function makeState({ linked = true, initial = {} } = {}) {
 
   if (linked) {
     window.addEventListener("popstate", () => {
+      clearTimeout(waiting);
       const before = values;
       values = read();
       const keys = [...new Set([...before.keys(), ...values.keys()])].filter((key) => before.get(key) !== values.get(key));

@@ -6,9 +6,12 @@ const NAMES = new Map(
     "\u00a0": "⍽", "\u00ad": "⟨SHY⟩", "\u061c": "⟨ALM⟩", "\u180e": "⟨MVS⟩", "\u200b": "⟨ZWSP⟩", "\u200e": "⟨LRM⟩",
     "\u200f": "⟨RLM⟩", "\u2028": "⟨LS⟩", "\u2029": "⟨PS⟩", "\u202a": "⟨LRE⟩", "\u202b": "⟨RLE⟩", "\u202c": "⟨PDF⟩",
     "\u202d": "⟨LRO⟩", "\u202e": "⟨RLO⟩", "\u2060": "⟨WJ⟩", "\u2066": "⟨LRI⟩", "\u2067": "⟨RLI⟩",
-    "\u2068": "⟨FSI⟩", "\u2069": "⟨PDI⟩", "\ufeff": "⟨BOM⟩", "\n": "⏎", "\t": "⇥", "\r": "␍", "\u007f": "␡",
+    "\u2068": "⟨FSI⟩", "\u2069": "⟨PDI⟩", "\ufeff": "⟨BOM⟩", "\n": "⏎", "\t": "⇥", "\u007f": "⟨DEL⟩",
   }),
 );
+const CONTROLS = (
+  "NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
+).split(" ");
 // A joiner shapes the letters around it and is left alone there; standing by itself it is named.
 const LONE = new Map([["\u200c", "⟨ZWNJ⟩"], ["\u200d", "⟨ZWJ⟩"]]);
 
@@ -24,7 +27,7 @@ function glyph(character) {
   const named = NAMES.get(character);
   if (named) return named;
   const code = character.codePointAt(0);
-  if (code < 0x20) return String.fromCodePoint(0x2400 + code); // ␀ and its row
+  if (code < 0x20) return `⟨${CONTROLS[code]}⟩`; // the pictures ␀ ␁ ... are in few fonts
   if (code >= 0x80 && code < 0xa0) return `⟨${code.toString(16).toUpperCase()}⟩`;
   if (code >= 0xd800 && code < 0xe000) return "\ufffd"; // half of a pair
   if (code >= 0xe0000 && code < 0xe0080) return `⟨TAG ${code.toString(16).toUpperCase()}⟩`;

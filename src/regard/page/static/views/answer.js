@@ -89,7 +89,7 @@ function legend({ answer }, forced) {
 
 /** Bars of probability, with a mark where the best alternative stood. */
 function chart(steps, special) {
-  const [column, left, height, foot] = [Math.max(38, Math.min(84, 860 / steps.length)), 44, 160, 78];
+  const [column, left, height, foot] = [Math.max(38, Math.min(84, 860 / steps.length)), 52, 160, 84];
   const width = left + column * steps.length + 12;
   const up = scaled([0, 1], [height + 10, 10]);
   const marks = steps.map((step, i) => {
@@ -100,7 +100,7 @@ function chart(steps, special) {
     titled(bar, `${visible(step.token)}: ${percent(probability)}`);
     const mark = other && line(x - 3, up(Math.exp(other.log_prob)), x + column * 0.64 + 3, up(Math.exp(other.log_prob)), { class: "mark" });
     if (mark) titled(mark, `${visible(other.token)}: ${percent(Math.exp(other.log_prob))}`);
-    const name = tokenText(middle, height + 26, step.token, { anchor: "end", turn: -40, special: special[i], length: 12 });
+    const name = tokenText(middle, height + 26, step.token, { anchor: "end", turn: -40, special: special[i], length: 11 });
     return group({}, bar, mark, name);
   });
   const axis = ticks(0, 1, 4).map((tick) =>

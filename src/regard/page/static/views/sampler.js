@@ -115,7 +115,8 @@ function barChart(whole) {
         share.textContent = probabilities[i] > 0 ? percent(probabilities[i]) : "cannot be drawn";
         share.classList.toggle("soft", probabilities[i] === 0);
         name.classList.toggle("special", probabilities[i] === 0);
-        name.textContent = shortened(ordered[i].name, Math.floor(left / 8));
+        const word = shortened(ordered[i].name, Math.floor(left / 8));
+        if (name.textContent !== word) name.textContent = word;
       });
     },
   };
