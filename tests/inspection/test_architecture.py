@@ -2,8 +2,11 @@
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from regard.inspection.architecture import architecture
+from regard.layers.attention import MultiHeadAttention
+from regard.layers.kernels import plain_attention
 from regard.models.build import count_parameters
 
 MODELS = [
@@ -74,6 +77,19 @@ def test_flops_are_those_of_the_pen_for_a_translator(forced_pass):
     assert flops["decoder.blocks.1.cross_attention"] == cross
     assert flops["decoder.blocks.0.feed_forward.outer"] == linear(t, ff, d)
     assert flops["decoder.input.embedding"] == 0
+
+
+@everywhere
+def test_flops_are_those_that_pytorch_counts(forced_pass, kind, changes):
+    forced = forced_pass(kind, **changes)
+    found = architecture(forced).totals.flops
+    for module in forced.model.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.attend = plain_attention
+    forced.model.requires_grad_(False)  # else the counter follows gradients
+    with FlopCounterMode(display=False) as counter:
+        forced()
+    assert found == counter.get_total_flops()
 
 
 def test_shared_heads_of_keys_cost_less_to_make_and_as_much_to_look_at(forced_pass):

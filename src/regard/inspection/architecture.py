@@ -1,19 +1,22 @@
 """A model as the tree of its real modules: parameters, shapes, operations and memory at one input.
 
 FLOPs are those of matrix products and convolutions, a multiply and an add each (2 m n k), counted as they
-happen (torch.utils.flop_counter) with attention in its plain form: all of Q K^T counts, what a mask hides
-too. Norms, softmax, activations and look-ups are left out, as is usual (Kaplan et al. 2020).
+happen with attention in its plain form: all of Q K^T counts, what a mask hides too. Norms, softmax,
+activations and look-ups are left out, as is usual (Kaplan et al. 2020). PyTorch's own counter
+(torch.utils.flop_counter) says the same, but brings its compiler with it: 6 s until it counts.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
-from torch.utils.flop_counter import FlopCounterMode
+from torch.overrides import TorchFunctionMode
 
 from regard.inspection.passes import ForcedPass, places
 from regard.layers.attention import MultiHeadAttention
@@ -66,7 +69,7 @@ def architecture(forced: ForcedPass) -> Architecture:
 
 @dataclass(frozen=True)
 class _Counted:
-    flops: dict[str, int]  # of a module itself, without those in it
+    flops: Counter[str]  # of a module itself, without those in it
     shapes: dict[str, tuple[int, ...]]
 
 
@@ -85,7 +88,7 @@ def _part(module: nn.Module, name: str, counted: _Counted, seen: set[int]) -> Pa
         type=type(module).__name__,
         parameters=size + sum(child.parameters for child in children),
         tied=all_of_it - size + sum(child.tied for child in children),
-        flops=counted.flops.get(name, 0) + sum(child.flops for child in children),
+        flops=counted.flops[name] + sum(child.flops for child in children),
         output=counted.shapes.get(name),
         children=children,
     )
@@ -93,30 +96,24 @@ def _part(module: nn.Module, name: str, counted: _Counted, seen: set[int]) -> Pa
 
 def _counted(forced: ForcedPass) -> _Counted:
     """The products that happen while a module is the innermost at work count for it."""
-    counted, at_work, so_far = _Counted({}, {}), [""], 0
-    counter = FlopCounterMode(display=False)
-
-    def settle() -> None:
-        nonlocal so_far
-        total, name = counter.get_total_flops(), at_work[-1]
-        counted.flops[name] = counted.flops.get(name, 0) + total - so_far
-        so_far = total
+    counted, at_work = _Counted(Counter(), {}), [""]
 
     def entering(name: str) -> Callable[..., None]:
         def hook(module: nn.Module, given: tuple[Any, ...]) -> None:
-            settle()
             at_work.append(name)
 
         return hook
 
     def leaving(name: str) -> Callable[..., None]:
         def hook(module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
-            settle()
             at_work.pop()
             if (first := _first_tensor(output)) is not None:
                 counted.shapes[name] = tuple(first.shape)
 
         return hook
+
+    def product(flops: int) -> None:
+        counted.flops[at_work[-1]] += flops
 
     hooks = []
     for name, module in forced.model.named_modules():
@@ -125,12 +122,32 @@ def _counted(forced: ForcedPass) -> _Counted:
             module.register_forward_hook(leaving(name)),
         ]
     try:
-        with _learning(forced.model, False), _plainly(forced.model), counter:
+        with torch.no_grad(), _plainly(forced.model), _Products(product):
             forced()
     finally:
         for hook in hooks:
             hook.remove()
     return counted
+
+
+MATRIX_PRODUCTS = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, torch.mm)
+CONVOLUTIONS = (F.conv1d, F.conv2d)
+
+
+class _Products(TorchFunctionMode):
+    """Tells the FLOPs of each product of matrices."""
+
+    def __init__(self, tell: Callable[[int], None]) -> None:
+        super().__init__()
+        self.tell = tell
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        output = function(*args, **(kwargs or {}))
+        if function is F.linear or function in MATRIX_PRODUCTS:
+            self.tell(2 * output.numel() * args[0].size(-1))
+        elif function in CONVOLUTIONS:
+            self.tell(2 * output.numel() * args[1][0].numel())
+        return output
 
 
 def _first_tensor(output: Any) -> Tensor | None:
@@ -141,7 +158,7 @@ def _first_tensor(output: Any) -> Tensor | None:
 
 @contextmanager
 def _plainly(model: nn.Module) -> Iterator[None]:
-    """Attention as two products: fused kernels are not counted on every device."""
+    """Attention as two products: a fused kernel does not show them."""
     usual = [(each, each.attend) for each in model.modules() if isinstance(each, MultiHeadAttention)]
     for module, _ in usual:
         module.attend = plain_attention
@@ -165,23 +182,23 @@ def activation_bytes(forced: ForcedPass) -> int:
             kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    with torch.enable_grad(), _learning(forced.model, True), saved_tensors_hooks(keep, lambda tensor: tensor):
+    with torch.enable_grad(), _learning(forced.model), saved_tensors_hooks(keep, lambda tensor: tensor):
         output = forced()  # held until all is counted: else room is used again
     del output
     return sum(kept.values())
 
 
 @contextmanager
-def _learning(model: nn.Module, learns: bool) -> Iterator[None]:
-    """All parameters learn, or none does; afterwards as before."""
-    before = [(each, each.requires_grad) for each in model.parameters()]
-    for each, _ in before:
-        each.requires_grad_(learns)
+def _learning(model: nn.Module) -> Iterator[None]:
+    """All parameters learn, also those of a model that was loaded to be used."""
+    fixed = [each for each in model.parameters() if not each.requires_grad]
+    for each in fixed:
+        each.requires_grad_(True)
     try:
         yield
     finally:
-        for each, learned in before:
-            each.requires_grad_(learned)
+        for each in fixed:
+            each.requires_grad_(False)
 
 
 @torch.no_grad()
