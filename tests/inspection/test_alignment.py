@@ -5,9 +5,21 @@ import torch
 
 from regard.data.batch import collate
 from regard.data.synthetic import synthetic_pairs
-from regard.errors import ConfigError
-from regard.inspection.alignment import align
-from regard.inspection.record import record_attention
+from regard.errors import ConfigError, DataError
+from regard.inspection.alignment import (
+    align,
+    alignment_scores,
+    best_links,
+    by_words,
+    clearest_alignment,
+    clearness,
+    links_above,
+    mutual_links,
+    pharaoh,
+    read_pharaoh,
+)
+from regard.inspection.passes import Place, places, translating
+from regard.inspection.record import record, record_attention
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
@@ -140,3 +152,104 @@ def test_who_learned_to_reverse_looks_along_the_other_diagonal(reverser):
     mirrored = torch.stack(maps).flip(2).diagonal(dim1=1, dim2=2)
     assert mirrored.mean() > 0.5
     assert (mirrored.mean(dim=0) > 0.5).all(), "at each place"
+
+
+@torch.no_grad()
+def test_its_links_are_those_of_reversing(reverser):
+    links, reference = [], []
+    for number, (source, target) in enumerate(sequences("test", 20)):
+        forced = translating(reverser, source, target, bos_id=2, eos_id=3)
+        with record(reverser) as recording:
+            forced()
+        weights = {name: recording.weights(name) for name in recording.heads}
+        found = clearest_alignment(weights, places(reverser))
+        assert found.why == "it is the only layer that looks at the source"
+        links += [(number, *link) for link in found.links()]
+        reference += [(number, LENGTH - 1 - place, place) for place in range(LENGTH)]
+    right = len(set(links) & set(reference))
+    assert right / len(links) >= 0.9
+
+
+# The clearest layer
+
+
+def cross(layer):
+    return Place(name=f"cross{layer}", part="cross", layer=layer, num_heads=2, rows="read", columns="source")
+
+
+def with_ends(weights):
+    """The same with a row and a column for the end marks, which look at each other."""
+    wide = torch.zeros(len(weights), weights.size(1) + 1, weights.size(2) + 1)
+    wide[:, :-1, :-1] = weights
+    wide[:, -1, -1] = 1
+    return wide
+
+
+DIAGONAL = torch.eye(4).expand(2, 4, 4)
+FLAT = torch.full((2, 4, 4), 0.25)
+ONE = torch.eye(4)[:1].expand(2, 4, 4)  # all at the first token
+APART = torch.stack([torch.eye(4).roll(1, 1), torch.eye(4).roll(2, 1)])  # heads that do not agree
+
+
+@pytest.mark.parametrize("other", [FLAT, ONE, APART, DIAGONAL * 0.4], ids=["flat", "one", "apart", "end"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_layer_is_chosen_that_is_sharp_and_covers_the_source(other, place):
+    layers = [other, other]
+    layers[place] = DIAGONAL
+    weights = {f"cross{layer}": with_ends(each) for layer, each in enumerate(layers)}
+    found = clearest_alignment(weights, [cross(0), cross(1)])
+    assert (found.name, found.layer, found.heads) == (f"cross{place}", place, None)
+    assert f"1.00 (layer {1 - place}: 0." in found.why
+    assert found.links() == {(0, 0), (1, 1), (2, 2), (3, 3)}
+
+
+def test_clearness_is_between_nothing_and_one():
+    assert clearness(torch.eye(4)) == 1
+    assert clearness(torch.zeros(4, 4)) == 0
+    assert clearness(torch.zeros(0, 4)) == 0
+    assert clearness(FLAT[0]) == 0.25
+    assert clearness(ONE[0]) == 0.25
+
+
+def test_a_model_that_looks_at_no_source_has_no_clearest_layer():
+    encoder = Place(name="self", part="encoder", layer=0, num_heads=2, rows="text", columns="text")
+    with pytest.raises(ConfigError, match="nothing here looks at a source"):
+        clearest_alignment({"self": FLAT}, [encoder])
+
+
+# Links
+
+WEIGHTS = torch.tensor([[0.7, 0.2, 0.0], [0.6, 0.4, 0.0], [0.1, 0.2, 0.1], [0.0, 0.1, 0.8]])
+
+
+def test_the_best_link_of_each_row_but_where_the_end_mark_has_more():
+    assert best_links(WEIGHTS) == {(0, 0), (0, 1), (2, 3)}
+    assert mutual_links(WEIGHTS) == {(0, 0), (2, 3)}
+    assert links_above(WEIGHTS, 0.4) == {(0, 0), (0, 1), (1, 1), (2, 3)}
+    for links in (best_links, mutual_links):
+        assert links(torch.zeros(0, 3)) == links(torch.zeros(3, 0)) == frozenset()
+
+
+def test_pharaoh_is_written_and_read():
+    links = best_links(WEIGHTS)
+    assert pharaoh(links) == "0-0 0-1 2-3"
+    assert read_pharaoh(pharaoh(links)) == links
+    assert read_pharaoh("") == frozenset()
+    for wrong in ("0-", "0 1", "a-b", "0-1-2", "-1-2", "0:1"):
+        with pytest.raises(DataError, match="is no alignment"):
+            read_pharaoh(wrong)
+
+
+def test_pieces_become_words():
+    assert by_words([(0, 0), (1, 0), (2, 1), (2, 2)], [0, 0, 1], [0, 1, 1]) == {(0, 0), (1, 1)}
+
+
+def test_scores_are_those_of_och_and_ney():
+    found = alignment_scores([(0, 0), (1, 1), (2, 2), (3, 0)], sure=[(0, 0), (1, 2)], possible=[(1, 1)])
+    assert found.precision == 2 / 4
+    assert found.recall == 1 / 2
+    assert found.error_rate == pytest.approx(1 - (2 + 1) / (4 + 2))
+    perfect = alignment_scores([(0, 0)], [(0, 0)])
+    assert (perfect.precision, perfect.recall, perfect.error_rate) == (1, 1, 0)
+    empty = alignment_scores([], [])
+    assert (empty.precision, empty.recall, empty.error_rate) == (None, None, None)

@@ -1,0 +1,89 @@
+"""A forced pass is one example; places say what an attention's rows and columns are."""
+
+import pytest
+import torch
+
+from regard.inspection.passes import continuing, places, reading, sequence_of, translating
+from regard.inspection.record import blocks, record
+from regard.models.build import build
+from regard.models.decoder_only import DecoderOnlyConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.encoder_only import EncoderOnlyConfig
+from regard.models.recurrent import RecurrentConfig
+
+SMALL = {"d_model": 16, "num_heads": 4, "d_ff": 32}
+BOTH = {"src_vocab_size": 11, "tgt_vocab_size": 11}
+
+
+def translator():
+    return build(EncoderDecoderConfig(**BOTH, **SMALL, num_encoder_layers=2, num_decoder_layers=1), seed=0)
+
+
+def recurrent():
+    return build(RecurrentConfig(**BOTH, d_model=16, d_embedding=8, attention="additive"), seed=0)
+
+
+def writer():
+    return build(DecoderOnlyConfig(vocab_size=11, num_layers=2, **SMALL), seed=0)
+
+
+def encoder():
+    config = EncoderOnlyConfig(vocab_size=11, num_layers=1, head="masked_language_model", **SMALL)
+    return build(config, seed=0)
+
+
+PASSES = {
+    "translator": lambda: translating(translator(), [4, 5, 6], [7, 8], bos_id=2, eos_id=3),
+    "recurrent": lambda: translating(recurrent(), [4, 5, 6], [7, 8], bos_id=2, eos_id=3),
+    "writer": lambda: continuing(writer(), [2, 4, 5, 6, 3]),
+    "encoder": lambda: reading(encoder(), [2, 4, 5, 3]),
+}
+
+
+def test_a_decoder_reads_what_it_writes_shifted_by_one():
+    sequences = PASSES["translator"]().sequences
+    assert sequences == {"source": (4, 5, 6, 3), "read": (2, 7, 8), "written": (7, 8, 3)}
+    assert PASSES["writer"]().sequences == {"read": (2, 4, 5, 6), "written": (4, 5, 6, 3)}
+    assert PASSES["encoder"]().sequences == {"text": (2, 4, 5, 3)}
+
+
+@pytest.mark.parametrize("kind", PASSES)
+@torch.no_grad()
+def test_a_pass_has_no_dropout_and_leaves_the_model_as_it_was(kind):
+    forced = PASSES[kind]()
+    for training in (True, False):
+        forced.model.train(training)
+        first = forced()
+        assert torch.equal(first, forced())
+        assert forced.model.training is training
+    positions = forced.sequences["written" if "written" in forced.sequences else "text"]
+    assert first.shape == (1, len(positions), 11)
+
+
+@pytest.mark.parametrize("kind", PASSES)
+@torch.no_grad()
+def test_rows_and_columns_are_as_many_as_their_sequences(kind):
+    forced = PASSES[kind]()
+    with record(forced.model, hidden=[] if kind == "recurrent" else blocks(forced.model)) as recording:
+        forced()
+    found = places(forced.model)
+    assert [place.name for place in found] == list(recording.heads)
+    for place in found:
+        rows, columns = len(forced.sequences[place.rows]), len(forced.sequences[place.columns])
+        assert recording.weights(place.name).shape == (place.num_heads, rows, columns)
+    for name in recording.heard.keys() - recording.heads.keys():
+        length = len(forced.sequences[sequence_of(forced.model, name)])
+        assert recording.hidden(name).shape == (length, 16)
+
+
+def test_layers_are_counted_in_their_part():
+    found = [(place.part, place.layer, place.rows, place.columns) for place in places(translator())]
+    assert found == [
+        ("encoder", 0, "source", "source"),
+        ("encoder", 1, "source", "source"),
+        ("decoder", 0, "read", "read"),
+        ("cross", 0, "read", "source"),
+    ]
+    assert [(place.part, place.num_heads) for place in places(recurrent())] == [("cross", 1)]
+    assert [(place.part, place.layer) for place in places(writer())] == [("decoder", 0), ("decoder", 1)]
+    assert [place.part for place in places(encoder())] == ["encoder"]
