@@ -6,6 +6,7 @@ import pytest
 
 from regard.errors import ConfigError
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.encoder_only import EncoderOnlyConfig
 
 
 def refused(**table: object) -> ConfigError:
@@ -102,3 +103,17 @@ def test_whole_numbers_may_stand_for_fractions():
     assert (
         EncoderDecoderConfig.from_table({"dropout": 0}, src_vocab_size=100, tgt_vocab_size=100).dropout == 0
     )
+
+
+def test_one_of_several_words_or_nothing():
+    def config(activation: object) -> EncoderOnlyConfig:
+        return EncoderOnlyConfig.from_dict(
+            {"vocab_size": 9, "head": "classification", "num_labels": 2, "head_activation": activation}
+        )
+
+    assert [config(word).head_activation for word in ("gelu", "relu", None)] == ["gelu", "relu", None]
+    hints = {"mish": "known: gelu, gelu_tanh, relu, silu, tanh", 3: "known: gelu, ", "gelo": "'gelu'"}
+    for wrong, hint in hints.items():
+        with pytest.raises(ConfigError, match=rf"head_activation = {wrong!r} is unknown") as caught:
+            config(wrong)
+        assert hint in caught.value.hint

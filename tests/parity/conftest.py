@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 import torch
+from tokenizers import models, pre_tokenizers
 from torch import Tensor, nn
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+from regard.weights.model_folder import LoadedModel, load_model
 from regard.weights.names import renamed, write_names
 from regard.weights.pretrained import FAMILIES, Pretrained, load_pretrained, to_foreign
 from regard.weights.tensors import read_tensors
@@ -133,8 +137,6 @@ def given_back(tmp_path_factory) -> Callable[[Pair], Any]:
     """Theirs again, from a folder that we wrote of ours."""
 
     def back(pair: Pair) -> Any:
-        import transformers
-
         folder = tmp_path_factory.mktemp("back")
         family, files = to_foreign(pair.pretrained.loaded, pair.pretrained.family)
         assert family == pair.pretrained.family
@@ -145,12 +147,78 @@ def given_back(tmp_path_factory) -> Callable[[Pair], Any]:
                 (folder / name).write_bytes(content)
             else:
                 write_tensors(folder / name, content)
-        architecture = json.loads(files["config.json"])["architectures"][0]
-        model, told = getattr(transformers, architecture).from_pretrained(
-            folder, attn_implementation="eager", output_loading_info=True
-        )
-        assert not told["missing_keys"], told
-        assert not told["unexpected_keys"], told
-        return model.eval()
+        return theirs_of(folder)
 
     return back
+
+
+def theirs_of(folder: Path) -> Any:
+    """What transformers makes of a folder, all of it and nothing else."""
+    import transformers
+
+    architecture = json.loads((folder / "config.json").read_text("utf-8"))["architectures"][0]
+    model, told = getattr(transformers, architecture).from_pretrained(
+        folder, attn_implementation="eager", output_loading_info=True
+    )
+    assert not told["missing_keys"], told
+    assert not told["unexpected_keys"], told
+    return model.eval()
+
+
+@pytest.fixture(scope="session")
+def through_folders(tmp_path_factory) -> Callable[[Pair], tuple[LoadedModel, Any]]:
+    """What `regard convert` makes of their folder with a tokeniser, and theirs of what it makes of that."""
+
+    def through(pair: Pair) -> tuple[LoadedModel, Any]:
+        from regard.verbs.convert import convert
+
+        folder = tmp_path_factory.mktemp("through")
+        shutil.copytree(pair.folder, folder / "theirs")
+        if pair.kind != "vision":
+            write_a_tokeniser(folder / "theirs", pair)
+        family = pair.pretrained.family
+        assert convert(folder / "theirs", out=folder / "ours").family == family
+        assert convert(folder / "ours", out=folder / "back", to="hf", family=family).family == family
+        return load_model(folder / "ours"), theirs_of(folder / "back")
+
+    return through
+
+
+MARKS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+OF_BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def write_a_tokeniser(folder: Path, pair: Pair) -> None:
+    """Some file of each vocabulary, as large as the model's."""
+    sizes = pair.config.to_dict()
+    if sizes.get("src_vocab_size") != sizes.get("tgt_vocab_size"):
+        write_two_vocabularies(folder, pair)
+        return
+    marks = OF_BERT if pair.pretrained.family in ("bert", "distilbert") else MARKS
+    size = sizes.get("vocab_size") or sizes["src_vocab_size"]
+    pieces = [*marks, *(f"w{number}" for number in range(size - len(marks)))]
+    numbers = {piece: number for number, piece in enumerate(pieces)}
+    unk = next(mark for mark in marks if "unk" in mark.lower())
+    backend = tokenizers.Tokenizer(models.WordLevel(numbers, unk_token=unk))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    backend.save(str(folder / "tokenizer.json"))
+
+
+def write_two_vocabularies(folder: Path, pair: Pair) -> None:
+    import sentencepiece
+
+    for side, file, size in (
+        ("source", "vocab.json", pair.config.src_vocab_size),
+        ("target", "target_vocab.json", pair.config.tgt_vocab_size),
+    ):
+        with open(folder / f"{side}.spm", "wb") as writer:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(["the cat sat on the mat", "dogs and logs"] * 9),
+                model_writer=writer,
+                vocab_size=24,
+                hard_vocab_limit=False,
+                minloglevel=2,
+            )
+        pieces = [*MARKS, *(f"w{number}" for number in range(size - len(MARKS)))]
+        numbers = {piece: number for number, piece in enumerate(pieces)}
+        (folder / file).write_text(json.dumps(numbers), "utf-8")

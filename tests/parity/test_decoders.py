@@ -197,3 +197,10 @@ def continued(model, prompt, new, beams):
 @torch.no_grad()
 def test_the_way_back_is_equal(pair, ids, given_back):
     close(given_back(pair)(ids).logits, pair.theirs(ids).logits)
+
+
+@torch.no_grad()
+def test_folders_there_and_back_say_the_same(pair, ids, through_folders):
+    loaded, theirs = through_folders(pair)
+    torch.testing.assert_close(loaded.model(ids), pair.ours(ids), rtol=0, atol=0)
+    close(pair.ours(ids), theirs(ids).logits)

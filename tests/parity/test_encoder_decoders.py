@@ -200,6 +200,15 @@ def test_the_way_back_is_equal(pair, src_ids, tgt_ids, given_back):
 
 
 @torch.no_grad()
+def test_folders_there_and_back_say_the_same(pair, src_ids, tgt_ids, through_folders):
+    loaded, theirs = through_folders(pair)
+    expected = pair.ours(src_ids, LENGTHS, tgt_ids)
+    torch.testing.assert_close(loaded.model(src_ids, LENGTHS, tgt_ids), expected, rtol=0, atol=0)
+    again = theirs(src_ids, attention_mask=REAL.long(), decoder_input_ids=tgt_ids).logits
+    close_relative(expected, again)
+
+
+@torch.no_grad()
 def test_bias_of_logits_is_theirs(make):
     pair = make("marian, one layer", *CASES["marian, one layer"])
     bias = pair.theirs.final_logits_bias[0]

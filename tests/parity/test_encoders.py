@@ -138,6 +138,15 @@ def test_the_way_back_is_equal(pair, ids, types, given_back):
     close(*answers(pair, pair.ours(ids, LENGTHS, types), theirs))
 
 
+@torch.no_grad()
+def test_folders_there_and_back_say_the_same(pair, ids, types, through_folders):
+    loaded, theirs = through_folders(pair)
+    expected = pair.ours(ids, LENGTHS, types)
+    torch.testing.assert_close(loaded.model(ids, LENGTHS, types), expected, rtol=0, atol=0)
+    typed = {} if types is None else {"token_type_ids": types}
+    close(*answers(pair, expected, theirs(ids, attention_mask=REAL.long(), **typed)))
+
+
 def test_labels_are_theirs(pair):
     names = tuple(pair.theirs.config.id2label.values())
     assert pair.pretrained.loaded.labels == (names if pair.config.num_labels else ())

@@ -75,5 +75,12 @@ def test_the_way_back_is_equal(pair, images, given_back):
     close(given_back(pair)(images).logits, pair.theirs(images).logits)
 
 
+@torch.no_grad()
+def test_folders_there_and_back_say_the_same(pair, images, through_folders):
+    loaded, theirs = through_folders(pair)
+    torch.testing.assert_close(loaded.model(images), pair.ours(images), rtol=0, atol=0)
+    close(pair.ours(images), theirs(images).logits)
+
+
 def test_labels_are_theirs(pair):
     assert pair.pretrained.loaded.labels == ("cat", "dog", "fox")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -165,15 +166,20 @@ class TransformerConfig(ModelConfig):
 
 def _checked(name: str, value: Any, kind: Any) -> Any:
     """`value` where it is what the annotation `kind` of the setting says; an int becomes a float."""
-    if typing.get_origin(kind) is Literal:
-        choices = typing.get_args(kind)
-        if value not in choices:
-            raise ConfigError(f"{name} = {value!r} is unknown", did_you_mean(str(value), choices))
-        return value
-    if kind is float and type(value) is int:
+    kinds = typing.get_args(kind) if typing.get_origin(kind) in UNIONS else (kind,)
+    for each in kinds:
+        if typing.get_origin(each) is Literal:
+            if isinstance(value, str) and value in typing.get_args(each):
+                return value
+        elif type(value) is each:
+            return value
+    if float in kinds and type(value) is int:
         return float(value)
-    kinds = typing.get_args(kind) or (kind,)
-    if type(value) not in kinds:
-        wanted = " or ".join("nothing" if each is type(None) else each.__name__ for each in kinds)
-        raise ConfigError(f"{name} = {value!r} is no {wanted}", f"{name} must be of type {wanted}")
-    return value
+    choices = [choice for each in kinds for choice in typing.get_args(each)]
+    if choices:
+        raise ConfigError(f"{name} = {value!r} is unknown", did_you_mean(str(value), choices))
+    wanted = " or ".join("nothing" if each is type(None) else each.__name__ for each in kinds)
+    raise ConfigError(f"{name} = {value!r} is no {wanted}", f"{name} must be of type {wanted}")
+
+
+UNIONS = (typing.Union, types.UnionType)
