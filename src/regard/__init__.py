@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from regard.verbs.load import load
     from regard.verbs.look import Look, Looker, look
     from regard.verbs.new import new
+    from regard.verbs.plot import (
+        plot_alignment,
+        plot_attention,
+        plot_curves,
+        plot_positions,
+        plot_schedule,
+    )
     from regard.verbs.recipes import recipes, recipes_show
     from regard.verbs.score import score
     from regard.verbs.summarize import Summarizer, summarize, summarize_file
@@ -81,6 +88,11 @@ __all__ = [
     "load",
     "look",
     "new",
+    "plot_alignment",
+    "plot_attention",
+    "plot_curves",
+    "plot_positions",
+    "plot_schedule",
     "recipes",
     "recipes_show",
     "score",

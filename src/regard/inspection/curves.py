@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import MissingExtra, UserError
+from regard.errors import UserError
+from regard.inspection.figures import HUES, INK, PALE, figure_at
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Points = list[tuple[int, float]]  # step and value
 
-INK, PALE = "#24292f", "#d0d7de"
-HUES = ("#0969da", "#bc4c00", "#1a7f37", "#8250df")
 FEW = 40  # points that are marked each
 PERCENT = {"bleu", "chrf", "exact_match", "error_rate", "accuracy", "macro_f1", "label_error_rate"}
 
@@ -66,31 +65,17 @@ def draw_curves(curves: Curves, path: Path, *, title: str = "") -> None:
         MissingExtra: matplotlib is not installed.
         UserError: nothing was measured yet, or no such kind of file can be written.
     """
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plot", "drawing curves") from None
-    if path.suffix not in (".svg", ".png", ".pdf"):
-        raise UserError(
-            f"{path}: no figure is written as {path.suffix or 'that'}", "name it .svg, .png or .pdf"
-        )
     panels = [panel for panel in _panels(curves) if panel.series]
     if not panels:
         raise UserError("nothing was measured yet", "let the run go on to its first report")
     shares = [panel.share for panel in panels]
-    with matplotlib.rc_context({"svg.hashsalt": "regard", "svg.fonttype": "none", "axes.edgecolor": PALE}):
-        figure = Figure(figsize=(8, 0.9 + 0.9 * sum(shares)), layout="constrained")
+    with figure_at(path, 8, 0.9 + 0.9 * sum(shares), title=title) as figure:
         axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=shares)[:, 0]
         for axis, panel in zip(axes, panels, strict=True):
             _draw(axis, panel)
         axes[-1].set_xlim(left=0)
         axes[-1].set_xlabel("step", color=INK)
         axes[-1].xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
-        if title:
-            figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=13, fontweight="bold")
-        metadata = {"Date": None} if path.suffix == ".svg" else None  # the same curves, the same file
-        figure.savefig(path, dpi=160, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,13 +38,7 @@ def curves(run: str | Path) -> DrawnCurves:
     Raises:
         FolderError: `run` is no run folder, or nothing was measured yet.
     """
-    path = Path(run).expanduser()
-    records = RunFolder(path).metrics() if path.is_dir() else []
-    found = curves_of(records, loss_unit=_loss_unit(path))
-    if not found.train_loss and not found.validation_loss:
-        raise FolderError(
-            f"{run} holds no measurements", "name a run folder, as `regard train` leaves it in runs/"
-        )
+    path, found = Path(run).expanduser(), curves_of_run(run)
     figures = (path / "curves.svg", path / "curves.png")
     try:
         for figure in figures:
@@ -53,6 +47,22 @@ def curves(run: str | Path) -> DrawnCurves:
         console.note(f"{missing.message}: {missing.hint}")
         figures = ()
     return DrawnCurves(curves=found, figures=figures)
+
+
+def curves_of_run(run: str | Path) -> Curves:
+    """What a run measured.
+
+    Raises:
+        FolderError: `run` is no run folder, or nothing was measured yet.
+    """
+    path = Path(run).expanduser()
+    records = RunFolder(path).metrics() if path.is_dir() else []
+    found = curves_of(records, loss_unit=_loss_unit(path))
+    if not found.train_loss and not found.validation_loss:
+        raise FolderError(
+            f"{run} holds no measurements", "name a run folder, as `regard train` leaves it in runs/"
+        )
+    return found
 
 
 def _loss_unit(run: Path) -> str:

@@ -1,10 +1,10 @@
-"""Look: what a model does with one text, to be seen on a page, in a notebook, in a terminal, in files."""
+"""Look: what a model does with a text, to be seen on a page, in a notebook, in files."""
 
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from regard.errors import FolderError
 from regard.inspection.switches import Ablation, ablated
@@ -25,6 +25,7 @@ from regard.weights.model_folder import LoadedModel
 __all__ = ["Changes", "Look", "Looker", "Request", "look"]
 
 
+@runtime_checkable
 class Reader(Protocol):
     """How one kind of model reads a text and answers.
 

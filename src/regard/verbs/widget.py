@@ -1,7 +1,7 @@
 """A look in a notebook: the page as an anywidget, for Jupyter, VS Code and marimo."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,11 +15,9 @@ from regard.verbs.looking.watched import Resource
 Send = Callable[[dict[str, Any], list[bytes]], None]
 
 
+@runtime_checkable
 class Shown(Protocol):
     """What a widget shows: a Look, and what made it, which can make others."""
-
-    @property
-    def summary(self) -> dict[str, Any]: ...
 
     def get(self, path: str) -> Resource: ...
 
@@ -43,7 +41,7 @@ class Conversation:
                     self._give(number, self.look.get(path))
                 case {"do": "ask", "request": dict(request)}:
                     self.look = self.look.ask(Request.from_json(request))
-                    self._give(number, self.look.summary)
+                    self._give(number, self.look.get("summary"))
                 case {"do": "stream", "request": dict(request)}:
                     for said in self.look.stream(Request.from_json(request)):
                         self._send({"id": number, "token": said.to_dict()}, [])
@@ -78,7 +76,7 @@ def widget_of(look: Shown) -> Any:
         summary = traitlets.Dict().tag(sync=True)
         live = traitlets.Bool(True).tag(sync=True)
 
-    widget = Widget(summary=json_value(look.summary))
+    widget = Widget(summary=json_value(look.get("summary")))
     conversation = Conversation(look, widget.send)
     widget.on_msg(lambda _, message, buffers: conversation.heard(message))
     return widget

@@ -1,4 +1,4 @@
-"""What there is to see of attention: weights, what they are made of, statistics of heads, blocks' outputs."""
+"""What there is to see of attention: weights, what they are made of, and what blocks give."""
 
 from functools import partial
 

@@ -1,10 +1,10 @@
-"""A Look: one run of one text, as a tree of named resources that are computed when they are asked for."""
+"""A Look: one run of one text, as named resources that are computed when they are asked for."""
 
 import html
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from regard.errors import DataError, MissingExtra, did_you_mean
 from regard.verbs.looking.files import in_json, json_text, write_npz
@@ -18,6 +18,7 @@ from regard.verbs.looking.watched import Maker, Resource, Watched
 from regard.verbs.widget import widget_of
 
 
+@runtime_checkable
 class Again(Protocol):
     """What makes other looks of the same model."""
 

@@ -1,4 +1,4 @@
-"""How an encoder reads a text: a class for it, a tag for each word, guesses of what is hidden, or nothing."""
+"""How an encoder reads a text: a class, a tag for each word, guesses of what is hidden."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What is asked of a look: a text, what of the answer is forced, and what is switched off in the model."""
+"""What is asked of a look: a text, what of the answer is forced, what is switched off."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

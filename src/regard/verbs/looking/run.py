@@ -53,14 +53,18 @@ class Run:
     request: Request
     forced: ForcedPass
     sequences: dict[SequenceName, Sequence]
-    tokenizer: Tokenizer | None  # of what is written, or of the text; None: the model reads no text
+    tokenizer: Tokenizer  # of what is written, or of the text
     answer: dict[str, Any] | None  # as the summary of a look has it
     start: int = 0  # the written token with which the answer begins: a prompt stands before it
     searched: Searched | None = field(default=None, repr=False)
 
     def tokens(self, ids: Several[int]) -> list[str]:
         """How ids of what is written, or of the text, are shown."""
-        return list(map(str, ids)) if self.tokenizer is None else self.tokenizer.tokens(ids)
+        return self.tokenizer.tokens(ids)
+
+    def tokenizer_of(self, name: SequenceName) -> Tokenizer:
+        """What the ids of a sequence are read by: a source may have another vocabulary."""
+        return self.loaded.tokenizers.source if name == "source" else self.tokenizer
 
 
 def named(tokenizer: Tokenizer, ids: Several[int]) -> Sequence:

@@ -1,4 +1,4 @@
-"""The summary of a look: the model, the sequences, the answer, and the names of all that can be seen."""
+"""The summary of a look: the model, the sequences, the answer, what else can be seen."""
 
 from dataclasses import asdict
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One watched pass of a run, made when it is first asked for and shared by all that is to be seen of it."""
+"""One watched pass of a run, made when it is first asked for, shared by all that asks."""
 
 from collections.abc import Callable
 from functools import cached_property

@@ -1,0 +1,113 @@
+"""`regard plot`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from regard.cli import options
+from regard.cli.group import Command, Family
+
+out = click.option(
+    "--out", type=options.FILE, required=True, metavar="FILE", help="An .svg, .png or .pdf to write."
+)
+target = click.option("--target", metavar="TEXT", help="Force this answer on the model.")
+
+
+@click.group("plot", cls=Family)
+def command() -> None:
+    """Draw positions, a schedule, attention or an alignment as a figure.
+
+    Needs matplotlib: pip install 'regard[plot]'.
+    """
+
+
+def figure(name: str, *decorators: Callable[[Any], Any]) -> Callable[[Callable[..., Path]], Any]:
+    """A command that writes a figure and says where."""
+
+    def decorated(draw: Callable[..., Path]) -> Any:
+        def told(**given: Any) -> None:
+            click.echo(draw(**given))
+
+        told.__doc__ = draw.__doc__
+        made: Any = told
+        for decorator in reversed((*decorators, out)):
+            made = decorator(made)
+        return command.command(name, cls=Command)(made)
+
+    return decorated
+
+
+def count(name: str, default: int, text: str) -> Callable[[Any], Any]:
+    """An option that counts something."""
+    kind = click.IntRange(min=1)
+    return click.option(name, type=kind, default=default, show_default=True, metavar="N", help=text)
+
+
+@figure(
+    "attention",
+    click.argument("text"),
+    options.model,
+    click.option(
+        "--attention", metavar="NAME", help="Such as decoder.blocks.1.cross_attention. [default: the last]"
+    ),
+    click.option(
+        "--head", "heads", type=int, multiple=True, metavar="N", help="Only this one; again for more."
+    ),
+    target,
+    options.device,
+    options.threads,
+)
+def attention(**given: Any) -> Path:
+    """Draw where each head of an attention looks as the model reads a text."""
+    from regard.verbs.plot import plot_attention
+
+    return plot_attention(given.pop("text"), **given)
+
+
+@figure("alignment", click.argument("text"), options.model, target, options.device, options.threads)
+def alignment(**given: Any) -> Path:
+    """Draw which source tokens the model looks at as it writes each token."""
+    from regard.verbs.plot import plot_alignment
+
+    return plot_alignment(given.pop("text"), **given)
+
+
+@figure(
+    "positions",
+    click.option("--model", type=options.FILE, metavar="DIR", help="Those of a model, not of a scheme."),
+    click.option(
+        "--scheme",
+        type=click.Choice(["sinusoidal", "rotary", "alibi"]),
+        default="sinusoidal",
+        show_default=True,
+        help="Learned ones are a model's.",
+    ),
+    count("--length", 64, "Positions that are drawn."),
+    count("--d-model", 128, "Of the scheme."),
+    count("--num-heads", 4, "Of the scheme."),
+    options.device,
+    options.threads,
+)
+def positions(**given: Any) -> Path:
+    """Draw the positions of a scheme, or as a model tells them: table, waves, likeness, bias."""
+    from regard.verbs.plot import plot_positions
+
+    return plot_positions(**given)
+
+
+@figure("schedule", click.argument("recipe", type=options.FILE))
+def schedule(recipe: Path, out: Path) -> Path:
+    """Draw the learning rate of each update that a recipe makes."""
+    from regard.verbs.plot import plot_schedule
+
+    return plot_schedule(recipe, out=out)
+
+
+@figure("curves", click.argument("run", type=options.FILE))
+def curves(run: Path, out: Path) -> Path:
+    """Draw loss, scores and learning rate of a run."""
+    from regard.verbs.plot import plot_curves
+
+    return plot_curves(run, out=out)

@@ -1,0 +1,64 @@
+"""What there is to see of the model itself: positions, neighbours of tokens, modules."""
+
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from regard.inspection.architecture import architecture
+from regard.inspection.neighbours import neighbours
+from regard.inspection.positional import Positional, positional
+from regard.verbs.looking.run import Run
+from regard.verbs.looking.watched import Maker, Resource, Watched, array
+
+POSITIONS = 64  # that are shown of a shorter text, so that there are waves to see
+
+
+def anatomy(watched: Watched) -> dict[str, Maker]:
+    """Positions are of the encoder, where there is one."""
+    found: dict[str, Maker] = {
+        "neighbours": partial(_neighbours, watched.run),
+        "architecture": partial(_architecture, watched),
+    }
+    if not watched.has_keys:
+        return found
+    found["positions"] = partial(_positions, watched)
+    config = watched.run.loaded.config
+    scheme = getattr(config, "positions", "none")
+    if scheme in ("sinusoidal", "learned", "rotary"):
+        for part in ("table", "similarity"):
+            found[f"positions/{part}"] = partial(_position_part, watched, part)
+    elif scheme in ("alibi", "t5"):
+        found["positions/bias"] = partial(_position_part, watched, "bias")
+    return found
+
+
+def _of_model(watched: Watched) -> Positional:
+    longest = max(len(sequence.ids) for sequence in watched.run.sequences.values())
+    return positional(watched.model, max(POSITIONS, longest))
+
+
+def _positions(watched: Watched) -> Resource:
+    found = _of_model(watched)
+    return {"scheme": found.scheme, "length": found.length, "d": found.d, "note": found.note}
+
+
+def _position_part(watched: Watched, part: str) -> Resource:
+    return array(getattr(_of_model(watched), part))
+
+
+def _neighbours(run: Run) -> Resource:
+    found: dict[str, Any] = {}
+    for name, rows in neighbours(run.forced).items():
+        tokenizer = run.tokenizer_of(name)
+        found[name] = [
+            [
+                {"id": each.id, "token": token, "cosine": round(each.cosine, 4)}
+                for each, token in zip(row, tokenizer.tokens([each.id for each in row]), strict=True)
+            ]
+            for row in rows
+        ]
+    return found
+
+
+def _architecture(watched: Watched) -> Resource:
+    return asdict(architecture(watched.run.forced))

@@ -1,0 +1,196 @@
+"""Plot: figures as files, of attention, an alignment, positions, a schedule, a run's curves."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from regard.errors import ConfigError, FolderError, did_you_mean
+from regard.inspection.curves import draw_curves
+from regard.inspection.plots import draw_attention, draw_positions, draw_schedule
+from regard.inspection.positional import positional
+from regard.models.build import build, config_class
+from regard.models.encoder_only import EncoderOnlyConfig
+from regard.models.model import Model
+from regard.training.schedule import Schedule
+from regard.verbs.box import load
+from regard.verbs.curves import curves_of_run
+from regard.verbs.device import choose_device
+from regard.verbs.look import Look, look
+from regard.verbs.recipes import recipe_path
+from regard.verbs.settings import load_recipe
+from regard.verbs.tasks.recipe import Recipe
+
+Drawable = Literal["sinusoidal", "rotary", "alibi"]  # learned ones are a model's
+D_MODEL = 512  # the paper's, where a recipe says nothing else
+
+
+def plot_attention(
+    text: str,
+    *,
+    out: str | Path,
+    model: str | Path | None = None,
+    attention: str | None = None,
+    heads: tuple[int, ...] = (),
+    target: str | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Path:
+    """Draw where each head of one attention looks as the model reads `text`.
+
+    `attention` is the name of one (the last without); `heads`: those that are drawn, or all.
+
+    Raises:
+        ConfigError: the model has no such attention or head. MissingExtra: matplotlib is not installed.
+    """
+    seen = look(text, model, target=target, device=device, threads=threads)
+    summary = seen.summary
+    known = {each["name"]: each for each in summary["attentions"]}
+    if not known:
+        raise FolderError("this model has no attention", "name another model with --model DIR")
+    name = attention or list(known)[-1]
+    if name not in known:
+        raise ConfigError(f"the model has no attention {name!r}", did_you_mean(name, known))
+    place = known[name]
+    chosen = heads or tuple(range(place["num_heads"]))
+    for head in chosen:
+        if not 0 <= head < place["num_heads"]:
+            raise ConfigError(f"{name} has no head {head}", f"heads go from 0 to {place['num_heads'] - 1}")
+    weights = array_of(seen, f"attention/{name}")
+    path = Path(out).expanduser()
+    draw_attention(
+        path,
+        {f"head {head}": weights[head] for head in chosen},
+        *(summary["sequences"][place[side]]["tokens"] for side in ("rows", "columns")),
+        title=name,
+        row_name=place["rows"],
+        column_name=place["columns"],
+    )
+    return path
+
+
+def plot_alignment(
+    text: str,
+    *,
+    out: str | Path,
+    model: str | Path | None = None,
+    target: str | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Path:
+    """Draw which source tokens the model looks at as it writes each token of its answer, or of `target`.
+
+    Raises:
+        FolderError: the model has no source. MissingExtra: matplotlib is not installed.
+    """
+    seen = look(text, model, target=target, device=device, threads=threads)
+    if "alignment" not in seen.paths():
+        raise FolderError(
+            f"{seen.run.loaded.path}: this model does not look at a source, so nothing is aligned",
+            "`regard plot attention` draws what it looks at",
+        )
+    path, sequences = Path(out).expanduser(), seen.summary["sequences"]
+    draw_attention(
+        path,
+        {"": array_of(seen, "alignment")},
+        sequences["written"]["tokens"],
+        sequences["source"]["tokens"],
+        row_name="written",
+        column_name="source",
+    )
+    return path
+
+
+def plot_positions(
+    *,
+    out: str | Path,
+    model: str | Path | None = None,
+    scheme: Drawable = "sinusoidal",
+    length: int = 64,
+    d_model: int = 128,
+    num_heads: int = 4,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Path:
+    """Draw the first `length` positions as a model tells them, or, without one, a scheme that nobody trains.
+
+    `d_model` and `num_heads` are the scheme's; a `model` has its own.
+
+    Raises:
+        ConfigError: the model, or the scheme, tells none. MissingExtra: matplotlib is not installed.
+    """
+    found = positional(_with_positions(model, scheme, d_model, num_heads, device, threads), length)
+    if found.scheme == "none":
+        raise ConfigError("this model is not told positions", "name another model with --model DIR")
+    arrays = {name: getattr(found, name) for name in ("table", "similarity", "bias")}
+    path = Path(out).expanduser()
+    drawn = {name: None if each is None else each.numpy() for name, each in arrays.items()}
+    draw_positions(path, **drawn, title=f"{found.scheme} positions")
+    return path
+
+
+def _with_positions(
+    model: str | Path | None,
+    scheme: Drawable,
+    d_model: int,
+    num_heads: int,
+    device: str,
+    threads: int | None,
+) -> Model:
+    if model is not None:
+        return load(model, choose_device(device, threads)).model
+    config = EncoderOnlyConfig(
+        vocab_size=1,
+        head="none",
+        d_model=d_model,
+        num_heads=num_heads,
+        num_layers=1,
+        d_ff=1,
+        positions=scheme,
+    )
+    return build(config, seed=0)
+
+
+def plot_schedule(recipe: str | Path, *, out: str | Path) -> Path:
+    """Draw the learning rate of each update that a recipe makes.
+
+    Raises:
+        RecipeError: the recipe cannot be read. MissingExtra: matplotlib is not installed.
+    """
+    file = recipe_path(recipe)
+    settings = load_recipe(file).recipe
+    schedule = Schedule(
+        settings=settings.training.schedule,
+        max_steps=settings.training.max_steps,
+        d_model=width_of(settings),
+    )
+    path = Path(out).expanduser()
+    rates = [schedule(step) for step in range(1, settings.training.max_steps + 1)]
+    draw_schedule(path, rates, title=f"{file.stem}: {settings.training.schedule.kind}")
+    return path
+
+
+def plot_curves(run: str | Path, *, out: str | Path) -> Path:
+    """Draw loss, scores and learning rate of a run; `regard curves` does so in the run's own folder.
+
+    Raises:
+        FolderError: `run` is no run folder, or nothing was measured.
+    """
+    path = Path(out).expanduser()
+    draw_curves(curves_of_run(run), path, title=Path(run).expanduser().resolve().name)
+    return path
+
+
+def array_of(seen: Look, path: str) -> np.ndarray:
+    found = seen.get(path)
+    assert isinstance(found, np.ndarray)
+    return found.astype(np.float32)
+
+
+def width_of(recipe: Recipe) -> int:
+    """The d_model that a recipe's model will have, of which one schedule depends."""
+    table: Mapping[str, Any] = recipe.model
+    config = config_class(table.get("kind", recipe.model_kind))
+    preset = config.presets.get(table.get("preset", ""), {})
+    return table.get("d_model", preset.get("d_model", getattr(config, "d_model", D_MODEL)))
