@@ -1,14 +1,19 @@
 """A config becomes a model: its size, its first weights, its seed, its ties."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
 from torch import nn
 
 from regard.layers.stacked import StackedLinear
-from regard.models.build import build, count_parameters
+from regard.models.build import build, build_unfilled, count_parameters, parameters_of
+from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from regard.models.encoder_only import EncoderOnlyConfig
+from regard.models.recurrent import RecurrentConfig
 
 SMALL = {"d_model": 16, "num_heads": 4, "d_ff": 32, "num_encoder_layers": 2, "num_decoder_layers": 2}
 
@@ -136,3 +141,37 @@ def test_no_row_of_an_embedding_is_frozen():
     model(ids, torch.tensor([2]), ids).logsumexp(-1).sum().backward()
     assert model.output.weight.grad is not None
     assert model.output.weight.grad.any(dim=1).all()
+
+
+OF_EACH_KIND = [
+    EncoderDecoderConfig.from_table({**SMALL, "positions": positions}, src_vocab_size=30, tgt_vocab_size=30)
+    for positions in ("sinusoidal", "learned", "rotary", "alibi", "t5", "none")
+] + [
+    DecoderOnlyConfig.from_table({"preset": "nano"}, vocab_size=30),
+    EncoderOnlyConfig.from_table({"preset": "bert-tiny"}, vocab_size=30, head="masked_language_model"),
+    RecurrentConfig.from_table({"d_model": 8, "cell": "lstm"}, src_vocab_size=30, tgt_vocab_size=30),
+]
+
+
+@pytest.mark.parametrize("config", OF_EACH_KIND, ids=lambda config: config.kind)
+def test_a_model_about_to_be_restored_has_the_shapes_of_one_that_is_drawn(config):
+    drawn, unfilled = build(config, seed=0), build_unfilled(config)
+    shapes = [{name: each.shape for name, each in model.state_dict().items()} for model in (drawn, unfilled)]
+    assert shapes[0] == shapes[1]
+    for name, buffer in drawn.named_buffers():
+        assert torch.equal(buffer, unfilled.get_buffer(name)), name
+    assert parameters_of(config) == count_parameters(drawn)
+
+
+def test_a_model_too_big_to_be_made_can_be_counted():
+    config = EncoderDecoderConfig(src_vocab_size=10**9, tgt_vocab_size=10**9)
+    assert parameters_of(config) > 5 * 10**11
+
+
+def test_a_model_is_loaded_without_the_compiler_of_pytorch(tmp_path):
+    """Its import takes seconds, which a first translation would wait for."""
+    program = (
+        "import sys, regard; from regard.verbs import box; regard.load(box.box_model());"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import ConfigError, FolderError, did_you_mean
-from regard.models.build import MODELS, build, config_class, count_parameters
+from regard.models.build import MODELS, build_unfilled, config_class, parameters_of
 from regard.models.config import ModelConfig
 from regard.models.model import Model
 from regard.weights.checkpoint import Folder, RunFolder
@@ -92,7 +92,7 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedMo
     tensors = folder.read_tensors("model.safetensors")
     where = str(folder.path / "model.safetensors")
     check_size(config, tensors, where)
-    model = build(config, seed=None)
+    model = build_unfilled(config)
     restore_model(model, tensors, where)
     return LoadedModel(
         model=model.to(device).eval(),
@@ -205,7 +205,6 @@ def check_size(config: ModelConfig, tensors: Mapping[str, Tensor], where: str) -
 def _numbers(config: ModelConfig) -> float:
     """How many numbers a model of this config learns, found without making them."""
     try:
-        with torch.device("meta"):
-            return float(count_parameters(MODELS[config.kind][1](config)))
+        return float(parameters_of(config))
     except (RuntimeError, TypeError, OverflowError):  # shapes beyond what PyTorch can count
         return math.inf

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.data.tokenizer import TokenizerPair
 from regard.errors import ConfigError, FolderError, did_you_mean
-from regard.models.build import build
+from regard.models.build import build_unfilled
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
 from regard.weights import foreign_tokenizer
@@ -23,6 +23,7 @@ from regard.weights.families.llama import Llama, Qwen3
 from regard.weights.families.marian import BART, Marian
 from regard.weights.families.t5 import T5
 from regard.weights.families.vit import ViT
+from regard.weights.folder import MANIFEST
 from regard.weights.foreign_files import CONFIG, is_foreign, read_table, read_weights
 from regard.weights.model_folder import LoadedModel, check_size
 from regard.weights.names import read_names, renamed, write_names
@@ -53,8 +54,7 @@ def load_pretrained(
         FolderError: a file is missing or damaged, they contradict each other, or the family is unknown.
     """
     folder = Path(path).expanduser()
-    if not is_foreign(folder):
-        raise FolderError(f"{folder} is no Hugging Face folder", f"one has {CONFIG} and model.safetensors")
+    _refuse_other(folder)
     table = read_table(folder / CONFIG)
     family = _family(table, folder / CONFIG)
     tensors = read_weights(folder, trust_pickle=trust_pickle)
@@ -71,6 +71,20 @@ def load_pretrained(
         path=folder,
     )
     return Pretrained(loaded=loaded, family=family.name, left=left)
+
+
+def _refuse_other(folder: Path) -> None:
+    """Raise a FolderError for what is no Hugging Face folder."""
+    if not folder.exists():
+        raise FolderError(f"{folder} is not there", "check the path")
+    if is_foreign(folder):
+        return
+    if any((folder / name).exists() for name in (MANIFEST, CONFIG, "checkpoints")):
+        raise FolderError(
+            f"{folder} is a folder of regard already",
+            f"one for transformers: regard convert {folder} --to hf --out DIR",
+        )
+    raise FolderError(f"{folder} is no Hugging Face folder", f"one has {CONFIG} and model.safetensors")
 
 
 def _generation(
@@ -163,7 +177,7 @@ def _model(
     where = str(folder)
     check_size(described.config, tensors, where)  # before a wrong config takes all time and memory
     learned, left = _learned(family, described, tensors, where)
-    model = build(described.config, seed=0)
+    model = build_unfilled(described.config)
     shapes = {name: tensor.shape for name, tensor in model_tensors(model).items()}
     table = family.table(described.config)
     restore_model(model, read_names(table, learned, shapes, where=where), where)
