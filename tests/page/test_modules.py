@@ -82,6 +82,32 @@ def test_the_sliders_reshape_as_the_sampler_does(javascript, settings):
     assert found["entropy"] == pytest.approx(float(torch.distributions.Categorical(expected).entropy()))
 
 
+@pytest.mark.parametrize("settings", [{}, {"p": 0.5}, {"p": 0.98}, {"k": 10, "temperature": 3.0}])
+def test_logits_that_were_not_returned_are_counted(javascript, settings):
+    logits = torch.randn(1, 500, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    logits = logits.sort(descending=True).values
+    expected = logits
+    for name, kind, key in [("temperature", Temperature, "temperature"), ("k", TopK, "k"), ("p", TopP, "p")]:
+        if name in settings:
+            expected = kind(**{key: settings[name]})(expected)
+    expected = expected.softmax(dim=1)[0, :100]
+    found = javascript(
+        'import { massBeyond, reshaped } from "./views/distribution.js";\n'
+        "const [logits, settings, best] = process.argv.slice(2).map((text) => JSON.parse(text));\n"
+        "const rest = { count: 400, mass: massBeyond(logits, best) };\n"
+        "const { probabilities, rest: beyond } = reshaped(logits, settings, rest);\n"
+        "console.log(JSON.stringify({ probabilities: [...probabilities], beyond }));",
+        json.dumps(logits[0, :100].tolist()),
+        json.dumps(settings),
+        json.dumps(float(logits.log_softmax(dim=1)[0, 0])),
+    )
+    # What top-p cuts among those not returned is not known: they stay or go together.
+    share = sum(found["probabilities"]) + found["beyond"]
+    assert share == pytest.approx(1)
+    if settings.get("p") != 0.98:
+        np.testing.assert_allclose(found["probabilities"], expected.numpy(), atol=1e-12)
+
+
 def test_colours_stand_out_and_scales_run_in_lightness(javascript):
     found = javascript(
         """

@@ -5,6 +5,7 @@
 // (WCAG 2.2, 1.4.11), and no view tells heads apart by colour alone.
 
 export const PAPER = { light: "#ffffff", dark: "#15181d" };
+export const INK = { light: "#16191d", dark: "#e8eaed" };
 
 const SEQUENTIAL = {
   light: ["#f6f8fa", "#d3e3ee", "#9cc3de", "#5a9bc7", "#2b70a5", "#134a78", "#08264a"],

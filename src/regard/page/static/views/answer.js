@@ -54,7 +54,7 @@ function chip(step, place, { forced, special, state }) {
   const probability = Math.exp(step.log_prob);
   const shade = sequential(0.72 * (1 - probability));
   const word = token(step.token, { special });
-  const share = element("small", {}, forced ? "forced" : percent(probability));
+  const share = element("small", {}, forced && "forced, ", percent(probability));
   const chosen = () => state.set("row", state.number("row") === place ? null : place);
   return element(
     "button",

@@ -48,50 +48,53 @@ function shape(sizes) {
   return sizes?.length ? sizes.join(" × ") : "–";
 }
 
-function branch(node, tree, depth) {
+function branch(node, tree, depth, parent = null) {
   const facts = [
     node.parameters > 0 && `${counted(node.parameters)} parameters, ${percent(node.parameters / (tree.parameters || 1))}`,
     node.flops > 0 && `${counted(node.flops)} FLOPs`,
     node.output?.length && `gives ${shape(node.output)}`,
   ].filter(Boolean);
-  const title = [element("strong", {}, node.name || node.type), node.name ? [" ", element("code", {}, node.type)] : null,
+  const title = [element("strong", {}, label(node, parent)), node.name ? [" ", element("code", {}, node.type)] : null,
     element("small", {}, facts.join(" · "))];
   if (!node.children?.length) return element("li", {}, element("div", { class: "leaf" }, title));
   return element("li", {}, element("details", { open: depth < 1 },
     element("summary", {}, element("span", {}, title)),
-    element("ul", {}, node.children.map((child) => branch(child, tree, depth + 1)))));
+    element("ul", {}, node.children.map((child) => branch(child, tree, depth + 1, node)))));
 }
 
-function flat(node, path = "") {
-  const own = path || node.name || node.type;
-  return [{ path: own, node }, ...(node.children ?? []).flatMap((child) => flat(child, path || depthless(node) ? `${path ? `${path}.` : ""}${child.name}` : child.name))];
+/** A module's name under its parent: "self_attention" of "encoder.blocks.0.self_attention". */
+function label({ name, type }, parent) {
+  const before = parent?.name ? `${parent.name}.` : "";
+  return (before && name.startsWith(before) ? name.slice(before.length) : name) || type;
 }
 
-function depthless({ name }) {
-  return !name;
+function flat(node, parent = null, above = "") {
+  const path = [above, label(node, parent)].filter(Boolean).join(".");
+  const inside = parent ? path : ""; // the model itself is in no module's path
+  return [{ path, node }, ...(node.children ?? []).flatMap((child) => flat(child, node, inside))];
 }
 
 /** A tree whose boxes lie under their parents, in proportion. */
 function icicle(tree) {
   const [width, row] = [920, 44];
   const marks = [];
-  const add = (node, x, share, level, path) => {
+  const add = (node, parent, x, share, level) => {
     if (level >= DEPTH || share < 1.5 || !(node.parameters > 0)) return;
-    const label = node.name || node.type;
-    const words = `${path}: ${counted(node.parameters)} parameters`;
-    const long = textWidth(label) + 14 < share;
+    const name = label(node, parent);
+    const words = `${name}: ${counted(node.parameters)} parameters`;
+    const long = textWidth(name) + 14 < share;
     marks.push(titled(group({},
       rect(x + 0.75, level * row + 0.75, share - 1.5, row - 1.5, { class: `cell level-${level}`, rx: 3 }),
-      long && text(x + 9, level * row + (share > 90 ? 19 : 27), label, {}),
+      long && text(x + 9, level * row + (share > 90 ? 19 : 27), name, {}),
       long && share > 90 && text(x + 9, level * row + 35, counted(node.parameters), { class: "soft" })), words));
     let from = x;
     for (const child of node.children ?? []) {
       const part = share * (child.parameters / node.parameters);
-      add(child, from, part, level + 1, `${path}.${child.name}`);
+      add(child, node, from, part, level + 1);
       from += part;
     }
   };
-  add(tree, 0, width, 0, tree.name || tree.type);
+  add(tree, null, 0, width, 0);
   return drawing(width, Math.min(DEPTH, depth(tree)) * row, marks);
 }
 

@@ -2,28 +2,41 @@
 
 /**
  * Temperature, then top-k, then top-p, in the order in which regard's own sampler applies them.
+ *
+ * Logits beyond those given are known by their number and by their mass together, `rest.mass`, as a multiple of
+ * the first token's. At temperature 1 that is enough; at another one they are taken to be all alike.
  * @param {number[]} logits  in descending order
- * @param {{temperature?: number, k?: number, p?: number}} settings  k of 0 keeps all
- * @returns {{probabilities: Float64Array, count: number, entropy: number}} entropy in nats
+ * @param {{temperature?: number, k?: number, p?: number}} settings  k of 0 keeps all; else it is within the logits
+ * @param {{mass: number, count: number}} rest
+ * @returns {{probabilities: Float64Array, rest: number, count: number, entropy: number}} `rest`: what the tokens
+ *   beyond hold together; `count`: how many can be drawn, those beyond too; entropy in nats
  */
-export function reshaped(logits, { temperature = 1, k = 0, p = 1 }) {
+export function reshaped(logits, { temperature = 1, k = 0, p = 1 }, rest = { mass: 0, count: 0 }) {
   const size = k > 0 ? Math.min(k, logits.length) : logits.length;
-  const powers = new Float64Array(logits.length);
-  let total = 0;
-  for (let i = 0; i < size; i++) total += powers[i] = Math.exp((logits[i] - logits[0]) / temperature);
+  const probabilities = new Float64Array(logits.length);
+  let beyond = k > 0 || !(rest.mass > 0) ? 0 : rest.count * (rest.mass / rest.count) ** (1 / temperature);
+  let total = beyond;
+  for (let i = 0; i < size; i++) total += probabilities[i] = Math.exp((logits[i] - logits[0]) / temperature);
   let count = size;
   if (p < 1) {
     let before = 0;
     count = 0;
     // The fewest tokens that hold p together: a token stays if those before it hold less.
-    while (count < size && before < p * total) before += powers[count++];
-    powers.fill(0, count);
-    total = before;
+    while (count < size && before < p * total) before += probabilities[count++];
+    probabilities.fill(0, count);
+    if (before >= p * total) beyond = 0;
+    total = before + beyond;
   }
-  let entropy = 0;
+  let entropy = beyond > 0 ? (beyond / total) * Math.log((rest.count * total) / beyond) : 0;
   for (let i = 0; i < count; i++) {
-    powers[i] /= total;
-    if (powers[i] > 0) entropy -= powers[i] * Math.log(powers[i]);
+    probabilities[i] /= total;
+    if (probabilities[i] > 0) entropy -= probabilities[i] * Math.log(probabilities[i]);
   }
-  return { probabilities: powers, count, entropy };
+  return { probabilities, rest: beyond / total, count: count + (beyond > 0 ? rest.count : 0), entropy };
+}
+
+/** The mass of the tokens beyond `logits`, if the first of these has this log-probability among all of them. */
+export function massBeyond(logits, logProbability) {
+  const held = logits.reduce((sum, logit) => sum + Math.exp(logit - logits[0]), 0);
+  return Math.max(0, Math.exp(-logProbability) - held);
 }

@@ -1,10 +1,11 @@
 // How the model knows the order of its tokens: the vectors of positions, or what is added to attention's scores.
-import { canvas, pixels } from "../canvas.js";
-import { diverging, headColour, sequential } from "../colour.js";
+import { canvas } from "../canvas.js";
+import { INK, diverging, headColour, sequential, theme } from "../colour.js";
 import { controls, element, fill, select } from "../elements.js";
 import { figure } from "../figure.js";
 import { at, rows } from "../npy.js";
-import { drawing, group, line, path, rect, scaled, text, ticks } from "../svg.js";
+import { number } from "../numbers.js";
+import { drawing, group, line, path, scaled, text, ticks } from "../svg.js";
 
 const SCHEMES = {
   sinusoidal: "Sinusoidal: fixed waves are added to the embeddings.",
@@ -49,41 +50,28 @@ function heat(name, caption, matrix, { signed = false, square = false, down, acr
   const [height, width] = matrix.shape;
   const { low, high } = extremes(matrix.data);
   const top = Math.max(Math.abs(low), Math.abs(high)) || 1;
+  const [from, to] = signed ? [-top, top] : [low, high];
   const colour = signed ? (value) => diverging(value / top) : (value) => sequential((value - low) / (high - low || 1));
   const cell = Math.max(1, Math.min(14, Math.floor((square ? 420 : 700) / width), Math.floor(420 / height)));
-  const [left, foot, scale] = [56, 44, 92];
-  const [wide, high_] = [cell * width, cell * height];
-  const image = pixels({ data: Float32Array.from(matrix.data, (_, i) => i % 256), shape: [1, 1] }, new Uint8ClampedArray(1024));
-  image.width = width;
-  image.height = height;
-  paint(image, matrix, colour);
-  const ink = getComputedStyle(document.querySelector(".regard") ?? document.body).color;
-  const chart = canvas(left + wide + scale, high_ + foot, (pen) => {
+  const [left, head, foot, side] = [56, 8, 44, 92];
+  const [wide, tall] = [cell * width, cell * height];
+  const image = painted(matrix, colour);
+  const chart = canvas(left + wide + side, head + tall + foot, (pen) => {
     pen.imageSmoothingEnabled = false;
-    pen.drawImage(image, left, 0, wide, high_);
-    pen.fillStyle = ink;
+    pen.drawImage(image, left, head, wide, tall);
+    pen.fillStyle = INK[theme()];
     pen.font = "13px system-ui, sans-serif";
     pen.textAlign = "end";
-    for (const tick of ticks(0, height - 1, 5)) pen.fillText(String(tick), left - 8, tick * cell + cell / 2 + 4);
+    for (const tick of whole(height)) pen.fillText(String(tick), left - 8, head + (tick + 0.5) * cell + 4);
     pen.textAlign = "center";
-    for (const tick of ticks(0, width - 1, 6)) pen.fillText(String(tick), left + tick * cell + cell / 2, high_ + 17);
-    pen.fillText(across, left + wide / 2, high_ + 36);
+    for (const tick of whole(width)) pen.fillText(String(tick), left + (tick + 0.5) * cell, head + tall + 17);
+    pen.fillText(across, left + wide / 2, head + tall + 36);
     pen.save();
-    pen.translate(13, high_ / 2);
+    pen.translate(13, head + tall / 2);
     pen.rotate(-Math.PI / 2);
     pen.fillText(down, 0, 0);
     pen.restore();
-    const from = signed ? -top : low;
-    const to = signed ? top : high;
-    const bar = Math.min(160, high_);
-    for (let i = 0; i < bar; i++) {
-      pen.fillStyle = colour(to - (i / (bar - 1)) * (to - from));
-      pen.fillRect(left + wide + 18, i, 12, 1.5);
-    }
-    pen.fillStyle = ink;
-    pen.textAlign = "start";
-    pen.fillText(to.toFixed(2), left + wide + 36, 11);
-    pen.fillText(from.toFixed(2).replace("-", "−"), left + wide + 36, bar);
+    scale(pen, colour, from, to, { x: left + wide + 18, y: head, length: Math.min(160, tall) });
   });
   return figure({
     name, caption, chart,
@@ -94,7 +82,26 @@ function heat(name, caption, matrix, { signed = false, square = false, down, acr
   });
 }
 
-function paint(image, { data, shape: [height, width] }, colour) {
+/** Whole numbers along an axis of `size` places. */
+function whole(size) {
+  return ticks(0, size - 1, 5).filter(Number.isInteger);
+}
+
+function scale(pen, colour, from, to, { x, y, length }) {
+  for (let i = 0; i < length; i++) {
+    pen.fillStyle = colour(to - (i / (length - 1)) * (to - from));
+    pen.fillRect(x, y + i, 12, 1.5);
+  }
+  pen.fillStyle = INK[theme()];
+  pen.textAlign = "start";
+  pen.fillText(number(to, 2), x + 18, y + 11);
+  pen.fillText(number(from, 2), x + 18, y + length);
+}
+
+function painted({ data, shape: [height, width] }, colour) {
+  const image = document.createElement("canvas");
+  image.width = width;
+  image.height = height;
   const pen = image.getContext("2d");
   for (let i = 0; i < height; i++) {
     for (let j = 0; j < width; j++) {
@@ -102,6 +109,7 @@ function paint(image, { data, shape: [height, width] }, colour) {
       pen.fillRect(j, i, 1, 1);
     }
   }
+  return image;
 }
 
 function extremes(data) {
@@ -159,7 +167,7 @@ function lines(name, caption, series, length, across) {
   });
   return figure({
     name, caption,
-    chart: drawing(left + width + 180, Math.max(height + 42, series.length * step + 10), group({}, axis), marks, rect(0, 0, 0, 0)),
+    chart: drawing(left + width + 180, Math.max(height + 42, series.length * step + 10), group({}, axis), marks),
     table: () => ({
       columns: [across, ...series.map(({ name: title }) => title)],
       rows: Array.from({ length }, (_, i) => [String(i), ...series.map(({ values }) => values[i] ?? null)]),

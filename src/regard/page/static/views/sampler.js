@@ -2,10 +2,10 @@
 import { controls, element, fill, select, slider } from "../elements.js";
 import { figure } from "../figure.js";
 import { at } from "../npy.js";
-import { counted, percent } from "../numbers.js";
+import { counted, number, percent } from "../numbers.js";
 import { drawing, group, rect, room, text, tokenText } from "../svg.js";
 import { numbered, shortened } from "../tokens.js";
-import { reshaped } from "./distribution.js";
+import { massBeyond, reshaped } from "./distribution.js";
 
 const SHOWN = 20;
 
@@ -16,7 +16,9 @@ export default {
   possible: ({ resources }) => resources.includes("logits"),
 
   async draw(root, { source, state, signal }) {
-    const [logits, ids, names] = await Promise.all([source.array("logits"), source.array("logit_ids"), source.json("logit_tokens")]);
+    const [logits, ids, names, steps] = await Promise.all([
+      source.array("logits"), source.array("logit_ids"), source.json("logit_tokens"), source.has("steps") ? source.json("steps") : [],
+    ]);
     if (signal.aborted) return;
     const { tokens } = source.summary.sequences.written;
     const { vocab_size: vocabulary, kept } = source.summary.logits;
@@ -28,6 +30,7 @@ export default {
     const place = () => Math.min(tokens.length - 1, Math.max(0, state.number("row", 0)));
     const summary = element("p", { class: "said", role: "status" });
     let ordered = null; // the logits at the place, the largest first
+    let rest = null; // what is known of those that were not returned
     let shown = null; // the distribution as drawn last
     const chart = barChart(room(root, 280, 680));
     const drawn = figure({
@@ -41,17 +44,21 @@ export default {
     function order() {
       const [values, numbers] = [at(logits, place()).data, at(ids, place()).data];
       const sorted = [...values.keys()].sort((a, b) => values[b] - values[a]);
-      const plain = reshaped(sorted.map((i) => values[i]), {}).probabilities;
+      const descending = sorted.map((i) => values[i]);
+      const best = steps[place()]?.candidates[0]?.log_prob;
+      rest = { count: vocabulary - kept, mass: best === undefined || kept === vocabulary ? 0 : massBeyond(descending, best) };
+      const plain = reshaped(descending, {}, rest).probabilities;
       ordered = sorted.map((i, rank) => ({ logit: values[i], name: names[numbers[i]] ?? `#${numbers[i]}`, plain: plain[rank] }));
       reshape();
       drawn.refresh(null, `What may follow, at token ${numbered(tokens[place()], place())}: the pale bars are what the model gave, the full ones what sampling draws from.`);
     }
 
     function reshape() {
-      shown = reshaped(ordered.map(({ logit }) => logit), settings);
+      shown = reshaped(ordered.map(({ logit }) => logit), settings, rest);
       chart.show(ordered, shown.probabilities);
-      summary.textContent = `${shown.count} of ${counted(kept)} tokens can be drawn · entropy ${shown.entropy.toFixed(2)} nats, as of `
-        + `${Math.exp(shown.entropy).toFixed(1)} equally likely ones`;
+      const even = counted(Number(Math.exp(shown.entropy).toPrecision(3)));
+      summary.textContent = `${counted(shown.count)} of ${counted(vocabulary)} tokens can be drawn · entropy ${number(shown.entropy, 2)} nats, `
+        + `as of ${even} equally likely ones · the ${SHOWN} shown hold ${percent(shown.probabilities.slice(0, SHOWN).reduce((a, b) => a + b, 0))}`;
     }
 
     function moved(name, value, nought) {
@@ -77,8 +84,8 @@ export default {
       ),
       summary,
       drawn,
-      kept < vocabulary && element("p", { class: "hint" }, `The ${counted(kept)} largest of ${counted(vocabulary)} logits were returned; `,
-        "the rest are left out here, so that each probability is a little too large."),
+      kept < vocabulary && element("p", { class: "hint" }, `The ${counted(kept)} largest of ${counted(vocabulary)} logits are here. The others are `,
+        "known together: exactly at temperature 1 and under top-k; else as if they were all alike."),
     );
     window.addEventListener("state", (event) => {
       if (!event.detail.keys.includes("row")) return;
