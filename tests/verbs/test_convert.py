@@ -75,6 +75,28 @@ def test_a_folder_in_the_way_stays(gpt2, tmp_path):
     assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["note"]
 
 
+def test_a_model_in_the_way_stays_too(gpt2, tmp_path):
+    regard.convert(gpt2, out=tmp_path / "ours")
+    before = (tmp_path / "ours" / "MANIFEST.json").read_bytes()
+    with pytest.raises(FolderError, match="ours exists") as caught:
+        regard.convert(gpt2, out=tmp_path / "ours")
+    assert caught.value.hint == "choose a new or an empty folder"
+    assert (tmp_path / "ours" / "MANIFEST.json").read_bytes() == before
+    (tmp_path / "empty").mkdir()
+    assert regard.convert(gpt2, out=tmp_path / "empty").family == "gpt2"
+
+
+def test_what_is_no_folder_of_theirs_is_named(gpt2, tmp_path):
+    regard.convert(gpt2, out=tmp_path / "ours")
+    with pytest.raises(FolderError, match="ours is a folder of regard already") as caught:
+        regard.convert(tmp_path / "ours", out=tmp_path / "again")
+    assert "--to hf" in caught.value.hint
+    with pytest.raises(FolderError, match="nothing is not there"):
+        regard.convert(tmp_path / "nothing", out=tmp_path / "again")
+    with pytest.raises(FolderError, match="is a Hugging Face folder"):
+        regard.convert(gpt2, out=tmp_path / "again", to="hf")
+
+
 def test_the_command_says_where_the_model_is(gpt2, tmp_path, capsys):
     assert run(["convert", str(gpt2), "--out", str(tmp_path / "ours")]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'ours'}\n"

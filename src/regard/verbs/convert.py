@@ -10,7 +10,7 @@ from typing import Literal
 from regard.errors import FolderError
 from regard.models.build import count_parameters
 from regard.weights.folder import write_folder
-from regard.weights.foreign_files import write_plain_folder
+from regard.weights.foreign_files import refuse_taken, write_plain_folder
 from regard.weights.model_folder import LoadedModel, load_model, model_files, reads_text
 from regard.weights.pretrained import load_pretrained, to_foreign
 from regard.weights.strict_json import json_bytes
@@ -41,9 +41,10 @@ def convert(
     the first that has models of this shape. `trust_pickle`: read weights in a pickle too, in another process.
 
     Raises:
-        FolderError: a file is missing or damaged, files contradict each other, the family is unknown, or no
-            family has models of this shape.
+        FolderError: `out` has something in it, a file is missing or damaged, files contradict each other, the
+            family is unknown, or no family has models of this shape.
     """
+    refuse_taken(Path(out))
     if to == "hf":
         return _to_theirs(load_model(model), Path(out), family)
     return _to_ours(Path(model).expanduser(), Path(out), trust_pickle)

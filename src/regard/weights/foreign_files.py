@@ -64,6 +64,13 @@ def read_weights(folder: Path, *, trust_pickle: bool = False) -> dict[str, Tenso
     return _read_shards(folder, pickled[0], trust_pickle=True)
 
 
+def refuse_taken(target: Path) -> None:
+    """Raise a FolderError if there is something in the place of a folder that is to be written."""
+    target = Path(os.path.realpath(target.expanduser()))
+    if os.path.lexists(target) and not (target.is_dir() and not os.listdir(target)):
+        raise FolderError(f"{target} exists", "choose a new or an empty folder")
+
+
 def write_plain_folder(target: Path, files: Files) -> None:
     """Write `files`, which may lie in folders of their own, without a manifest: whole, or not at all.
 
@@ -71,8 +78,7 @@ def write_plain_folder(target: Path, files: Files) -> None:
         FolderError: something is there already.
     """
     target = Path(os.path.realpath(target.expanduser()))
-    if os.path.lexists(target) and not (target.is_dir() and not os.listdir(target)):
-        raise FolderError(f"{target} exists", "choose a new or an empty folder")
+    refuse_taken(target)
     for name, content in files.items():
         if not isinstance(content, bytes):
             refuse_non_finite(name, content)
