@@ -33,15 +33,15 @@ HEADS: Mapping[str, Head] = {  # how the names of transformers' classes end
 }
 
 
-def head_of(architecture: str) -> Head:
+def head_of(architecture: str, class_prefix: str) -> Head:
     """The head that a class of transformers has; "pooled" where it has none."""
     for suffix, head in HEADS.items():
         if architecture.endswith(suffix):
             return head
-    if architecture and not architecture.endswith("Model"):
+    if architecture not in ("", f"{class_prefix}Model"):
         raise FolderError(
             f"a head of class {architecture} is not supported",
-            f"those that are end in {', '.join(HEADS)}, Model",
+            f"{class_prefix}Model is, and those that end in {', '.join(HEADS)}",
         )
     return "pooled"
 
@@ -113,10 +113,11 @@ class BERT(Family):
     def read(self, settings: Settings, names: Collection[str]) -> Described:
         take = settings.take
         settings.must_be("position_embedding_type", "absolute")
+        settings.must_be("is_decoder", False)  # or no place looks at what comes after it
         settings.must_be("add_cross_attention", False)
         settings.must_be("tie_word_embeddings", True)
         settings.unused(*(f"pooler_{each}" for each in POOLER), "directionality", "model_max_length")
-        head, labels = labelled(settings, head_of(settings.architecture()))
+        head, labels = labelled(settings, head_of(settings.architecture(), self.class_prefix))
         if head == "pooled" and f"{self.prefix}.pooler.dense.weight" not in names:
             head = "none"
         vocab_size = take(int, "vocab_size")
@@ -169,7 +170,7 @@ class BERT(Family):
             pooler=False,
             normalised="models.Normalize" in modules,
         )
-        return dataclasses.replace(described, config=config, left=(rf"^{self.prefix}\.pooler\.", r"^cls\."))
+        return dataclasses.replace(described, config=config, left=self.left["none"])
 
     def write(self, config: EncoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:
         return {
@@ -276,8 +277,12 @@ class RoBERTa(BERT):
     offset = 2
     default_pad = 1
     left: ClassVar = {
-        head: (r"^roberta\.pooler\.", *((r"^lm_head\.",) if head in ("none", "pooled") else ()))
-        for head in ("masked_language_model", "classification", "regression", "tokens", "spans", "none")
+        **dict.fromkeys(
+            ("masked_language_model", "classification", "regression", "tokens", "spans"),
+            (r"^roberta\.pooler\.",),
+        ),
+        "pooled": (r"^lm_head\.",),
+        "none": (r"^lm_head\.", r"^roberta\.pooler\."),
     }
 
     def read(self, settings: Settings, names: Collection[str]) -> Described:

@@ -19,6 +19,7 @@ class DistilBERT(BERT):
     prefix = "distilbert"
     class_prefix = "DistilBert"
     ties: ClassVar = {"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"}
+    left: ClassVar = dict.fromkeys(("classification", "regression", "tokens", "spans", "none"), (r"^vocab_",))
 
     def old_names(self, names: Collection[str]) -> Sequence[tuple[str, str]]:
         bare = any(name.startswith("embeddings.") for name in names)
@@ -26,12 +27,13 @@ class DistilBERT(BERT):
 
     def read(self, settings: Settings, names: Collection[str]) -> Described:
         take = settings.take
+        settings.must_be("is_decoder", False)
         settings.must_be("tie_word_embeddings", True)
         settings.must_be("tie_weights_", True)
         settings.unused(
             "sinusoidal_pos_embds", "qa_dropout", "seq_classif_dropout"
         )  # its table is in the file
-        head, labels = labelled(settings, head_of(settings.architecture()))
+        head, labels = labelled(settings, head_of(settings.architecture(), self.class_prefix))
         head = "none" if head == "pooled" else head
         activation = settings.choice(ACTIVATIONS, "activation", default="gelu")
         vocab_size = take(int, "vocab_size")
@@ -56,8 +58,7 @@ class DistilBERT(BERT):
             head_dropout=take(float, "seq_classif_dropout", default=0.2),
             pad_id=pad_id or 0,
         )
-        left = (r"^vocab_",) if head != "masked_language_model" else ()
-        return Described(config=config, labels=labels, pad_id=pad_id, left=left)
+        return Described(config=config, labels=labels, pad_id=pad_id, left=self.left.get(head, ()))
 
     def write(self, config: EncoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:
         return {

@@ -31,7 +31,7 @@ class GPT2(Family):
 
     def read(self, settings: Settings, names: Collection[str]) -> Described:
         take = settings.take
-        settings.unused("n_ctx", *(f"summary_{what}" for what in SUMMARY))
+        settings.unused("n_ctx", "is_decoder", *(f"summary_{what}" for what in SUMMARY))
         settings.must_be("scale_attn_weights", True)
         settings.must_be("scale_attn_by_inverse_layer_idx", False)
         settings.must_be("add_cross_attention", False)

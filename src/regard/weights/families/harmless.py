@@ -29,7 +29,6 @@ HARMLESS = frozenset(
         "init_std",
         "initializer_factor",
         "initializer_range",
-        "is_decoder",
         "is_encoder_decoder",
         "keys_to_ignore_at_inference",
         "label2id",

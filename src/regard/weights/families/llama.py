@@ -33,7 +33,7 @@ class Llama(Family):
         take = settings.take
         settings.must_be("attention_bias", False)
         settings.must_be("mlp_bias", False)
-        settings.unused("pretraining_tp", "max_window_layers")
+        settings.unused("pretraining_tp", "max_window_layers", "is_decoder")
         self._refuse_windows(settings)
         vocab_size, d_model = take(int, "vocab_size"), take(int, "hidden_size")
         num_heads = take(int, "num_attention_heads")
@@ -140,11 +140,23 @@ def _rotary_base(settings: Settings) -> float:
     scaling = settings.optional(dict, "rope_scaling") or {}
     for place in (table, scaling):
         kind = place.get("rope_type", place.get("type", "default"))
-        if kind != "default" or set(place) - {"rope_type", "type", "rope_theta"}:
+        if kind != "default":
             raise FolderError(
                 f"{settings.where}: rotary positions of type {kind!r} are not supported", "only 'default' is"
             )
-    base = table.get("rope_theta", settings.take(float, "rope_theta", default=10000.0))
+        for name, value in place.items():
+            if name not in ROTARY and (name, value) != ("partial_rotary_factor", 1.0):
+                raise FolderError(
+                    f"{settings.where}: {name} = {value!r} of rotary positions is not supported",
+                    f"only {', '.join(ROTARY)} are",
+                )
+    settings.must_be("partial_rotary_factor", 1.0)
+    base = {"rope_theta": settings.take(float, "rope_theta", default=10000.0), **scaling, **table}[
+        "rope_theta"
+    ]
     if type(base) not in (int, float):
         raise FolderError(f"{settings.where}: rope_theta = {base!r} is no number", "10000.0 is usual")
     return float(base)
+
+
+ROTARY = ("rope_type", "type", "rope_theta")

@@ -56,6 +56,7 @@ class Marian(Family):
             "classifier_dropout", "classif_dropout", "force_bos_token_to_be_generated", "save_step"
         )
         settings.unused("max_length_of_pairs", "gradient_checkpointing", "static_embeddings")
+        settings.unused("is_decoder")  # of each side transformers says it itself
         shared = take(bool, "share_encoder_decoder_embeddings", default=True)
         vocab_size = take(int, "vocab_size")
         tgt_vocab_size = take(int, "decoder_vocab_size", default=vocab_size)

@@ -33,6 +33,7 @@ class T5(Family):
     def read(self, settings: Settings, names: Collection[str]) -> Described:
         take = settings.take
         settings.unused("n_positions", "output_past", "classifier_dropout", "dense_act_fn", "is_gated_act")
+        settings.unused("is_decoder")  # of each side transformers says it itself
         tied_flag = take(bool, "tie_word_embeddings", default=True)
         scaled = take(bool, "scale_decoder_outputs", default=tied_flag)
         untied = "lm_head.weight" in names and not (tied_flag and scaled)

@@ -27,7 +27,7 @@ class ViT(Family):
     def read(self, settings: Settings, names: Collection[str]) -> Described:
         take = settings.take
         settings.must_be("qkv_bias", True)
-        settings.unused("encoder_stride", "pooler_output_size", "pooler_act")
+        settings.unused("encoder_stride", "pooler_output_size", "pooler_act", "is_decoder")
         if not settings.architecture().endswith("ForImageClassification"):
             raise FolderError(
                 f"{settings.where}: it has no classes", "only ViTForImageClassification is supported"
