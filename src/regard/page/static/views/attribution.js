@@ -2,7 +2,7 @@
 import { diverging, sequential, theme } from "../colour.js";
 import { element, select } from "../elements.js";
 import { figure } from "../figure.js";
-import { drawing, group, line, rect, text, tokenText, widest } from "../svg.js";
+import { drawing, group, line, rect, text, textWidth, tokenText, widest } from "../svg.js";
 import { number } from "../table.js";
 import { numbered, visible } from "../tokens.js";
 import { heatmap } from "./heatmap.js";
@@ -59,12 +59,15 @@ async function besideIt(source, columns, like) {
   const last = summary.attentions.findLast((one) => one.columns === columns && (one.rows !== columns || columns !== "source"));
   if (!last) return null;
   const matrix = headOf(await source.array(`attention/${last.name}`), MEAN);
-  return fits(matrix) ? { matrix, title: `attention (${last.part} layer ${last.layer}, mean)` } : null;
+  if (!fits(matrix)) return null;
+  const words = `${last.part} layer ${last.layer}, mean of its heads`;
+  if (like.rows > 1) return { matrix, title: `attention (${words})` };
+  return { matrix: matrix.meanOfRows(), title: `attention (${words} and rows)` }; // one answer for the whole text
 }
 
 function barsFigure({ found, attention, rows, columns, row, width }) {
   const panels = found.map(([method, matrix]) => ({ title: TITLES[method] ?? method, values: matrix.row(row), signed: true }));
-  if (attention) panels.push({ title: attention.title, values: attention.matrix.row(Math.min(row, attention.matrix.rows - 1)), signed: false });
+  if (attention) panels.push({ title: attention.title, values: attention.matrix.row(row), signed: false });
   const chart = panelsDrawing(panels, columns, Math.min(900, width - 4));
   const field = stage({
     label: "Attributions to each token. Up and down choose a token.",
@@ -99,7 +102,7 @@ function panelsDrawing(panels, columns, width) {
     const zero = signed ? start + room * 0.47 : start + 4;
     const unit = (signed ? room * 0.43 : room - 12) / most;
     return group({},
-      text(start + (signed ? room * 0.47 : 4), 16, room < 130 ? title.split(" ")[0] : title, { anchor: signed ? "middle" : "start", class: "soft" }),
+      text(start + (signed ? room * 0.47 : 4), 16, fitting(title, room), { anchor: signed ? "middle" : "start", class: "soft" }),
       line(zero, 26, zero, height - 2, { class: "axis" }),
       Array.from(values, (value, i) => {
         const wide = Math.max(0.5, Math.abs(value) * unit);
@@ -121,6 +124,11 @@ function panelsDrawing(panels, columns, width) {
       if (row !== null) marker.setAttribute("y", 30 + row * HIGH + 0.5);
     },
   };
+}
+
+/** The title, or so much of its beginning as has room. */
+function fitting(title, room) {
+  return [title, title.split(" (")[0], title.split(" ")[0]].find((words) => textWidth(words) < room - 8) ?? "";
 }
 
 function mapFigure({ found, rows, columns, row, state, width }) {

@@ -13,12 +13,12 @@ import { PARTS, axisOf, headOf, wholeNumber } from "./weights.js";
 export const STATISTICS = {
   previous: ["looks at the token before", "mean weight on the token before", true],
   next: ["looks at the token after", "mean weight on the token after", true],
-  same: ["looks at itself", "mean weight on the same position", true],
-  duplicate: ["looks at the same word elsewhere", "mean weight on other occurrences of the same token", true],
-  induction: ["looks behind an earlier occurrence (induction)", "mean weight on the token after an earlier occurrence", true],
+  same: ["looks at itself", "mean weight on the token itself", true],
+  duplicate: ["looks at the same word earlier", "mean weight on earlier copies of the token", true],
+  induction: ["looks behind an earlier copy (induction)", "mean weight on what came after an earlier copy of the token", true],
   first: ["looks at the first token", "mean weight on the first token", true],
-  end: ["looks at the end mark", "mean weight on the end mark", true],
-  copying: ["copies what it looks at", "how far what it adds favours the token it looks at", true],
+  end: ["looks at the end mark", "mean weight on the end marks", true],
+  copying: ["looks at what it copies", "mean weight on source tokens equal to the one written", true],
   entropy: ["is sharp (low entropy)", "mean entropy of its rows, in nats", false],
   distance: ["looks far", "mean distance |row − column|, in tokens", true],
 };

@@ -1,5 +1,5 @@
 // One head's attention as a matrix, linked with the two lists of tokens: the view in which a weight is looked up.
-import { checkbox, element, slider } from "../elements.js";
+import { button, checkbox, element, slider } from "../elements.js";
 import { figure } from "../figure.js";
 import { number } from "../table.js";
 import { numbered, visible } from "../tokens.js";
@@ -39,6 +39,7 @@ function linkedMap({ root, source, state, attention, head, weights, axes, linked
   const title = choiceTitle(attention, head);
   const drills = source.has(`query/${attention.name}`);
   const at = chosenCell(state, weights);
+  const open = (cell) => state.set({ ...cell, part: attention.part, layer: attention.layer, head, view: "arithmetic" });
   const map = heatmap({
     matrix: adjusted(weights, state), ...axes, at,
     label: `Attention matrix of ${title}`,
@@ -47,7 +48,7 @@ function linkedMap({ root, source, state, attention, head, weights, axes, linked
       `${rowWords(axes.rows, row)} looks at “${visible(axes.columns.tokens[column])}” with ${number(weights.at(row, column))}`,
     onPoint: (cell) => linked.shade(cell, weights),
     onChoose: (cell) => state.set(cell),
-    onOpen: drills && ((cell) => state.set({ ...cell, part: attention.part, layer: attention.layer, head, view: "arithmetic" })),
+    onOpen: drills && open,
   });
   const shown = figure({
     name: `attention-${attention.part}-${attention.layer}-${head}`,
@@ -58,8 +59,11 @@ function linkedMap({ root, source, state, attention, head, weights, axes, linked
   window.addEventListener("state", (event) => {
     if (event.detail.keys.some((key) => key === "row" || key === "column")) map.point(chosenCell(state, weights));
   }, { signal });
-  const open = drills && element("p", { class: "hint" }, "Enter, or a double click, opens a cell's arithmetic.");
-  shown.append(open || "");
+  if (drills) {
+    shown.append(element("div", { class: "opens" },
+      button("Arithmetic of the cell", () => open(chosenCell(state, weights) ?? { row: 0, column: 0 })),
+      element("span", { class: "hint" }, "or Enter, or a double click on it")));
+  }
   return { figure: shown, show: (next) => map.show(next), choose: (cell) => state.set(cell) };
 }
 

@@ -1,20 +1,21 @@
 // The drawing of a beam: a column a step, a line a beginning, the winning one straight along the top.
-import { circle, drawing, group, path, rect, text, titled, tokenText } from "../svg.js";
+import { circle, drawing, group, path, rect, text, titled, tokenText, widest } from "../svg.js";
 import { visible } from "../tokens.js";
 import { inDrawing } from "./stage.js";
 
 /** What stands before a node's token, so that its state is not told by colour alone. */
 export const MARKS = { best: "★", ended: "■", live: "●", dropped: "×" };
 
-const NODE = { height: 28, down: 36, gap: 28 };
+const NODE = { height: 28, down: 36, gap: 26, mark: 34 };
 const ORIGIN = { x: 8, y: 30 };
 
 /** {node, locate(event), point(node), reveal(id)} of a tree with places (beam.js), in `room` pixels if it can be. */
 export function treeDrawing(tree, room) {
   const { height, down } = NODE;
-  const across = Math.max(96, Math.min(136, Math.floor((room - 30) / tree.steps)));
+  const tokens = tree.order.map((node) => node.token);
+  const needed = Math.max(62, Math.min(118, widest(tokens, 12))) + NODE.mark + NODE.gap;
+  const across = Math.max(needed, Math.min(140, Math.floor((room - 30) / tree.steps)));
   const width = across - NODE.gap;
-  const letters = Math.floor((width - 30) / 8);
   const x = (node) => ORIGIN.x + 18 + node.step * across;
   const y = (node) => ORIGIN.y + node.line * down;
   const edges = tree.order.map((node) => edge(node, tree.byId.get(node.parent)));
@@ -40,7 +41,7 @@ export function treeDrawing(tree, room) {
     return titled(group({ class: `node ${kind}` },
       rect(x(node), y(node), width, height, { rx: 6 }),
       text(x(node) + 14, y(node) + 18.5, mark, { anchor: "middle", class: "state-mark" }),
-      tokenText(x(node) + 26, y(node) + 18.5, node.token, { length: letters })), `${visible(node.token)}: log-probability ${node.log_prob.toFixed(3)}, score ${node.score.toFixed(3)}`);
+      tokenText(x(node) + 26, y(node) + 18.5, node.token, { length: 12 })), `${visible(node.token)}: log-probability ${node.log_prob.toFixed(3)}, score ${node.score.toFixed(3)}`);
   }
 
   return {

@@ -68,6 +68,13 @@ export class Matrix {
     return new Matrix(this.rows, this.columns, this.values.map((value) => (most > 0 ? value / most : 0)));
   }
 
+  /** One row: the mean of all. */
+  meanOfRows() {
+    const values = new Float32Array(this.columns);
+    this.values.forEach((value, i) => (values[i % this.columns] += value / this.rows));
+    return new Matrix(1, this.columns, values);
+  }
+
   /** At most `most` rows and columns, each the largest of those it stands for: a thin line stays to be seen. */
   pooled(most) {
     const step = Math.ceil(Math.max(this.rows, this.columns) / most);
