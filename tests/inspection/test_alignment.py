@@ -8,6 +8,7 @@ from regard.data.synthetic import synthetic_pairs
 from regard.errors import ConfigError, DataError
 from regard.inspection.alignment import (
     align,
+    alignment_of,
     alignment_scores,
     best_links,
     by_words,
@@ -18,8 +19,8 @@ from regard.inspection.alignment import (
     pharaoh,
     read_pharaoh,
 )
-from regard.inspection.passes import Place, places, translating
-from regard.inspection.record import record, record_attention
+from regard.inspection.passes import Place
+from regard.inspection.record import record_attention
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
@@ -103,8 +104,9 @@ def test_a_recurrent_model_has_an_alignment_too(attention, input_feeding):
 
 
 def test_a_model_without_attention_has_no_alignment():
-    with pytest.raises(ConfigError, match="no attention to its source"):
-        align(recurrent(), SOURCE, TARGET, bos_id=2, eos_id=3)
+    for ask in (align, alignment_of):
+        with pytest.raises(ConfigError, match="no attention to its source"):
+            ask(recurrent(), SOURCE, TARGET, bos_id=2, eos_id=3)
 
 
 LENGTH, SYMBOLS, MARKS = 8, 10, 4
@@ -154,15 +156,11 @@ def test_who_learned_to_reverse_looks_along_the_other_diagonal(reverser):
     assert (mirrored.mean(dim=0) > 0.5).all(), "at each place"
 
 
-@torch.no_grad()
 def test_its_links_are_those_of_reversing(reverser):
     links, reference = [], []
     for number, (source, target) in enumerate(sequences("test", 20)):
-        forced = translating(reverser, source, target, bos_id=2, eos_id=3)
-        with record(reverser) as recording:
-            forced()
-        weights = {name: recording.weights(name) for name in recording.heads}
-        found = clearest_alignment(weights, places(reverser))
+        found = alignment_of(reverser, source, target, bos_id=2, eos_id=3)
+        torch.testing.assert_close(found.weights, align(reverser, source, target, bos_id=2, eos_id=3))
         assert found.why == "it is the only layer that looks at the source"
         links += [(number, *link) for link in found.links()]
         reference += [(number, LENGTH - 1 - place, place) for place in range(LENGTH)]

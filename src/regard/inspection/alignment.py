@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import ConfigError, DataError
-from regard.inspection.passes import Place, translating
+from regard.inspection.passes import Place, places, translating
 from regard.inspection.record import record_attention
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.recurrent import SourceAttention
@@ -80,6 +80,17 @@ class Alignment:
 
     def links(self) -> Links:
         return best_links(self.weights)
+
+
+def alignment_of(
+    model: SequenceToSequence, src_ids: Sequence[int], tgt_ids: Sequence[int], *, bos_id: int, eos_id: int
+) -> Alignment:
+    """As `align`, of the layer that tells it most clearly."""
+    names = source_attentions(model)
+    forced = translating(model, src_ids, tgt_ids, bos_id=bos_id, eos_id=eos_id)
+    with torch.no_grad(), record_attention(model, names) as recording:
+        forced()
+    return clearest_alignment({name: recording.weights(name) for name in names}, places(model))
 
 
 def clearest_alignment(

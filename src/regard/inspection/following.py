@@ -1,4 +1,4 @@
-"""Follows the rows of a search, so that each hypothesis of a beam has its own picture, also a dropped one."""
+"""Follows the rows of a search: each hypothesis of a beam has its own picture, dropped ones too."""
 
 from collections.abc import Sequence
 
