@@ -1,4 +1,4 @@
-"""What an answer loses when a part of the model is switched off: one part, or each of all parts by itself.
+"""What an answer loses when one part of a model is switched off, or each part by itself.
 
 The measure is the log-probability of the same answer, so nothing is decoded anew (Michel et al. 2019;
 Voita et al. 2019 looked at heads of translation models in this way). What "off" means says switches.py.

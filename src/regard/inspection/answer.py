@@ -1,4 +1,4 @@
-"""What a model answered in a pass, and how likely it held that: the number that changes are measured by."""
+"""What a model answered in a pass, and how likely it held that: what changes are measured by."""
 
 import torch
 from jaxtyping import Float, Int64

@@ -1,4 +1,4 @@
-"""The logit lens (nostalgebraist 2020): what a model would say if it stopped thinking after each layer.
+"""The logit lens (nostalgebraist 2020): what a model would say if it stopped after each layer.
 
 The hidden state between two blocks goes through what the model itself has behind its last block: the final
 norm, and the output projection. Of a post-norm model there is no final norm; each of its blocks ends in one.

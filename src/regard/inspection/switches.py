@@ -1,6 +1,6 @@
-"""Switch parts of a model off, and see what its answer loses: heads, blocks, sub-layers, source tokens.
+"""Switch parts of a model off, from outside: heads, blocks, sub-layers, source tokens.
 
-All is done from outside, by hooks and in the `attend` of attentions, and taken back afterwards; it works in
+It is done by hooks and in the `attend` of attentions, and taken back afterwards; it works in
 decoding too, whose straight step (see models/straight.py) makes way for whoever listens. What is off:
 
 - a head: its mix of the values is zero, so it adds nothing before the output projection (Michel et al. 2019;
