@@ -4,7 +4,10 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from regard.inspection.alignment import Alignment, clearest_alignment, pharaoh
 from regard.inspection.heads import statistics_of
+from regard.inspection.passes import Part
+from regard.inspection.rollout import rollout
 from regard.verbs.looking.watched import Maker, Resource, Watched, array
 
 
@@ -14,6 +17,10 @@ def alignments(watched: Watched) -> dict[str, Maker]:
         found["heads"] = partial(_heads, watched)
     if aligns(watched):
         found["alignment"] = partial(_alignment, watched)
+    parts: tuple[Part, ...] = ("encoder", "decoder")
+    for part in parts:
+        if any(place.part == part for place in watched.places.values()):
+            found[f"rollout/{part}"] = partial(_rollout, watched, part)
     return found
 
 
@@ -51,9 +58,31 @@ def _rounded(value: Any) -> Any:
 
 
 def _alignment(watched: Watched) -> Resource:
-    name = [place.name for place in watched.places.values() if place.part == "cross"][-1]
-    return array(watched.weights(name).mean(dim=0))
+    """The mean of the heads of the layer that aligns, end marks and all."""
+    return array(watched.weights(_clearest(watched).name).mean(dim=0))
 
 
 def alignment_of(watched: Watched) -> dict[str, Any] | None:
-    return None
+    """Which layer aligns source and answer, why that one, and the tokens that it links."""
+    if not aligns(watched):
+        return None
+    found = _clearest(watched)
+    links = sorted(found.links())
+    return {
+        "name": found.name,
+        "layer": found.layer,
+        "heads": None if found.heads is None else list(found.heads),
+        "why": found.why,
+        "pharaoh": pharaoh(links),
+        "pairs": [list(link) for link in links],
+    }
+
+
+def _clearest(watched: Watched) -> Alignment:
+    crosses = [place for place in watched.places.values() if place.part == "cross"]
+    return clearest_alignment({place.name: watched.weights(place.name) for place in crosses}, crosses)
+
+
+def _rollout(watched: Watched, part: Part) -> Resource:
+    places = [place for place in watched.places.values() if place.part == part]
+    return array(rollout([watched.weights(place.name) for place in places]))

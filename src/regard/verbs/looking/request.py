@@ -16,7 +16,7 @@ MAX_BEAM = 32
 class Changes:
     """What is switched off in a run: heads of attentions by their names, blocks, tokens of the source."""
 
-    heads: dict[str, list[int]] = field(default_factory=dict)
+    heads: dict[str, Any] = field(default_factory=dict)
     layers: tuple[str, ...] = ()
     tokens: tuple[int, ...] = ()
 

@@ -1,0 +1,238 @@
+"""A look is one run of one text: what it hands out agrees with itself, whatever kind of model it is."""
+
+import io
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+import regard
+from regard.errors import ConfigError, DataError, FolderError, RecipeError
+from regard.verbs.look import Changes, Looker, Request, look
+from regard.verbs.looking.files import json_text, npy_bytes
+from regard.verbs.looking.page import html_of
+from regard.verbs.looking.resources import JSON
+from regard.verbs.widget import Conversation
+
+
+@pytest.fixture(scope="module")
+def translator(untrained):
+    return Looker(untrained, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def kinds(untrained, decoder_folder, encoder_folder):
+    """A look of each kind of model."""
+    return {
+        "encoder_decoder": look("1 2 3 4", untrained, device="cpu"),
+        "decoder_only": look("To be", decoder_folder(), device="cpu", max_new_tokens=5),
+        "classifier": look("a good film .", encoder_folder("classification", ("bad", "good")), device="cpu"),
+        "tagger": look("the cat sat", encoder_folder("tokens", ("DET", "NOUN", "VERB")), device="cpu"),
+        "filler": look("the [MASK] sat", encoder_folder("masked_language_model"), device="cpu"),
+        "sentences": look("the cat sat", encoder_folder("pooled"), device="cpu"),
+    }
+
+
+KINDS = ["encoder_decoder", "decoder_only", "classifier", "tagger", "filler", "sentences"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_resource_that_is_named_can_be_had_and_is_json_or_an_array(kinds, kind):
+    seen = kinds[kind]
+    assert seen.summary["resources"] == [path for path in seen.paths() if path != "summary"]
+    for path in seen.paths():
+        found = seen.get(path)
+        assert isinstance(found, np.ndarray) == (path not in JSON), path
+        if isinstance(found, np.ndarray):
+            assert found.dtype.str in ("<f4", "<f2", "|u1", "<i4"), path
+            assert np.isfinite(found.astype(np.float64)).all(), path
+        else:
+            json.loads(json_text(found))
+        assert seen.get(path) is found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_and_columns_are_as_many_as_the_tokens_that_name_them(kinds, kind):
+    seen = kinds[kind]
+    sequences = {name: len(each["tokens"]) for name, each in seen.summary["sequences"].items()}
+    assert seen.summary["attentions"]
+    for place in seen.summary["attentions"]:
+        weights = seen.get(f"attention/{place['name']}").astype(np.float32)
+        assert weights.shape == (
+            place["num_heads"],
+            sequences[place["rows"]],
+            sequences[place["columns"]],
+        )
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_arithmetic_of_queries_keys_and_masks_gives_the_weights(kinds, kind):
+    seen = kinds[kind]
+    for place in seen.summary["attentions"]:
+        name = place["name"]
+        query, key, mask = (seen.get(f"{part}/{name}") for part in ("query", "key", "mask"))
+        scores = query @ key.transpose(0, 2, 1) / np.sqrt(query.shape[-1])
+        scores = np.where(mask == 1, scores, -np.inf)
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        np.testing.assert_allclose(weights, seen.get(f"attention/{name}"), atol=1e-3)
+
+
+def test_an_answer_is_what_translate_gives_and_its_steps_add_up(untrained, translator):
+    seen = translator.look("1 2 3 4")
+    answer = seen.summary["answer"]
+    assert answer["text"] == regard.translate("1 2 3 4", model=untrained, device="cpu")
+    steps = seen.get("steps")
+    assert sum(step["log_prob"] for step in steps) == pytest.approx(answer["log_prob"], abs=1e-3)
+    assert [step["id"] for step in steps] == seen.summary["sequences"]["written"]["ids"]
+    best = [node for node in seen.get("beam")["nodes"] if node["state"] == "best"]
+    assert len(best) == 1
+    assert best[0]["total"] == pytest.approx(answer["log_prob"], abs=1e-3)
+
+
+def test_a_forced_answer_is_forced_whole_and_a_prefix_at_its_beginning(translator):
+    whole = translator.look("1 2 3", target="3 2 1").summary
+    assert whole["answer"]["text"] == "3 2 1"
+    assert whole["answer"]["forced"] == len(whole["sequences"]["written"]["ids"]) == 4
+    begun = translator.look("1 2 3", prefix="3 ").summary
+    ids = begun["sequences"]["written"]["ids"]
+    assert begun["answer"]["text"].startswith("3")
+    assert begun["answer"]["forced"] == 1
+    again = translator.look("1 2 3", prefix_ids=tuple(ids[:1])).summary
+    assert again["answer"] == begun["answer"]
+
+
+def test_a_text_that_goes_on_counts_what_is_forced_from_its_beginning(decoder_folder):
+    looker = Looker(decoder_folder("bytes"), device="cpu")
+    seen = looker.look("To be", max_new_tokens=4).summary
+    written = seen["sequences"]["written"]["ids"]
+    assert seen["answer"]["forced"] == seen["answer"]["start"] == 5
+    forced = looker.look("To be", target=", or not").summary
+    assert forced["answer"]["text"] == ", or not"
+    assert forced["answer"]["forced"] == len(forced["sequences"]["written"]["ids"])
+    again = looker.look("To be", prefix_ids=tuple(written), max_new_tokens=1).summary
+    assert again["sequences"]["written"]["ids"][: len(written)] == written
+    other = looker.look("To be", prefix_ids=(*written[:2], written[0]), max_new_tokens=1).summary
+    assert other["sequences"]["written"]["ids"][:3] == [*written[:2], written[0]]
+
+
+def test_a_stream_says_the_greedy_answer(translator):
+    greedy = translator.look("1 2 3 4", beam_size=1).summary["sequences"]["written"]
+    said = list(translator.stream(Request(text="1 2 3 4")))
+    assert [each.id for each in said] == [
+        number for number, mark in zip(greedy["ids"], greedy["special"], strict=True) if not mark
+    ]
+
+
+def test_what_is_switched_off_changes_the_run_and_only_this_run(translator):
+    name = "decoder.blocks.0.cross_attention"
+    before = translator.look("1 2 3 4", target="1 2")
+    off = translator.look("1 2 3 4", target="1 2", changes=Changes(heads={name: [0, 1]}))
+    assert off.summary["changes"]["heads"] == {name: [0, 1]}
+    logits = off.get("logits")
+    after = translator.look("1 2 3 4", target="1 2")
+    np.testing.assert_array_equal(before.get("logits"), after.get("logits"))
+    assert np.abs(before.get("logits") - logits).max() > 1e-3
+    gone = {(each["name"], each["head"]): each["change"] for each in before.get("ablation")["heads"]}
+    assert set(gone) >= {(name, 0), (name, 1)}
+    with pytest.raises(ConfigError, match="no attention"):
+        translator.look("1", changes=Changes(heads={"nowhere": [0]}))
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"text": ""}, "empty"),
+        ({"text": "1 " * 600}, "more than 512"),
+        ({"text": "1" * 30_000}, "characters"),
+        ({"text": "1", "target": "1", "prefix": "1"}, "both target and prefix"),
+        ({"text": "1", "beam_size": 99}, "beam_size = 99"),
+        ({"text": "1", "prefix_ids": (10_000,)}, "no token"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_refused(translator, asked, message):
+    with pytest.raises(DataError, match=message):
+        translator(Request(**asked))
+
+
+def test_a_request_is_read_strictly():
+    assert Request.from_json({"text": "a", "target": None, "beam_size": 3}) == Request(text="a", beam_size=3)
+    assert Request.from_json({"text": "a", "changes": {"layers": ["x"]}}).changes == Changes(layers=("x",))
+    for wrong in ({}, {"text": 3}, {"text": "a", "beams": 3}, {"text": "a", "changes": {"head": []}}):
+        with pytest.raises(RecipeError):
+            Request.from_json(wrong)
+    with pytest.raises(DataError):
+        Request.from_json({"text": "a", "changes": {"heads": {"x": "0"}}})
+
+
+def test_an_encoder_takes_no_answer_and_a_model_of_no_text_no_look(encoder_folder, tmp_path):
+    looker = Looker(encoder_folder("pooled"), device="cpu")
+    with pytest.raises(DataError, match="reads"):
+        looker.look("a film", target="x")
+    with pytest.raises(FolderError):
+        Looker(tmp_path)
+
+
+def test_files_hold_what_the_look_hands_out(kinds, tmp_path):
+    seen = kinds["encoder_decoder"]
+    held = json.loads(seen.to_json())
+    assert held["summary"]["text"] == "1 2 3 4"
+    np.testing.assert_allclose(held["alignment"], seen.get("alignment"), atol=1e-5)
+    path = seen.to_npz(tmp_path / "look.npz")
+    with np.load(path, allow_pickle=False) as arrays:
+        for name in ("alignment", "attention/decoder.blocks.0.cross_attention"):
+            np.testing.assert_array_equal(arrays[name], seen.get(name))
+    with zipfile.ZipFile(path) as archive:
+        assert json.loads(archive.read("look.json"))["steps"] == json.loads(json_text(seen.get("steps")))
+    assert path.read_bytes() == seen.to_npz(tmp_path / "again.npz").read_bytes()
+    np.testing.assert_array_equal(np.load(io.BytesIO(npy_bytes(seen.get("logits")))), seen.get("logits"))
+
+
+def test_plain_lines_can_be_grepped(kinds):
+    lines = [line.split("\t") for line in kinds["encoder_decoder"].to_text().splitlines()]
+    said = {line[0] for line in lines}
+    assert said >= {"model", "text", "answer", "token", "pharaoh", "head"}
+    assert [line[1] for line in lines if line[0] == "text"] == ["1 2 3 4"]
+    tags = [line.split("\t") for line in kinds["tagger"].to_text().splitlines() if line.startswith("tag\t")]
+    assert [tag[1] for tag in tags] == ["the", "cat", "sat"]
+
+
+def test_one_html_file_holds_the_look_and_no_text_gets_out_of_its_place(untrained, tmp_path):
+    hostile = "1 2 </script><img src=x onerror=alert(1)>\u202e"
+    seen = look(hostile, untrained, device="cpu")
+    page = seen.to_html(tmp_path / "look.html").read_text("utf-8")
+    assert "Content-Security-Policy" in page
+    assert "onerror=alert" not in page.replace("\\u003cimg src=x onerror=alert", "").replace(
+        "&lt;img src=x onerror=alert", ""
+    )
+    assert page.count("</script>") == page.count("<script")
+
+
+def test_of_a_look_that_is_too_much_the_page_names_what_it_holds(kinds, monkeypatch):
+    monkeypatch.setattr("regard.verbs.looking.page.MOST_BYTES", 4000)
+    seen = kinds["encoder_decoder"]
+    page = html_of(seen.summary, seen.get)
+    held = json.loads(page.split('id="regard-look">')[1].split("</script>")[0])
+    assert set(held["json"]["summary"]["resources"]) == ({*held["json"]} - {"summary"}) | {*held["arrays"]}
+    assert not any(path.startswith("value/") for path in held["arrays"])
+    assert "alignment" in held["arrays"]
+
+
+def test_a_loaded_model_looks_and_a_notebook_shows_it(untrained):
+    model = regard.load(untrained, device="cpu")
+    seen = model.look("1 2", beam_size=1)
+    assert seen.summary["text"] == "1 2"
+    told: list[tuple[dict, list[bytes]]] = []
+    page = Conversation(seen, lambda message, buffers: told.append((message, buffers)))
+    page.heard({"id": 1, "do": "get", "path": "alignment"})
+    page.heard({"id": 2, "do": "ask", "request": {"text": "3"}})
+    page.heard({"id": 3, "do": "stream", "request": {"text": "3"}})
+    page.heard({"id": 4, "do": "get", "path": "nothing"})
+    page.heard({"id": 5, "do": "dance"})
+    np.testing.assert_array_equal(np.load(io.BytesIO(told[0][1][0])), seen.get("alignment"))
+    assert told[1][0]["value"]["text"] == "3"
+    assert {"id": 3, "done": True} in [message for message, _ in told]
+    assert [message["id"] for message, _ in told if "error" in message] == [4, 5]
+    assert "<iframe" in seen._repr_html_()
