@@ -8,6 +8,8 @@ import { inDrawing, stage } from "./stage.js";
 
 /** The most tokens a side at which every cell is an element of its own. */
 export const FEW = 64;
+const SLANT = -55; // degrees of a column's name
+const LEAN = Math.cos((SLANT * Math.PI) / 180); // how far to the right its end stands, of its width
 
 /**
  * A heat map to point into.
@@ -112,13 +114,13 @@ function cells({ matrix, rows: named, columns, colour = null, width = 720 }) {
 /** Cells as large as the width allows, from 14 to 34 pixels (44 where they are few); a wider map scrolls. */
 function layout({ matrix, rows, columns, width }) {
   const left = 14 + Math.max(textWidth(`${rows.short ?? rows.title} ↓`, "12px system-ui") + 4, rowNameWidth(rows));
-  const tail = Math.min(40, widest(columns.tokens.slice(-1)) * 0.6); // a slanted name leans over the last column
+  const tail = Math.min(40, widest(columns.tokens.slice(-1)) * LEAN);
   const cell = Math.max(14, Math.min(matrix.columns <= 12 ? 44 : 34, Math.floor((width - left - tail - 4) / matrix.columns)));
   const top = 34 + Math.ceil(widest(columns.tokens) * 0.82);
   return {
     cell, left, top,
     gap: cell > 18 ? 1.5 : 0.5,
-    width: Math.ceil(left + matrix.columns * cell + tail + 4),
+    width: Math.ceil(Math.max(left + matrix.columns * cell, ...columns.tokens.map((token, i) => left + (i + 0.5) * cell + LEAN * widest([token]))) + 8),
     height: top + matrix.rows * cell + 4,
     x: (column) => left + column * cell,
     y: (row) => top + row * cell,
@@ -139,7 +141,7 @@ function rowName(rows, row, place) {
 
 function columnName(columns, column, place) {
   const x = place.x(column) + place.cell / 2 + 4;
-  return tokenText(x, place.top - 6, columns.tokens[column], { turn: -55, special: columns.special[column] });
+  return tokenText(x, place.top - 6, columns.tokens[column], { turn: SLANT, special: columns.special[column] });
 }
 
 function put(node, x, y, width, height) {
