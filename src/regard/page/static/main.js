@@ -30,7 +30,7 @@ const KINDS = {
   recurrent: "recurrent, with attention",
 };
 
-/** Puts the page into `root`: what `source` holds, as `state` selects. */
+/** Puts the page into `root`: what `source` holds, as `state` selects. Gives a function that takes it out again. */
 export function start(root, source, state) {
   root.classList.add("regard");
   const parts = {
@@ -47,10 +47,17 @@ export function start(root, source, state) {
   const page = { root, source, state, parts, drawing: null };
 
   const relook = () => (frame(page), draw(page));
-  window.addEventListener("look", (event) => event.detail.source === source && relook());
-  window.addEventListener("state", (event) => event.detail.state === state && changed(page, event.detail.keys));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(page));
+  const life = new AbortController();
+  const { signal } = life;
+  window.addEventListener("look", (event) => event.detail.source === source && relook(), { signal });
+  window.addEventListener("state", (event) => event.detail.state === state && changed(page, event.detail.keys), { signal });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(page), { signal });
   relook();
+  return () => {
+    life.abort();
+    page.drawing.abort();
+    root.replaceChildren();
+  };
 }
 
 function changed(page, keys) {
@@ -151,9 +158,12 @@ function banner({ source }) {
 }
 
 function footer(state) {
-  const to = (view, label) => (state.linked
-    ? element("a", { href: state.href({ view }), on: { click: (event) => (event.preventDefault(), state.set("view", view)) } }, label)
-    : label);
+  const to = (view, label) => {
+    const go = { on: { click: (event) => (event.preventDefault(), state.set("view", view)) } };
+    return state.linked
+      ? element("a", { href: state.href({ view }), ...go }, label)
+      : element("button", { type: "button", class: "link", ...go }, label);
+  };
   return element(
     "footer",
     {},

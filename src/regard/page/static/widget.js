@@ -13,7 +13,7 @@ function notebookTheme() {
 
 function render({ model, el }) {
   const theme = notebookTheme();
-  start(el, fromWidget(model), makeState({ linked: false, initial: theme ? { theme } : {} }));
+  return start(el, fromWidget(model), makeState({ linked: false, initial: theme ? { theme } : {} }));
 }
 
 export default { render };

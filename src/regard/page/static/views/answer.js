@@ -21,13 +21,13 @@ export default {
     if (!summary) return;
     const steps = source.has("steps") ? await source.json("steps") : [];
     if (signal.aborted) return;
-    if (steps.length) fill(place, written({ source, state, signal, steps }));
+    if (steps.length) fill(place, written({ source, state, signal, steps, whole: room(root) }));
     else fill(place, ANSWERS.find(([key]) => summary.answer?.[key])?.[1](summary, room(root, 280, 640)) ?? nothing(summary));
   },
 };
 
 /** An answer of tokens: the tokens, the alternatives of the chosen one, and a chart of them all. */
-function written({ source, state, signal, steps }) {
+function written({ source, state, signal, steps, whole }) {
   const { summary } = source;
   const forced = summary.answer?.forced ?? 0;
   const special = summary.sequences.written.special;
@@ -46,7 +46,7 @@ function written({ source, state, signal, steps }) {
     element("p", { class: "answer", dir: direction(summary.answer?.text ?? steps.map((step) => step.token).join("")) }, chips),
     legend(summary, forced),
     panel,
-    chart(steps, special),
+    chart(steps, special, whole),
   ];
 }
 
@@ -88,8 +88,9 @@ function legend({ answer }, forced) {
 }
 
 /** Bars of probability, with a mark where the best alternative stood. */
-function chart(steps, special) {
-  const [column, left, height, foot] = [Math.max(38, Math.min(84, 860 / steps.length)), 52, 160, 84];
+function chart(steps, special, whole) {
+  const [left, height, foot] = [52, 160, 84];
+  const column = Math.max(34, Math.min(84, (whole - left - 12) / steps.length));
   const width = left + column * steps.length + 12;
   const up = scaled([0, 1], [height + 10, 10]);
   const marks = steps.map((step, i) => {
