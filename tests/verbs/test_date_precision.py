@@ -1,0 +1,57 @@
+"""A model of dates is held against what is known of where their digits come from."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from regard.data.corpus import CorpusSettings, LinePolicy, Pair, open_corpus
+from regard.data.date_alignment import date_origins
+from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+from regard.inspection.alignment import Alignment
+from regard.verbs import date_precision as module
+from regard.verbs.date_precision import date_precision
+from regard.verbs.translate import Translator
+
+
+def looking(corpus, looks, monkeypatch):
+    """A translator that looks where `looks` says, as it writes each place of a date."""
+    translator = object.__new__(Translator)
+    tokenizers = train_tokenizers(corpus, TokenizerSettings(kind="characters"))
+    translator.loaded, translator.model = SimpleNamespace(tokenizers=tokenizers), None
+    pairs = {tuple(tokenizers.source.encode(pair.source)): pair for pair in corpus}
+
+    def alignment_of(model, src_ids, tgt_ids, *, bos_id, eos_id):
+        pair = pairs[tuple(src_ids)]
+        weights = torch.zeros(len(pair.target), len(pair.source))
+        for target, source in looks(pair).items():
+            weights[target, source] = 1.0
+        return Alignment("cross", 0, None, "", weights)
+
+    monkeypatch.setattr(module, "alignment_of", alignment_of)
+    return translator
+
+
+def perfect(pair: Pair):
+    return {target: min(found) for target, found in date_origins(pair.source, pair.target).items()}
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    settings = CorpusSettings(synthetic="dates", size=30, seed=1, languages=("en", "fr"))
+    return open_corpus(settings, LinePolicy(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        (perfect, 1.0),
+        (lambda pair: {**perfect(pair), 4: 0, 7: 0}, 1.0),  # nothing is known of hyphens
+        (lambda pair: {place: found for place, found in perfect(pair).items() if place < 3}, 1.0),
+        (lambda pair: {**perfect(pair), 8: perfect(pair)[0] + 1}, 7 / 8),
+        (lambda pair: {}, None),
+    ],
+)
+def test_the_share_of_the_right_links_is_told(corpus, monkeypatch, looks, expected):
+    found = date_precision(looking(corpus, looks, monkeypatch), corpus)
+    assert found is None if expected is None else found == pytest.approx(expected)
