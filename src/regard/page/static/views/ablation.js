@@ -16,7 +16,7 @@ export default {
     const ablation = source.has("ablation") ? await source.json("ablation") : null;
     const before = await remember(source);
     if (signal.aborted) return;
-    const context = { source, state, signal, ablation };
+    const context = { source, state, signal, ablation, before };
     const place = element("div");
     const again = () => bars(place, root, context);
     root.append(comparison(source, before) ?? "", place);

@@ -1,6 +1,6 @@
 // Two answers side by side: with everything on, and with what was switched off.
 import { element } from "../elements.js";
-import { number } from "../table.js";
+import { number } from "../numbers.js";
 import { token } from "../tokens.js";
 import { signed } from "./effects.js";
 
@@ -59,7 +59,7 @@ function body(answer, steps, others) {
     element("p", { class: "hint" }, `log-probability ${number(answer.log_prob, 3)} nats, score ${number(answer.score, 3)}`),
     steps && element("ol", { class: "steps" }, steps.map((step, i) => {
       const new_ = others && others[i]?.id !== step.id;
-      return element("li", { class: new_ ? "changed" : null }, token(step.token), element("small", {}, number(step.log_prob, 2)));
+      return element("li", { class: new_ ? "changed" : null }, token(step.token), element("small", {}, `${new_ ? "≠ " : ""}${number(step.log_prob, 2)}`));
     })),
   ];
 }

@@ -3,7 +3,7 @@ import { pixels } from "../canvas.js";
 import { sequentialTable, theme } from "../colour.js";
 import { element, fill, select } from "../elements.js";
 import { figure } from "../figure.js";
-import { number } from "../table.js";
+import { number } from "../numbers.js";
 import { numbered, visible } from "../tokens.js";
 import { gridDrawing } from "./grid_drawing.js";
 import { refill } from "./picker.js";
@@ -129,7 +129,7 @@ function gridFigure({ context, part, rank, ordered, axes, cell }) {
     : rank && `by ${STATISTICS[rank][1]}, the ${STATISTICS[rank][2] ? "largest" : "smallest"} first`;
   return figure({
     name: `heads-${part}`,
-    caption: rank ? `The ${ordered.length} ${part} heads ${words}. Choose one to open its matrix.` : `The ${ordered.length} ${part} heads, a row a layer. Choose one to open its matrix.`,
+    caption: `${ordered.length === 1 ? `The one ${part} head` : `The ${ordered.length} ${part} heads`}${rank ? ` ${words}` : ", a row a layer"}. Choose one to open its matrix.`,
     chart: maps,
     svg: () => gridDrawing(tiles.map((node) => ({ canvas: node.querySelector("canvas"), title: node.dataset.title })), rank ? 6 : ordered[0].attention.num_heads),
     table: () => statisticsTable(ordered, rank),

@@ -4,8 +4,11 @@ import { token } from "../tokens.js";
 import { ablatedSequence, blockTitle } from "./effects.js";
 import { PARTS } from "./weights.js";
 
-/** The switches of this look as they stand, and the button that asks the model again. Needs a live source. */
-export function switches({ source, ablation, signal }) {
+/**
+ * The switches of this look as they stand, and the button that asks the model again. Needs a live source. `before` is
+ * the look with everything on, whose answer is the one that can be forced; null where this one is it.
+ */
+export function switches({ source, state, ablation, before, signal }) {
   const { summary } = source;
   const off = {
     heads: new Map(Object.entries(summary.changes.heads ?? {}).map(([name, heads]) => [name, new Set(heads)])),
@@ -13,17 +16,18 @@ export function switches({ source, ablation, signal }) {
     tokens: new Set(summary.changes.tokens),
   };
   const said = element("p", { class: "said", role: "status" });
-  let forced = false;
+  const answer = answerText((before ?? source).summary);
+  const forced = () => answer !== null && state.get("forced") === "1";
   const run = button("Run the model with these", () => ask(), { class: "primary" });
-  const keep = answerText(summary) !== null && checkbox({
-    label: "Force the same answer, and see how likely it still is", checked: false, onchange: (on) => (forced = on),
+  const keep = answer !== null && checkbox({
+    label: "Force the same answer, and see how likely it still is", checked: forced(), onchange: (on) => state.set("forced", on ? "1" : null),
   });
 
   async function ask() {
     run.disabled = true;
     said.textContent = "The model is running …";
     try {
-      await source.ask({ text: summary.text, ...(forced ? { target: answerText(summary) } : {}), changes: changesOf(off) });
+      await source.ask({ text: summary.text, ...(forced() ? { target: answer } : {}), changes: changesOf(off) });
     } catch (problem) {
       if (!signal.aborted) said.textContent = `It could not be run: ${problem.message}`;
     } finally {
@@ -76,7 +80,10 @@ function tokenSwitches(summary, off, tell) {
 }
 
 function layerSwitches(ablation, off, tell) {
-  return row("Layers", (ablation?.layers ?? []).map(({ name }) => toggle(blockTitle(name), off.layers, name, tell)));
+  const names = (ablation?.layers ?? []).map(({ name }) => name);
+  if (!names.length) return null;
+  const nodes = names.map((name) => toggle(blockTitle(name), off.layers, name, tell));
+  return element("details", { open: off.layers.size > 0 }, element("summary", {}, "Layers"), row("Blocks, and what is in them", nodes));
 }
 
 function headSwitches(summary, off, tell) {
@@ -86,5 +93,6 @@ function headSwitches(summary, off, tell) {
     const title = `${attention.part} ${attention.layer}`;
     return row(title, Array.from({ length: attention.num_heads }, (_, head) => toggle(String(head), set, head, tell, `${title}, head ${head}`)));
   });
-  return element("details", {}, element("summary", {}, "Heads"), rows);
+  const some = [...off.heads.values()].some((heads) => heads.size > 0);
+  return element("details", { open: some }, element("summary", {}, "Heads"), rows);
 }
