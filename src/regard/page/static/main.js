@@ -1,6 +1,7 @@
 // The page around the views: who is looked at, which views there are, and what all of them share.
 import { button, element, fill } from "./elements.js";
 import { counted } from "./numbers.js";
+import { asked, askedBy } from "./question.js";
 import { numbered } from "./tokens.js";
 import { tourCard, tourButton } from "./tour.js";
 import ablation from "./views/ablation.js";
@@ -46,7 +47,11 @@ export function start(root, source, state) {
   fill(root, skip, parts.header, parts.nav, parts.banner, parts.main, parts.footer, parts.tour);
   const page = { root, source, state, parts, drawing: null };
 
-  const relook = () => (frame(page), draw(page));
+  const relook = () => {
+    if (state.linked) state.set("ask", asked(source.request));
+    frame(page);
+    draw(page);
+  };
   const life = new AbortController();
   const { signal } = life;
   window.addEventListener("look", (event) => event.detail.source === source && relook(), { signal });
@@ -61,6 +66,9 @@ export function start(root, source, state) {
 }
 
 function changed(page, keys) {
+  if (keys.includes("ask") && page.state.get("ask") !== asked(page.source.request)) {
+    page.source.ask(askedBy(page.state)).catch((problem) => console.error(problem)); // a step back to another Look
+  }
   if (keys.some((key) => ["view", "theme", "tour", "toured"].includes(key))) frame(page);
   if (keys.some((key) => ["view", "theme"].includes(key))) draw(page);
   if (!keys.includes("view")) return;

@@ -1,6 +1,7 @@
 // Where the page begins: in a file that holds its own data, or in front of regard's server.
 import { element, fill } from "./elements.js";
 import { start } from "./main.js";
+import { askedBy } from "./question.js";
 import { fromDocument, fromServer } from "./resources.js";
 import { makeState } from "./state.js";
 
@@ -8,7 +9,12 @@ async function begin() {
   const root = document.getElementById("regard");
   const held = document.getElementById("regard-look");
   try {
-    start(root, held ? fromDocument(held) : await fromServer(), makeState());
+    const state = makeState();
+    const source = held ? fromDocument(held) : await fromServer();
+    const request = askedBy(state);
+    // What the address asks for may not be had any more: then the Look at the start is shown.
+    if (request && source.live) await source.ask(request).catch((problem) => console.error(problem));
+    start(root, source, state);
   } catch (problem) {
     fill(root, element("p", { role: "alert" }, `The page could not begin: ${problem.message}`));
     console.error(problem);

@@ -24,15 +24,19 @@ function makeSource({ summary, fetchResource, request = null, stream = null }) {
     summary,
     /** The summary of the Look before this one, for views that compare. */
     before: null,
+    /** What was asked for this Look; null for the one that was there at the start. */
+    request: null,
     /** Whether a new Look can be asked for. */
     live: request !== null,
     has: (path) => (path === "summary" ? source.summary !== null : Boolean(source.summary?.resources.includes(path))),
     json: async (path) => (path === "summary" ? source.summary : cached(path, "json")),
     array: async (path) => cached(path, "array").then((bytes) => parsed(bytes)),
+    /** A new Look, the current one from then on; of null the one that was there at the start. */
     async ask(body) {
       if (!request) throw new Error("this page was saved: it cannot ask the model");
       const next = await request(body);
       cache = new Map();
+      source.request = body;
       source.before = source.summary;
       source.summary = next;
       window.dispatchEvent(new CustomEvent("look", { detail: { source } }));
@@ -54,22 +58,23 @@ function parsed(bytes) {
 
 /** From regard's own server. It hands out the Look it was started with under /api/look: {id, summary} or null. */
 export async function fromServer(base = "") {
-  let id = null;
-  const first = await answered(await fetch(`${base}/api/look`));
   const post = (where, body, signal) =>
-    fetch(`${base}/api/${where}`, {
+    reached(`${base}/api/${where}`, {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal,
     });
-  id = first?.id ?? null;
+  const first = await answered(await reached(`${base}/api/look`));
+  let id = first?.id ?? null;
   return makeSource({
     summary: first?.summary ?? null,
     async fetchResource(path, kind) {
-      const response = await fetch(`${base}/api/look/${encodeURIComponent(id)}/${path.split("/").map(encodeURIComponent).join("/")}`);
+      const place = [id, ...path.split("/")].map(encodeURIComponent).join("/");
+      const response = await reached(`${base}/api/look/${place}`);
       if (!response.ok || kind === "json") return answered(response);
       return response.arrayBuffer();
     },
     async request(body) {
-      const made = await answered(await post("look", body));
+      const made = await answered(await (body ? post("look", body) : reached(`${base}/api/look`)));
+      if (!made) throw new Error("there was no text at the start");
       id = made.id;
       return made.summary;
     },
@@ -79,6 +84,15 @@ export async function fromServer(base = "") {
       await lines(response.body, onToken);
     },
   });
+}
+
+async function reached(address, options = {}) {
+  try {
+    return await fetch(address, options);
+  } catch (problem) {
+    if (problem.name === "AbortError") throw problem;
+    throw new Error("the server does not answer: is regard look still running?");
+  }
 }
 
 async function answered(response) {

@@ -10,7 +10,7 @@ export function makeState({ linked = true, initial = {} } = {}) {
   let values = linked ? read() : new Map(Object.entries(initial));
   let waiting = null;
 
-  /** A new view is a step in the browser's history. A new cell is none, and waits: addresses may not change often. */
+  /** A new view or Look is a step in the browser's history. A new cell is none, and waits: addresses may not change often. */
   function record(step) {
     clearTimeout(waiting);
     if (step) history.pushState(null, "", `#${written(values)}`);
@@ -38,7 +38,7 @@ export function makeState({ linked = true, initial = {} } = {}) {
       const keys = Object.keys(changes).filter((name) => (values.get(name) ?? null) !== text(changes[name]));
       if (!keys.length) return;
       values = changed(values, changes);
-      if (linked) record(keys.includes("view"));
+      if (linked) record(keys.includes("view") || keys.includes("ask"));
       told(keys);
     },
     /** The address of this state with some values changed. */

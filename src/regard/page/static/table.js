@@ -3,10 +3,8 @@
 // A grid with one cell in the tab order (roving tabindex). Only a window of rows and columns is in the page at a
 // time: a map of 512 x 512 weights is 262 144 cells. The arrow keys move the window along.
 import { element, fill } from "./elements.js";
-import { number as read } from "./numbers.js";
+import { number } from "./numbers.js";
 import { token, visible } from "./tokens.js";
-
-export const number = read;
 
 const MOST = { rows: 40, columns: 24 };
 const STEPS = {

@@ -2,7 +2,7 @@
 import { theme } from "../colour.js";
 import { element, select, slider } from "../elements.js";
 import { figure } from "../figure.js";
-import { number } from "../table.js";
+import { number } from "../numbers.js";
 import { numbered, visible } from "../tokens.js";
 import { refill } from "./picker.js";
 import { ribbon } from "./ribbon.js";

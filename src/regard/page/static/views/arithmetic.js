@@ -4,7 +4,7 @@ import { element, select } from "../elements.js";
 import { figure } from "../figure.js";
 import { at } from "../npy.js";
 import { drawing, group, line, rect, text, tokenText, widest } from "../svg.js";
-import { number } from "../table.js";
+import { number } from "../numbers.js";
 import { numbered, token, visible } from "../tokens.js";
 import { agrees, entropy, products, rowOfAttention } from "./arithmetic_of_cell.js";
 import { rowWords } from "./heatmap.js";

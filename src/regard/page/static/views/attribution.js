@@ -3,7 +3,7 @@ import { diverging, sequential, theme } from "../colour.js";
 import { element, select } from "../elements.js";
 import { figure } from "../figure.js";
 import { drawing, group, line, rect, text, textWidth, tokenText, widest } from "../svg.js";
-import { number } from "../table.js";
+import { number } from "../numbers.js";
 import { numbered, visible } from "../tokens.js";
 import { heatmap } from "./heatmap.js";
 import { matrixTable } from "./matrix.js";

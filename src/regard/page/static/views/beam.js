@@ -1,7 +1,7 @@
 // Beam search as a tree: every beginning that was kept, every one that was dropped, and the scores that decided.
 import { checkbox, element, fill } from "../elements.js";
 import { figure } from "../figure.js";
-import { number } from "../table.js";
+import { number } from "../numbers.js";
 import { token, visible } from "../tokens.js";
 import { refill } from "./picker.js";
 import { stage } from "./stage.js";

@@ -3,7 +3,7 @@ import { diverging, theme } from "../colour.js";
 import { checkbox, element } from "../elements.js";
 import { figure } from "../figure.js";
 import { drawing, group, line, rect, text, textWidth } from "../svg.js";
-import { number } from "../table.js";
+import { number } from "../numbers.js";
 import { numbered, shortened } from "../tokens.js";
 import { inDrawing, stage } from "./stage.js";
 

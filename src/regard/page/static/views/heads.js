@@ -2,7 +2,7 @@
 import { headColour, theme } from "../colour.js";
 import { button, element, slider } from "../elements.js";
 import { figure } from "../figure.js";
-import { number } from "../table.js";
+import { number } from "../numbers.js";
 import { visible } from "../tokens.js";
 import { FEW, rowWords } from "./heatmap.js";
 import { fewLines } from "./lines.js";

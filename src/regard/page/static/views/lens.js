@@ -3,7 +3,7 @@ import { inkOn, sequential, theme } from "../colour.js";
 import { element, fill, select } from "../elements.js";
 import { figure } from "../figure.js";
 import { drawing, group, rect, text, textWidth, tokenText, widest } from "../svg.js";
-import { number } from "../table.js";
+import { number } from "../numbers.js";
 import { numbered, shortened, token, visible } from "../tokens.js";
 import { refill } from "./picker.js";
 import { inDrawing, stage } from "./stage.js";

@@ -1,7 +1,7 @@
 // One head's attention as a matrix, linked with the two lists of tokens: the view in which a weight is looked up.
 import { button, checkbox, element, slider } from "../elements.js";
 import { figure } from "../figure.js";
-import { number } from "../table.js";
+import { number } from "../numbers.js";
 import { numbered, visible } from "../tokens.js";
 import { heatmap, legend, rowWords, shades } from "./heatmap.js";
 import { choiceTitle, picker, redrawn, refill } from "./picker.js";

@@ -1,7 +1,7 @@
 // Attention rollout (Abnar and Zuidema 2020): the attention of all layers multiplied, with the residual paths.
 import { element, select } from "../elements.js";
 import { figure } from "../figure.js";
-import { number } from "../table.js";
+import { number } from "../numbers.js";
 import { visible } from "../tokens.js";
 import { heatmap, legend } from "./heatmap.js";
 import { chosenCell, matrixTable } from "./matrix.js";
