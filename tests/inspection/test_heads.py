@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.inspection.heads import STATISTICS, HeadStatistics, head_statistics, ranked, statistics_of
+from regard.inspection.heads import (
+    STATISTICS,
+    HeadStatistics,
+    head_statistics,
+    ranked,
+    statistics_of,
+    strongest,
+)
 from regard.inspection.passes import Place, places, reading, translating
 from regard.inspection.record import record
 from regard.models.build import build
@@ -117,6 +124,20 @@ def test_heads_are_ranked_by_what_is_asked_for():
     assert ranked(found, "same")[0].head == 2
     assert ranked(found, "entropy")[-1].head == 0
     assert ranked(found, "copying") == []
+
+
+def test_the_head_that_links_two_words_is_found():
+    other = Place(name="other", part="cross", layer=3, num_heads=2, rows="read", columns="source")
+    weights = {
+        "cross": looking_at([0, 1, 2, 2], 4),
+        "other": torch.cat([looking_at([None] * 4, 4), looking_at([3, 3, 3, 1], 4)]),
+        "self": looking_at([3, 3, 3, 3], 4),
+    }
+    found = [
+        (place.name, head, weight) for place, head, weight in strongest(weights, [SELF, CROSS, other], 1, 3)
+    ]
+    assert found == [("other", 1, 1.0), ("other", 0, 0.25), ("cross", 0, 0.0)]
+    assert strongest(weights, [SELF], 1, 3) == []
 
 
 def test_no_share_is_out_of_range():

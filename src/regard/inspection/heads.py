@@ -127,6 +127,26 @@ def ranked(statistics: Sequence[HeadStatistics], by: Statistic) -> list[HeadStat
     return sorted(known, key=lambda each: getattr(each, by), reverse=by not in ("entropy", "distance"))
 
 
+def strongest(
+    weights: Mapping[str, Float[Tensor, "_heads _rows _columns"]],
+    places: Sequence[Place],
+    row: int,
+    column: int,
+    part: Part = "cross",
+) -> list[tuple[Place, int, float]]:
+    """The heads of a part by the weight that they give to one column in one row, the greatest first.
+
+    So one finds the head that links two words.
+    """
+    found = [
+        (place, head, weight)
+        for place in places
+        if place.part == part and place.name in weights
+        for head, weight in enumerate(weights[place.name][:, row, column].tolist())
+    ]
+    return sorted(found, key=lambda each: -each[2])
+
+
 def _looked_at(
     part: Part, rows: Tokens, columns: Tokens, end: Hashable, device: torch.device
 ) -> dict[str, Bool[Tensor, "rows columns"]]:
