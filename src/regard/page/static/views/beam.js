@@ -70,7 +70,7 @@ function drawn(root, { beam, state }) {
 }
 
 /** The nodes as a tree with places: {byId, order, lines, steps}; a node gets `children` (best first) and `line`. */
-function grown(nodes) {
+export function grown(nodes) {
   const byId = new Map(nodes.map((node) => [node.id, { ...node, children: [], line: 0, wins: node.state === "best" }]));
   const roots = [];
   for (const node of byId.values()) (byId.get(node.parent)?.children ?? roots).push(node);

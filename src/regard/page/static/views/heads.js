@@ -104,7 +104,7 @@ function headChips(attention, state) {
 
 function lineFigure({ root, state, attention, all, axes, lines }) {
   const many = Math.max(axes.rows.tokens.length, axes.columns.tokens.length) > FEW;
-  const width = Math.min(760, Math.max(280, (root.clientWidth || 720) - 4));
+  const width = Math.min(760, Math.max(264, (root.clientWidth || 720) - 8));
   const painter = (many ? manyLines : fewLines)({ axes, width, heads: attention.num_heads });
   const title = () => `Attention of ${attentionTitle(attention)}, ${headsInWords(attention, shownHeads(attention, state))}: `
     + `from ${axes.rows.title} (left) to ${axes.columns.title} (right).`;

@@ -111,11 +111,11 @@ function cells({ matrix, rows: named, columns, colour = null, width = 720 }) {
   return { chart, show, point, locate };
 }
 
-/** Cells as large as the width allows, from 14 to 34 pixels (44 where they are few); a wider map scrolls. */
+/** Cells as large as the width allows, from 15 to 34 pixels (44 where they are few); a wider map scrolls. */
 function layout({ matrix, rows, columns, width }) {
   const left = 14 + Math.max(textWidth(`${rows.short ?? rows.title} ↓`, "12px system-ui") + 4, rowNameWidth(rows));
   const tail = Math.min(40, widest(columns.tokens.slice(-1)) * LEAN);
-  const cell = Math.max(14, Math.min(matrix.columns <= 12 ? 44 : 34, Math.floor((width - left - tail - 4) / matrix.columns)));
+  const cell = Math.max(15, Math.min(matrix.columns <= 12 ? 44 : 34, Math.floor((width - left - tail - 4) / matrix.columns)));
   const top = 34 + Math.ceil(widest(columns.tokens) * 0.82);
   return {
     cell, left, top,
