@@ -63,7 +63,9 @@ def command(
     if as_text and as_json:
         raise UserError("both --text and --json are given", "leave one of them out")
 
+    from regard import console
     from regard.verbs.look import Looker, Request
+    from regard.verbs.looking.terminal import show
 
     looker = Looker(model, device=device, threads=threads)
     request = None
@@ -77,10 +79,10 @@ def command(
         serve(looker, request, port=port, browser=not no_browser)
         return
     look = looker(request)
-    if as_text:
-        from regard.verbs.looking.terminal import show
-
+    if as_text and console.is_terminal():
         show(look)
+    elif as_text:
+        sys.stdout.buffer.write(look.to_text().encode("utf-8", "surrogatepass"))
     if as_json:
         sys.stdout.buffer.write(look.to_json().encode("utf-8", "surrogatepass") + b"\n")
     for file, write in ((html, look.to_html), (npz, look.to_npz)):

@@ -1,4 +1,4 @@
-"""A look in the terminal: coloured cells and tables on one, plain lines off it."""
+"""A look in a terminal: coloured cells and tables."""
 
 from typing import Any
 
@@ -10,10 +10,7 @@ HEADS = 12  # that are shown, those that are surest of what they do
 
 
 def show(look: Look) -> None:
-    """To stdout."""
-    if not console.is_terminal():
-        console.say(look.to_text().removesuffix("\n"))
-        return
+    """To stdout, which is a terminal."""
     summary = look.summary
     console.say(f"{summary['model']['name']}  {summary['model']['parameters']:,} parameters")
     _show_answer(summary)

@@ -1,0 +1,78 @@
+"""`regard look`: a page, a file, lines; mistakes are one line and a hint."""
+
+import http.client
+import json
+import re
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from regard.cli import run
+
+
+@pytest.fixture
+def told(capsys):
+    """What the command line tells of a mistake: the error and the hint."""
+
+    def asked(*arguments: str) -> tuple[str, str]:
+        assert run([*arguments]) == 2
+        shown = capsys.readouterr().err
+        assert "Traceback" not in shown
+        error, hint = shown.splitlines()[-2:]
+        return error.removeprefix("error: "), hint.removeprefix("hint: ")
+
+    return asked
+
+
+def test_text_off_a_terminal_is_plain_lines(capsys, untrained):
+    assert run(["look", "1 2 3", "--model", str(untrained), "--text"]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert re.search(r"^text\t1 2 3$", shown, re.MULTILINE)
+    assert re.search(r"^token\t0\t", shown, re.MULTILINE)
+
+
+def test_files_are_written_and_named(capsys, untrained, tmp_path):
+    html, npz = tmp_path / "look.html", tmp_path / "look.npz"
+    arguments = ["look", "1 2 3", "--model", str(untrained), "--html", str(html), "--npz", str(npz)]
+    assert run(arguments) == 0
+    assert capsys.readouterr().out == f"{html}\n{npz}\n"
+    assert html.read_text("utf-8").startswith("<!doctype html>")
+    with np.load(npz) as arrays:
+        assert "alignment" in arrays
+
+
+def test_json_is_one_object_and_what_is_forced_is_forced(capsys, untrained):
+    assert run(["look", "1 2 3", "--model", str(untrained), "--json", "--target", "3 2"]) == 0
+    held = json.loads(capsys.readouterr().out)
+    assert held["summary"]["answer"]["text"] == "3 2"
+    assert len(held["steps"]) == 3
+
+
+def test_mistakes_are_one_line_and_a_hint(told, untrained, tmp_path):
+    model = ["--model", str(untrained)]
+    assert "no TEXT" in told("look", "--text")[0]
+    assert "no TEXT" in told("look", "--target", "1")[0]
+    assert "--prefix" in told("look", "1", "--target", "1", "--prefix", "1")[0]
+    assert "empty" in told("look", "", "--text", *model)[0]
+    assert told("look", "1", "--text", "--model", str(tmp_path))[1]
+    assert "more than 512" in told("look", "1 " * 600, "--text", *model)[0]
+    assert told("look", "1", "--prot", "3")[1] == "did you mean '--port'?"
+
+
+def test_the_page_is_served_until_it_is_interrupted(untrained):
+    arguments = [sys.executable, "-m", "regard", "look", "1 2", "--model", str(untrained), "--no-browser"]
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stderr.readline())
+        assert found
+        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
+        connection.request("GET", "/api/look")
+        assert json.loads(connection.getresponse().read())["summary"]["text"] == "1 2"
+        connection.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
+        assert "Traceback" not in process.stderr.read()

@@ -1,0 +1,75 @@
+"""`regard plot`: figures as files."""
+
+import pytest
+
+from regard.cli import run
+from regard.verbs.recipes import recipes
+
+
+@pytest.fixture(autouse=True)
+def _with_matplotlib():
+    pytest.importorskip("matplotlib", reason="matplotlib is the extra `plot`")
+
+
+def drawn(capsys, path, *arguments):
+    """The SVG that the command writes to `path`, which it names."""
+    assert run(["plot", *map(str, arguments), "--out", str(path)]) == 0, capsys.readouterr().err
+    assert capsys.readouterr().out == f"{path}\n"
+    return path.read_text("utf-8")
+
+
+def test_attention_is_drawn_head_by_head_with_its_tokens(capsys, tmp_path, untrained):
+    path = tmp_path / "attention.svg"
+    shown = drawn(capsys, path, "attention", "1 2 3", "--model", untrained)
+    assert "decoder.blocks.0.cross_attention" in shown
+    assert "head 0" in shown
+    assert "head 1" in shown
+    name = "encoder.blocks.0.self_attention"
+    alone = drawn(capsys, path, "attention", "1 2", "--model", untrained, "--attention", name, "--head", 1)
+    assert "head 0" not in alone
+    assert (
+        drawn(capsys, path, "attention", "1 2", "--model", untrained, "--attention", name, "--head", 1)
+        == alone
+    )
+
+
+def test_an_alignment_is_drawn_of_the_answer_or_of_a_forced_one(capsys, tmp_path, untrained):
+    shown = drawn(capsys, tmp_path / "a.svg", "alignment", "1 2 3", "--model", untrained, "--target", "7 8")
+    for word in ("written", "source", ">7<", ">8<", ">1<"):
+        assert word in shown
+
+
+@pytest.mark.parametrize(
+    ("scheme", "word"), [("sinusoidal", "waves"), ("rotary", "waves"), ("alibi", "head 3")]
+)
+def test_positions_are_drawn_of_a_scheme(capsys, tmp_path, scheme, word):
+    shown = drawn(capsys, tmp_path / "p.svg", "positions", "--scheme", scheme, "--length", 8, "--d-model", 16)
+    assert f"{scheme} positions" in shown
+    assert word in shown
+
+
+def test_positions_are_drawn_of_a_model(capsys, tmp_path, untrained):
+    assert "sinusoidal positions" in drawn(capsys, tmp_path / "p.svg", "positions", "--model", untrained)
+
+
+def test_schedules_are_drawn_of_recipes(capsys, tmp_path):
+    assert "reverse: " in drawn(capsys, tmp_path / "s.svg", "schedule", "reverse")
+    assert {"reverse"} <= {each.name for each in recipes()}
+
+
+def test_mistakes_are_one_line_and_a_hint(capsys, tmp_path, untrained, encoder_folder):
+    out = ["--out", str(tmp_path / "x.svg")]
+    model = ["--model", str(untrained)]
+    for arguments, message in (
+        (["attention", "1", *model, "--attention", "nowhere", *out], "no attention 'nowhere'"),
+        (["attention", "1", *model, "--head", "9", *out], "no head 9"),
+        (["attention", "1", *model, "--out", str(tmp_path / "x.jpg")], "no figure is written as .jpg"),
+        (["alignment", "a film", "--model", str(encoder_folder("pooled")), *out], "look at a source"),
+        (["schedule", "nowhere.toml", *out], "no such recipe"),
+        (["curves", str(tmp_path), *out], "no measurements"),
+        (["atention", "1"], "no command `regard plot atention`"),
+    ):
+        assert run(["plot", *arguments]) == 2
+        error, hint = capsys.readouterr().err.splitlines()[-2:]
+        assert message in error
+        assert len(hint) > len("hint: ")

@@ -1,0 +1,230 @@
+"""The server answers its own page and nobody else, and whatever it is sent, it answers in JSON."""
+
+import http.client
+import io
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from regard.serving import looks as looks_module
+from regard.serving.local import MOST_BYTES, LocalServer
+from regard.serving.looks import Looks
+from regard.verbs.look import Looker, Request
+
+
+@pytest.fixture(scope="module")
+def server(untrained):
+    looker = Looker(untrained, device="cpu")
+    with LocalServer(Looks(looker, Request(text="1 2 3"))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def ask(server):
+    """A request to the server, as its page sends it unless other headers are given."""
+
+    def asked(method, path, body=None, *, raw=None, **headers):
+        content = json.dumps(body).encode() if body is not None else raw
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        sent = {"Host": f"127.0.0.1:{server.port}", "Origin": f"http://127.0.0.1:{server.port}"}
+        if content is not None:
+            sent |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
+        for name, value in {**sent, **{each.replace("_", "-"): it for each, it in headers.items()}}.items():
+            if value is not None:
+                connection.putheader(name, value)
+        connection.endheaders(content)
+        answer = connection.getresponse()
+        held = answer.read()
+        connection.close()
+        return answer.status, answer.headers, held
+
+    return asked
+
+
+def told(answer):
+    """The error and the hint of a refusal."""
+    status, headers, content = answer
+    assert headers["Content-Type"] == "application/json"
+    assert b"Traceback" not in content
+    refusal = json.loads(content)
+    assert set(refusal) == {"error", "hint"}
+    return status, refusal["error"]
+
+
+def test_the_page_and_its_modules_are_handed_out(ask):
+    status, headers, content = ask("GET", "/")
+    assert status == 200
+    assert headers["Content-Type"].startswith("text/html")
+    assert b"<script" in content
+    assert ask("GET", "/resources.js")[1]["Content-Type"].startswith("text/javascript")
+    assert ask("HEAD", "/")[2] == b""
+
+
+def test_every_answer_has_the_headers_that_keep_a_page_to_itself(ask):
+    for path in ("/", "/api/look", "/nothing"):
+        headers = ask("GET", path)[1]
+        policy = headers["Content-Security-Policy"]
+        for rule in ("default-src 'none'", "script-src 'self'", "require-trusted-types-for 'script'"):
+            assert rule in policy
+        assert "unsafe" not in policy
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert "Access-Control-Allow-Origin" not in headers
+
+
+def test_a_look_is_made_and_its_resources_are_handed_out(ask, server):
+    first = json.loads(ask("GET", "/api/look")[2])
+    assert first["summary"]["text"] == "1 2 3"
+    assert json.loads(ask("GET", "/api/look")[2])["id"] == first["id"]
+    status, _, content = ask("POST", "/api/look", {"text": "3 4", "prefix": None, "beam_size": 1})
+    made = json.loads(content)
+    assert status == 200
+    assert made["summary"]["text"] == "3 4"
+    status, headers, content = ask("GET", f"/api/look/{made['id']}/alignment")
+    assert headers["Content-Type"] == "application/octet-stream"
+    found = np.load(io.BytesIO(content), allow_pickle=False)
+    np.testing.assert_array_equal(found, server.looks.get(made["id"], "alignment"))
+    steps = json.loads(ask("GET", f"/api/look/{made['id']}/steps")[2])
+    assert len(steps) == len(made["summary"]["sequences"]["written"]["ids"])
+    assert json.loads(ask("GET", f"/api/look/{made['id']}/attention%2Fx")[2])["error"]
+
+
+def test_an_answer_is_streamed_token_by_token(ask):
+    status, headers, content = ask("POST", "/api/stream", {"text": "1 2 3"})
+    assert status == 200
+    assert headers["Content-Type"] == "application/x-ndjson"
+    lines = [json.loads(line) for line in content.splitlines()]
+    assert all(set(line) == {"token", "id", "log_prob"} for line in lines)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1"},
+        {"Host": None},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+    ],
+)
+def test_who_is_not_its_own_page_is_refused(ask, headers):
+    for method, path, body in (
+        ("GET", "/", None),
+        ("GET", "/api/look", None),
+        ("POST", "/api/look", {"text": "1"}),
+    ):
+        assert told(ask(method, path, body, **headers))[0] == 403
+
+
+def test_localhost_is_a_name_of_it_and_who_names_no_origin_is_no_page(ask, server):
+    name = f"localhost:{server.port}"
+    assert ask("GET", "/", Host=name, Origin=f"http://{name}")[0] == 200
+    assert ask("GET", "/api/look", Origin=None)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"text": ""}, "empty"),
+        ({"text": "1 " * 600}, "more than 512"),
+        ({"text": "\ud800"}, "surrogate"),
+        ({"text": 3}, "text must be a string"),
+        ({}, "text is missing"),
+        ({"text": "1", "beams": 3}, "unknown key beams"),
+        ({"text": "1", "beam_size": True}, "beam_size"),
+        ({"text": "1", "prefix_ids": [1.5]}, "prefix_ids"),
+        ({"text": "1", "changes": {"heads": {"nowhere": [0]}}}, "no attention 'nowhere'"),
+        ({"text": "1", "changes": {"tokens": [-1]}}, "-1"),
+        ([1, 2], "no JSON object"),
+        ("text", "no JSON object"),
+        (None, "no JSON object"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_refused_with_a_reason(ask, body, message):
+    for path in ("/api/look", "/api/stream"):
+        status, error = told(ask("POST", path, raw=json.dumps(body).encode()))
+        assert status == 400
+        assert message in error
+
+
+def test_a_body_that_is_no_json_or_too_much_is_refused(ask):
+    assert told(ask("POST", "/api/look", raw=b"{"))[0] == 400
+    assert told(ask("POST", "/api/look", raw=b"[" * 100_000))[0] == 400
+    assert told(ask("POST", "/api/look", raw=b"\xff\xfe"))[0] == 400
+    assert told(ask("POST", "/api/look", raw=b" ", Content_Length=str(MOST_BYTES + 1)))[0] == 413
+    assert told(ask("POST", "/api/look", raw=b"{}", Content_Length="many"))[0] == 411
+    assert told(ask("POST", "/api/look", raw=b"{}", Content_Type="text/plain"))[0] == 415
+    assert (
+        told(ask("POST", "/api/look", raw=b"{}", Transfer_Encoding="chunked", Content_Length=None))[0] == 411
+    )
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/nothing",
+        "/../pyproject.toml",
+        "/%2e%2e/%2e%2e/assets.py",
+        "/views/../../assets.py",
+        "/api/look/none/steps",
+        "/api/look/a/b/c/d",
+        "//evil.example/",
+    ],
+)
+def test_a_wrong_path_is_not_found(ask, path):
+    assert told(ask("GET", path))[0] == 404
+
+
+def test_other_methods_are_answered_in_json_too(ask):
+    status, headers, content = ask("PUT", "/api/look", {"text": "1"})
+    assert status == 501
+    assert headers["Content-Type"] == "application/json"
+    assert json.loads(content)["error"]
+    assert told(ask("POST", "/", {"text": "1"}))[0] == 404
+
+
+def test_few_looks_are_kept_and_what_fails_says_so_without_a_traceback(untrained, monkeypatch):
+    monkeypatch.setattr(looks_module, "KEPT", 2)
+    kept = Looks(Looker(untrained, device="cpu"))
+    assert kept.first() is None
+    made = [kept.make({"text": text})["id"] for text in ("1", "2", "3")]
+    with pytest.raises(looks_module.Refused, match="no longer"):
+        kept.get(made[0], "steps")
+    assert kept.get(made[2], "steps")
+
+
+def test_a_failure_of_ours_is_told_without_its_traceback(ask, server, monkeypatch):
+    def fails(body):
+        raise ZeroDivisionError("a secret")
+
+    monkeypatch.setattr(server.looks, "make", fails)
+    status, error = told(ask("POST", "/api/look", {"text": "1"}))
+    assert status == 500
+    assert "secret" not in error
+
+
+def test_several_pages_at_once_take_turns_at_the_model(ask):
+    found: list[dict] = []
+
+    def asks(number: int) -> None:
+        body = {"text": f"{number} 2 3", "changes": {"layers": ["encoder.blocks.0"]} if number % 2 else {}}
+        found.append({number: json.loads(ask("POST", "/api/look", body)[2])["summary"]["answer"]})
+
+    threads = [threading.Thread(target=asks, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    together = {number: answer for each in found for number, answer in each.items()}
+    found.clear()
+    for number in range(6):
+        asks(number)
+    assert together == {number: answer for each in found for number, answer in each.items()}
