@@ -12,7 +12,7 @@ export function percent(probability) {
   const share = 100 * probability;
   if (share >= 99.95 && share < 100) return "99.9 %";
   if (share >= 10) return `${share.toFixed(share >= 99 && share < 100 ? 1 : 0)} %`;
-  return share >= 0.01 ? `${Number(share.toPrecision(2))} %` : share > 0 ? "< 0.01 %" : "0 %";
+  return share >= 0.01 ? `${Number(share.toPrecision(share < 0.1 ? 1 : 2))} %` : share > 0 ? "< 0.01 %" : "0 %";
 }
 
 /** 60 123 456 as "60.1 M". */

@@ -11,7 +11,7 @@ import { asking } from "./asking.js";
 export default {
   name: "answer",
   title: "Answer",
-  about: "What the model says to a text, and how sure it is of each token. Choose a token to see what else it could have been.",
+  about: "What the model says to a text, and how sure it is of each token. Choose a token to see what else there was.",
   possible: () => true,
 
   async draw(root, { source, state, signal }) {
@@ -29,10 +29,11 @@ export default {
 /** An answer of tokens: the tokens, the alternatives of the chosen one, and a chart of them all. */
 function written({ source, state, signal, steps, whole }) {
   const { summary } = source;
-  const forced = summary.answer?.forced ?? 0;
+  const { forced = 0, start = 0 } = summary.answer ?? {};
+  const origin = (place) => (place < start ? "given" : place < forced ? "forced" : null);
   const special = summary.sequences.written.special;
   const panel = element("section", { class: "alternatives", aria: { label: "Alternatives" } });
-  const chips = steps.map((step, place) => chip(step, place, { forced: place < forced, special: special[place], state }));
+  const chips = steps.map((step, place) => chip(step, place, { origin: origin(place), special: special[place], state }));
   const show = () => {
     const chosen = state.number("row");
     chips.forEach((one, place) => one.setAttribute("aria-expanded", String(place === chosen)));
@@ -42,26 +43,26 @@ function written({ source, state, signal, steps, whole }) {
   window.addEventListener("state", (event) => event.detail.keys.includes("row") && show(), { signal });
   show();
   return [
-    element("h3", {}, "The answer"),
+    element("h3", {}, start > 0 ? "The text, and how it goes on" : "The answer"),
     element("p", { class: "answer", dir: direction(summary.answer?.text ?? steps.map((step) => step.token).join("")) }, chips),
-    legend(summary, forced),
+    legend(summary.answer, forced, start),
     panel,
     chart(steps, special, whole),
   ];
 }
 
-function chip(step, place, { forced, special, state }) {
+function chip(step, place, { origin, special, state }) {
   const probability = Math.exp(step.log_prob);
   const shade = sequential(0.72 * (1 - probability));
   const word = token(step.token, { special });
-  const share = element("small", {}, forced && "forced, ", percent(probability));
+  const share = element("small", {}, origin && element("span", { class: "unseen" }, `${origin}, `), percent(probability));
   const chosen = () => state.set("row", state.number("row") === place ? null : place);
   return element(
     "button",
     {
-      type: "button", class: forced ? "chip forced" : "chip", data: { focus: `chip-${place}` },
+      type: "button", class: `chip ${origin ?? ""}`, data: { focus: `chip-${place}` },
       style: { "background-color": shade, color: inkOn(shade) },
-      title: `${percent(probability)}, ${ranked(step.rank)}`,
+      title: `${origin ? `${origin}; ` : ""}${percent(probability)}, ${ranked(step.rank)}`,
       on: { click: chosen },
     },
     word, share,
@@ -75,11 +76,12 @@ function ranked(rank) {
   return `the ${rank}${(rank % 100 > 10 && rank % 100 < 14 ? "" : ends[rank % 10]) || "th"} likeliest`;
 }
 
-function legend({ answer }, forced) {
+function legend(answer, forced, start) {
   const facts = [
-    `log-probability ${number(answer.log_prob, 2)} nats`,
-    `score ${number(answer.score, 2)}`,
-    forced > 0 && `${forced} ${forced === 1 ? "token" : "tokens"} forced`,
+    answer && `log-probability ${number(answer.log_prob, 2)} nats`,
+    answer && `score ${number(answer.score, 2)}`,
+    start > 0 && `${start} given by the text (dotted)`,
+    forced > start && `${forced - start} forced (dashed)`,
   ].filter(Boolean);
   const shades = [1, 0.75, 0.5, 0.25, 0].map((probability) =>
     element("span", { class: "shade", style: { "background-color": sequential(0.72 * (1 - probability)) } }),

@@ -38,6 +38,7 @@ export function asking({ source, state, signal }) {
       element("div", { class: "controls" },
         element("label", { class: "field wide" }, element("span", {}, "The answer begins with"), begin),
         whole, button("Hold it to this", force, { data: { focus: "force" } }))),
+    !summary && element("p", { class: "hint" }, "Write a text: everything that the page shows is about one text."),
     said,
   );
   text.addEventListener("keydown", (event) => {
