@@ -1,6 +1,6 @@
 // What changes when a head, a layer or a source token is switched off: the answer's own log-probability says so.
 import { element, select } from "../elements.js";
-import { refill } from "./picker.js";
+import { redrawn, refill } from "./picker.js";
 import { effectFigure } from "./effects.js";
 import { comparison, remember } from "./comparison.js";
 import { switches } from "./switches.js";
@@ -18,12 +18,10 @@ export default {
     if (signal.aborted) return;
     const context = { source, state, signal, ablation, before };
     const place = element("div");
-    const again = () => bars(place, root, context);
     root.append(comparison(source, before) ?? "", place);
     if (source.live) root.append(switches(context));
-    again();
+    redrawn({ signal, keys: ["ablated"], draw: () => bars(place, root, context) });
     root.querySelector(".compared.new")?.focus();
-    window.addEventListener("state", (event) => event.detail.keys.includes("ablated") && again(), { signal });
   },
 };
 

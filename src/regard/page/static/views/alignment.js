@@ -4,7 +4,7 @@ import { element, select, slider } from "../elements.js";
 import { figure } from "../figure.js";
 import { number } from "../numbers.js";
 import { numbered, visible } from "../tokens.js";
-import { refill } from "./picker.js";
+import { redrawn, refill } from "./picker.js";
 import { ribbon } from "./ribbon.js";
 import { stage } from "./stage.js";
 import { MEAN, headOf, matrixOf } from "./weights.js";
@@ -17,9 +17,7 @@ export default {
   about: "Which source words each written word was made from, as the decoder's attention to the source has it. A band is as wide as its weight.",
   possible: (summary) => summary.alignment !== null,
   async draw(root, { source, state, signal }) {
-    const context = { root, source, state, signal };
-    await drawn(context);
-    window.addEventListener("state", (event) => event.detail.keys.some((key) => key === "aligned") && drawn(context), { signal });
+    await redrawn({ signal, keys: ["aligned"], draw: (own) => drawn({ root, source, state, signal: own }) });
   },
 };
 

@@ -19,11 +19,11 @@ export default {
   possible: (summary) => summary.attentions.some(({ name }) => summary.resources.includes(`query/${name}`)),
   async draw(root, { source, state, signal }) {
     const keys = ["part", "layer", "head", "row", "column"];
-    await redrawn({ signal, keys, draw: (newest) => drawn(root, { source, state }, newest) });
+    await redrawn({ signal, keys, draw: (own) => drawn(root, { source, state, signal: own }) });
   },
 };
 
-async function drawn(root, { source, state }, newest) {
+async function drawn(root, { source, state, signal }) {
   const { summary } = source;
   const attention = chosenAttention(summary, state);
   if (!source.has(`query/${attention.name}`)) {
@@ -38,7 +38,7 @@ async function drawn(root, { source, state }, newest) {
   const asked = chosenHead(attention, state);
   const head = asked === MEAN ? 0 : asked;
   const numbers = await numbersOf(source, attention, head, cell.row);
-  if (!newest()) return;
+  if (signal.aborted) return;
   const computed = rowOfAttention(numbers);
   const context = { attention, head, axes, cell, numbers, computed, state };
   refill(

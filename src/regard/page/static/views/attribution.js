@@ -20,15 +20,15 @@ export default {
   about: "How much each token pushed the answer up or down, by two gradient methods, with attention beside them. Where they disagree, attention alone would mislead.",
   possible: (summary) => summary.resources.includes("attribution"),
   async draw(root, { source, state, signal }) {
-    await redrawn({ signal, keys: ["row", "method"], draw: (newest) => drawn(root, { source, state }, newest) });
+    await redrawn({ signal, keys: ["row", "method"], draw: (own) => drawn(root, { source, state, signal: own }) });
   },
 };
 
-async function drawn(root, { source, state }, newest) {
+async function drawn(root, { source, state, signal }) {
   const facts = await source.json("attribution");
   const found = await Promise.all(facts.methods.map(async (method) => [method, matrixOf(await source.array(`attribution/${method}`))]));
   const attention = await besideIt(source, facts.columns, found[0][1]);
-  if (!newest()) return;
+  if (signal.aborted) return;
   const { sequences } = source.summary;
   const columns = { title: facts.columns, ...sequences[facts.columns], after: null };
   const rows = { title: "written", ...rowsOf(source.summary, found[0][1].rows), after: null };

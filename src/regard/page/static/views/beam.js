@@ -3,7 +3,7 @@ import { checkbox, element, fill } from "../elements.js";
 import { figure } from "../figure.js";
 import { number } from "../numbers.js";
 import { token, visible } from "../tokens.js";
-import { refill } from "./picker.js";
+import { redrawn, refill } from "./picker.js";
 import { stage } from "./stage.js";
 import { MARKS, treeDrawing } from "./tree.js";
 
@@ -18,9 +18,7 @@ export default {
   async draw(root, { source, state, signal }) {
     const beam = await source.json("beam");
     if (signal.aborted) return;
-    const again = () => drawn(root, { beam, state });
-    again();
-    window.addEventListener("state", (event) => event.detail.keys.includes("dropped") && again(), { signal });
+    redrawn({ signal, keys: ["dropped"], draw: () => drawn(root, { beam, state }) });
   },
 };
 

@@ -6,7 +6,7 @@ import { figure } from "../figure.js";
 import { number } from "../numbers.js";
 import { numbered, visible } from "../tokens.js";
 import { gridDrawing } from "./grid_drawing.js";
-import { refill } from "./picker.js";
+import { redrawn, refill } from "./picker.js";
 import { PARTS, axisOf, headOf, wholeNumber } from "./weights.js";
 
 /** What heads can be ranked by: key -> [name, what it means, whether the largest comes first]. */
@@ -32,10 +32,8 @@ export default {
   async draw(root, { source, state, signal }) {
     const facts = source.has("heads") ? await source.json("heads") : [];
     if (signal.aborted) return;
-    const context = { root, source, state, signal, facts };
     const keys = ["part", "rank", "row", "column"];
-    await drawn(context);
-    window.addEventListener("state", (event) => event.detail.keys.some((key) => keys.includes(key)) && drawn(context), { signal });
+    await redrawn({ signal, keys, draw: (own) => drawn({ root, source, state, signal: own, facts }) });
   },
 };
 

@@ -17,15 +17,15 @@ export default {
   about: "Lines run from each token to those it looks at, stronger for a larger weight, one colour a head. Point at a token to see its lines alone.",
   possible: (summary) => summary.attentions.length > 0,
   async draw(root, { source, state, signal }) {
-    await redrawn({ signal, keys: ["part", "layer"], draw: (newest) => drawn(root, { source, state, signal }, newest) });
+    await redrawn({ signal, keys: ["part", "layer"], draw: (own) => drawn(root, { source, state, signal: own }) });
   },
 };
 
-async function drawn(root, { source, state, signal }, newest) {
+async function drawn(root, { source, state, signal }) {
   const { summary } = source;
   const attention = chosenAttention(summary, state);
   const array = await source.array(`attention/${attention.name}`);
-  if (!newest()) return;
+  if (signal.aborted) return;
   const all = Array.from({ length: attention.num_heads }, (_, head) => headOf(array, head));
   const axes = { rows: axisOf(summary, attention, "rows"), columns: axisOf(summary, attention, "columns") };
   const least = () => state.number("lines", Math.max(axes.rows.tokens.length, axes.columns.tokens.length) > FEW ? 0.05 : 0.02);
@@ -33,7 +33,7 @@ async function drawn(root, { source, state, signal }, newest) {
   const chart = lineFigure({ root, state, attention, all, axes, lines });
   const chips = headChips(attention, state);
   window.addEventListener("state", (event) => {
-    if (newest() && event.detail.keys.some((key) => key === "shown" || key === "head")) {
+    if (event.detail.keys.some((key) => key === "shown" || key === "head")) {
       chips.show();
       chart.update();
     }

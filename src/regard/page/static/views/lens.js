@@ -5,7 +5,7 @@ import { figure } from "../figure.js";
 import { drawing, group, rect, text, textWidth, tokenText, widest } from "../svg.js";
 import { number } from "../numbers.js";
 import { numbered, shortened, token, visible } from "../tokens.js";
-import { refill } from "./picker.js";
+import { redrawn, refill } from "./picker.js";
 import { inDrawing, stage } from "./stage.js";
 import { wholeNumber } from "./weights.js";
 
@@ -25,9 +25,7 @@ export default {
     const lens = await source.json("lens");
     if (signal.aborted) return;
     const sequence = source.summary.sequences[lens.positions];
-    const again = () => drawn(root, { lens, sequence, state, signal });
-    again();
-    window.addEventListener("state", (event) => event.detail.keys.includes("shade") && again(), { signal });
+    redrawn({ signal, keys: ["shade"], draw: () => drawn(root, { lens, sequence, state }) });
   },
 };
 

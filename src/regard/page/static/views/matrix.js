@@ -14,16 +14,16 @@ export default {
   about: "Each row is a token that looks; its cells say how much of its attention goes to each column, and sum to 1.",
   possible: (summary) => summary.attentions.length > 0,
   async draw(root, { source, state, signal }) {
-    await redrawn({ signal, keys: ["part", "layer", "head"], draw: (newest) => drawn(root, { source, state, signal }, newest) });
+    await redrawn({ signal, keys: ["part", "layer", "head"], draw: (own) => drawn(root, { source, state, signal: own }) });
   },
 };
 
-async function drawn(root, { source, state, signal }, newest) {
+async function drawn(root, { source, state, signal }) {
   const { summary } = source;
   const attention = chosenAttention(summary, state);
   const head = chosenHead(attention, state);
   const weights = headOf(await source.array(`attention/${attention.name}`), head);
-  if (!newest()) return;
+  if (signal.aborted) return;
   const axes = { rows: axisOf(summary, attention, "rows"), columns: axisOf(summary, attention, "columns") };
   const linked = tokenLines(axes, (cell) => map.choose(cell));
   const map = linkedMap({ root, source, state, attention, head, weights, axes, linked, signal });

@@ -43,14 +43,15 @@ export function choiceTitle(attention, head) {
 }
 
 /**
- * Draws now, and again whenever one of `keys` changes in the state, until `signal` ends it. While an asynchronous
- * `draw` is under way a later one may overtake it: `draw` gets a function that says whether it is still the newest.
+ * Draws now, and again whenever one of `keys` changes in the state, until `signal` ends it. `draw` gets a signal of its
+ * own, which ends when the next drawing begins: a slow one that was overtaken sees so, and its listeners go.
  */
 export function redrawn({ signal, keys, draw }) {
-  let newest = 0;
+  let own = null;
   const again = () => {
-    const mine = ++newest;
-    return draw(() => mine === newest && !signal?.aborted);
+    own?.abort();
+    own = new AbortController();
+    return draw(AbortSignal.any([signal, own.signal]));
   };
   window.addEventListener(
     "state",

@@ -16,15 +16,15 @@ export default {
   about: "All layers of self-attention multiplied together, half of each being the residual path: where what a position holds at the end may have come from. A rough estimate, not a proof.",
   possible: (summary) => summary.resources.some((path) => path.startsWith("rollout/")),
   async draw(root, { source, state, signal }) {
-    await redrawn({ signal, keys: ["rolled"], draw: (newest) => drawn(root, { source, state }, newest) });
+    await redrawn({ signal, keys: ["rolled"], draw: (own) => drawn(root, { source, state, signal: own }) });
   },
 };
 
-async function drawn(root, { source, state }, newest) {
+async function drawn(root, { source, state, signal }) {
   const parts = ["encoder", "decoder"].filter((part) => source.has(`rollout/${part}`));
   const part = parts.includes(state.get("rolled")) ? state.get("rolled") : parts[0];
   const weights = matrixOf(await source.array(`rollout/${part}`));
-  if (!newest()) return;
+  if (signal.aborted) return;
   const name = SEQUENCES[part].find((sequence) => sequence in source.summary.sequences);
   const { tokens, special } = source.summary.sequences[name];
   const axis = (title) => ({ title, tokens, special, after: null });
