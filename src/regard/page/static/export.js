@@ -18,6 +18,7 @@ export function svgText(drawing, paper = null) {
     node.removeAttribute("tabindex");
   });
   copy.removeAttribute("class");
+  copy.removeAttribute("style"); // how it was hidden while it was measured
   copy.removeAttribute("aria-hidden");
   if (paper) copy.prepend(background(copy, paper));
   return new XMLSerializer().serializeToString(copy);
