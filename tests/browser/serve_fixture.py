@@ -1,7 +1,6 @@
 """A server of the page with a made-up Look, to work on the page: `python serve_fixture.py KIND [PORT]`.
 
-It answers as regard's own does, reads the page's files anew each time, and puts an empty module in the place
-of a view that is not written yet.
+It answers as regard's own does, and reads the page's files anew each time.
 """
 
 import json
@@ -14,11 +13,11 @@ from urllib.parse import unquote
 sys.path.insert(0, str(Path(__file__).parent))
 from fixture import Fixture, npy
 
-from regard.page.assets import SERVED_POLICY
+from regard.page.assets import SCRIPT, SERVED_POLICY
+from regard.page.bundle import bundle
 
 STATIC = Path(__file__).parents[2] / "src" / "regard" / "page" / "static"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
-MISSING = 'export default { name: "missing", title: "Missing", about: "", possible: () => false, draw() {} };'
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -33,10 +32,11 @@ class Handler(BaseHTTPRequestHandler):
             self._json({"id": "0", "summary": self.looks["0"].summary})
         elif path.startswith("api/look/"):
             self._resource(*path.removeprefix("api/look/").split("/", 1))
+        elif path == SCRIPT:
+            modules = {file.relative_to(STATIC).as_posix(): file.read_text() for file in STATIC.rglob("*.js")}
+            self._send(bundle(modules, "page.js").encode(), "text/javascript")
         elif (STATIC / path).is_file():
             self._send((STATIC / path).read_bytes(), TYPES[Path(path).suffix])
-        elif path.startswith("views/"):
-            self._send(MISSING.encode(), "text/javascript")
         else:
             self._json({"error": "no such file"}, 404)
 

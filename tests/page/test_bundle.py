@@ -54,6 +54,22 @@ def test_words_that_only_look_like_imports_are_let_through(javascript):
     assert said(javascript, bundle({"main.js": source}, "main.js")) == [[1, 2]]
 
 
+def test_comments_on_their_own_lines_are_left_out_and_nothing_else():
+    source = (
+        '/**\n * What it is.\n */\nexport const a = "// kept"; // kept too\n\n// gone\n'
+        "export const b = 2 /* kept */ + 1;\n"
+    )
+    script = bundle({"main.js": source}, "main.js")
+    assert 'const a = "// kept"; // kept too\nconst b = 2 /* kept */ + 1;\n' in script
+    assert "gone" not in script
+    assert "What it is" not in script
+
+
+def test_what_stands_in_a_template_of_several_lines_is_kept(javascript):
+    source = "say(`one\n  // two\n`);\n"
+    assert said(javascript, bundle({"main.js": source}, "main.js")) == [["one\n  // two\n"]]
+
+
 def test_a_missing_module_is_named_with_those_who_want_it():
     with pytest.raises(UnknownSyntaxError, match=r"gone\.js: no such module; main\.js imports it"):
         bundle({"main.js": 'import { a } from "./gone.js";\n'}, "main.js")

@@ -18,6 +18,7 @@ CONTENT_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
 }
+SCRIPT = "regard.js"
 SERVED_POLICY = (  # what a server says with each of the page's files
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -39,16 +40,22 @@ class Asset:
 
 @cache
 def assets() -> dict[str, Asset]:
-    """The page's files by name: "index.html", "main.js", "views/heads.js"; all that a server may hand out."""
+    """All that a server may hand out, by name: the page's files, and "regard.js", its modules in one."""
+    in_one = Asset(content=script().encode(), content_type=CONTENT_TYPES[".js"])
+    return _files() | {SCRIPT: in_one}
+
+
+def asset(name: str) -> Asset | None:
+    """One of the assets; None if there is none of this name."""
+    return assets().get(name)
+
+
+@cache
+def _files() -> dict[str, Asset]:
     return {
         name: Asset(content=file.read_bytes(), content_type=CONTENT_TYPES["." + name.rpartition(".")[2]])
         for name, file in sorted(_walk(files("regard.page") / "static"))
     }
-
-
-def asset(name: str) -> Asset | None:
-    """One of the page's files; None if there is none of this name."""
-    return assets().get(name)
 
 
 def _walk(folder: Traversable, prefix: str = "") -> list[tuple[str, Traversable]]:
@@ -62,7 +69,7 @@ def _walk(folder: Traversable, prefix: str = "") -> list[tuple[str, Traversable]
 
 
 def script() -> str:
-    """The whole page as one classic script, to stand in a file."""
+    """The whole page as one classic script, to stand in a file or to be had by one request."""
     return bundle(_modules(), "page.js")
 
 
@@ -73,11 +80,11 @@ def widget_script() -> str:
 
 def stylesheet() -> str:
     """The page's style sheets, all rules scoped under `.regard`: anywidget's `_css`."""
-    return "\n".join(assets()[name].content.decode() for name in ("regard.css", "views.css"))
+    return "\n".join(_files()[name].content.decode() for name in ("regard.css", "views.css"))
 
 
 def _modules() -> dict[str, str]:
-    return {name: asset.content.decode() for name, asset in assets().items() if name.endswith(".js")}
+    return {name: asset.content.decode() for name, asset in _files().items() if name.endswith(".js")}
 
 
 def one_file(

@@ -82,7 +82,7 @@ def _wrapped(name: str, source: str, given: Mapping[str, Mapping[str, str]]) -> 
             f"{name}, line {line + 1}: not known here: {code.splitlines()[line].strip()}"
         )
     exports = ", ".join(key if key == value else f"{key}: {value}" for key, value in given[name].items())
-    return f"const {_variable(name)} = (() => {{ // {name}\n{code.strip()}\nreturn {{ {exports} }};\n}})();"
+    return f"const {_variable(name)} = (() => {{ // {name}\n{_lean(code)}\nreturn {{ {exports} }};\n}})();"
 
 
 def _taken(importer: str, found: re.Match[str], given: Mapping[str, Mapping[str, str]]) -> str:
@@ -97,8 +97,21 @@ def _taken(importer: str, found: re.Match[str], given: Mapping[str, Mapping[str,
         if name not in given[exporter]:
             raise UnknownSyntaxError(f"{importer}: {exporter} exports no {name}")
     inside = ", ".join(": ".join(name) for name in [*taken, *names])
-    lines = "\n" * found[0].count("\n")  # so that line numbers in messages stay true
-    return f"const {{ {inside} }} = {_variable(exporter)};{lines}"
+    return f"const {{ {inside} }} = {_variable(exporter)};"
+
+
+def _lean(code: str) -> str:
+    """The code without indents and without comments that stand on lines of their own.
+
+    Where a template literal may run over lines, which could hold either, nothing is left out.
+    """
+    lines = code.splitlines()
+    if any(line.count("`") % 2 for line in lines):
+        return code
+    code = re.sub(
+        r"^/\*\*.*?\*/$", "", "\n".join(line.strip() for line in lines), flags=re.DOTALL | re.MULTILINE
+    )
+    return "\n".join(line for line in code.splitlines() if line and not line.startswith("//"))
 
 
 def _resolved(importer: str, path: str) -> str:
