@@ -6,7 +6,7 @@ export function canvas(width, height, draw) {
   const ratio = Math.min(3, globalThis.devicePixelRatio || 1);
   const node = element("canvas", {
     class: "chart", width: Math.round(width * ratio), height: Math.round(height * ratio), aria: { hidden: "true" },
-    style: { width: `${width}px`, "max-width": "100%" },
+    style: { width: `${width}px` },
   });
   const pen = node.getContext("2d");
   node.redraw = () => {

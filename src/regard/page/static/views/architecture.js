@@ -2,7 +2,7 @@
 import { button, controls, element, fill } from "../elements.js";
 import { figure } from "../figure.js";
 import { bytes, counted, percent } from "../numbers.js";
-import { drawing, group, rect, text, textWidth, titled } from "../svg.js";
+import { drawing, group, rect, room, text, textWidth, titled } from "../svg.js";
 
 const DEPTH = 4; // levels of modules in the chart
 
@@ -24,7 +24,7 @@ export default {
       figure({
         name: "architecture",
         caption: "Where the parameters are: each row is one level deeper, each box as wide as its share.",
-        chart: icicle(tree),
+        chart: icicle(tree, room(root)),
         table: () => ({
           columns: ["module", "type", "output", "parameters", "FLOPs"],
           rows: flat(tree).map(({ path, node }) => [path, node.type, shape(node.output), node.parameters, node.flops]),
@@ -75,8 +75,8 @@ function flat(node, parent = null, above = "") {
 }
 
 /** A tree whose boxes lie under their parents, in proportion. */
-function icicle(tree) {
-  const [width, row] = [920, 44];
+function icicle(tree, width) {
+  const row = 44;
   const marks = [];
   const add = (node, parent, x, share, level) => {
     if (level >= DEPTH || share < 1.5 || !(node.parameters > 0)) return;

@@ -5,7 +5,7 @@ import { controls, element, fill, select } from "../elements.js";
 import { figure } from "../figure.js";
 import { at, rows } from "../npy.js";
 import { number } from "../numbers.js";
-import { drawing, group, line, path, scaled, text, ticks } from "../svg.js";
+import { drawing, group, line, path, room, scaled, text, ticks } from "../svg.js";
 
 const SCHEMES = {
   sinusoidal: "Sinusoidal: fixed waves are added to the embeddings.",
@@ -30,30 +30,31 @@ export default {
     if (signal.aborted) return;
     const [table, similarity, bias] = got;
     const waves = element("div");
-    const showWaves = () => table && fill(waves, wavesOf(table, state));
+    const wide = room(root);
+    const showWaves = () => table && fill(waves, wavesOf(table, state, wide));
     showWaves();
     window.addEventListener("state", (event) => event.detail.keys.includes("wave") && showWaves(), { signal });
     fill(root,
       element("p", { class: "lead" }, SCHEMES[about.scheme] ?? about.scheme),
       about.note && element("p", { class: "hint" }, about.note),
       table && [element("h3", {}, "The vectors"), heat("positions", "Each row is a position, each column a dimension; blue is above nought, orange below.",
-        table, { signed: true, down: "position", across: "dimension" })],
+        table, { signed: true, down: "position", across: "dimension", most: wide })],
       table && [element("h3", {}, "The same as waves"), waves],
       similarity && [element("h3", {}, "Who resembles whom"), heat("position-similarity",
-        "How alike two positions look to the model: the darker, the more.", similarity, { down: "position", across: "position", square: true })],
-      bias && [element("h3", {}, "What is added to the scores"), biases(bias)]);
+        "How alike two positions look to the model: the stronger the colour, the more.", similarity, { down: "position", across: "position", most: Math.min(570, wide) })],
+      bias && [element("h3", {}, "What is added to the scores"), biases(bias, wide)]);
   },
 };
 
 /** A matrix as a map of colours, with its scale beside it. */
-function heat(name, caption, matrix, { signed = false, square = false, down, across }) {
+function heat(name, caption, matrix, { signed = false, down, across, most }) {
   const [height, width] = matrix.shape;
   const { low, high } = extremes(matrix.data);
   const top = Math.max(Math.abs(low), Math.abs(high)) || 1;
   const [from, to] = signed ? [-top, top] : [low, high];
   const colour = signed ? (value) => diverging(value / top) : (value) => sequential((value - low) / (high - low || 1));
-  const cell = Math.max(1, Math.min(14, Math.floor((square ? 420 : 700) / width), Math.floor(420 / height)));
   const [left, head, foot, side] = [56, 8, 44, 92];
+  const cell = Math.max(1, Math.min(14, Math.floor((most - left - side) / width), Math.floor(420 / height)));
   const [wide, tall] = [cell * width, cell * height];
   const image = painted(matrix, colour);
   const chart = canvas(left + wide + side, head + tall + foot, (pen) => {
@@ -122,7 +123,7 @@ function extremes(data) {
 }
 
 /** Some dimensions of the table as lines over the positions, from the one that is chosen. */
-function wavesOf(table, state) {
+function wavesOf(table, state, wide) {
   const [length, d] = table.shape;
   const first = Math.min(d - 1, Math.max(0, state.number("wave", 0)));
   const shown = Array.from({ length: Math.min(WAVES, d) }, (_, i) => (first + i * Math.max(1, Math.floor(d / 12))) % d);
@@ -133,22 +134,25 @@ function wavesOf(table, state) {
   }));
   return [
     controls(select({ label: "First dimension", options: starts.map(String), value: String(first), onchange: (wave) => state.set("wave", wave === "0" ? null : wave) })),
-    lines("position-waves", "The value of some dimensions at each position.", series, length, "position"),
+    lines("position-waves", "The value of some dimensions at each position.", series, length, "position", wide),
   ];
 }
 
 /** One line a head: what is added to the score of a key that stands so far away. */
-function biases(bias) {
+function biases(bias, wide) {
   const [heads, length] = bias.shape;
   const series = Array.from({ length: heads }, (_, head) => ({
     name: `head ${head}`,
     values: Array.from(at(bias, head, length - 1).data).reverse(),
   }));
-  return lines("position-bias", "What each head adds to a score, by how far back the key stands from the last token.", series, length, "distance");
+  return lines("position-bias", "What each head adds to a score, by how far back the key stands from the last token.", series, length, "distance", wide);
 }
 
-function lines(name, caption, series, length, across) {
-  const [left, width, height, step] = [52, 640, 240, 22];
+function lines(name, caption, series, length, across, wide) {
+  const beside = wide > 560; // else the key stands below
+  const [left, height, step] = [52, 240, 22];
+  const width = Math.min(640, wide - left - (beside ? 180 : 12));
+  const [keyLeft, keyTop] = beside ? [left + width + 20, 16] : [left, height + 64];
   const { low, high } = extremes(series.flatMap(({ values }) => values.filter(Number.isFinite)));
   const [x, y] = [scaled([0, Math.max(1, length - 1)], [left, left + width]), scaled([low, high], [height - 8, 8])];
   const axis = [
@@ -159,15 +163,15 @@ function lines(name, caption, series, length, across) {
   const marks = series.map(({ name: title, values }, i) => {
     const dash = ["none", "7 4", "2 3", "9 3 2 3"][i % 4]; // told apart without colour too
     const points = values.map((value, at) => `${x(at).toFixed(1)},${y(Number.isFinite(value) ? value : low).toFixed(1)}`);
-    const key = i * step + 16;
+    const key = keyTop + i * step;
     return group({},
       path(`M${points.join("L")}`, { stroke: headColour(i), "stroke-width": 2, "stroke-dasharray": dash }),
-      line(left + width + 20, key - 4, left + width + 48, key - 4, { stroke: headColour(i), "stroke-width": 2, "stroke-dasharray": dash }),
-      text(left + width + 56, key, title));
+      line(keyLeft, key - 4, keyLeft + 28, key - 4, { stroke: headColour(i), "stroke-width": 2, "stroke-dasharray": dash }),
+      text(keyLeft + 36, key, title));
   });
   return figure({
     name, caption,
-    chart: drawing(left + width + 180, Math.max(height + 42, series.length * step + 10), group({}, axis), marks),
+    chart: drawing(beside ? left + width + 180 : wide, Math.max(height + 42, keyTop + series.length * step), group({}, axis), marks),
     table: () => ({
       columns: [across, ...series.map(({ name: title }) => title)],
       rows: Array.from({ length }, (_, i) => [String(i), ...series.map(({ values }) => values[i] ?? null)]),
