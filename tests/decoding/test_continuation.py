@@ -76,15 +76,13 @@ def test_greedy_is_the_likeliest_token_again_and_again(model, begin_id, length):
             break
         said.append(token)
         context.append(token)
-    else:
-        log_prob += next_log_probs(model, context)[EOS].item()
     assert found.ids == said
     assert found.log_prob == pytest.approx(log_prob, abs=1e-4)
-    assert len(found.token_log_probs) == len(found.ids) + 1
+    assert len(found.token_log_probs) == min(7, len(said) + 1), "what is cut off has no end"
 
 
 def test_a_beam_that_holds_everything_finds_the_best(model):
-    """All continuations of up to two tokens, each scored by reading it whole."""
+    """All continuations of up to two tokens, each scored by reading it whole; two of them need no end."""
     settings = ContinuationSettings(beam_size=VOCAB**2)
     [ids] = texts(6)
     found = continue_all(settings.strategy(num=4), model, prompts_of([ids], begin_id=BOS), max_new_tokens=2)[
@@ -97,7 +95,10 @@ def test_a_beam_that_holds_everything_finds_the_best(model):
         log_probs = model.eval()(inputs).log_softmax(-1)
     scored = sorted(
         (
-            (sum(log_probs[row, len(ids) + i, token].item() for i, token in enumerate([*said, EOS])), said)
+            (
+                sum(log_probs[row, len(ids) + i, token].item() for i, token in enumerate([*said, EOS][:2])),
+                said,
+            )
             for row, said in enumerate(every)
         ),
         reverse=True,

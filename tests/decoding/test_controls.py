@@ -130,3 +130,34 @@ def test_a_boost_is_a_text_and_a_strength():
     for wrong in ("Paris", "=2", "Paris=", "Paris=nan", "Paris=inf", "Paris=x"):
         with pytest.raises(ConfigError, match="boost"):
             boosted(wrong)
+
+
+@pytest.mark.parametrize(
+    "name", ["presence_penalty", "frequency_penalty", "repetition_penalty", "temperature"]
+)
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_number_that_is_none_is_refused(name, value):
+    with pytest.raises(ConfigError, match=f"{name} is {value}"):
+        Controls(**{name: value})
+
+
+def test_an_end_that_is_no_token_is_refused():
+    with pytest.raises(ConfigError, match="end_ids = -3 is no token"):
+        Controls(end_ids=(-3,))
+    settings = ContinuationSettings(end_ids=(4, 9), temperature=0.0)
+    settings.strategy(tokenizer=Sized(10))
+    with pytest.raises(ConfigError, match="end_ids = 9 is no token: there are 9, counted from 0"):
+        settings.strategy(tokenizer=Sized(9))
+
+
+@dataclasses.dataclass
+class Sized:
+    """A tokeniser with so many tokens."""
+
+    vocab_size: int
+
+    def encode_words(self, text):
+        return []
+
+    def decode(self, ids):
+        return ""

@@ -17,7 +17,7 @@ SYMBOLS = "....abcd"  # what the ids 4 to 7 spell; 8 spells two letters
 class Letters:
     """A tokeniser of the letters a to d and of the pair "ab"."""
 
-    unk_id = 1
+    unk_id, vocab_size = 1, 10
 
     def encode_words(self, text):
         return [[SYMBOLS.index(letter) if letter in "abcd" else 1] for letter in text]

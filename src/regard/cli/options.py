@@ -100,9 +100,13 @@ def controls(command: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
+SHORTER = {"--no-repeat-ngram-size": ("--no-repeat-ngram",)}
+
+
 def _option(name: str, kind: Any, control: Control) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A control as an option: of its type, within its range."""
     flag = "--" + name.replace("_", "-")
+    flags = [flag, *SHORTER.get(flag, ())]
     if typing.get_origin(kind) is tuple:
         [item, *_] = typing.get_args(kind)
         return click.option(flag, type=item, multiple=True, metavar=control.metavar, help=control.help)
@@ -119,4 +123,4 @@ def _option(name: str, kind: Any, control: Control) -> Callable[[Callable[..., N
         least = 1 if name == "beam_size" else least  # 0 is for files: no beam
         if (least, control.most) != (None, None):
             kind = ranged(min=least, max=control.most, min_open=control.above is not None)
-    return click.option(flag, type=kind, metavar=control.metavar, help=control.help)
+    return click.option(*flags, name, type=kind, metavar=control.metavar, help=control.help)

@@ -46,12 +46,19 @@ def assembled(
     length_penalty: LengthPenalty,
     tokenizer: Words | None,
     drafter: Drafter | None = None,
+    cut: bool = False,
 ) -> Search:
     """The search that the controls describe; the ids in `never` are not said, `least` tokens are.
 
     Raises:
-        ConfigError: the controls hold words, and there is no tokeniser to spell them, or it cannot.
+        ConfigError: the controls hold words that no tokeniser is there to spell, or that it cannot spell,
+            or a token that it does not have.
     """
+    if tokenizer is not None and max(marks.ends, default=0) >= tokenizer.vocab_size:
+        raise ConfigError(
+            f"end_ids = {max(marks.ends)} is no token: there are {tokenizer.vocab_size}, counted from 0",
+            "leave it out of end_ids",
+        )
     common: dict[str, Any] = {
         "limits": limits,
         "rules": rules_of(controls, marks, never, least, tokenizer),
@@ -61,6 +68,7 @@ def assembled(
         "eos_id": marks.eos_id,
         "ends": marks.ends,
         "stop": _stop(controls, tokenizer),
+        "cut": cut,
     }
     if controls.draws:
         search = Sampling(**common, filters=filters_of(controls), seed=controls.seed or 0)

@@ -91,6 +91,7 @@ class ContinuationSettings(Controls):
             length_penalty=score_by(self.length_penalty, self.alpha),
             tokenizer=tokenizer,
             drafter=drafter,
+            cut=True,
         )
 
     def _refuse_many(self, num: int) -> None:

@@ -5,6 +5,7 @@ command line are all made of this table. PyTorch is not imported here, so that `
 """
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -31,11 +32,13 @@ class Control:
     def refuse(self, name: str, value: Any, usual: Any) -> None:
         """Raise a ConfigError if the value is out of range."""
         hint = f"{name} = {usual} would do"
-        if self.least is not None and not value >= self.least:  # so that NaN is refused too
+        if not math.isfinite(value):
+            raise ConfigError(f"{name} is {value}, but must be a finite number", hint)
+        if self.least is not None and value < self.least:
             raise ConfigError(f"{name} is {value}, but must be at least {self.least}", hint)
-        if self.above is not None and not value > self.above:
+        if self.above is not None and value <= self.above:
             raise ConfigError(f"{name} is {value}, but must be above {self.above}", hint)
-        if self.most is not None and not value <= self.most:
+        if self.most is not None and value > self.most:
             raise ConfigError(f"{name} is {value}, but must be at most {self.most}", hint)
 
 
@@ -154,6 +157,8 @@ class Controls:
     def __post_init__(self) -> None:
         for name, value in self._numbers().items():
             CONTROLS[name].refuse(name, value, usual=_usual(type(self), name))
+        if any(token < 0 for token in self.end_ids):
+            raise ConfigError(f"end_ids = {min(self.end_ids)} is no token", "tokens are counted from 0")
         for name in TEXTS:
             if any(not text for text in getattr(self, name)):
                 raise ConfigError(f"{name} has an empty text", f"leave it out of {name}")

@@ -20,6 +20,9 @@ class Words(Protocol):
 
     def decode(self, ids: Iterable[int]) -> str: ...
 
+    @property
+    def vocab_size(self) -> int: ...
+
 
 def phrases(tokenizer: Words | None, text: str, control: str) -> tuple[tuple[int, ...], ...]:
     """The token sequences that spell a text; what must be contained may be one of several with | between.

@@ -176,13 +176,19 @@ class Speculative(Walk):
                 said.append(token)
                 one.row.says(said)
                 yield one.row
-                given = len(request.prefix)
-                if self.stop is not None and len(said) > given and self.stop(said[:given], said[given:]):
+                if self._is_over(request, said, longest):
                     found[sample] = self._hypothesis(request, said, each)
                     return
                 if place == len(guess) or token != guess[place]:
                     stepper.cut(stepper.length - (len(guess) - place))
                     break
+
+    def _is_over(self, request: Request, said: list[int], longest: int) -> bool:
+        """Whether this has just said what ends it, or as much as it may."""
+        if self.cut and len(said) >= longest:
+            return True
+        given = len(request.prefix)
+        return self.stop is not None and len(said) > given and self.stop(said[:given], said[given:])
 
     def _hypothesis(self, request: Request, said: Sequence[int], each: list[float]) -> Hypothesis:
         score = sum(each) / self.length_penalty(len(each) - request.uncounted)

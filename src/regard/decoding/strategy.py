@@ -100,6 +100,7 @@ class Search(ABC):
     eos_id: int = 3
     ends: tuple[int, ...] = ()  # other tokens that end a hypothesis
     stop: Stop | None = None
+    cut: bool = False  # at its greatest length a hypothesis is whole as it is; else it is told to end
 
     def __post_init__(self) -> None:
         if self.n_best < 1:
@@ -150,15 +151,18 @@ class Search(ABC):
         )
 
     def at_a_stop(self, rows: Rows, course: Course) -> Int64[np.ndarray, " stopped"]:
-        """The rows that have just said what ends them."""
-        if self.stop is None:
-            return np.zeros(0, np.int64)
-        found = []
-        for row in rows.live().tolist():
-            ids, given = rows.ids[row].tolist(), int(course.given[rows.sentence[row]])
-            if len(ids) > given and self.stop(ids[:given], ids[given:]):
-                found.append(row)
-        return np.array(found, np.int64)
+        """The rows that have just said what ends them, or as much as they may."""
+        live = rows.live()
+        over = np.zeros(len(live), bool)
+        if self.cut:
+            over |= rows.length >= course.longest[rows.sentence[live]]
+        if self.stop is not None:
+            over |= np.array([self._has_said_a_stop(rows, course, row) for row in live.tolist()], bool)
+        return live[over]
+
+    def _has_said_a_stop(self, rows: Rows, course: Course, row: int) -> bool:
+        ids, given = rows.ids[row].tolist(), int(course.given[rows.sentence[row]])
+        return self.stop is not None and len(ids) > given and self.stop(ids[:given], ids[given:])
 
     def next_tokens(self, rows: Rows, course: Course, rank: Ranking) -> Chosen:
         """One step: of what may follow in each row, the tokens that `rank` picks, the best first."""
