@@ -138,7 +138,7 @@ def given_back(tmp_path_factory) -> Callable[[Pair], Any]:
 
     def back(pair: Pair) -> Any:
         folder = tmp_path_factory.mktemp("back")
-        family, files = to_foreign(pair.pretrained.loaded, pair.pretrained.family)
+        family, files, _ = to_foreign(pair.pretrained.loaded, pair.pretrained.family)
         assert family == pair.pretrained.family
         from regard.weights.tensors import write_tensors
 

@@ -169,7 +169,7 @@ def test_what_follows_is_what_follows_there(pair, ids, beams):
 
 
 def continued(model, prompt, new, beams):
-    """The likeliest of the hypotheses of a beam, without regard to how likely their end is."""
+    """The best of what a search finds, cut off where there are enough tokens."""
     from regard.decoding.continuation import PromptStepper
     from regard.decoding.hypothesis import Request
     from regard.decoding.rules import Banned, LengthLimits
@@ -179,6 +179,7 @@ def continued(model, prompt, new, beams):
         "limits": LengthLimits(offset=99, most=99),
         "rules": (Banned(ids=(2,)),),
         "bos_id": int(prompt[0, 0]),
+        "cut": True,
     }
     search = (
         GreedySearch(**common, eos_id=2)
@@ -189,8 +190,7 @@ def continued(model, prompt, new, beams):
     stepper.start(prompt[:, :0], torch.zeros(1, dtype=torch.int64))
     rest = tuple(prompt[0, 1:].tolist())
     request = Request(src_len=0, prefix=rest, most=len(rest) + new)
-    [found] = search(stepper, [request])
-    best = max(found, key=lambda each: sum(each.token_log_probs[:-1]))
+    [[best, *_]] = search(stepper, [request])
     return list(best.ids)[len(rest) :]
 
 

@@ -68,7 +68,7 @@ def test_it_goes_back_with_its_tokeniser(found, folder, tmp_path):
     from regard.weights.foreign_files import write_plain_folder
     from regard.weights.pretrained import to_foreign
 
-    family, files = to_foreign(found.loaded)
+    family, files, _ = to_foreign(found.loaded)
     assert family == "bert"
     write_plain_folder(tmp_path / "back", files)
     before, after = (transformers.AutoTokenizer.from_pretrained(each) for each in (folder, tmp_path / "back"))

@@ -31,7 +31,7 @@ def there(config, tmp_path, labels=()):
         for parameter in ours.parameters():
             parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
     loaded = LoadedModel(model=ours, config=config, text=None, labels=labels, generation={}, path=Path("x"))
-    _, files = to_foreign(loaded)
+    _, files, _ = to_foreign(loaded)
     for name, content in files.items():
         if isinstance(content, bytes):
             (tmp_path / name).write_bytes(content)

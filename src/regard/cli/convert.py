@@ -40,4 +40,6 @@ def command(model: Path, out: Path, to: str, family: str | None, trust_pickle: b
     done = convert(model, out=out, to="hf" if to_hf else "regard", family=family, trust_pickle=trust_pickle)
     if done.left:
         click.echo(f"not used: {', '.join(done.left)}", err=True)
+    if done.undecoded:
+        click.echo(f"not taken of decoding: {', '.join(done.undecoded)}", err=True)
     click.echo(done.path)

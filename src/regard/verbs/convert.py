@@ -12,19 +12,23 @@ from regard.models.build import count_parameters
 from regard.weights.folder import write_folder
 from regard.weights.foreign_files import refuse_taken, write_plain_folder
 from regard.weights.model_folder import LoadedModel, load_model, model_files, reads_text
-from regard.weights.pretrained import load_pretrained, to_foreign
+from regard.weights.pretrained import Pretrained, load_pretrained, to_foreign
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors
 
 
 @dataclass(frozen=True, kw_only=True)
 class Converted:
-    """The folder that was written, the family of the model, and the tensors that it has no use for."""
+    """The folder that was written, the family of the model, and what of the other is not in it.
+
+    `left` are names of tensors, `undecoded` defaults of decoding that have no place there.
+    """
 
     path: Path
     family: str
     parameters: int
     left: tuple[str, ...] = ()
+    undecoded: tuple[str, ...] = ()
 
 
 def convert(
@@ -69,30 +73,42 @@ def _to_ours(folder: Path, out: Path, trust_pickle: bool) -> Converted:
         {
             **model_files(loaded.config, loaded.labels, others, recipe),
             "model.safetensors": model_tensors(loaded.model),
-            "README.md": _card(name, found.family, parameters, found.left).encode(),
+            "README.md": _card(name, parameters, found).encode(),
         },
     )
-    return Converted(path=out, family=found.family, parameters=parameters, left=found.left)
+    return Converted(
+        path=out,
+        family=found.family,
+        parameters=parameters,
+        left=found.left,
+        undecoded=found.undecoded,
+    )
 
 
 def _to_theirs(loaded: LoadedModel, out: Path, family: str | None) -> Converted:
-    name, files = to_foreign(loaded, family)
+    there = to_foreign(loaded, family)
     parameters = count_parameters(loaded.model)
     title = loaded.path.resolve().name
     card = (
         f"# {title}\n\n{parameters:,} parameters; written by regard {version('regard')} for transformers.\n"
     )
-    write_plain_folder(out, {**files, "README.md": card.encode()})
-    return Converted(path=out, family=name, parameters=parameters)
+    write_plain_folder(out, {**there.files, "README.md": card.encode()})
+    return Converted(path=out, family=there.family, parameters=parameters, undecoded=there.undecoded)
 
 
-def _card(name: str, family: str, parameters: int, left: Sequence[str]) -> str:
+def _card(name: str, parameters: int, found: Pretrained) -> str:
     """Markdown: where the weights come from, and what of them was left out."""
     parts = [
         f"# {name}",
-        f"{parameters:,} parameters of family `{family}`; converted by regard {version('regard')} from a"
-        " Hugging Face folder. The licence and the scores are those of its own card.",
+        f"{parameters:,} parameters of family `{found.family}`; converted by regard {version('regard')} from"
+        " a Hugging Face folder. The licence and the scores are those of its own card.",
     ]
-    if left:
-        parts.append("Not used of it: " + ", ".join(f"`{each}`" for each in left) + ".")
+    if found.left:
+        parts.append("Not used of it: " + _listed(found.left))
+    if found.undecoded:
+        parts.append("Not taken of its defaults of decoding: " + _listed(found.undecoded))
     return "\n\n".join(parts) + "\n"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{each}`" for each in names) + "."

@@ -185,47 +185,81 @@ def _lines(path: Path) -> list[str]:
         raise FolderError(f"{path}: {error}", "copy the folder anew") from error
 
 
-def marks_of(text: TokenizerPair) -> dict[str, Any]:
-    """What config.json says of a tokeniser."""
-    target = text.target
-    return {"pad_token_id": target.pad_id, "bos_token_id": target.bos_id, "eos_token_id": target.eos_id}
+def begins(folder: Path) -> bool:
+    """Whether the tokenizer.json of a folder puts a mark before every text."""
+    if not os.path.isfile(folder / "tokenizer.json"):
+        return False
+    processor = read_table(folder / "tokenizer.json").get("post_processor")
+    match processor:
+        case {"type": "Sequence", "processors": list(each)}:
+            processors = each
+        case _:
+            processors = [processor]
+    for each in processors:
+        match each:
+            case {"type": "TemplateProcessing", "single": [{"SpecialToken": dict()}, *_]}:
+                return True
+    return False
 
 
-def write_tokenizers(text: TokenizerPair, config: ModelConfig, family: str) -> dict[str, bytes]:
+def marks_of(text: TokenizerPair) -> dict[str, int]:
+    """What config.json says of a tokeniser; `first_token_id`, where a mark stands before what is read."""
+    target, prefix = text.target, text.source.prefix
+    marks = {
+        "pad_token_id": target.pad_id,
+        "bos_token_id": target.bos_id,
+        "eos_token_id": target.eos_id,
+    }
+    return {**marks, "first_token_id": prefix[0]} if prefix else marks
+
+
+def write_tokenizers(
+    text: TokenizerPair, config: ModelConfig, family: str, *, begins: bool = False
+) -> dict[str, bytes]:
     """tokenizer.json as `transformers.AutoTokenizer` reads it, and which of its pieces are marks.
 
-    Where target texts have another tokeniser it is in a file that transformers does not read.
+    `begins`: a decoder's texts have a mark before them. Where target texts have another tokeniser it is in a
+    file that transformers does not read.
     """
     source, target = text.source, text.target
+    first = target.bos_id
+    if config.kind == "encoder_decoder":  # what a decoder begins with is in config.json
+        first = next(iter(source.prefix), None if first in (target.pad_id, target.eos_id) else first)
     named = {
         "pad_token": target.pad_id,
         "unk_token": target.unk_id,
-        "bos_token": target.bos_id,
+        "bos_token": first,
         "eos_token": target.eos_id,
         "mask_token": target.mask_id,
     }
+    if config.kind == "encoder_only":
+        named |= {"cls_token": target.bos_id, "sep_token": target.eos_id}
     pieces = {number: piece for piece, number in source.vocabulary().items()}
     settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
     settings |= {name: pieces[number] for name, number in named.items() if number in pieces}
     if getattr(config, "num_token_types", 0) > 1:
         settings["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     files = {
-        "tokenizer.json": _with_template(source, config, family),
+        "tokenizer.json": _with_template(source, config, family, begins),
         "tokenizer_config.json": json_bytes(settings),
     }
-    return files if text.joint else {**files, "target_tokenizer.json": _with_template(target, config, family)}
+    if text.joint:
+        return files
+    return {**files, "target_tokenizer.json": _with_template(target, config, family, begins)}
 
 
-def _with_template(tokenizer: Tokenizer, config: ModelConfig, family: str) -> bytes:
+def _with_template(tokenizer: Tokenizer, config: ModelConfig, family: str, begins: bool) -> bytes:
     """The file with the marks that this kind of model wants around a text, or around two."""
     content = json.loads(tokenizer.to_bytes())
     pieces = {number: piece for piece, number in tokenizer.vocabulary().items()}
     begin, end = (
         [pieces[number]] if number in pieces else [] for number in (tokenizer.bos_id, tokenizer.eos_id)
     )
-    between = end * 2 if family == "roberta" else end
+    between = end * 2 if family in ("roberta", "bart") else end
     if config.kind == "decoder_only":
-        return json.dumps({**content, "post_processor": None}, ensure_ascii=False).encode()
+        if not (begins and begin):
+            return json.dumps({**content, "post_processor": None}, ensure_ascii=False).encode()
+        end, between = [], begin
     if config.kind == "encoder_decoder":
         begin = [pieces[number] for number in tokenizer.prefix]
     second = 1 if getattr(config, "num_token_types", 0) > 1 else 0

@@ -1,10 +1,11 @@
 """A Hugging Face folder -> our model, and back: config, weights and tokeniser fit each other."""
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,13 +18,14 @@ from regard.models.model import Model
 from regard.weights import foreign_tokenizer
 from regard.weights.families.bert import BERT, RoBERTa
 from regard.weights.families.distilbert import DistilBERT
-from regard.weights.families.family import Described, Family, Settings, decoding, ends_of, refuse_misfit
+from regard.weights.families.family import Described, Family, Settings, ends_of, refuse_misfit
 from regard.weights.families.gpt2 import GPT2
 from regard.weights.families.llama import Llama, Qwen3
 from regard.weights.families.marian import BART, Marian
 from regard.weights.families.t5 import T5
 from regard.weights.families.vit import ViT
 from regard.weights.folder import MANIFEST
+from regard.weights.foreign_decoding import Decoding, There, read_decoding, write_decoding
 from regard.weights.foreign_files import CONFIG, is_foreign, read_table, read_weights
 from regard.weights.model_folder import LoadedModel, check_size
 from regard.weights.names import read_names, renamed, write_names
@@ -43,6 +45,7 @@ class Pretrained:
     loaded: LoadedModel
     family: str
     left: tuple[str, ...]  # names of tensors
+    undecoded: tuple[str, ...] = ()  # defaults of decoding that generation.json has no place for
 
 
 def load_pretrained(
@@ -62,15 +65,16 @@ def load_pretrained(
     described = _described(family, folder, table, tensors)
     model, left = _model(family, described, tensors, folder)
     text = foreign_tokenizer.read_tokenizers(folder, family, described)
+    decoding = _decoding(folder, table, described, text)
     loaded = LoadedModel(
         model=model.to(device).eval(),
         config=described.config,
         text=text,
         labels=described.labels,
-        generation=_generation(folder, table, described, text),
+        generation=decoding.settings,
         path=folder,
     )
-    return Pretrained(loaded=loaded, family=family.name, left=left)
+    return Pretrained(loaded=loaded, family=family.name, left=left, undecoded=decoding.left)
 
 
 def _refuse_other(folder: Path) -> None:
@@ -87,29 +91,38 @@ def _refuse_other(folder: Path) -> None:
     raise FolderError(f"{folder} is no Hugging Face folder", f"one has {CONFIG} and model.safetensors")
 
 
-def _generation(
+def _decoding(
     folder: Path, table: Mapping[str, Any], described: Described, text: TokenizerPair | None
-) -> dict[str, Any]:
-    """Defaults of decoding: those of config.json, then those of a file of their own; all that ends a text."""
+) -> Decoding:
+    """Defaults of decoding: those of config.json, or of a file of their own; all that ends a text."""
     if not described.config.generates:
-        return dict(described.generation)
+        return Decoding()
     path = folder / "generation_config.json"
-    own = read_table(path) if path.is_file() else {}
-    found = dict(described.generation)
-    if isinstance(described.config, EncoderDecoderConfig):
-        found |= decoding(own, str(path))
+    own = read_table(path) if path.is_file() else None
+    where = str(folder / CONFIG), str(path)
+    sourced = isinstance(described.config, EncoderDecoderConfig)
+    found = read_decoding(table, own, where, sourced=sourced, text=text)
     sizes = described.config.to_dict()
     size = sizes.get("vocab_size") or sizes["tgt_vocab_size"]
-    ends = [*ends_of(table, str(folder / CONFIG), size), *ends_of(own, str(path), size)]
+    ends = [*ends_of(table, where[0], size), *ends_of(own or {}, where[1], size)]
     first = described.eos_id if text is None else text.target.eos_id
     others = [number for number in dict.fromkeys(ends) if number != first]
-    return {**found, "end_ids": others} if others else found
+    settings = {**described.generation, **found.settings, **({"end_ids": others} if others else {})}
+    if settings.get("begin") is False and foreign_tokenizer.begins(folder):
+        settings["begin"] = True
+    return Decoding(settings=settings, left=found.left)
 
 
-def to_foreign(
-    loaded: LoadedModel, family: str | None = None
-) -> tuple[str, dict[str, bytes | dict[str, Tensor]]]:
-    """The name of the family, and the files of a folder that transformers loads.
+class Foreign(NamedTuple):
+    """What a folder that transformers loads is made of; `undecoded` is as in `Pretrained`."""
+
+    family: str
+    files: dict[str, bytes | dict[str, Tensor]]
+    undecoded: tuple[str, ...]
+
+
+def to_foreign(loaded: LoadedModel, family: str | None = None) -> Foreign:
+    """The model as one of a family of theirs, the first that has models of its shape, or the one named.
 
     Raises:
         FolderError: no family has models of this shape.
@@ -120,7 +133,7 @@ def to_foreign(
     reasons: list[FolderError] = []
     for each in [chosen] if chosen else FAMILIES.values():
         try:
-            return each.name, _files(each, loaded)
+            return _foreign(each, loaded)
         except FolderError as error:
             reasons.append(error)
     if len(reasons) == 1:
@@ -131,7 +144,7 @@ def to_foreign(
     )
 
 
-def _files(family: Family, loaded: LoadedModel) -> dict[str, bytes | dict[str, Tensor]]:
+def _foreign(family: Family, loaded: LoadedModel) -> Foreign:
     if type(loaded.config) is not family.config:
         raise FolderError(f"a {loaded.config.kind} model is none of {family.name}", "name another family")
     config, tensors = family.adapted(loaded.config, model_tensors(loaded.model))
@@ -140,11 +153,35 @@ def _files(family: Family, loaded: LoadedModel) -> dict[str, bytes | dict[str, T
     files: dict[str, bytes | dict[str, Tensor]] = {
         "model.safetensors": write_names(family.table(config), tensors)
     }
+    undecoded: tuple[str, ...] = ()
     if loaded.text is not None:
         settings |= family.marks_of(config, foreign_tokenizer.marks_of(loaded.text))
-        files |= foreign_tokenizer.write_tokenizers(loaded.text, config, family.name)
+        begins = bool(loaded.generation.get("begin", True))
+        files |= foreign_tokenizer.write_tokenizers(loaded.text, config, family.name, begins=begins)
+        if config.generates:
+            there = _decoding_there(loaded, loaded.text, settings)
+            settings |= there.tasks
+            files["generation_config.json"] = json_bytes(there.decoding)
+            undecoded = there.left
     files |= family.other_files(loaded.config)
-    return {"config.json": json_bytes(settings), **files}
+    return Foreign(family.name, {"config.json": json_bytes(settings), **files}, undecoded)
+
+
+def _decoding_there(loaded: LoadedModel, text: TokenizerPair, settings: Mapping[str, Any]) -> There:
+    """Marks, all that ends a text, and defaults; `settings` are those of config.json."""
+    marks = {name: settings[name] for name in MARKS if name in settings}
+    ends = [settings["eos_token_id"], *loaded.generation.get("end_ids", ())]
+    there = write_decoding(
+        loaded.generation,
+        sourced=isinstance(loaded.config, EncoderDecoderConfig),
+        text=text,
+        ends="forced_eos_token_id" in marks,
+    )
+    table = {**marks, "eos_token_id": ends if len(ends) > 1 else ends[0], **there.decoding}
+    return dataclasses.replace(there, decoding=table)
+
+
+MARKS = ("pad_token_id", "bos_token_id", "decoder_start_token_id", "forced_eos_token_id")
 
 
 def _family(table: Mapping[str, Any], path: Path) -> Family:

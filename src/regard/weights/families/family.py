@@ -166,8 +166,8 @@ class Family(ABC):
         return described
 
     def marks_of(self, config: Any, marks: dict[str, int]) -> dict[str, Any]:
-        """What config.json says of the marks of the tokeniser."""
-        return marks
+        """What config.json says of the marks of the tokeniser; see `foreign_tokenizer.marks_of`."""
+        return {name: number for name, number in marks.items() if name != "first_token_id"}
 
     def other_files(self, config: Any) -> dict[str, bytes]:
         """Files that stand beside config.json and the weights."""
@@ -256,43 +256,6 @@ def ends_of(table: Mapping[str, Any], where: str, vocab_size: int) -> list[int]:
                 "0 to vocab_size - 1",
             )
     return ids
-
-
-def decoding(table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Defaults of decoding into another sequence that stand in a config.json or generation_config.json."""
-    found: dict[str, Any] = {}
-    names = {
-        "num_beams": "beam_size",
-        "max_length": "max_length",
-        "no_repeat_ngram_size": "no_repeat_ngram_size",
-    }
-    for theirs, ours in names.items():
-        value = table.get(theirs)
-        if value is None:
-            continue
-        if type(value) is not int or not 0 <= value < 10**6:
-            raise FolderError(f"{where}: {theirs} = {value!r} is no count", "take it out, or mend it")
-        found[ours] = value
-    penalty = table.get("length_penalty")
-    if penalty is not None:
-        if type(penalty) not in (int, float) or not 0 <= penalty < 100:
-            raise FolderError(f"{where}: length_penalty = {penalty!r} is not supported", "0 or more is")
-        found |= {"length_penalty": "power", "alpha": float(penalty)}
-    found = {name: value for name, value in found.items() if value or name == "alpha"}
-    prefixes = _prefixes(table, where)
-    return {**found, "prefixes": prefixes} if prefixes else found
-
-
-def _prefixes(table: Mapping[str, Any], where: str) -> dict[str, str]:
-    """What stands before a text: by the task, T5's, or before any, under the name ""."""
-    tasks = table.get("task_specific_params") or {}
-    if not isinstance(tasks, dict) or not all(isinstance(each, dict) for each in tasks.values()):
-        raise FolderError(f"{where}: task_specific_params is no table of tables", "take it out, or mend it")
-    found = {"": table.get("prefix"), **{name: each.get("prefix") for name, each in tasks.items()}}
-    for name, text in found.items():
-        if text is not None and not isinstance(text, str):
-            raise FolderError(f"{where}: the prefix {text!r} of {name or 'all'} is no text", "mend it")
-    return {name: text for name, text in found.items() if text}
 
 
 def activation_name(known: Mapping[str, str], ours: str) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.errors import FolderError
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.families.bert import ACTIVATIONS
-from regard.weights.families.family import Described, Family, Settings, activation_name, decoding, widths
+from regard.weights.families.family import Described, Family, Settings, activation_name, widths
 from regard.weights.families.interleaved import split_layout
 from regard.weights.names import Entry, linear, same, stacked
 
@@ -91,7 +91,6 @@ class Marian(Family):
             pad_id=pad_id,
             eos_id=eos_id,
             prefix=self.prefix(settings, vocab_size),
-            generation=decoding(settings.table, settings.where),
         )
 
     def prefix(self, settings: Settings, vocab_size: int) -> tuple[int, ...]:
@@ -189,6 +188,10 @@ class BART(Marian):
     def prefix(self, settings: Settings, vocab_size: int) -> tuple[int, ...]:
         begin = settings.token("bos_token_id", vocab_size)
         return () if begin is None else (begin,)
+
+    def marks_of(self, config: EncoderDecoderConfig, marks: Mapping[str, int]) -> dict[str, Any]:
+        known = super().marks_of(config, marks)
+        return {**known, "bos_token_id": marks["first_token_id"]} if "first_token_id" in marks else known
 
     def separate(self, config: EncoderDecoderConfig) -> dict[str, Any]:
         return {}

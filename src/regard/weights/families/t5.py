@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.weights.families.family import Described, Family, Settings, decoding, widths
+from regard.weights.families.family import Described, Family, Settings, widths
 from regard.weights.names import Entry, linear, same, stacked
 
 NETWORKS = {
@@ -69,7 +69,6 @@ class T5(Family):
             start_id=pad_id if start_id is None else start_id,
             pad_id=pad_id,
             eos_id=settings.token("eos_token_id", vocab_size),
-            generation=decoding(settings.table, settings.where),
         )
 
     def write(self, config: EncoderDecoderConfig, labels: Sequence[str]) -> dict[str, Any]:
