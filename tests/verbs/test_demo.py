@@ -37,6 +37,9 @@ def test_the_demo_shows_what_it_trained_and_shows_it_again(short, capsys):
     assert len(re.findall(r" -> .*  \((right|wrong: it is [\d-]{10})\)", shown)) == module.SHOWN
     assert f"regard translate --model {short}" in shown
     assert first.run == short
+    page = short / module.PAGE
+    assert f"  {page}\n" in shown
+    assert page.read_text("utf-8").startswith("<!doctype html>")
     again = demo(out=short, threads=1)
     assert again == first
     assert capsys.readouterr().out == shown

@@ -190,6 +190,17 @@ def test_files_hold_what_the_look_hands_out(kinds, tmp_path):
     np.testing.assert_array_equal(np.load(io.BytesIO(npy_bytes(seen.get("logits")))), seen.get("logits"))
 
 
+def test_what_takes_long_is_told_and_left_out_of_files(kinds, monkeypatch):
+    seen = kinds["encoder_decoder"]
+    assert seen.slow_paths() == []
+    monkeypatch.setattr("regard.verbs.looking.look.SLOW", 1.0)
+    assert seen.slow_paths() == ["ablation", "attribution/gradient", "attribution/integrated"]
+    held = json.loads(seen.to_json())
+    assert "ablation" not in held
+    assert "steps" in held
+    assert json.loads(seen.to_json(["ablation"]))["ablation"]
+
+
 def test_plain_lines_can_be_grepped(kinds):
     lines = [line.split("\t") for line in kinds["encoder_decoder"].to_text().splitlines()]
     said = {line[0] for line in lines}
@@ -213,7 +224,7 @@ def test_one_html_file_holds_the_look_and_no_text_gets_out_of_its_place(untraine
 def test_of_a_look_that_is_too_much_the_page_names_what_it_holds(kinds, monkeypatch):
     monkeypatch.setattr("regard.verbs.looking.page.MOST_BYTES", 4000)
     seen = kinds["encoder_decoder"]
-    page = html_of(seen.summary, seen.get)
+    page = html_of(seen.summary, seen.get, seen.paths())
     held = json.loads(page.split('id="regard-look">')[1].split("</script>")[0])
     assert set(held["json"]["summary"]["resources"]) == ({*held["json"]} - {"summary"}) | {*held["arrays"]}
     assert not any(path.startswith("value/") for path in held["arrays"])

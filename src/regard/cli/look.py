@@ -85,6 +85,8 @@ def command(
         sys.stdout.buffer.write(look.to_text().encode("utf-8", "surrogatepass"))
     if as_json:
         sys.stdout.buffer.write(look.to_json().encode("utf-8", "surrogatepass") + b"\n")
+    if (html or npz or as_json) and (slow := look.slow_paths()):
+        console.note(f"left out, because of this model and text they take long: {', '.join(slow)}")
     for file, write in ((html, look.to_html), (npz, look.to_npz)):
         if file is not None:
             click.echo(write(file), err=as_text or as_json)

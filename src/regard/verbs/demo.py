@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import cast
 
 from regard import console
-from regard.data.corpus import open_corpus
+from regard.data.corpus import Pair, open_corpus
 from regard.errors import FolderError
 from regard.inspection.alignment import align
 from regard.verbs.date_precision import date_precision
+from regard.verbs.look import look
 from regard.verbs.recipes import recipe_folder
 from regard.verbs.settings import load_recipe
 from regard.verbs.tasks.translation import TranslationRecipe
@@ -17,6 +18,7 @@ from regard.verbs.train import train
 from regard.verbs.translate import Translator
 
 SHOWN = 12
+PAGE = "look.html"  # in the run folder
 MEASURED = 200  # dates whose alignment is held against the true one: 0.917 of the links were right
 SENTENCES = (
     "Where is the station?",
@@ -49,25 +51,29 @@ def demo(*, out: str | Path | None = None, device: str = "auto", threads: int | 
     _show_dates(translator, recipe)
     _show_box(device, threads)
     _say_what_next(run)
+    _write_page(run, recipe, device, threads)
     return DemoResult(run=run, exact_match=result.metrics["exact match"])
 
 
 def _show_dates(translator: Translator, recipe: Path) -> None:
-    source = load_recipe(recipe)
-    data = cast(TranslationRecipe, source.recipe).data
-    assert data.test
-    pairs = list(open_corpus(data.test, data.lines, source.base).first(SHOWN))
+    pairs = _unseen(recipe, SHOWN)
     for pair, found in zip(pairs, translator([pair.source for pair in pairs]), strict=True):
         verdict = "right" if found.text == pair.target else f"wrong: it is {pair.target}"
         console.say(f"\n{pair.source} -> {found.text}  ({verdict})")
         _show_alignment(translator, pair.source, found.text)
-    pairs = open_corpus(data.test, data.lines, source.base).first(MEASURED)
-    precision = date_precision(translator, pairs)
+    precision = date_precision(translator, _unseen(recipe, MEASURED))
     if precision is not None:
         console.say(
             f"\nMeasured on {MEASURED} dates that it never saw: as it writes a digit it looks most at a"
         )
         console.say(f"character that tells it, {100 * precision:.0f} % of the time.")
+
+
+def _unseen(recipe: Path, count: int) -> list[Pair]:
+    source = load_recipe(recipe)
+    data = cast(TranslationRecipe, source.recipe).data
+    assert data.test
+    return list(open_corpus(data.test, data.lines, source.base).first(count))
 
 
 def _show_alignment(translator: Translator, source: str, target: str) -> None:
@@ -94,11 +100,20 @@ def _show_box(device: str, threads: int | None) -> None:
         console.say(f"  {found.source} -> {found.text}")
 
 
+def _write_page(run: Path, recipe: Path, device: str, threads: int | None) -> None:
+    """The page that shows what the model does with the first of the dates, as one file."""
+    [pair] = _unseen(recipe, 1)
+    page = look(pair.source, run, device=device, threads=threads).to_html(run / PAGE)
+    console.say(f"\nAll that the model does with {pair.source!r}; it opens in a browser, offline:")
+    console.say(f"  {page}")
+
+
 def _say_what_next(run: Path) -> None:
     console.say("\nWhat to try next:")
     for command, what in (
         (f'regard translate --model {run} "le 14 juillet 1789"', "the model that you just trained"),
         (f"regard curves {run}", "how its training went"),
+        ('regard look "Where is the station?"', "the same page of the model in the box, alive"),
         ('regard translate "What do you see?"', "the model in the box"),
         ("regard new SOURCE TARGET", "a recipe for two text files of your own"),
         ("regard recipes", "other things to train"),

@@ -4,7 +4,8 @@ from dataclasses import asdict
 from functools import partial
 
 from regard.inspection.ablation import ablations
-from regard.inspection.attribution import Method, attributions
+from regard.inspection.attribution import POINTS, Method, attributions
+from regard.models.build import count_parameters
 from regard.models.encoder_only import EncoderOnly
 from regard.verbs.looking.watched import Maker, Resource, Watched, array
 
@@ -26,6 +27,24 @@ def changes(watched: Watched) -> dict[str, Maker]:
         "attribution": partial(_attribution, watched),
     }
     return found | {f"attribution/{method}": partial(_attributed, watched, method) for method in METHODS}
+
+
+def costs(watched: Watched) -> dict[str, float]:
+    """How many multiplications and additions these take, about.
+
+    A pass takes two of each parameter and token, and as many again twice for its way back.
+    """
+    run, model = watched.run, watched.model
+    tokens = sum(len(sequence.ids) for name, sequence in run.sequences.items() if name != "written")
+    answers = len(run.sequences["written"].ids) if watched.writes else tokens
+    forward = 2.0 * count_parameters(model) * tokens
+    heads = sum(place.num_heads for place in watched.places.values())
+    gradient = 3 * forward * answers
+    return {
+        "ablation": forward * (heads + 4 * len(watched.blocks) + tokens),
+        "attribution/gradient": gradient,
+        "attribution/integrated": gradient * POINTS,
+    }
 
 
 def _ablation(watched: Watched) -> Resource:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from regard.errors import DataError, MissingExtra, did_you_mean
+from regard.verbs.looking.changes import costs
 from regard.verbs.looking.files import in_json, json_text, write_npz
 from regard.verbs.looking.page import framed, html_of
 from regard.verbs.looking.plain import lines_of
@@ -16,6 +17,8 @@ from regard.verbs.looking.run import Run, Said
 from regard.verbs.looking.summary import summary_of
 from regard.verbs.looking.watched import Maker, Resource, Watched
 from regard.verbs.widget import widget_of
+
+SLOW = 1e12  # operations: some ten seconds of a laptop's
 
 
 @runtime_checkable
@@ -64,6 +67,16 @@ class Look:
         """The names of all resources."""
         return list(self._makers)
 
+    def slow_paths(self) -> list[str]:
+        """Those that take long, of a large model or a long text; files hold them only if asked for."""
+        found = costs(self._watched)
+        return [path for path in self._makers if found.get(path, 0) > SLOW]
+
+    def quick_paths(self) -> list[str]:
+        """All others."""
+        slow = {*self.slow_paths()}
+        return [path for path in self._makers if path not in slow]
+
     def get(self, path: str) -> Resource:
         """One resource.
 
@@ -72,6 +85,8 @@ class Look:
         """
         if path not in self._makers:
             raise DataError(f"nothing to see is called {path!r}", did_you_mean(path, self._makers))
+        if path in self._made:  # whatever else is being computed
+            return self._made[path]
         with self._lock:
             if path not in self._made:
                 with self._changed():
@@ -87,19 +102,19 @@ class Look:
         return self._again.stream(request)
 
     def to_json(self, paths: Sequence[str] | None = None) -> str:
-        """These resources as one line of JSON by their paths; without `paths` all but the bulkiest arrays."""
-        return json_text({path: self.get(path) for path in (paths or in_json(self.paths()))})
+        """These resources as one line of JSON by their paths; without `paths` all but bulky and slow ones."""
+        return json_text({path: self.get(path) for path in (paths or in_json(self.quick_paths()))})
 
     def to_npz(self, file: str | Path, paths: Sequence[str] | None = None) -> Path:
-        """These resources, or all, as an NPZ file: arrays by their paths, and `look.json` with the rest."""
+        """These resources, or all quick ones, as an NPZ file: arrays by their paths, and `look.json`."""
         found = Path(file).expanduser()
-        write_npz(found, {path: self.get(path) for path in (paths or self.paths())})
+        write_npz(found, {path: self.get(path) for path in (paths or self.quick_paths())})
         return found
 
     def to_html(self, file: str | Path) -> Path:
         """The page with all of this inside, as one HTML file that opens without a server or a network."""
         found = Path(file).expanduser()
-        found.write_text(html_of(self.summary, self.get), "utf-8")
+        found.write_text(html_of(self.summary, self.get, self.quick_paths()), "utf-8")
         return found
 
     def to_text(self) -> str:
@@ -125,7 +140,7 @@ class Look:
         return {**bundle, "text/html": f"<pre>{html.escape(self.to_text())}</pre>"}
 
     def _repr_html_(self) -> str:
-        return framed(html_of(self.summary, self.get), self.to_text())
+        return framed(html_of(self.summary, self.get, self.quick_paths()), self.to_text())
 
     def _summary(self) -> dict[str, Any]:
         return summary_of(self._watched, [path for path in self._makers if path != "summary"])

@@ -1,7 +1,7 @@
 """A look as one HTML file, which needs no server and no network."""
 
 import html
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -13,12 +13,12 @@ MOST_BYTES = 48 << 20  # of arrays; of a long text the bulkiest are left out, an
 LAST = ("value/", "key/", "query/", "bias/", "mask/", "hidden/")  # left out first
 
 
-def html_of(summary: dict, get: Callable[[str], Resource]) -> str:
-    """The page with all resources of a look inside, or, where they are too much, with those that fit."""
+def html_of(summary: dict, get: Callable[[str], Resource], paths: Sequence[str]) -> str:
+    """The page with these resources of a look inside, or, where they are too much, with those that fit."""
     documents: dict[str, bytes] = {}
     arrays: dict[str, bytes] = {}
     room = MOST_BYTES
-    for path in in_order(summary["resources"]):
+    for path in in_order([path for path in paths if path != "summary"]):
         found = get(path)
         if not isinstance(found, np.ndarray):
             documents[path] = json_text(found).encode("utf-8", "surrogatepass")
