@@ -1,4 +1,4 @@
-"""The page's files by name; all of them in one script; and the page as one HTML file with its data inside."""
+"""The page's files by name, all modules in one script, and the page as one HTML file with its data."""
 
 import base64
 import hashlib

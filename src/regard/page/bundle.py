@@ -1,4 +1,4 @@
-"""ES modules in one classic script: a file opened from disk may not import, and its policy names one hash.
+"""ES modules in one classic script: a file on a disk may not import, and its policy names one hash.
 
 Each module becomes a function that is called once and returns what it exports, those first on which others
 lean. Only the plain forms of import and export are known; what else there is, is refused and not guessed at.

@@ -44,6 +44,7 @@ export function figure({ name, caption, chart, table: numbers, svg = null }) {
   const takers = Object.keys(SAVERS).map((kind) =>
     button(kind.toUpperCase(), () => save(kind), { class: "quiet", aria: { label: `Save as ${kind.toUpperCase()}` } }),
   );
+  reachable(holder, () => words.textContent);
   const root = element(
     "figure",
     {},
@@ -56,6 +57,18 @@ export function figure({ name, caption, chart, table: numbers, svg = null }) {
     if (behind.open) show();
   };
   return root;
+}
+
+/** While the drawing is wider than its place and holds nothing that takes the keyboard, its place does: to scroll. */
+function reachable(holder, label) {
+  new ResizeObserver(() => {
+    const needed = holder.scrollWidth > holder.clientWidth && !holder.querySelector("[tabindex='0'], button, a[href], input, select");
+    const traits = { tabindex: "0", role: "group", "aria-label": label() };
+    for (const [name, value] of Object.entries(traits)) {
+      if (needed) holder.setAttribute(name, value);
+      else holder.removeAttribute(name);
+    }
+  }).observe(holder);
 }
 
 const SAVERS = {
