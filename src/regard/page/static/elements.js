@@ -103,3 +103,24 @@ export function checkbox({ label, checked, onchange }) {
 export function controls(...children) {
   return element("div", { class: "controls" }, ...children);
 }
+
+/** Many buttons as one stop of the tab key: the arrow keys, Home and End go from one to the next. Gives `holder`. */
+export function roving(holder, items, at = 0) {
+  let here = Math.min(items.length - 1, Math.max(0, at));
+  items.forEach((item, i) => item.setAttribute("tabindex", i === here ? "0" : "-1"));
+  const go = (next) => {
+    items[here].setAttribute("tabindex", "-1");
+    here = Math.min(items.length - 1, Math.max(0, next));
+    items[here].setAttribute("tabindex", "0");
+  };
+  holder.addEventListener("focusin", (event) => items.includes(event.target) && go(items.indexOf(event.target)));
+  holder.addEventListener("keydown", (event) => {
+    const onward = getComputedStyle(holder).direction === "rtl" ? -1 : 1;
+    const next = { ArrowRight: here + onward, ArrowLeft: here - onward, ArrowDown: here + 1, ArrowUp: here - 1, Home: 0, End: items.length - 1 }[event.key];
+    if (next === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    go(next);
+    items[here].focus();
+  });
+  return holder;
+}

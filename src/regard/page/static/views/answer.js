@@ -1,6 +1,6 @@
 // What the model answered, token by token: how sure it was, what else it thought of, and what if it had said that.
 import { inkOn, sequential } from "../colour.js";
-import { element, fill } from "../elements.js";
+import { element, fill, roving } from "../elements.js";
 import { figure } from "../figure.js";
 import { number, percent } from "../numbers.js";
 import { drawing, group, line, rect, room, scaled, text, ticks, titled, tokenText } from "../svg.js";
@@ -40,11 +40,18 @@ function written({ source, state, signal, steps, whole }) {
     fill(panel, steps[chosen] ? alternatives({ source, state, steps, place: chosen }) : element("p", { class: "hint" },
       "Choose a token: its alternatives appear here."));
   };
-  window.addEventListener("state", (event) => event.detail.keys.includes("row") && show(), { signal });
+  window.addEventListener("state", (event) => {
+    if (!event.detail.keys.includes("row")) return;
+    show();
+    panel.scrollIntoView({ block: "nearest" }); // under a long answer it stands far below
+  }, { signal });
   show();
   return [
     element("h3", {}, start > 0 ? "The text, and how it goes on" : "The answer"),
-    element("p", { class: "answer", dir: direction(summary.answer?.text ?? steps.map((step) => step.token).join("")) }, chips),
+    roving(element("div", {
+      class: "answer", role: "group", aria: { label: "Tokens, by the arrow keys" },
+      dir: direction(summary.answer?.text ?? steps.map((step) => step.token).join("")),
+    }, chips), chips, state.number("row", 0)),
     legend(summary.answer, forced, start),
     panel,
     chart(steps, special, whole),

@@ -1,5 +1,5 @@
 // Which tokens the model's own table of embeddings puts nearest to each token of the text.
-import { button, controls, element, fill, select } from "../elements.js";
+import { button, controls, element, fill, roving, select } from "../elements.js";
 import { figure } from "../figure.js";
 import { number } from "../numbers.js";
 import { drawing, group, rect, room, text, tokenText } from "../svg.js";
@@ -30,7 +30,7 @@ export default {
       fill(place,
         names.length > 1 && controls(select({ label: "Tokens of the", value: chosen(), options: names.map((name) => [name, TITLES[name] ?? name]),
           onchange: (name) => state.set({ sequence: name, column: null }) })),
-        element("p", { class: "answer" }, words),
+        roving(element("div", { class: "answer", role: "group", aria: { label: "Tokens, by the arrow keys" } }, words), words, at),
         chart(tokens, near[chosen()], at, room(root, 280, 620)));
       if (focused) place.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
     }
