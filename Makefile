@@ -19,7 +19,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 PARTS := start train decode gpt growth profile
 BENCHES := $(PARTS:%=bench-%)
 
-.PHONY: help install demo test check clean bench bench-quick bench-install audit sbom $(BENCHES)
+.PHONY: help install demo test check clean bench bench-quick bench-install audit sbom crash fuzz $(BENCHES)
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -66,6 +66,13 @@ bench-install: .venv/installed-bench
 	@$(PIP) --no-build-isolation --editable '.[dev,bench]'
 	@for data in multi30k_tok multi30k tiny_shakespeare; do $(BIN)/regard data get $$data >/dev/null || exit; done
 	@touch $@
+
+# Long checks that print their figures (docs/reliability.md): half an hour each.
+crash: install
+	OMP_NUM_THREADS=1 $(BIN)/python tests/long/crash.py
+
+fuzz: install
+	OMP_NUM_THREADS=1 $(BIN)/python tests/long/fuzz.py
 
 # Known flaws of the pinned packages (asks their registry), doubtful calls in the code; a list of all parts.
 audit: .venv/installed-audit
