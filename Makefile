@@ -16,7 +16,7 @@ TEST_WORKERS ?= 2
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 
 # The benchmarks: `make bench`, or one part of them. They want an idle machine and the extra `bench`.
-PARTS := start train decode gpt growth profile
+PARTS := start train decode gpt growth look profile
 BENCHES := $(PARTS:%=bench-%)
 
 .PHONY: help install demo test check clean bench bench-quick bench-install audit sbom crash fuzz $(BENCHES)

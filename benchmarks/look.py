@@ -159,7 +159,8 @@ def page() -> Table:
         "bar": ("at most", ".0f"),
     }
     table = Table(title="bytes", columns=columns)
-    files = [asset.content for asset in assets().values()]
+    index = assets()["index.html"].content
+    files = [index, *(each.content for name, each in assets().items() if f'"{name}"'.encode() in index)]
     packed = sum(len(gzip.compress(content, mtime=0)) for content in files)
     whole = one_file({"resources": []}, {}, {}).encode()
     table.rows.append(
