@@ -1,0 +1,40 @@
+"""What older versions of regard have written is read, answers as it did, and goes on as it would have.
+
+`old_runs/VERSION` is a run folder of that version at half of its training; `old_runs/expected` holds what
+the version made of it: the weights at its end, and answers of its best model. One is added at each release
+and none is ever changed.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from regard.verbs.train import train
+from regard.verbs.translate import Translator
+
+RUNS = Path(__file__).parent / "old_runs"
+VERSIONS = sorted(folder.name for folder in RUNS.iterdir() if folder.name != "expected")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_old_model_answers_as_it_did(version):
+    expected = json.loads((RUNS / "expected" / f"{version}.json").read_text("utf-8"))
+    found = Translator(RUNS / version / "best", threads=1)(list(expected))
+    assert [each.text for each in found] == list(expected.values())
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_old_run_goes_on_to_where_it_would_have_come(version, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(RUNS / version, run)
+    train(run, threads=1)
+    [last] = [path for path in (run / "checkpoints").iterdir() if path.name == "step-00000060"]
+    ours = load_file(last / "model.safetensors")
+    theirs = load_file(RUNS / "expected" / f"{version}.safetensors")
+    assert set(ours) == set(theirs)
+    for name, weight in theirs.items():  # another processor has other last bits
+        torch.testing.assert_close(ours[name], weight, rtol=0, atol=1e-3)
