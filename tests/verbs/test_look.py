@@ -118,6 +118,13 @@ def test_a_text_that_goes_on_counts_what_is_forced_from_its_beginning(decoder_fo
     assert other["sequences"]["written"]["ids"][:3] == [*written[:2], written[0]]
 
 
+def test_pieces_of_bytes_are_shown_as_text(decoder_folder):
+    tokens = Looker(decoder_folder("bytes"), device="cpu").look("a Ä", max_new_tokens=1).summary
+    assert tokens["sequences"]["read"]["tokens"][1:5] == ["a", " ", "<0xC3>", "<0x84>"]
+    tokens = Looker(decoder_folder("bytebpe"), device="cpu").look("To be", max_new_tokens=1).summary
+    assert "".join(tokens["sequences"]["read"]["tokens"][1:]).strip().startswith("To be")
+
+
 def test_a_stream_says_the_greedy_answer(translator):
     greedy = translator.look("1 2 3 4", beam_size=1).summary["sequences"]["written"]
     said = list(translator.stream(Request(text="1 2 3 4")))

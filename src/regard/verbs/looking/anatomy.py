@@ -7,6 +7,7 @@ from typing import Any
 from regard.inspection.architecture import architecture
 from regard.inspection.neighbours import neighbours
 from regard.inspection.positional import Positional, positional
+from regard.verbs.looking.pieces import pieces
 from regard.verbs.looking.run import Run
 from regard.verbs.looking.watched import Maker, Resource, Watched, array
 
@@ -53,7 +54,7 @@ def _neighbours(run: Run) -> Resource:
         found[name] = [
             [
                 {"id": each.id, "token": token, "cosine": round(each.cosine, 4)}
-                for each, token in zip(row, tokenizer.tokens([each.id for each in row]), strict=True)
+                for each, token in zip(row, pieces(tokenizer, [each.id for each in row]), strict=True)
             ]
             for row in rows
         ]

@@ -16,6 +16,7 @@ from regard.models.encoder_only import EncoderOnly
 from regard.verbs.box import model_that
 from regard.verbs.encoder import probabilities
 from regard.verbs.fill import SPELLINGS, in_context
+from regard.verbs.looking.pieces import pieces
 from regard.verbs.looking.request import Request, refuse_long
 from regard.verbs.looking.run import Run, Said, named
 from regard.verbs.looking.streaming import Turn
@@ -125,7 +126,7 @@ def guesses_of(
     found = []
     for place in hidden:
         number, share = _likeliest(logits[place])
-        [token] = tokenizer.tokens([number])
+        [token] = pieces(tokenizer, [number])
         found.append({"token": HIDDEN, "tag": token, "probability": share, "position": place})
     return found
 

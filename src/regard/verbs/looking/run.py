@@ -9,6 +9,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.strategy import Search
 from regard.inspection.passes import ForcedPass, SequenceName
+from regard.verbs.looking.pieces import pieces
 from regard.verbs.looking.request import Request
 from regard.weights.model_folder import LoadedModel
 
@@ -60,7 +61,7 @@ class Run:
 
     def tokens(self, ids: Several[int]) -> list[str]:
         """How ids of what is written, or of the text, are shown."""
-        return self.tokenizer.tokens(ids)
+        return pieces(self.tokenizer, ids)
 
     def tokenizer_of(self, name: SequenceName) -> Tokenizer:
         """What the ids of a sequence are read by: a source may have another vocabulary."""
@@ -71,7 +72,7 @@ def named(tokenizer: Tokenizer, ids: Several[int]) -> Sequence:
     """Ids with the pieces of a vocabulary."""
     marks = {tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, *tokenizer.prefix}
     return Sequence(
-        tokens=tuple(tokenizer.tokens(ids)), ids=tuple(ids), special=tuple(each in marks for each in ids)
+        tokens=tuple(pieces(tokenizer, ids)), ids=tuple(ids), special=tuple(each in marks for each in ids)
     )
 
 

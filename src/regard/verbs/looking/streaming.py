@@ -12,6 +12,7 @@ from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.step import Stepper
 from regard.decoding.strategy import Walk
 from regard.models.model import Model
+from regard.verbs.looking.pieces import pieces
 from regard.verbs.looking.run import Said
 
 Turn = Callable[[], AbstractContextManager[Any]]  # what each step is done in: the model is shared
@@ -37,5 +38,5 @@ def said(
         live = rows.live()
         if rows.length > asked.uncounted and len(live):
             [number] = rows.ids[live[:1], -1].tolist()
-            [token] = tokenizer.tokens([number])
+            [token] = pieces(tokenizer, [number])
             yield Said(token=token, id=number, log_prob=float(rows.token_log_probs[live[0], -1]))
