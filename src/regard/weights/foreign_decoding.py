@@ -1,4 +1,4 @@
-"""Defaults of decoding in a config.json or generation_config.json, as generation.json has them; and back.
+"""Defaults of decoding in config.json or generation_config.json as generation.json has them; and back.
 
 Lengths are counted otherwise there: what a decoder begins with is a token of `max_length` and `min_length`,
 and so is the end where `forced_eos_token_id` says it; here neither is.
