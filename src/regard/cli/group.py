@@ -34,7 +34,7 @@ VERBS = {  # heading -> name -> what `regard --help` says of it: the first line 
         "transcribe": "Say what is said in recordings.",
     },
     "Look inside": {
-        "look": "Show what a model does with a text: attention, alignment, predictions, beam, every number of it.",
+        "look": "Show what a model does with a text: attention, alignment, predictions, beam, all numbers.",
         "plot": "Draw positions, a schedule, attention or an alignment as a figure.",
     },
     "Measure": {

@@ -50,7 +50,7 @@ def command(
     device: str,
     threads: int | None,
 ) -> None:
-    """Show what a model does with a text: attention, alignment, predictions, beam, every number of it.
+    """Show what a model does with a text: attention, alignment, predictions, beam, all numbers.
 
     Opens a page in the browser, from a server that this machine alone can reach; or writes the same as one
     HTML file, as text, JSON or NPZ.
