@@ -89,5 +89,9 @@ sbom: .venv/installed-audit
 	@$(PIP) pip-audit bandit cyclonedx-bom
 	@touch $@
 
+# The pictures of docs/, taken from the real page. Wants a chromium: Debian's, or that of `.venv/bin/playwright install`.
+pictures: install
+	OMP_NUM_THREADS=1 $(BIN)/python tools/screenshots.py
+
 clean:
 	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis
