@@ -42,9 +42,9 @@ def _show_answer(summary: dict[str, Any]) -> None:
 def _show_alignment(look: Look) -> None:
     summary = look.summary
     found = summary["alignment"]
-    console.say(
-        "\nWhere it looked in the source as it wrote each token" + (f": {found['why']}" if found else "")
-    )
+    console.say("\nWhere it looked in the source as it wrote each token")
+    if found:
+        console.say(f"by {found['name']}: {found['why']}")
     source, written = (summary["sequences"][name]["tokens"] for name in ("source", "written"))
     weights: Any = look.get("alignment")
     console.alignment(source, written, weights.tolist())
