@@ -195,9 +195,12 @@ def test_a_damaged_manifest_is_told_in_one_line_or_harms_nothing(tmp_path):
         ({"format_version": 1, "files": {"n" * 300: {"bytes": 8, "sha256": ""}}}, "is missing"),
         (
             {"format_version": 1, "files": {"config.json": {"bytes": "8"}}},
-            "entry of 'config.json' is incomplete",
+            "entry of 'config.json' is not bytes and sha256",
         ),
-        ({"format_version": 1, "files": {"config.json": [8, ""]}}, "entry of 'config.json' is incomplete"),
+        (
+            {"format_version": 1, "files": {"config.json": [8, ""]}},
+            "entry of 'config.json' is not bytes and sha256",
+        ),
         ({"format_version": 1, "files": {"config.json": {"bytes": 8, "sha256": "x"}}}, "SHA-256 differs"),
         (
             {"format_version": 1, "files": {"config.json": {"bytes": 9, "sha256": "x"}}},

@@ -268,10 +268,10 @@ def _verify_file(folder: Path, name: str, entry: object) -> None:
     if not _is_plain(name):
         raise FolderError(f"{folder / MANIFEST}: {name!r} is no name of a file in the folder", HINT)
     match entry:
-        case {"bytes": int(size), "sha256": str(digest)}:
+        case {"bytes": int(size), "sha256": str(digest), **others} if not others:
             pass
         case _:
-            raise FolderError(f"{folder / MANIFEST}: the entry of {name!r} is incomplete", HINT)
+            raise FolderError(f"{folder / MANIFEST}: the entry of {name!r} is not bytes and sha256", HINT)
     path = folder / name
     if not os.path.isfile(path):
         raise FolderError(f"{path} is missing", "copy the folder anew, or use another checkpoint")
