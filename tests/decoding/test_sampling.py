@@ -31,6 +31,35 @@ def test_samples_are_as_frequent_as_they_are_probable(make_table):
         assert frequencies[token] / count == pytest.approx(probability, abs=4 * deviation)
 
 
+def test_texts_of_two_tokens_are_as_frequent_as_temperature_and_filters_make_them(make_table):
+    """By chi-square: what each filter keeps is counted here on paper, token by token."""
+    table, count, allowed = make_table(vocab=8), 6000, range(4, 8)
+    rules = (Banned(ids=(0, 1, 2)), MinimumLength(length=2, eos_id=3))
+    filters = (Temperature(temperature=0.7), TopK(k=3), TopP(p=0.9))
+    search = Sampling(n_best=count, limits=LengthLimits(ratio=0.0, offset=2), rules=rules, filters=filters)
+    drawn = Counter(tuple(each.ids) for each in search(table.read([[4]]), [Request(src_len=1)])[0])
+    expected = {
+        (first, second): share * rest
+        for first, share in kept(table.log_probs((4,), (2,)), allowed).items()
+        for second, rest in kept(table.log_probs((4,), (2, first)), allowed).items()
+    }
+    assert set(drawn) <= set(expected)
+    chi_square = sum((drawn[ids] - count * p) ** 2 / (count * p) for ids, p in expected.items())
+    freedom = len(expected) - 1
+    assert freedom > 2
+    assert chi_square < freedom + 4 * (2 * freedom) ** 0.5
+
+
+def kept(log_probs, allowed):
+    """Shares of what is left at temperature 0.7 of the 3 likeliest, of the fewest that hold 0.9 of it."""
+    weights = {token: float(log_probs[token] / 0.7) for token in allowed}
+    best = sorted(weights, key=weights.get, reverse=True)[:3]
+    shares = torch.tensor([weights[token] for token in best]).softmax(-1).tolist()
+    number = next(n for n in range(1, 4) if sum(shares[:n]) >= 0.9 or n == 3)
+    total = sum(shares[:number])
+    return {token: share / total for token, share in zip(best[:number], shares[:number], strict=True)}
+
+
 def test_a_sample_is_scored_by_the_model_and_not_by_the_filters(make_table):
     table = make_table(vocab=7)
     search = Sampling(filters=(Temperature(temperature=0.5), TopK(k=2)))
