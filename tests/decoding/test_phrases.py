@@ -118,3 +118,10 @@ def test_a_wide_beam_finds_the_best_end_of_each(make_table, exhaustive_search):
     expected = sorted(best, key=lambda ids: -best[ids])[:6]
     assert [tuple(each.ids) for each in found] == expected
     assert [each.score for each in found] == pytest.approx([best[ids] for ids in expected], abs=1e-6)
+
+
+def test_a_stop_is_found_however_long_the_text_is():
+    stop = StopTexts(("cd",), Letters())
+    assert stop([], [*[4] * 300, 6, 7])
+    assert stop([5], [*[4] * 14, 6, 7])
+    assert not stop([6], [7, *[4] * 300])

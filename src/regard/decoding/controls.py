@@ -200,7 +200,7 @@ class Controls:
                 hint = "leave one of them out" if "not set" not in why else f"set sample, or leave out {name}"
                 raise ConfigError(f"{name} = {value} is for drawing, but {why}", hint)
             if kind == "beam" and draws:
-                raise ConfigError(f"{name} = {value} is for a beam, but {why}", "leave one of them out")
+                raise ConfigError(f"{name} = {value} is for a beam, but {why}", "beam_size = 4 would search")
             if kind == "beam" and not self._may_be_a_beam():
                 size = "is not set" if self.beam_size is None else f"= {self.beam_size} is greedy"
                 raise ConfigError(f"{name} = {value} is for a beam, but beam_size {size}", "beam_size = 4")

@@ -60,9 +60,11 @@ class StopTexts:
     tokenizer: Words
 
     def __call__(self, given: Sequence[int], said: Sequence[int]) -> bool:
-        context = list(given[-WINDOW:])
+        reach = 4 * max(map(len, self.texts)) + WINDOW  # a character is at most four tokens; what is before
+        recent = list(said[-reach:])  # that was looked at when it was said
+        context = [*given, *said[: len(said) - len(recent)]][-WINDOW:]
         before = self.tokenizer.decode(context)
-        text = self.tokenizer.decode([*context, *said])[len(before) :]
+        text = self.tokenizer.decode([*context, *recent])[len(before) :]
         return any(each in text for each in self.texts)
 
 

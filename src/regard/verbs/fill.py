@@ -1,6 +1,7 @@
 """Fill: text with hidden tokens in, what may stand in their places out, likeliest first."""
 
 import dataclasses
+import heapq
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -120,7 +121,7 @@ class Filler:
     def _guesses(self, logits: Float[Tensor, "masks vocab"]) -> tuple[tuple[Guess, ...], ...]:
         found = []
         for shares in probabilities(logits):
-            best = sorted(range(len(shares)), key=lambda number: -shares[number])[: self.top]
+            best = heapq.nlargest(self.top, range(len(shares)), key=shares.__getitem__)
             found.append(tuple(Guess(token=self._token(each), probability=shares[each]) for each in best))
         return tuple(found)
 
