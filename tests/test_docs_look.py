@@ -1,0 +1,57 @@
+"""What docs/look.md shows is what its commands and calls give, up to the last digits of another machine."""
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PAGE = (Path(__file__).parent.parent / "docs" / "look.md").read_text("utf-8")
+COMMAND = re.compile(r"^    \$ (regard .+)\n((?:    .+\n)*)", re.MULTILINE)
+IN_COLOURS = 'regard look "Where is the station?" --text'  # as a terminal shows it, which a pipe is not
+COMMANDS = [found for found in COMMAND.findall(PAGE) if found[0] != IN_COLOURS]
+CALLS = re.compile(r"^```python\n(.+?)^```\n(?:\n((?:    [^\n]+\n)+))?", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"-?\d+\.\d+")
+
+
+def alike(said: str, shown: str) -> bool:
+    """The same words, and numbers that are as near as two machines' are."""
+    numbers = [[float(number) for number in NUMBER.findall(text)] for text in (said, shown)]
+    words = [NUMBER.sub("0.0", text).split() for text in (said, shown)]
+    return words[0] == words[1] and numbers[0] == pytest.approx(numbers[1], abs=0.011)
+
+
+@pytest.mark.parametrize(("command", "shown"), COMMANDS, ids=[command for command, _ in COMMANDS])
+def test_a_command_says_what_the_page_shows(command, shown, tmp_path):
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+    )
+    assert alike(done.stdout, shown), done.stdout
+
+
+def test_a_call_gives_what_the_page_shows(tmp_path, monkeypatch):
+    """One after the other, as in a session; but for those that need a model that somebody trained."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    count = 0
+    for code, shown in CALLS.findall(PAGE):
+        if "runs/" in code:
+            continue
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            exec(code, names)
+        assert alike(said.getvalue(), shown), said.getvalue()
+        count += 1
+    assert count == 5
