@@ -52,7 +52,7 @@ function linkedMap({ root, source, state, attention, head, weights, axes, linked
   });
   const shown = figure({
     name: `attention-${attention.part}-${attention.layer}-${head}`,
-    caption: `Attention of ${title}: rows are the tokens that look (${axes.rows.title}), columns those they look at (${axes.columns.title}).`,
+    caption: `Attention (${title}): rows are the tokens that look (${axes.rows.title}), columns those they look at (${axes.columns.title}).`,
     chart: element("div", {}, map.tools, map, legend({})),
     table: () => matrixTable({ weights, axes, selected: chosenCell(state, weights), onMove: (row, column) => map.point({ row, column }) }),
   });
