@@ -2,7 +2,7 @@
 import { button, element, fill } from "./elements.js";
 import { counted } from "./numbers.js";
 import { asked, askedBy } from "./question.js";
-import { numbered } from "./tokens.js";
+import { numbered, visible } from "./tokens.js";
 import { tourCard, tourButton } from "./tour.js";
 import ablation from "./views/ablation.js";
 import alignment from "./views/alignment.js";
@@ -107,7 +107,7 @@ function brand(summary) {
   return element(
     "div",
     { class: "brand" },
-    element("h1", {}, "regard", summary && element("bdi", { dir: "auto" }, summary.model.name)),
+    element("h1", {}, "regard", summary && element("bdi", { dir: "auto" }, visible(summary.model.name))),
     facts && element("p", {}, facts.join(" · ")),
   );
 }
@@ -162,7 +162,7 @@ function banner({ source }) {
   ];
   if (!off.length) return null;
   const restore = source.live && button("Switch all on again", () => source.ask({ text }));
-  return element("p", {}, element("strong", {}, "Switched off in this run: "), off.join(" · "), " ", restore);
+  return element("p", {}, element("strong", {}, "Switched off in this run: "), visible(off.join(" · ")), " ", restore);
 }
 
 function footer(state) {
@@ -189,7 +189,7 @@ async function draw(page) {
   const body = element("div", { class: `body of-${view.name}` });
   const focused = parts.main.contains(document.activeElement) && document.activeElement.dataset.focus;
   fill(parts.main, element("h2", {}, view.title), element("p", { class: "about" }, view.about), body);
-  if (state.linked) document.title = source.summary ? `${view.title} · ${source.summary.model.name}` : "regard";
+  if (state.linked) document.title = source.summary ? `${view.title} · ${visible(source.summary.model.name)}` : "regard";
   parts.main.setAttribute("aria-busy", "true");
   try {
     await view.draw(body, { source, state, signal: drawing.signal });

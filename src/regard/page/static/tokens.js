@@ -14,6 +14,8 @@ const CONTROLS = (
 ).split(" ");
 // A joiner shapes the letters around it and is left alone there; standing by itself it is named.
 const LONE = new Map([["\u200c", "⟨ZWNJ⟩"], ["\u200d", "⟨ZWJ⟩"]]);
+// What else leaves no trace on the page, and what is no character, which no SVG may hold; but what shapes its neighbours.
+const UNSEEN = /(?![\u200c\u200d\ufe00-\ufe0f])[\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\ufff9-\ufffb]/u;
 
 /** The token's text with control and bidi characters, and spaces at its ends, as visible glyphs. */
 export function visible(text) {
@@ -31,6 +33,7 @@ function glyph(character) {
   if (code >= 0x80 && code < 0xa0) return `⟨${code.toString(16).toUpperCase()}⟩`;
   if (code >= 0xd800 && code < 0xe000) return "\ufffd"; // half of a pair
   if (code >= 0xe0000 && code < 0xe0080) return `⟨TAG ${code.toString(16).toUpperCase()}⟩`;
+  if (UNSEEN.test(character)) return `⟨${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
   return character;
 }
 
