@@ -1,0 +1,123 @@
+"""A browser, and servers that show it models of each kind. Without a browser these tests are skipped."""
+
+import os
+import shutil
+import threading
+from contextlib import ExitStack
+
+import pytest
+
+from tests.browser.visit import Visit
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+OPTIONS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+KINDS = ("encoder_decoder", "recurrent", "decoder_only", "encoder_only")
+
+
+@pytest.fixture(scope="package")
+def browser():
+    """The chromium of this machine."""
+    found = os.environ.get("REGARD_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        pytest.skip(f"no browser here: none of {', '.join(NAMES)}, and REGARD_CHROMIUM names none")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=OPTIONS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Opens a watched page at an address; `settings` are those of a browser's context."""
+    with ExitStack() as stack:
+
+        def visited(address, fragment="", **settings):
+            context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **settings})
+            stack.callback(context.close)
+            return Visit(context, address).open(fragment)
+
+        yield visited
+
+
+@pytest.fixture(scope="package")
+def serve():
+    """Serves looks as `regard look` does, on a port of its own; gives its address."""
+    from regard.serving.local import LocalServer
+
+    with ExitStack() as stack:
+
+        def served(looks):
+            server = stack.enter_context(LocalServer(looks))
+            thread = threading.Thread(target=server.serve_forever, daemon=True)
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(server.shutdown)
+            return server.url
+
+        yield served
+
+
+@pytest.fixture(scope="package")
+def lookers(recurrent_folder, decoder_folder, encoder_folder):
+    """A model of each kind, and what it is asked; that of encoders and decoders is the model in the box."""
+    from regard.verbs.look import Looker, Request
+
+    encoder = encoder_folder("classification", ("bad", "good", "mixed"))
+    decoder = decoder_folder(num_layers=2, decoding={"max_new_tokens": 6})
+    return {
+        "encoder_decoder": (Looker(device="cpu"), Request(text="Where is the station?")),
+        "recurrent": (Looker(recurrent_folder, device="cpu"), Request(text="1 2 3 4 5")),
+        "decoder_only": (Looker(decoder, device="cpu"), Request(text="To be, or", beam_size=2)),
+        "encoder_only": (Looker(encoder, device="cpu"), Request(text="a good film .")),
+    }
+
+
+@pytest.fixture(scope="package")
+def addresses(serve, lookers):
+    """Where each kind is served."""
+    from regard.serving.looks import Looks
+
+    return {kind: serve(Looks(looker, request)) for kind, (looker, request) in lookers.items()}
+
+
+@pytest.fixture(scope="package")
+def files(tmp_path_factory, lookers):
+    """The page of each kind as one file."""
+    folder = tmp_path_factory.mktemp("pages")
+    return {
+        kind: looker(request).to_html(folder / f"{kind}.html") for kind, (looker, request) in lookers.items()
+    }
+
+
+@pytest.fixture(scope="session")
+def recurrent_folder(tmp_path_factory):
+    """A recurrent model with attention and random weights, of the symbols 0 to 9."""
+    from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
+    from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+    from regard.models.build import build
+    from regard.models.recurrent import RecurrentConfig
+    from regard.weights.folder import write_folder
+    from regard.weights.model_folder import model_files
+    from regard.weights.tensors import model_tensors
+
+    folder = tmp_path_factory.mktemp("models") / "recurrent"
+    corpus = open_corpus(CorpusSettings(synthetic="copy", size=50, length=6), LinePolicy(), folder)
+    tokenizers = train_tokenizers(corpus, TokenizerSettings(kind="words"))
+    size = tokenizers.source.vocab_size
+    config = RecurrentConfig(
+        src_vocab_size=size, tgt_vocab_size=size, d_model=16, d_embedding=8, attention="additive"
+    )
+    others = {**tokenizers.files(), "generation.json": b'{"beam_size": 2, "max_length": 8}'}
+    files = model_files(config, (), others, 'name = "recurrent"\n')
+    weights = {"model.safetensors": model_tensors(build(config, seed=3)), "README.md": b"# recurrent\n"}
+    write_folder(folder, {**files, **weights})
+    return folder

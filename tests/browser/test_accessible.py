@@ -1,0 +1,159 @@
+"""Everybody can use the page: axe finds nothing against WCAG 2.2 A and AA, the keyboard reaches all."""
+
+from pathlib import Path
+
+import pytest
+
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa"]
+OF_COLOUR = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}  # what the theme can change
+OTHERS = {  # what of the pages of other models is not as in that of an encoder and a decoder
+    "recurrent": ("answer", "heads"),
+    "decoder_only": ("answer", "attribution"),
+    "encoder_only": ("answer", "attribution", "positions"),
+}
+QUICK = {"resultTypes": ["violations"], "preload": False, "iframes": False}
+RUN = """(options) => axe.run(options).then(({ violations }) =>
+    violations.map(({ id, nodes }) => [id, ...nodes.map((one) => `${one.target}: ${one.html.slice(0, 99)}`)]))"""
+FOCUS = """() => {
+    const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(document.activeElement);
+    return document.activeElement.matches(":focus-visible")
+        && ((outlineStyle !== "none" && parseFloat(outlineWidth) >= 2) || boxShadow !== "none");
+}"""
+ACTIVE = "() => document.activeElement"
+
+
+@pytest.fixture(scope="package")
+def axe():
+    """The text of axe-core."""
+    package = pytest.importorskip("axe_playwright_python")
+    return (Path(package.__file__).parent / "axe.min.js").read_text("utf-8")
+
+
+@pytest.fixture
+def violations(axe):
+    """What axe finds against a page by these rules."""
+
+    def found(page, rules=WCAG):
+        if not page.evaluate("() => 'axe' in window"):
+            page.evaluate(axe)
+        return page.evaluate(RUN, {"runOnly": rules, **QUICK})
+
+    return found
+
+
+def test_axe_finds_nothing_against_any_view_light_or_dark(visit, addresses, violations):
+    seen = visit(addresses["encoder_decoder"])
+    found = {}
+    for view in seen.views():
+        for theme, rules in (("light", WCAG), ("dark", OF_COLOUR)):
+            seen.view(view, theme=theme)
+            seen.open_all()
+            found[view, theme] = violations(seen.page, rules)
+    assert [item for item in found.items() if item[1]] == []
+    seen.assert_quiet()
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_axe_finds_nothing_against_the_views_that_other_models_have_otherwise(
+    visit, addresses, violations, kind
+):
+    seen = visit(addresses[kind])
+    for view in OTHERS[kind]:
+        seen.view(view)
+        seen.open_all()
+        assert violations(seen.page) == []
+
+
+@pytest.mark.parametrize(
+    "settings", [{"viewport": {"width": 320, "height": 640}}, {"forced_colors": "active"}]
+)
+def test_axe_finds_nothing_against_a_narrow_page_the_tour_and_forced_colours(
+    visit, addresses, violations, settings
+):
+    seen = visit(addresses["encoder_decoder"], "#view=heads&tour=3", **settings)
+    seen.page.wait_for_selector("aside.tour")
+    assert violations(seen.page) == []
+    width = seen.page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
+    assert width <= 0, "nothing is wider than the page (1.4.10)"
+
+
+class Keys:
+    """What a hand on the keyboard can do; that the focus is seen is checked at each step."""
+
+    def __init__(self, seen):
+        self.seen, self.page = seen, seen.page
+
+    def press(self, *keys):
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def tab_to(self, selector, most=60, key="Tab"):
+        for _ in range(most):
+            self.press(key)
+            assert self.page.evaluate(FOCUS), self.page.evaluate(ACTIVE + ".outerHTML.slice(0, 200)")
+            if self.page.evaluate("(wanted) => document.activeElement.matches(wanted)", selector):
+                return
+        raise AssertionError(f"{most} tabs do not lead to {selector}")
+
+    @property
+    def here(self):
+        return self.page.evaluate(ACTIVE + ".textContent")
+
+
+def test_a_walk_with_nothing_but_the_keyboard(visit, addresses):
+    seen = visit(addresses["encoder_decoder"])
+    keys = Keys(seen)
+    # a link over the views' list to the view itself
+    keys.tab_to(".skip", most=1)
+    keys.press("Enter")
+    assert seen.page.evaluate("() => document.activeElement.localName") == "main"
+    # ask something else
+    keys.tab_to("textarea")
+    keys.press("Control+A")
+    seen.page.keyboard.type("The dog sleeps.")
+    keys.press("Control+Enter")
+    seen.settled()
+    assert "Hund" in seen.page.inner_text(".answer")
+    # choose a token of the answer, by arrows, and see what else there was
+    keys.tab_to(".chip")
+    keys.press("ArrowRight", "Enter")
+    assert seen.page.query_selector_all(".alternatives button, .alternatives table")
+    # another view, and its table
+    keys.tab_to("nav.views a[href*='view=matrix']", key="Shift+Tab")
+    keys.press("Enter")
+    seen.page.wait_for_selector("main:not([aria-busy]) > .body.of-matrix")
+    keys.tab_to("summary")
+    keys.press("Enter")
+    seen.page.wait_for_selector("table[role=grid] td")
+    keys.tab_to("td")
+    before = seen.page.evaluate("() => ({ ...document.activeElement.dataset })")
+    keys.press("ArrowDown", "ArrowRight", "ArrowRight")
+    after = seen.page.evaluate("() => ({ ...document.activeElement.dataset })")
+    assert int(after["row"]) == int(before["row"]) + 1
+    assert int(after["column"]) == int(before["column"]) + 2
+    assert seen.page.evaluate(FOCUS)
+    # from a cell of the drawing to its arithmetic
+    keys.tab_to("[role=application]", key="Shift+Tab")
+    keys.press("ArrowDown", "ArrowRight", "Enter")
+    seen.page.wait_for_selector("main:not([aria-busy]) > .body.of-arithmetic .formula")
+    assert "They agree" in seen.page.inner_text(".verdict")
+    seen.assert_quiet()
+
+
+def test_the_tour_is_taken_left_and_taken_up_again_by_keyboard(visit, addresses):
+    seen = visit(addresses["encoder_decoder"])
+    keys = Keys(seen)
+    keys.tab_to("header button")
+    while "tour" not in keys.here:
+        keys.tab_to("header button", most=1)
+    keys.press("Enter")
+    for step in range(1, 4):
+        seen.page.wait_for_selector(f"aside.tour .count:has-text('{step} of')")
+        assert keys.here == "Next"
+        assert step <= int(seen.page.inner_text(".tour .count").split()[-1]) <= 10
+        keys.press("Enter")
+    seen.page.wait_for_selector("aside.tour .count:has-text('4 of')")
+    keys.press("Escape")
+    seen.page.wait_for_selector("aside.tour", state="detached")
+    assert seen.page.query_selector("header button:has-text('Go on with the tour (4)')")
+    seen.assert_quiet()
