@@ -13,7 +13,7 @@ OTHERS = {  # what of the pages of other models is not as in that of an encoder 
 }
 QUICK = {"resultTypes": ["violations"], "preload": False, "iframes": False}
 RUN = """(options) => axe.run(options).then(({ violations }) =>
-    violations.map(({ id, nodes }) => [id, ...nodes.map((one) => `${one.target}: ${one.html.slice(0, 99)}`)]))"""
+    violations.map(({ id, nodes }) => [id, ...nodes.map((one) => `${one.target}: ${one.html}`)]))"""
 FOCUS = """() => {
     const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(document.activeElement);
     return document.activeElement.matches(":focus-visible")

@@ -23,10 +23,10 @@ PIECES = """() => {
     return found;
 }"""  # noqa: E501
 ALLOWED = (  # the elements that the page may be made of
-    "html head meta title link style script noscript body div header nav main footer section aside h1 h2 h3 h4 "
-    "p a button span bdi ul ol li strong em small code label select option input output textarea form details "
-    "summary figure figcaption table thead tbody tr th td blockquote canvas svg g path rect line circle text "
-    "tspan title"
+    "html head meta title link style script noscript body div header nav main footer section aside h1 h2 h3 "
+    "h4 p a button span bdi ul ol li dl dt dd strong em small code label select option input output textarea "
+    "form details summary figure figcaption table thead tbody tr th td blockquote canvas svg g path rect "
+    "line circle text tspan title"
 )
 
 
