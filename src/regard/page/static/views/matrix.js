@@ -4,6 +4,7 @@ import { figure } from "../figure.js";
 import { number } from "../numbers.js";
 import { numbered, visible } from "../tokens.js";
 import { heatmap, legend, rowWords, shades } from "./heatmap.js";
+import { maskFigure } from "./mask.js";
 import { choiceTitle, picker, redrawn, refill } from "./picker.js";
 import { tokenLine } from "./stage.js";
 import { Matrix, axisOf, chosenAttention, chosenHead, headOf, wholeNumber } from "./weights.js";
@@ -23,8 +24,9 @@ async function drawn(root, { source, state, signal }) {
   const attention = chosenAttention(summary, state);
   const head = chosenHead(attention, state);
   const weights = headOf(await source.array(`attention/${attention.name}`), head);
-  if (signal.aborted) return;
   const axes = { rows: axisOf(summary, attention, "rows"), columns: axisOf(summary, attention, "columns") };
+  const mask = await maskFigure({ source, attention, head, axes, width: Math.min(900, (root.clientWidth || 720) - 4) });
+  if (signal.aborted) return;
   const linked = tokenLines(axes, (cell) => map.choose(cell));
   const map = linkedMap({ root, source, state, attention, head, weights, axes, linked, signal });
   const adjust = adjustments(state, weights, (shown) => map.show(shown));
@@ -32,6 +34,7 @@ async function drawn(root, { source, state, signal }) {
     root,
     picker({ summary, state, more: adjust.controls }),
     element("div", { class: weights.columns <= 12 ? "side-by-side narrow" : "side-by-side" }, map.figure, linked.node),
+    ...(mask ? [mask] : []),
   );
 }
 
