@@ -11,7 +11,7 @@ import { asking } from "./asking.js";
 export default {
   name: "answer",
   title: "Answer",
-  about: "What the model says to a text, and how sure it is of each token. Choose a token to see what else there was.",
+  about: "What the model says to a text, and how sure it is. Choose a token that it wrote to see what else there was.",
   possible: () => true,
 
   async draw(root, { source, state, signal }) {

@@ -63,7 +63,9 @@ export async function ask({ source, state, said, body }) {
   fill(said, "The model is writing …");
   try {
     await preview(source, request, said, mine.signal);
-    if (!mine.signal.aborted) await source.ask(request);
+    if (mine.signal.aborted) return;
+    if (request.text !== source.summary?.text) state.set({ row: null, column: null }); // cells of other words
+    await source.ask(request);
   } catch (problem) {
     if (mine.signal.aborted) return;
     fill(said, element("span", { role: "alert" }, problem.message));
