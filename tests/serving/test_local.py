@@ -3,6 +3,7 @@
 import http.client
 import io
 import json
+import socket
 import threading
 
 import numpy as np
@@ -191,14 +192,45 @@ def test_other_methods_are_answered_in_json_too(ask):
     assert told(ask("POST", "/", {"text": "1"}))[0] == 404
 
 
-def test_few_looks_are_kept_and_what_fails_says_so_without_a_traceback(untrained, monkeypatch):
+def test_few_looks_are_kept_and_others_are_made_anew(untrained, monkeypatch):
     monkeypatch.setattr(looks_module, "KEPT", 2)
     kept = Looks(Looker(untrained, device="cpu"))
     assert kept.first() is None
     made = [kept.make({"text": text})["id"] for text in ("1", "2", "3")]
-    with pytest.raises(looks_module.Refused, match="no longer"):
-        kept.get(made[0], "steps")
+    assert len(kept._kept) == 2
+    assert kept.get(made[0], "summary")["text"] == "1"
     assert kept.get(made[2], "steps")
+    monkeypatch.setattr(looks_module, "REMEMBERED", 2)
+    kept.make({"text": "4"})
+    with pytest.raises(looks_module.Refused, match="no longer"):
+        kept.get(made[1], "steps")
+
+
+def test_what_fails_in_the_middle_of_an_answer_is_its_last_line(ask, server, monkeypatch):
+    def breaks(body):
+        yield {"token": "1", "log_prob": -0.5}
+        raise ZeroDivisionError("a secret")
+
+    monkeypatch.setattr(server.looks, "stream", breaks)
+    status, _, content = ask("POST", "/api/stream", {"text": "1"})
+    lines = [json.loads(line) for line in content.splitlines()]
+    assert status == 200
+    assert lines == [{"token": "1", "log_prob": -0.5}, {"error": "the model failed: ZeroDivisionError"}]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b'GET "x HTTP/1.1', b"GET /" + b"x" * 70_000 + b" HTTP/1.1", b"BREW / HTTP/1.1", b"GET //[ HTTP/1.1"],
+    ids=["quote", "long", "unknown", "bracket"],
+)
+def test_what_is_no_request_is_refused_in_json_with_the_headers_of_all_answers(server, line):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as channel:
+        channel.sendall(line + f"\r\nHost: 127.0.0.1:{server.port}\r\nConnection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: channel.recv(65_536), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.split()[1][:1] == b"4" or head.split()[1] == b"501"
+    assert b"Content-Security-Policy" in head
+    assert json.loads(body)["error"]
 
 
 def test_a_failure_of_ours_is_told_without_its_traceback(ask, server, monkeypatch):

@@ -39,7 +39,11 @@ def test_the_demo_shows_what_it_trained_and_shows_it_again(short, capsys):
     assert first.run == short
     page = short / module.PAGE
     assert f"  {page}\n" in shown
-    assert page.read_text("utf-8").startswith("<!doctype html>")
+    text = page.read_text("utf-8")
+    assert text.startswith("<!doctype html>")
+    assert '"beam_size":4' in text.replace(" ", ""), "a greedy answer would have no beam to show"
+    for resource in ("alignment", "attention/decoder", "query/decoder"):
+        assert f'"{resource}' in text, resource
     again = demo(out=short, threads=1)
     assert again == first
     assert capsys.readouterr().out == shown

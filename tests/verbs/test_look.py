@@ -228,17 +228,16 @@ def test_one_html_file_holds_the_look_and_no_text_gets_out_of_its_place(untraine
     assert page.count("</script>") == page.count("<script")
 
 
-def test_of_a_look_that_is_too_much_the_page_names_what_it_holds(kinds, monkeypatch):
-    monkeypatch.setattr("regard.verbs.looking.page.MOST_BYTES", 4000)
+def test_of_a_look_that_is_too_much_the_page_names_what_it_holds(kinds):
     seen = kinds["encoder_decoder"]
-    page = html_of(seen.summary, seen.get, seen.paths())
+    page = html_of(seen.summary, seen.get, seen.paths(), room=4000)
     held = json.loads(page.split('id="regard-look">')[1].split("</script>")[0])
     assert set(held["json"]["summary"]["resources"]) == ({*held["json"]} - {"summary"}) | {*held["arrays"]}
     assert not any(path.startswith("value/") for path in held["arrays"])
     assert "alignment" in held["arrays"]
 
 
-def test_a_loaded_model_looks_and_a_notebook_shows_it(untrained):
+def test_a_loaded_model_looks_and_a_notebook_shows_it(untrained, monkeypatch):
     model = regard.load(untrained, device="cpu")
     seen = model.look("1 2", beam_size=1)
     assert seen.summary["text"] == "1 2"
@@ -253,4 +252,12 @@ def test_a_loaded_model_looks_and_a_notebook_shows_it(untrained):
     assert told[1][0]["value"]["text"] == "3"
     assert {"id": 3, "done": True} in [message for message, _ in told]
     assert [message["id"] for message, _ in told if "error" in message] == [4, 5]
+    monkeypatch.setattr(seen, "get", lambda path: 1 / 0)
+    newer: list[dict] = []
+    other = Conversation(seen, lambda message, buffers: told.append((message, buffers)), newer.append)
+    other.heard({"id": 6, "do": "get", "path": "steps"})
+    assert "ZeroDivisionError" in told[-1][0]["error"], "whoever waits is told"
+    other.heard({"id": 7, "do": "ask", "request": {"text": "3"}})
+    assert [summary["text"] for summary in newer] == ["3"]
+    monkeypatch.undo()
     assert "<iframe" in seen._repr_html_()

@@ -8,6 +8,7 @@ can send.
 
 import json
 import re
+import threading
 import webbrowser
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -76,8 +77,6 @@ class Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "regard", ""
     timeout = PATIENCE
     disable_nagle_algorithm = True  # or each answer waits 40 ms between its headers and its content
-    error_message_format = '{"error": "%(message)s", "hint": ""}'
-    error_content_type = "application/json"
 
     @property
     def _own(self) -> LocalServer:
@@ -94,7 +93,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answered(self._post)
 
     def _get(self) -> None:
-        path = unquote(urlsplit(self.path).path)
+        path = unquote(self._path())
         if path == "/api/look":
             self._json(self._own.looks.first())
             return
@@ -108,8 +107,16 @@ class Handler(BaseHTTPRequestHandler):
             )
         self._send(HTTPStatus.OK, file.content, file.content_type)
 
+    def _path(self) -> str:
+        try:
+            return urlsplit(self.path).path
+        except ValueError:
+            raise Refused(
+                HTTPStatus.NOT_FOUND, "that is no address", f"the page is at {self._own.url}"
+            ) from None
+
     def _post(self) -> None:
-        path = urlsplit(self.path).path
+        path = self._path()
         if path not in ("/api/look", "/api/stream"):
             raise Refused(
                 HTTPStatus.NOT_FOUND, f"nothing is made at {path[:100]}", "POST to /api/look or /api/stream"
@@ -121,6 +128,11 @@ class Handler(BaseHTTPRequestHandler):
         said = self._own.looks.stream(body)
         first = next(said, None)  # what is wrong with the request shows here, before anything is sent
         self._stream(first, said)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the library refuses by itself, such as methods that nobody knows, is told as all else."""
+        status = HTTPStatus(code)
+        self._fail(status, message or status.phrase, f"open {self._own.url}")
 
     def _body(self) -> Any:
         """The JSON of a request.
@@ -136,7 +148,7 @@ class Handler(BaseHTTPRequestHandler):
             raise Refused(
                 HTTPStatus.LENGTH_REQUIRED, "the length of the body is not said", "send Content-Length"
             )
-        if int(length) > MOST_BYTES:
+        if len(length) > 9 or int(length) > MOST_BYTES:
             raise Refused(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"the body has more than {MOST_BYTES:,} bytes",
@@ -206,6 +218,11 @@ class Handler(BaseHTTPRequestHandler):
                     self._chunk(_json_bytes(each) + b"\n")
         except RegardError as error:
             self._chunk(_json_bytes({"error": error.message, "hint": error.hint}) + b"\n")
+        except (BrokenPipeError, ConnectionResetError, TimeoutError):
+            raise
+        except Exception as error:  # noqa: BLE001 (the answer has begun: its end must tell)
+            console.warn(f"{self.path[:100]}: {type(error).__name__}: {error}")
+            self._chunk(_json_bytes({"error": f"the model failed: {type(error).__name__}"}) + b"\n")
         self._chunk(b"")
 
     def _chunk(self, content: bytes) -> None:
@@ -241,6 +258,6 @@ def serve(looker: Looker, request: Request | None = None, *, port: int = 0, brow
     with server:
         console.note(f"{server.url} shows it; Ctrl-C ends")
         if browser:
-            webbrowser.open(server.url)
+            threading.Thread(target=webbrowser.open, args=(server.url,), daemon=True).start()
         with suppress(KeyboardInterrupt):
             server.serve_forever()

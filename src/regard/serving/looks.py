@@ -14,6 +14,7 @@ from regard.verbs.looking.request import Request
 from regard.verbs.looking.watched import Resource
 
 KEPT = 8
+REMEMBERED = 1000  # requests, by which a look that was not kept is made once more
 
 
 class Refused(RegardError):
@@ -31,24 +32,23 @@ class Looks:
         self._looker, self._first = looker, first
         self._first_id: str | None = None
         self._kept: OrderedDict[str, Look] = OrderedDict()
-        self._lock = threading.Lock()
+        self._asked: OrderedDict[str, Request] = OrderedDict()
+        self._lock, self._beginning = threading.Lock(), threading.Lock()
 
     def first(self) -> dict[str, Any] | None:
         """The look that the server was started with; None where no text was given."""
         if self._first is None:
             return None
-        with self._lock:
-            known = self._first_id
-        if known is None or known not in self._kept:
-            known, _ = self._made(self._first)
-            with self._lock:
-                self._first_id = known
-        return {"id": known, "summary": self.get(known, "summary")}
+        with self._beginning:  # two who ask at once are shown one look
+            if self._first_id is None:
+                self._first_id = secrets.token_urlsafe(8)
+                self._make(self._first_id, self._first)
+        return {"id": self._first_id, "summary": self.get(self._first_id, "summary")}
 
     def make(self, body: Any) -> dict[str, Any]:
         """A new look."""
-        number, look = self._made(self._request(body))
-        return {"id": number, "summary": look.summary}
+        number = secrets.token_urlsafe(8)
+        return {"id": number, "summary": self._make(number, self._request(body)).summary}
 
     def get(self, number: str, path: str) -> Resource:
         """A resource of a look.
@@ -57,9 +57,11 @@ class Looks:
             Refused: there is no such look any more, or no such resource.
         """
         with self._lock:
-            look = self._kept.get(number)
+            look, request = self._kept.get(number), self._asked.get(number)
             if look is not None:
                 self._kept.move_to_end(number)
+        if look is None and request is not None:
+            look = self._make(number, request)
         if look is None:
             raise Refused(HTTPStatus.NOT_FOUND, "this look is no longer kept", "look at the text again")
         if path not in look.paths():
@@ -77,11 +79,12 @@ class Looks:
             raise Refused(HTTPStatus.BAD_REQUEST, "the body is no JSON object", 'send {"text": "..."}')
         return Request.from_json(body)
 
-    def _made(self, request: Request) -> tuple[str, Look]:
+    def _make(self, number: str, request: Request) -> Look:
         look = self._looker(request)
-        number = secrets.token_urlsafe(8)
         with self._lock:
-            self._kept[number] = look
+            self._kept[number], self._asked[number] = look, request
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-        return number, look
+            while len(self._asked) > REMEMBERED:
+                self._asked.popitem(last=False)
+        return look

@@ -19,6 +19,7 @@ from regard.verbs.translate import Translator
 
 SHOWN = 12
 PAGE = "look.html"  # in the run folder
+BEAM = 4  # the page shows a search with so many hypotheses
 MEASURED = 200  # dates whose alignment is held against the true one: 0.917 of the links were right
 SENTENCES = (
     "Where is the station?",
@@ -103,7 +104,7 @@ def _show_box(device: str, threads: int | None) -> None:
 def _write_page(run: Path, recipe: Path, device: str, threads: int | None) -> None:
     """The page that shows what the model does with the first of the dates, as one file."""
     [pair] = _unseen(recipe, 1)
-    page = look(pair.source, run, device=device, threads=threads).to_html(run / PAGE)
+    page = look(pair.source, run, beam_size=BEAM, device=device, threads=threads).to_html(run / PAGE)
     console.say(f"\nAll that the model does with {pair.source!r}; it opens in a browser, offline:")
     console.say(f"  {page}")
 

@@ -29,8 +29,9 @@ class Shown(Protocol):
 class Conversation:
     """What the page in a notebook asks and is answered: see `fromWidget` in page/static/resources.js."""
 
-    def __init__(self, look: Shown, send: Send) -> None:
-        self.look, self._send = look, send
+    def __init__(self, look: Shown, send: Send, told: Callable[[Any], None] = lambda summary: None) -> None:
+        """`told` gets the summary of each new look."""
+        self.look, self._send, self._told = look, send, told
 
     def heard(self, message: Mapping[str, Any]) -> None:
         """Answer one message; whatever goes wrong is an answer too."""
@@ -42,6 +43,7 @@ class Conversation:
                 case {"do": "ask", "request": dict(request)}:
                     self.look = self.look.ask(Request.from_json(request))
                     self._give(number, self.look.get("summary"))
+                    self._told(json_value(self.look.get("summary")))
                 case {"do": "stream", "request": dict(request)}:
                     for said in self.look.stream(Request.from_json(request)):
                         self._send({"id": number, "token": said.to_dict()}, [])
@@ -50,6 +52,8 @@ class Conversation:
                     self._send({"id": number, "error": "nothing that is known is asked for"}, [])
         except RegardError as error:
             self._send({"id": number, "error": error.message, "hint": error.hint}, [])
+        except Exception as error:  # noqa: BLE001 (the page waits for an answer)
+            self._send({"id": number, "error": f"the model failed: {type(error).__name__}: {error}"}, [])
 
     def _give(self, number: Any, resource: Resource) -> None:
         if isinstance(resource, np.ndarray):
@@ -77,6 +81,8 @@ def widget_of(look: Shown) -> Any:
         live = traitlets.Bool(True).tag(sync=True)
 
     widget = Widget(summary=json_value(look.get("summary")))
-    conversation = Conversation(look, widget.send)
+    conversation = Conversation(
+        look, widget.send, lambda summary: setattr(widget, "summary", summary)
+    )  # whoever opens it again sees the newest
     widget.on_msg(lambda _, message, buffers: conversation.heard(message))
     return widget

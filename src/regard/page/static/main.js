@@ -55,7 +55,7 @@ export function start(root, source, state) {
   const life = new AbortController();
   const { signal } = life;
   window.addEventListener("look", (event) => event.detail.source === source && relook(), { signal });
-  window.addEventListener("state", (event) => event.detail.state === state && changed(page, event.detail.keys), { signal });
+  state.listen((event) => changed(page, event.detail.keys), { signal });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(page), { signal });
   relook();
   return () => {

@@ -9,7 +9,7 @@ async function begin() {
   const root = document.getElementById("regard");
   const held = document.getElementById("regard-look");
   try {
-    const state = makeState();
+    const state = makeState({ linked: location.protocol !== "about:" }); // a frame of a notebook has no address
     const source = held ? fromDocument(held) : await fromServer();
     const request = askedBy(state);
     // What the address asks for may not be had any more: then the Look at the start is shown.

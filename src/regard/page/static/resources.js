@@ -3,10 +3,12 @@ import { parseNpy } from "./npy.js";
 
 /**
  * What every source has in common. `fetchResource(path, kind)` gives JSON, or the bytes of an .npy file;
- * `request(body)` makes a new Look and gives its summary; `stream(body, onToken, signal)` an answer as it grows.
+ * `request(body)` makes a new Look and gives {summary, adopt}, of which `adopt()` is called when it becomes the
+ * current one; `stream(body, onToken, signal)` an answer as it grows.
  */
 function makeSource({ summary, fetchResource, request = null, stream = null }) {
   let cache = new Map();
+  let asked = 0;
 
   function cached(path, kind) {
     if (!cache.has(path)) {
@@ -34,7 +36,10 @@ function makeSource({ summary, fetchResource, request = null, stream = null }) {
     /** A new Look, the current one from then on; of null the one that was there at the start. */
     async ask(body) {
       if (!request) throw new Error("this page was saved: it cannot ask the model");
-      const next = await request(body);
+      const mine = ++asked;
+      const { summary: next, adopt } = await request(body);
+      if (mine !== asked) return source.summary; // a later question was answered first, or is about to be
+      adopt?.();
       cache = new Map();
       source.request = body;
       source.before = source.summary;
@@ -75,8 +80,7 @@ export async function fromServer(base = "") {
     async request(body) {
       const made = await answered(await (body ? post("look", body) : reached(`${base}/api/look`)));
       if (!made) throw new Error("there was no text at the start");
-      id = made.id;
-      return made.summary;
+      return { summary: made.summary, adopt: () => (id = made.id) };
     },
     async stream(body, onToken, signal) {
       const response = await post("stream", body, signal);
@@ -171,7 +175,7 @@ export function fromWidget(model) {
   return makeSource({
     summary: model.get("summary"),
     fetchResource: (path) => call({ do: "get", path }),
-    request: live ? (request) => call({ do: "ask", request }) : null,
+    request: live ? async (request) => ({ summary: await call({ do: "ask", request }) }) : null,
     stream: live ? (request, onToken) => call({ do: "stream", request }, onToken) : null,
   });
 }

@@ -41,6 +41,10 @@ export function makeState({ linked = true, initial = {} } = {}) {
       if (linked) record(keys.includes("view") || keys.includes("ask"));
       told(keys);
     },
+    /** Calls `listener` with each change of this very state, of which a notebook may have several. */
+    listen(listener, options) {
+      window.addEventListener("state", (event) => event.detail.state === state && listener(event), options);
+    },
     /** The address of this state with some values changed. */
     href(changes) {
       return `#${written(changed(values, changes))}`;

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from regard.errors import DataError, MissingExtra, did_you_mean
 from regard.verbs.looking.changes import costs
 from regard.verbs.looking.files import in_json, json_text, write_npz
-from regard.verbs.looking.page import framed, html_of
+from regard.verbs.looking.page import IN_A_NOTEBOOK, framed, html_of
 from regard.verbs.looking.plain import lines_of
 from regard.verbs.looking.request import Request
 from regard.verbs.looking.resources import resources_of
@@ -140,7 +140,9 @@ class Look:
         return {**bundle, "text/html": f"<pre>{html.escape(self.to_text())}</pre>"}
 
     def _repr_html_(self) -> str:
-        return framed(html_of(self.summary, self.get, self.quick_paths()), self.to_text())
+        page = html_of(self.summary, self.get, self.quick_paths(), room=IN_A_NOTEBOOK)
+        return framed(page, self.to_text())
 
     def _summary(self) -> dict[str, Any]:
-        return summary_of(self._watched, [path for path in self._makers if path != "summary"])
+        others = [path for path in self._makers if path != "summary"]
+        return summary_of(self._watched, others, self.slow_paths())

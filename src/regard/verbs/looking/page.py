@@ -10,14 +10,16 @@ from regard.verbs.looking.files import json_text, npy_bytes
 from regard.verbs.looking.watched import Resource
 
 MOST_BYTES = 48 << 20  # of arrays; of a long text the bulkiest are left out, and the page shows what it has
+IN_A_NOTEBOOK = 6 << 20  # the same in a cell, which the notebook keeps
 LAST = ("value/", "key/", "query/", "bias/", "mask/", "hidden/")  # left out first
 
 
-def html_of(summary: dict, get: Callable[[str], Resource], paths: Sequence[str]) -> str:
+def html_of(
+    summary: dict, get: Callable[[str], Resource], paths: Sequence[str], *, room: int = MOST_BYTES
+) -> str:
     """The page with these resources of a look inside, or, where they are too much, with those that fit."""
     documents: dict[str, bytes] = {}
     arrays: dict[str, bytes] = {}
-    room = MOST_BYTES
     for path in in_order([path for path in paths if path != "summary"]):
         found = get(path)
         if not isinstance(found, np.ndarray):

@@ -92,7 +92,7 @@ class Reading:
             case "classification":
                 return {"labels": labels_of(self.loaded, logits)}
             case "regression":
-                return {"labels": [], "value": float(logits[0])}
+                return {"value": float(logits[0])}
             case "tokens":
                 return {"tags": tags_of(self.loaded, logits[0], words, words_of(text))}
         hidden = [place for place, number in enumerate(forced.sequences["text"]) if number == self._mask_id]

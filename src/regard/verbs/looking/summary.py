@@ -12,7 +12,7 @@ from regard.verbs.looking.watched import Watched
 FORMAT = 1
 
 
-def summary_of(watched: Watched, resources: list[str]) -> dict[str, Any]:
+def summary_of(watched: Watched, resources: list[str], slow: list[str]) -> dict[str, Any]:
     run = watched.run
     vocabulary = {"vocab_size": watched.logits.size(-1), "kept": kept(watched)} if watched.writes else None
     return {
@@ -31,6 +31,7 @@ def summary_of(watched: Watched, resources: list[str]) -> dict[str, Any]:
         "logits": vocabulary,
         "changes": run.request.changes.to_dict(),
         "resources": resources,
+        "slow": slow,  # those of them that take long
     }
 
 

@@ -3,6 +3,7 @@ import { element, select } from "../elements.js";
 import { redrawn, refill } from "./picker.js";
 import { effectFigure } from "./effects.js";
 import { comparison, remember } from "./comparison.js";
+import { offer, slowOf } from "./slow.js";
 import { switches } from "./switches.js";
 
 const KINDS = { heads: "heads", layers: "layers", tokens: "tokens" };
@@ -13,14 +14,21 @@ export default {
   about: "Switch one thing off and see how much less likely the same answer becomes. What hardly changes was not needed, however strongly it looked.",
   possible: (summary) => summary.resources.includes("ablation"),
   async draw(root, { source, state, signal }) {
-    const ablation = source.has("ablation") ? await source.json("ablation") : null;
+    const slow = slowOf(source, ["ablation"]).length > 0;
+    const ablation = slow ? null : await source.json("ablation");
     const before = await remember(source);
     if (signal.aborted) return;
     const context = { source, state, signal, ablation, before };
     const place = element("div");
     root.append(comparison(source, before) ?? "", place);
     if (source.live) root.append(switches(context));
-    redrawn({ signal, keys: ["ablated"], draw: () => bars(place, root, context) });
+    const show = () => redrawn({ state, signal, keys: ["ablated"], draw: () => bars(place, root, context) });
+    const compute = async () => {
+      context.ablation = await source.json("ablation");
+      if (!signal.aborted) show();
+    };
+    if (ablation) show();
+    else refill(place, offer({ source, paths: ["ablation"], what: "Switching off each head, layer and token", go: compute }));
     root.querySelector(".compared.new")?.focus();
   },
 };

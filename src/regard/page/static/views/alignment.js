@@ -17,7 +17,7 @@ export default {
   about: "Which source words each written word was made from, as the decoder's attention to the source has it. A band is as wide as its weight.",
   possible: (summary) => summary.alignment !== null,
   async draw(root, { source, state, signal }) {
-    await redrawn({ signal, keys: ["aligned"], draw: (own) => drawn({ root, source, state, signal: own }) });
+    await redrawn({ state, signal, keys: ["aligned"], draw: (own) => drawn({ root, source, state, signal: own }) });
   },
 };
 

@@ -22,7 +22,7 @@ export default {
     const steps = source.has("steps") ? await source.json("steps") : [];
     if (signal.aborted) return;
     if (steps.length) fill(place, written({ source, state, signal, steps, whole: room(root) }));
-    else fill(place, ANSWERS.find(([key]) => summary.answer?.[key])?.[1](summary, room(root, 280, 640)) ?? nothing(summary));
+    else fill(place, ANSWERS.find(([key]) => key in (summary.answer ?? {}))?.[1](summary, room(root, 280, 640)) ?? nothing(summary));
   },
 };
 
@@ -40,7 +40,7 @@ function written({ source, state, signal, steps, whole }) {
     fill(panel, steps[chosen] ? alternatives({ source, state, steps, place: chosen }) : element("p", { class: "hint" },
       "Choose a token: its alternatives appear here."));
   };
-  window.addEventListener("state", (event) => {
+  state.listen((event) => {
     if (!event.detail.keys.includes("row")) return;
     show();
     panel.scrollIntoView({ block: "nearest" }); // under a long answer it stands far below
@@ -135,6 +135,7 @@ function chart(steps, special, whole) {
 }
 
 const ANSWERS = [
+  ["value", ({ answer }) => [element("h3", {}, "The value"), element("p", { class: "answer" }, number(answer.value, 4))]],
   ["labels", ({ answer }, whole) => [element("h3", {}, "The label"), bars("labels", "The probability of each label.", answer.labels.map(
     ({ label, probability }) => [label, probability]), whole)]],
   ["tags", ({ answer }, whole) => [element("h3", {}, "The tags"), tagged(answer.tags, whole)]],

@@ -19,7 +19,7 @@ export default {
   possible: (summary) => summary.attentions.some(({ name }) => summary.resources.includes(`query/${name}`)),
   async draw(root, { source, state, signal }) {
     const keys = ["part", "layer", "head", "row", "column"];
-    await redrawn({ signal, keys, draw: (own) => drawn(root, { source, state, signal: own }) });
+    await redrawn({ state, signal, keys, draw: (own) => drawn(root, { source, state, signal: own }) });
   },
 };
 

@@ -8,6 +8,7 @@ import { numbered, visible } from "../tokens.js";
 import { heatmap } from "./heatmap.js";
 import { matrixTable } from "./matrix.js";
 import { redrawn, refill } from "./picker.js";
+import { offer, slowOf } from "./slow.js";
 import { inDrawing, stage } from "./stage.js";
 import { MEAN, headOf, matrixOf, wholeNumber } from "./weights.js";
 
@@ -20,13 +21,24 @@ export default {
   about: "How much each token pushed the answer up or down, by two gradient methods, with attention beside them. Where they disagree, attention alone would mislead.",
   possible: (summary) => summary.resources.includes("attribution"),
   async draw(root, { source, state, signal }) {
-    await redrawn({ signal, keys: ["row", "method"], draw: (own) => drawn(root, { source, state, signal: own }) });
+    await redrawn({ state, signal, keys: ["row", "method"], draw: (own) => drawn(root, { source, state, signal: own }) });
   },
 };
 
 async function drawn(root, { source, state, signal }) {
   const facts = await source.json("attribution");
-  const found = await Promise.all(facts.methods.map(async (method) => [method, matrixOf(await source.array(`attribution/${method}`))]));
+  const methods = facts.methods.filter((method) => source.has(`attribution/${method}`));
+  const slow = slowOf(source, methods.map((method) => `attribution/${method}`));
+  const quick = methods.filter((method) => !slow.includes(`attribution/${method}`));
+  const more = slow.length > 0 && offer({
+    source, paths: slow.slice(0, 1), what: TITLES[slow[0].slice("attribution/".length)] ?? slow[0],
+    go: () => drawn(root, { source, state, signal }),
+  });
+  if (!quick.length) {
+    refill(root, more);
+    return;
+  }
+  const found = await Promise.all(quick.map(async (method) => [method, matrixOf(await source.array(`attribution/${method}`))]));
   const attention = await besideIt(source, facts.columns, found[0][1]);
   if (signal.aborted) return;
   const { sequences } = source.summary;
@@ -42,6 +54,7 @@ async function drawn(root, { source, state, signal }) {
     barsFigure({ found, attention, rows, columns, row, width }),
     element("p", { class: "hint" }, facts.note),
     rows.tokens.length > 1 && mapFigure({ found, rows, columns, row, state, width }),
+    more,
   );
 }
 

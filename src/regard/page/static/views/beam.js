@@ -18,7 +18,7 @@ export default {
   async draw(root, { source, state, signal }) {
     const beam = await source.json("beam");
     if (signal.aborted) return;
-    redrawn({ signal, keys: ["dropped"], draw: () => drawn(root, { beam, state }) });
+    redrawn({ state, signal, keys: ["dropped"], draw: () => drawn(root, { beam, state }) });
   },
 };
 

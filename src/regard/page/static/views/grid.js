@@ -33,7 +33,7 @@ export default {
     const facts = source.has("heads") ? await source.json("heads") : [];
     if (signal.aborted) return;
     const keys = ["part", "rank", "row", "column"];
-    await redrawn({ signal, keys, draw: (own) => drawn({ root, source, state, signal: own, facts }) });
+    await redrawn({ state, signal, keys, draw: (own) => drawn({ root, source, state, signal: own, facts }) });
   },
 };
 

@@ -17,7 +17,7 @@ export default {
   about: "Lines run from each token to those it looks at, stronger for a larger weight, one colour a head. Point at a token to see its lines alone.",
   possible: (summary) => summary.attentions.length > 0,
   async draw(root, { source, state, signal }) {
-    await redrawn({ signal, keys: ["part", "layer"], draw: (own) => drawn(root, { source, state, signal: own }) });
+    await redrawn({ state, signal, keys: ["part", "layer"], draw: (own) => drawn(root, { source, state, signal: own }) });
   },
 };
 
@@ -32,7 +32,7 @@ async function drawn(root, { source, state, signal }) {
   const lines = () => linesOf(all, shownHeads(attention, state), least());
   const chart = lineFigure({ root, state, attention, all, axes, lines });
   const chips = headChips(attention, state);
-  window.addEventListener("state", (event) => {
+  state.listen((event) => {
     if (event.detail.keys.some((key) => key === "shown" || key === "head")) {
       chips.show();
       chart.update();

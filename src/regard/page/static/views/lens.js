@@ -25,7 +25,7 @@ export default {
     const lens = await source.json("lens");
     if (signal.aborted) return;
     const sequence = source.summary.sequences[lens.positions];
-    redrawn({ signal, keys: ["shade"], draw: () => drawn(root, { lens, sequence, state }) });
+    redrawn({ state, signal, keys: ["shade"], draw: () => drawn(root, { lens, sequence, state }) });
   },
 };
 

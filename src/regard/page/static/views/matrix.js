@@ -15,7 +15,7 @@ export default {
   about: "Each row is a token that looks; its cells say how much of its attention goes to each column, and sum to 1.",
   possible: (summary) => summary.attentions.length > 0,
   async draw(root, { source, state, signal }) {
-    await redrawn({ signal, keys: ["part", "layer", "head"], draw: (own) => drawn(root, { source, state, signal: own }) });
+    await redrawn({ state, signal, keys: ["part", "layer", "head"], draw: (own) => drawn(root, { source, state, signal: own }) });
   },
 };
 
@@ -59,7 +59,7 @@ function linkedMap({ root, source, state, attention, head, weights, axes, linked
     chart: element("div", {}, map.tools, map, legend({})),
     table: () => matrixTable({ weights, axes, selected: chosenCell(state, weights), onMove: (row, column) => map.point({ row, column }) }),
   });
-  window.addEventListener("state", (event) => {
+  state.listen((event) => {
     if (event.detail.keys.some((key) => key === "row" || key === "column")) map.point(chosenCell(state, weights));
   }, { signal });
   if (drills) {

@@ -36,7 +36,7 @@ export default {
     }
 
     fill(root, place);
-    window.addEventListener("state", (event) => event.detail.keys.some((key) => ["sequence", "column"].includes(key)) && show(), { signal });
+    state.listen((event) => event.detail.keys.some((key) => ["sequence", "column"].includes(key)) && show(), { signal });
     show();
   },
 };

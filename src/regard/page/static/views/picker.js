@@ -46,18 +46,14 @@ export function choiceTitle(attention, head) {
  * Draws now, and again whenever one of `keys` changes in the state, until `signal` ends it. `draw` gets a signal of its
  * own, which ends when the next drawing begins: a slow one that was overtaken sees so, and its listeners go.
  */
-export function redrawn({ signal, keys, draw }) {
+export function redrawn({ state, signal, keys, draw }) {
   let own = null;
   const again = () => {
     own?.abort();
     own = new AbortController();
     return draw(AbortSignal.any([signal, own.signal]));
   };
-  window.addEventListener(
-    "state",
-    (event) => event.detail.keys.some((key) => keys.includes(key)) && again(),
-    { signal },
-  );
+  state.listen((event) => event.detail.keys.some((key) => keys.includes(key)) && again(), { signal });
   return again();
 }
 

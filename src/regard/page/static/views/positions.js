@@ -33,7 +33,7 @@ export default {
     const wide = room(root);
     const showWaves = () => table && fill(waves, wavesOf(table, state, wide));
     showWaves();
-    window.addEventListener("state", (event) => event.detail.keys.includes("wave") && showWaves(), { signal });
+    state.listen((event) => event.detail.keys.includes("wave") && showWaves(), { signal });
     fill(root,
       element("p", { class: "lead" }, SCHEMES[about.scheme] ?? about.scheme),
       about.note && element("p", { class: "hint" }, about.note),

@@ -16,7 +16,7 @@ export default {
   about: "All layers of self-attention multiplied together, half of each being the residual path: where what a position holds at the end may have come from. A rough estimate, not a proof.",
   possible: (summary) => summary.resources.some((path) => path.startsWith("rollout/")),
   async draw(root, { source, state, signal }) {
-    await redrawn({ signal, keys: ["rolled"], draw: (own) => drawn(root, { source, state, signal: own }) });
+    await redrawn({ state, signal, keys: ["rolled"], draw: (own) => drawn(root, { source, state, signal: own }) });
   },
 };
 

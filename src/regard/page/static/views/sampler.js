@@ -87,7 +87,7 @@ export default {
       kept < vocabulary && element("p", { class: "hint" }, `The ${counted(kept)} largest of ${counted(vocabulary)} logits are here. The others are `,
         "known together: exactly at temperature 1 and under top-k; else as if they were all alike."),
     );
-    window.addEventListener("state", (event) => {
+    state.listen((event) => {
       if (!event.detail.keys.includes("row")) return;
       choice.querySelector("select").value = place();
       order();

@@ -1,0 +1,23 @@
+// What takes long is computed only when somebody asks for it: the model works on nothing else meanwhile.
+import { button, element } from "../elements.js";
+
+const agreed = new WeakMap(); // the summary of a Look -> the slow resources that were asked for
+
+/** Of these resources the ones that take long and that nobody has asked for yet. */
+export function slowOf({ summary }, paths) {
+  const asked = agreed.get(summary);
+  return paths.filter((path) => summary.slow?.includes(path) && !asked?.has(path));
+}
+
+/** An offer to compute them; then `go` is called. */
+export function offer({ source, paths, what, go }) {
+  const agree = () => {
+    const asked = agreed.get(source.summary) ?? new Set();
+    paths.forEach((path) => asked.add(path));
+    agreed.set(source.summary, asked);
+    go();
+  };
+  return element("div", { class: "offer" },
+    element("p", { class: "hint" }, `${what} takes long for a model of this size and a text of this length: seconds to minutes, in which the model answers nothing else.`),
+    button("Compute it", agree));
+}
