@@ -65,14 +65,23 @@ def test_mistakes_are_one_line_and_a_hint(told, untrained, tmp_path):
 
 def test_the_page_is_served_until_it_is_interrupted(untrained):
     arguments = [sys.executable, "-m", "regard", "look", "1 2", "--model", str(untrained), "--no-browser"]
-    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stderr.readline())
-        assert found
-        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
-        connection.request("GET", "/api/look")
-        assert json.loads(connection.getresponse().read())["summary"]["text"] == "1 2"
-        connection.close()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
-        assert "Traceback" not in process.stderr.read()
+    with subprocess.Popen(
+        arguments,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a shell's background job, such as CI may be, ignores SIGINT, and so would its children
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        try:
+            assert process.stderr is not None
+            found = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stderr.readline())
+            assert found
+            connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
+            connection.request("GET", "/api/look")
+            assert json.loads(connection.getresponse().read())["summary"]["text"] == "1 2"
+            connection.close()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=30) == 0
+            assert "Traceback" not in process.stderr.read()
+        finally:
+            process.kill()
