@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.common import part
 from benchmarks.common.results import Result, Table
+from benchmarks.common.unfit import Unfit
+from benchmarks.look_page import in_browser
 
 if TYPE_CHECKING:
     from regard.verbs.look import Looker
@@ -55,6 +57,11 @@ def look(options: argparse.Namespace) -> Result:
     part.say("the server")
     table.rows += served(box, count)
     result.tables += [table, page()]
+    part.say("the page in a browser")
+    try:
+        result.tables.append(in_browser(box, count))
+    except Unfit as unfit:
+        result.checks.append(f"in the browser nothing was measured: {unfit}")
     return result
 
 
