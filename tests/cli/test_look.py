@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 
+import regard
 from regard.cli import run
 
 
@@ -45,6 +46,18 @@ def test_files_are_written_and_named(capsys, untrained, tmp_path):
         assert "alignment" in arrays
 
 
+def test_a_pair_of_words_ranks_the_heads_that_link_them(capsys, untrained):
+    model = ["--model", str(untrained)]
+    assert run(["look", "1 2 3", *model, "--target", "3 2", "--pair", "3", "2"]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    seen = regard.look("1 2 3", untrained, target="3 2")
+    source, written = (seen.summary["sequences"][name]["tokens"] for name in ("source", "written"))
+    weights = seen.get("attention/decoder.blocks.0.cross_attention")
+    expected = np.asarray(weights)[:, written.index("2"), source.index("3")].astype(float)
+    assert [line[1] for line in lines] == [f"layer 0, head {head}" for head in np.argsort(-expected)]
+    assert [float(line[0]) for line in lines] == pytest.approx(sorted(expected, reverse=True), abs=1e-3)
+
+
 def test_json_is_one_object_and_what_is_forced_is_forced(capsys, untrained):
     assert run(["look", "1 2 3", "--model", str(untrained), "--json", "--target", "3 2"]) == 0
     held = json.loads(capsys.readouterr().out)
@@ -61,6 +74,25 @@ def test_mistakes_are_one_line_and_a_hint(told, untrained, tmp_path):
     assert told("look", "1", "--text", "--model", str(tmp_path))[1]
     assert "more than 512" in told("look", "1 " * 600, "--text", *model)[0]
     assert told("look", "1", "--prot", "3")[1] == "did you mean '--port'?"
+    error, hint = told("look", "1 2", "--pair", "7", "1", *model)
+    assert "source" in error
+    assert hint == "its tokens: 0 1, 1 2, 2 </s>"
+    assert "--pair" in told("look", "1", "--pair", "1", "1", "--json", *model)[0]
+
+
+def test_a_file_whose_folder_is_not_there_is_refused_before_the_model_is_asked(told, tmp_path):
+    place = tmp_path / "missing" / "look.html"
+    for option in ("--html", "--npz"):
+        error, hint = told("look", "1", option, str(place), "--model", "/no/model/either")
+        assert error == f"{place}: there is no folder {place.parent}"
+        assert hint == f"make it (mkdir -p {place.parent}), or name another place"
+        assert "is a folder" in told("look", "1", option, str(tmp_path))[0]
+
+
+@pytest.mark.parametrize("option", ["--port=3", "--no-browser"])
+@pytest.mark.parametrize("output", ["--html=look.html", "--npz=look.npz", "--text", "--json"])
+def test_what_is_for_the_page_alone_is_refused_beside_other_outputs(told, output, option):
+    assert told("look", "1", output, option)[1] == f"leave {option.partition('=')[0]} out"
 
 
 def test_the_page_is_served_until_it_is_interrupted(untrained):

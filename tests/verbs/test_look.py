@@ -1,14 +1,16 @@
 """A look is one run of one text: what it hands out agrees with itself, whatever kind of model it is."""
 
+import errno
 import io
 import json
+import os
 import zipfile
 
 import numpy as np
 import pytest
 
 import regard
-from regard.errors import ConfigError, DataError, FolderError, RecipeError
+from regard.errors import ConfigError, DataError, FolderError, RecipeError, RunError
 from regard.verbs.look import Changes, Looker, Request, look
 from regard.verbs.looking.files import json_text, npy_bytes
 from regard.verbs.looking.page import html_of
@@ -195,6 +197,34 @@ def test_files_hold_what_the_look_hands_out(kinds, tmp_path):
         assert json.loads(archive.read("look.json"))["steps"] == json.loads(json_text(seen.get("steps")))
     assert path.read_bytes() == seen.to_npz(tmp_path / "again.npz").read_bytes()
     np.testing.assert_array_equal(np.load(io.BytesIO(npy_bytes(seen.get("logits")))), seen.get("logits"))
+
+
+def test_a_file_that_could_not_be_written_whole_leaves_the_old_one(kinds, tmp_path, monkeypatch):
+    def full(source, target):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    for name, write in (("a.html", kinds["classifier"].to_html), ("a.npz", kinds["classifier"].to_npz)):
+        (tmp_path / name).write_bytes(b"old")
+        with pytest.raises(RunError, match="No space left"):
+            write(tmp_path / name)
+        assert (tmp_path / name).read_bytes() == b"old"
+    assert {each.name for each in tmp_path.iterdir()} == {"a.html", "a.npz"}, "nothing lies beside them"
+
+
+def test_a_word_of_several_tokens_looks_by_their_mean_and_is_looked_at_by_their_sum(decoder_folder):
+    seen = look("To be, or", decoder_folder(), device="cpu", max_new_tokens=2)
+    tokens = seen.summary["sequences"]["read"]["tokens"]
+    place = seen.summary["attentions"][0]
+    to, be = tokens.index("T"), tokens.index("b")
+    weights = np.asarray(seen.get(f"attention/{place['name']}"), dtype=float)
+    expected = weights[:, be : be + 2, to : to + 2].sum(axis=2).mean(axis=1)
+    found = seen.heads_linking("To", "be")
+    assert [each.head for each in found] == np.argsort(-expected).tolist()
+    assert [each.weight for each in found] == pytest.approx(sorted(expected, reverse=True), abs=2e-3)
+    assert seen.heads_linking(str(to), str(be))[0].weight <= 1, "positions count from 0"
+    with pytest.raises(DataError, match="'zebra'"):
+        seen.heads_linking("To", "zebra")
 
 
 def test_what_takes_long_is_told_and_left_out_of_files(kinds, monkeypatch):

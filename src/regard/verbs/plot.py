@@ -18,6 +18,7 @@ from regard.verbs.box import load
 from regard.verbs.curves import curves_of_run
 from regard.verbs.device import choose_device
 from regard.verbs.look import Look, look
+from regard.verbs.looking.files import writable
 from regard.verbs.recipes import recipe_path
 from regard.verbs.settings import load_recipe
 from regard.verbs.tasks.recipe import Recipe
@@ -44,6 +45,7 @@ def plot_attention(
     Raises:
         ConfigError: the model has no such attention or head. MissingExtra: matplotlib is not installed.
     """
+    path = writable(out)
     seen = look(text, model, target=target, device=device, threads=threads)
     summary = seen.summary
     known = {each["name"]: each for each in summary["attentions"]}
@@ -58,7 +60,6 @@ def plot_attention(
         if not 0 <= head < place["num_heads"]:
             raise ConfigError(f"{name} has no head {head}", f"heads go from 0 to {place['num_heads'] - 1}")
     weights = array_of(seen, f"attention/{name}")
-    path = Path(out).expanduser()
     draw_attention(
         path,
         {f"head {head}": weights[head] for head in chosen},
@@ -84,13 +85,14 @@ def plot_alignment(
     Raises:
         FolderError: the model has no source. MissingExtra: matplotlib is not installed.
     """
+    path = writable(out)
     seen = look(text, model, target=target, device=device, threads=threads)
     if "alignment" not in seen.paths():
         raise FolderError(
             f"{seen.run.loaded.path}: this model does not look at a source, so nothing is aligned",
             "`regard plot attention` draws what it looks at",
         )
-    path, sequences = Path(out).expanduser(), seen.summary["sequences"]
+    sequences = seen.summary["sequences"]
     draw_attention(
         path,
         {"": array_of(seen, "alignment")},
@@ -120,11 +122,11 @@ def plot_positions(
     Raises:
         ConfigError: the model, or the scheme, tells none. MissingExtra: matplotlib is not installed.
     """
+    path = writable(out)
     found = positional(_with_positions(model, scheme, d_model, num_heads, device, threads), length)
     if found.scheme == "none":
         raise ConfigError("this model is not told positions", "name another model with --model DIR")
     arrays = {name: getattr(found, name) for name in ("table", "similarity", "bias")}
-    path = Path(out).expanduser()
     drawn = {name: None if each is None else each.numpy() for name, each in arrays.items()}
     draw_positions(path, **drawn, title=f"{found.scheme} positions")
     return path
@@ -165,7 +167,7 @@ def plot_schedule(recipe: str | Path, *, out: str | Path) -> Path:
         max_steps=settings.training.max_steps,
         d_model=width_of(settings),
     )
-    path = Path(out).expanduser()
+    path = writable(out)
     rates = [schedule(step) for step in range(1, settings.training.max_steps + 1)]
     draw_schedule(path, rates, title=f"{file.stem}: {settings.training.schedule.kind}")
     return path
@@ -177,7 +179,7 @@ def plot_curves(run: str | Path, *, out: str | Path) -> Path:
     Raises:
         FolderError: `run` is no run folder, or nothing was measured.
     """
-    path = Path(out).expanduser()
+    path = writable(out)
     draw_curves(curves_of_run(run), path, title=Path(run).expanduser().resolve().name)
     return path
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from regard.errors import UserError
 from regard.verbs.looking.resources import JSON
 from regard.verbs.looking.watched import Resource
+from regard.weights.folder import replace_file
 
 IN_JSON = ("attention/", "alignment", "rollout/")  # arrays that JSON holds as lists; NPZ holds all
 DIGITS = 5
@@ -61,4 +63,29 @@ def write_npz(path: Path, found: dict[str, Resource]) -> None:
     with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in contents.items():
             archive.writestr(zipfile.ZipInfo(name, EPOCH), content, zipfile.ZIP_DEFLATED)
-    path.write_bytes(held.getvalue())
+    write_file(path, held.getvalue())
+
+
+def writable(file: str | Path) -> Path:
+    """Where a file is to be written; asked before anything is computed for it.
+
+    Raises:
+        UserError: there is no such folder, or it is a folder itself.
+    """
+    path = Path(file).expanduser()
+    if path.is_dir():
+        raise UserError(f"{path} is a folder", f"name a file in it, such as {path / 'look'}")
+    if not path.parent.is_dir():
+        raise UserError(
+            f"{path}: there is no folder {path.parent}",
+            f"make it (mkdir -p {path.parent}), or name another place",
+        )
+    return path
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file that is there whole or not at all; a device or a pipe is written to as it is."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+    else:
+        replace_file(path, content)

@@ -8,8 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from regard.errors import DataError, MissingExtra, did_you_mean
 from regard.verbs.looking.changes import costs
-from regard.verbs.looking.files import in_json, json_text, write_npz
+from regard.verbs.looking.files import in_json, json_text, writable, write_file, write_npz
 from regard.verbs.looking.page import IN_A_NOTEBOOK, framed, html_of
+from regard.verbs.looking.pairs import Linking, heads_linking
 from regard.verbs.looking.plain import lines_of
 from regard.verbs.looking.request import Request
 from regard.verbs.looking.resources import resources_of
@@ -93,6 +94,15 @@ class Look:
                     self._made[path] = self._makers[path]()
             return self._made[path]
 
+    def heads_linking(self, seen: str, looking: str) -> list[Linking]:
+        """The heads that look from one word at another, the strongest first; see `looking/pairs.py`.
+
+        Raises:
+            DataError: there is no such word.
+        """
+        with self._lock, self._changed():
+            return heads_linking(self._watched, seen, looking)
+
     def ask(self, request: Request) -> "Look":
         """Another look of the same model."""
         return self._again(request)
@@ -107,14 +117,14 @@ class Look:
 
     def to_npz(self, file: str | Path, paths: Sequence[str] | None = None) -> Path:
         """These resources, or all quick ones, as an NPZ file: arrays by their paths, and `look.json`."""
-        found = Path(file).expanduser()
+        found = writable(file)
         write_npz(found, {path: self.get(path) for path in (paths or self.quick_paths())})
         return found
 
     def to_html(self, file: str | Path) -> Path:
         """The page with all of this inside, as one HTML file that opens without a server or a network."""
-        found = Path(file).expanduser()
-        found.write_text(html_of(self.summary, self.get, self.quick_paths()), "utf-8")
+        found = writable(file)
+        write_file(found, html_of(self.summary, self.get, self.quick_paths()).encode("utf-8"))
         return found
 
     def to_text(self) -> str:
