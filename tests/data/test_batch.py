@@ -44,3 +44,12 @@ def test_a_batch_moves_whole():
 def test_a_batch_does_not_change():
     with pytest.raises(AttributeError):
         collate([[3]], [[2, 3]], [1], pad_id=0).src_ids = torch.zeros(1, 1, dtype=torch.int64)
+
+
+def test_halves_are_the_examples_in_their_order():
+    batch = collate([[7, 3], [5, 6, 3], [3]], [[2, 8, 9, 3], [2, 3], [2, 4, 3]], [12, 5, 9], pad_id=0)
+    first, last = batch.halves()
+    assert (first.lines.tolist(), last.lines.tolist()) == ([12], [5, 9])
+    assert first.num_targets + last.num_targets == batch.num_targets
+    assert torch.equal(torch.cat([first.tgt_ids, last.tgt_ids]), batch.tgt_ids)
+    assert first.halves() is None

@@ -158,3 +158,15 @@ def test_all_texts_are_put_into_batches_once(lengths, batch_tokens):
 def test_pairs_are_of_text_and_label():
     """The words of this house: what is read of a file of labelled texts is a pair."""
     assert Pair(source="text", target="label", line=1).target == "label"
+
+
+def test_halves_keep_the_labels_of_their_places():
+    def text(places, labels, line):
+        ids = np.arange(5, dtype=np.int32)
+        return Text(ids=ids, words=ids, labels=np.array(labels), line=line, places=np.array(places, np.int32))
+
+    batch = text_batch([text([1, 3], [10, 11], 1), text([2], [20], 2), text([0, 1, 4], [30, 31, 32], 3)], 0)
+    first, last = batch.halves()
+    assert (first.labels.tolist(), last.labels.tolist()) == ([10, 11], [20, 30, 31, 32])
+    assert [half.places.sum().item() for half in (first, last)] == [2, 4]
+    assert last.halves()[1].labels.tolist() == [30, 31, 32]

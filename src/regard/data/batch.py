@@ -1,8 +1,8 @@
 """Batches: what training asks of any; pairs of sequences, padded on the right, with their lengths."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, fields, replace
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -26,6 +26,10 @@ class Batch(Protocol):
 
     def to(self, device: torch.device | str) -> "Batch": ...
 
+    def halves(self) -> tuple["Batch", "Batch"] | None:
+        """Its first examples and its last ones; None where there is a single one."""
+        ...
+
 
 @runtime_checkable
 class LabelledBatch(Batch, Protocol):
@@ -44,9 +48,40 @@ class LabelledBatch(Batch, Protocol):
 
 IGNORED = -100  # PyTorch's own mark for labels that count nothing
 
+Rows = TypeVar("Rows", bound="RowBatch")
+
 
 @dataclass(frozen=True, kw_only=True)
-class PairBatch:
+class RowBatch:
+    """A batch of tensors, each with a row for each example."""
+
+    lines: Int64[Tensor, " batch"]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Those of its fields that are there."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: tensor for name, tensor in found.items() if tensor is not None}
+
+    def to(self: Rows, device: torch.device | str) -> Rows:
+        moved = {name: tensor.to(device, non_blocking=True) for name, tensor in self.tensors().items()}
+        return replace(self, **moved)
+
+    def halves(self: Rows) -> tuple[Rows, Rows] | None:
+        if len(self) < 2:
+            return None
+        middle = len(self) // 2
+        return self.rows(slice(middle)), self.rows(slice(middle, None))
+
+    def rows(self: Rows, chosen: slice) -> Rows:
+        """These examples alone, as wide as they were."""
+        return replace(self, **{name: tensor[chosen] for name, tensor in self.tensors().items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairBatch(RowBatch):
     """Pairs of sequences for teacher forcing; all that stands beyond a length is padding.
 
     A source is `ids + [eos]`, a target `[bos] + ids + [eos]`; lengths count these marks. `lines` are
@@ -57,7 +92,6 @@ class PairBatch:
     src_lengths: Int64[Tensor, " batch"]
     tgt_ids: Int64[Tensor, "batch tgt_len"]
     tgt_lengths: Int64[Tensor, " batch"]
-    lines: Int64[Tensor, " batch"]
 
     @property
     def tgt_input(self) -> Int64[Tensor, "batch length"]:
@@ -73,18 +107,6 @@ class PairBatch:
     def num_targets(self) -> int:
         """How many tokens are to be predicted, padding not counted."""
         return int(self.tgt_lengths.sum()) - len(self)
-
-    def __len__(self) -> int:
-        return self.src_ids.size(0)
-
-    def to(self, device: torch.device | str) -> "PairBatch":
-        return type(self)(
-            src_ids=self.src_ids.to(device, non_blocking=True),
-            src_lengths=self.src_lengths.to(device, non_blocking=True),
-            tgt_ids=self.tgt_ids.to(device, non_blocking=True),
-            tgt_lengths=self.tgt_lengths.to(device, non_blocking=True),
-            lines=self.lines.to(device, non_blocking=True),
-        )
 
 
 def pad(

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard.data.arrays import read_array, shape_of
 from regard.data.augmentation import AugmentationSettings, moved, uniform
+from regard.data.batch import RowBatch
 from regard.data.corpus import locate
 from regard.data.examples import Numbers
 from regard.data.noise import mixed
@@ -195,12 +196,11 @@ def refuse_unseen_labels(images: Images, seen: Images) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageBatch:
+class ImageBatch(RowBatch):
     """Images as the model reads them, and the number of the class of each."""
 
     images: Float[Tensor, "batch channels height width"]
     labels: Int64[Tensor, " batch"]
-    lines: Int64[Tensor, " batch"]
 
     @property
     def inputs(self) -> tuple[Tensor]:
@@ -209,13 +209,6 @@ class ImageBatch:
     @property
     def num_targets(self) -> int:
         return len(self.labels)
-
-    def to(self, device: torch.device | str) -> "ImageBatch":
-        return ImageBatch(
-            images=self.images.to(device, non_blocking=True),
-            labels=self.labels.to(device, non_blocking=True),
-            lines=self.lines.to(device, non_blocking=True),
-        )
 
 
 class ImageExamples:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Int, Int64
 from torch import Tensor
 
-from regard.data.batch import IGNORED
+from regard.data.batch import IGNORED, RowBatch
 from regard.data.documents import Documents
 from regard.data.shards import mapped, take_place
 from regard.data.tokenizer import Tokenizer
@@ -36,7 +36,7 @@ class StreamReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextBatch:
+class TextBatch(RowBatch):
     """Rows of running text; at each place that counts, the label is the id that comes next.
 
     `documents` numbers the document of each place where those of a row are not to see each other.
@@ -45,7 +45,6 @@ class TextBatch:
     ids: Int64[Tensor, "batch len"]
     labels: Int64[Tensor, "batch len"]
     documents: Int64[Tensor, "batch len"] | None
-    lines: Int64[Tensor, " batch"]
 
     @property
     def inputs(self) -> tuple[Tensor | None, ...]:
@@ -54,17 +53,6 @@ class TextBatch:
     @property
     def num_targets(self) -> int:
         return int((self.labels != IGNORED).sum())
-
-    def __len__(self) -> int:
-        return self.ids.size(0)
-
-    def to(self, device: torch.device | str) -> "TextBatch":
-        return TextBatch(
-            ids=self.ids.to(device, non_blocking=True),
-            labels=self.labels.to(device, non_blocking=True),
-            documents=None if self.documents is None else self.documents.to(device, non_blocking=True),
-            lines=self.lines.to(device, non_blocking=True),
-        )
 
 
 class Stream:

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Int64, Shaped
 from torch import Tensor
 
-from regard.data.batch import pad
+from regard.data.batch import RowBatch, pad
 from regard.data.examples import Numbers
 from regard.data.tokenizer import Tokenizer
 
@@ -54,7 +54,7 @@ def text_of(
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledTextBatch:
+class LabelledTextBatch(RowBatch):
     """Texts side by side; all that stands beyond a length is padding.
 
     `labels` are of the texts or, where there are `places`, of these, row by row.
@@ -63,7 +63,6 @@ class LabelledTextBatch:
     ids: Int64[Tensor, "batch len"]
     lengths: Int64[Tensor, " batch"]
     labels: Int64[Tensor, " labels"] | Float[Tensor, " labels"]
-    lines: Int64[Tensor, " batch"]
     places: Bool[Tensor, "batch len"] | None = None
 
     @property
@@ -74,20 +73,14 @@ class LabelledTextBatch:
     def num_targets(self) -> int:
         return len(self.labels)
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def to(self, device: torch.device | str) -> "LabelledTextBatch":
-        def moved(tensor: Tensor) -> Tensor:
-            return tensor.to(device, non_blocking=True)
-
-        return LabelledTextBatch(
-            ids=moved(self.ids),
-            lengths=moved(self.lengths),
-            labels=moved(self.labels),
-            lines=moved(self.lines),
-            places=None if self.places is None else moved(self.places),
-        )
+    def rows(self, chosen: slice) -> "LabelledTextBatch":
+        if self.places is None:
+            return super().rows(chosen)
+        of_rows = torch.arange(len(self), device=self.ids.device)[chosen]
+        row_of_label = self.places.nonzero()[:, 0]
+        labels = self.labels[torch.isin(row_of_label, of_rows)]
+        rest = {name: tensor[chosen] for name, tensor in self.tensors().items() if name != "labels"}
+        return replace(self, labels=labels, **rest)
 
 
 def text_batch(texts: Sequence[Text], pad_id: int) -> LabelledTextBatch:

@@ -13,7 +13,7 @@ from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
 from regard.data.arrays import read_array, shape_of
-from regard.data.batch import pad
+from regard.data.batch import RowBatch, pad
 from regard.data.corpus import locate, read_lines
 from regard.data.examples import Numbers
 from regard.data.spoken import spoken_digits
@@ -216,14 +216,13 @@ def refuse_too_short(recordings: Recordings, factor: int) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranscriptionBatch:
+class TranscriptionBatch(RowBatch):
     """Recordings side by side and the numbers of their labels; what stands beyond a length is padding."""
 
     frames: Float[Tensor, "batch frames features"]
     frame_lengths: Int64[Tensor, " batch"]
     labels: Int64[Tensor, "batch labels"]
     label_lengths: Int64[Tensor, " batch"]
-    lines: Int64[Tensor, " batch"]
 
     @property
     def inputs(self) -> tuple[Tensor, Tensor]:
@@ -233,15 +232,6 @@ class TranscriptionBatch:
     def num_targets(self) -> int:
         """Labels; of recordings that say nothing at all, one."""
         return max(1, int(self.label_lengths.sum()))
-
-    def to(self, device: torch.device | str) -> "TranscriptionBatch":
-        return TranscriptionBatch(
-            frames=self.frames.to(device, non_blocking=True),
-            frame_lengths=self.frame_lengths.to(device, non_blocking=True),
-            labels=self.labels.to(device, non_blocking=True),
-            label_lengths=self.label_lengths.to(device, non_blocking=True),
-            lines=self.lines.to(device, non_blocking=True),
-        )
 
 
 class TranscriptionExamples:
