@@ -96,8 +96,7 @@ class GraphBatch:
         )
 
     def halves(self) -> None:
-        """A node's loss asks for the whole graph."""
-        return None
+        """None: a node's loss asks for the whole graph."""
 
 
 class GraphExamples:

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from jaxtyping import Int, Int64
 from torch import Tensor
 
