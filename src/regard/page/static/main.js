@@ -151,7 +151,7 @@ function navigation(page) {
 
 /** What is switched off in this run, and the way back. */
 function banner({ source }) {
-  const { changes, sequences, text } = source.summary ?? {};
+  const { changes, sequences } = source.summary ?? {};
   if (!changes) return null;
   const tokens = (sequences.source ?? sequences.text ?? sequences.read)?.tokens ?? [];
   const off = [
@@ -161,7 +161,7 @@ function banner({ source }) {
     ...(changes.tokens ?? []).map((position) => `token ${numbered(tokens[position] ?? "", position)}`),
   ];
   if (!off.length) return null;
-  const restore = source.live && button("Switch all on again", () => source.ask({ text }));
+  const restore = source.live && button("Switch all on again", () => source.ask(source.whole()));
   return element("p", {}, element("strong", {}, "Switched off in this run: "), visible(off.join(" · ")), " ", restore);
 }
 

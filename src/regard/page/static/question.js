@@ -1,6 +1,6 @@
 // What was asked of the model, as text in the address: a link leads to the same Look, not to its view alone.
 
-const KEYS = ["text", "target", "prefix", "prefix_ids", "beam_size", "changes"];
+const KEYS = ["text", "target", "prefix", "prefix_ids", "beam_size", "max_new_tokens", "changes"];
 const LONGEST = 2000; // characters; a longer question is not kept
 
 /** The request as text; null for none, and for one that is too long. */

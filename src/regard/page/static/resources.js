@@ -9,6 +9,7 @@ import { parseNpy } from "./npy.js";
 function makeSource({ summary, fetchResource, request = null, stream = null }) {
   let cache = new Map();
   let asked = 0;
+  let base = isWhole(summary) ? summary.request : null; // what was asked for the last Look with everything on
 
   function cached(path, kind) {
     if (!cache.has(path)) {
@@ -28,6 +29,11 @@ function makeSource({ summary, fetchResource, request = null, stream = null }) {
     before: null,
     /** What was asked for this Look; null for the one that was there at the start. */
     request: null,
+    /** What to ask for to have this Look with everything switched on: what was asked before anything was off. */
+    whole() {
+      const { text, request: own } = source.summary;
+      return { ...(base?.text === text ? base : (own ?? { text })), changes: null };
+    },
     /** Whether a new Look can be asked for. */
     live: request !== null,
     has: (path) => (path === "summary" ? source.summary !== null : Boolean(source.summary?.resources.includes(path))),
@@ -44,6 +50,7 @@ function makeSource({ summary, fetchResource, request = null, stream = null }) {
       source.request = body;
       source.before = source.summary;
       source.summary = next;
+      if (isWhole(next)) base = next.request;
       window.dispatchEvent(new CustomEvent("look", { detail: { source } }));
       return next;
     },
@@ -52,6 +59,12 @@ function makeSource({ summary, fetchResource, request = null, stream = null }) {
     },
   };
   return source;
+}
+
+/** Whether this is a Look, and one in which nothing is switched off. */
+export function isWhole(summary) {
+  const { heads = {}, layers = [], tokens = [] } = summary?.changes ?? {};
+  return Boolean(summary) && !Object.values(heads).flat().length && !layers.length && !tokens.length;
 }
 
 const arrays = new WeakMap(); // bytes -> the array in them

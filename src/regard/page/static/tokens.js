@@ -51,9 +51,9 @@ export function shortened(text, length = 14) {
   return characters.length > length ? `${characters.slice(0, length - 1).join("")}…` : characters.join("");
 }
 
-/** "3 Haus": a token with its place, counted from 1, for where two tokens may look alike. */
+/** "3 Haus": a token with its place, counted from 0 as in Pharaoh's pairs, for where two tokens may look alike. */
 export function numbered(text, index) {
-  return `${index + 1} ${visible(text)}`;
+  return `${index} ${visible(text)}`;
 }
 
 /** "rtl" or "ltr": the direction of the first letter that has one, for lines that are made of tokens. */

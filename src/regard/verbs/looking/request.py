@@ -1,7 +1,7 @@
 """What is asked of a look: a text, what of the answer is forced, what is switched off."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from regard.errors import DataError
@@ -68,6 +68,11 @@ class Request:
             value = getattr(self, name)
             if value is not None and not least <= value <= most:
                 raise DataError(f"{name} = {value} is not from {least} to {most}", f"{name} = {least}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was given, all switched on: `from_json` of it asks the same of the whole model."""
+        found = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "changes"}
+        return {name: value for name, value in found.items() if value is not None}
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> "Request":

@@ -25,6 +25,7 @@ def summary_of(watched: Watched, resources: list[str], slow: list[str]) -> dict[
         },
         "sequences": {name: sequence.to_dict() for name, sequence in run.sequences.items()},
         "text": run.request.text,
+        "request": run.request.to_dict(),
         "answer": run.answer,
         "attentions": [asdict(place) for place in watched.places.values()],
         "alignment": alignment_of(watched),

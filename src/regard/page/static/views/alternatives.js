@@ -25,7 +25,7 @@ export function alternatives({ source, state, steps, place }) {
   };
   show(SHOWN);
   return [
-    element("h3", {}, `Token ${place + 1}: `, token(step.token)),
+    element("h3", {}, `Token ${place}: `, token(step.token)),
     element("p", { class: "hint" }, `Entropy ${step.entropy.toFixed(2)} nats. `, source.live
       ? "Choose another token: the model goes on from there."
       : "This page was saved; in the live page a choice makes the model go on from there."),

@@ -123,7 +123,7 @@ export function lineage(node, byId) {
 
 function sentence(node, tree) {
   const words = lineage(node, tree.byId).map((one) => visible(one.token)).join(" ");
-  return `${words}: ${WORDS[node.state]} at step ${node.step + 1}; this token ${number(node.log_prob)}, in all ${number(node.total)}, score ${number(node.score)} (nats)`;
+  return `${words}: ${WORDS[node.state]} at step ${node.step}; this token ${number(node.log_prob)}, in all ${number(node.total)}, score ${number(node.score)} (nats)`;
 }
 
 function pathOf(node, tree) {

@@ -1,6 +1,7 @@
 // Two answers side by side: with everything on, and with what was switched off.
 import { element } from "../elements.js";
 import { number } from "../numbers.js";
+import { isWhole } from "../resources.js";
 import { token } from "../tokens.js";
 import { signed } from "./effects.js";
 
@@ -9,17 +10,13 @@ const whole = new WeakMap(); // source -> the last look at a text with everythin
 /** Keeps this look if nothing is switched off in it; gives the one that it can be compared with, or null. */
 export async function remember(source) {
   const { summary } = source;
-  if (!isChanged(summary)) {
+  if (isWhole(summary)) {
     whole.set(source, { summary, steps: source.has("steps") ? await source.json("steps") : null });
     return null;
   }
-  const before = whole.get(source) ?? (source.before && !isChanged(source.before) ? { summary: source.before, steps: null } : null);
+  const before = whole.get(source) ?? (isWhole(source.before) ? { summary: source.before, steps: null } : null);
   if (before?.summary.text !== summary.text) return null;
   return { ...before, now: source.has("steps") ? await source.json("steps") : null };
-}
-
-function isChanged({ changes }) {
-  return Object.values(changes.heads ?? {}).some((heads) => heads.length) || changes.layers?.length > 0 || changes.tokens?.length > 0;
 }
 
 /** The two answers with the difference, or null where there is nothing to compare. */

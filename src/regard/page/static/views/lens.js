@@ -115,7 +115,7 @@ function lensDrawing(lens, sequence, [, numberOf, shadeOf], width) {
 
 function sentence(lens, sequence, { row, column }) {
   const best = lens.cells[row][column][0];
-  return `${layerName(lens.layers[row])}, position ${column + 1}: first “${visible(best.token)}” with probability ${number(Math.exp(best.log_prob))}; `
+  return `${layerName(lens.layers[row])}, position ${column}: first “${visible(best.token)}” with probability ${number(Math.exp(best.log_prob))}; `
     + `“${visible(sequence.tokens[column])}” has rank ${lens.rank[row][column]}, entropy ${number(lens.entropy[row][column], 2)} nats`;
 }
 

@@ -53,7 +53,7 @@ function chart(tokens, near, at, whole) {
       text(left + width + 10, y + 19, number(cosine, 2)));
   });
   return figure({
-    name: `neighbours-${at + 1}`,
+    name: `neighbours-${at}`,
     caption: `Nearest to ${numbered(tokens[at], at)}, by the cosine of the angle between embeddings.`,
     chart: drawing(whole, near[at].length * row, marks),
     table: () => ({

@@ -27,7 +27,7 @@ export function switches({ source, state, ablation, before, signal }) {
     run.disabled = true;
     said.textContent = "The model is running …";
     try {
-      await source.ask({ text: summary.text, ...(forced() ? { target: answer } : {}), changes: changesOf(off) });
+      await source.ask({ ...source.whole(), ...(forced() ? { target: answer, prefix: null, prefix_ids: null } : {}), changes: changesOf(off) });
     } catch (problem) {
       if (!signal.aborted) said.textContent = `It could not be run: ${problem.message}`;
     } finally {

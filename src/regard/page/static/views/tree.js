@@ -21,7 +21,7 @@ export function treeDrawing(tree, room) {
   const edges = tree.order.map((node) => edge(node, tree.byId.get(node.parent)));
   const boxes = new Map(tree.order.map((node) => [node.id, box(node)]));
   const steps = Array.from({ length: tree.steps }, (_, step) =>
-    text(ORIGIN.x + 18 + step * across + width / 2, 16, `step ${step + 1}`, { anchor: "middle", class: "soft" }));
+    text(ORIGIN.x + 18 + step * across + width / 2, 16, `step ${step}`, { anchor: "middle", class: "soft" }));
   const chart = drawing(ORIGIN.x + 18 + tree.steps * across, ORIGIN.y + tree.lines * down + 6,
     steps, circle(ORIGIN.x, ORIGIN.y + height / 2, 4, { class: "origin" }), edges, [...boxes.values()]);
   chart.classList.add("beam-tree");
