@@ -1,4 +1,4 @@
-"""What is switched off in the page is asked with all else that was asked, and switching on again brings that back."""
+"""What is switched off is asked with all else that was asked, and switching on again brings that back."""
 
 import json
 import re

@@ -233,6 +233,19 @@ def test_what_is_no_request_is_refused_in_json_with_the_headers_of_all_answers(s
     assert json.loads(body)["error"]
 
 
+def test_looks_that_hold_much_make_room_for_the_newest(untrained, monkeypatch):
+    kept = Looks(Looker(untrained, device="cpu"))
+    made = [kept.make({"text": text})["id"] for text in ("1", "2", "3")]
+    monkeypatch.setattr(looks_module, "MOST_BYTES", kept._kept[made[2]].bytes_held)
+    look = kept._kept[made[2]]
+    before = look.bytes_held
+    kept.get(made[2], "logits")
+    assert look.bytes_held > before, "what was asked for is held, and counts"
+    assert [*kept._kept] == [made[2]]
+    assert kept.get(made[0], "summary")["text"] == "1", "it is made anew"
+    assert [*kept._kept] == [made[0]]
+
+
 def test_a_failure_of_ours_is_told_without_its_traceback(ask, server, monkeypatch):
     def fails(body):
         raise ZeroDivisionError("a secret")

@@ -12,6 +12,7 @@ import pytest
 import regard
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, RunError
 from regard.verbs.look import Changes, Looker, Request, look
+from regard.verbs.looking import streaming
 from regard.verbs.looking.files import json_text, npy_bytes
 from regard.verbs.looking.page import html_of
 from regard.verbs.looking.resources import JSON
@@ -133,6 +134,16 @@ def test_a_stream_says_the_greedy_answer(translator):
     assert [each.id for each in said] == [
         number for number, mark in zip(greedy["ids"], greedy["special"], strict=True) if not mark
     ]
+
+
+def test_beside_a_beam_that_costs_much_the_likeliest_answer_is_not_said_first(
+    translator, decoder_folder, monkeypatch
+):
+    goes_on = Looker(decoder_folder(), device="cpu")
+    monkeypatch.setattr(streaming, "CHEAP", 0.0)
+    for looker, text in ((translator, "1 2"), (goes_on, "To be")):
+        assert not [*looker.stream(Request(text=text, beam_size=3))]
+        assert [*looker.stream(Request(text=text, beam_size=1))]
 
 
 def test_what_is_switched_off_changes_the_run_and_only_this_run(translator):

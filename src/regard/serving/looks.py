@@ -14,6 +14,7 @@ from regard.verbs.looking.request import Request
 from regard.verbs.looking.watched import Resource
 
 KEPT = 8
+MOST_BYTES = 512 << 20  # of all that are kept; the newest is kept however large it is
 REMEMBERED = 1000  # requests, by which a look that was not kept is made once more
 
 
@@ -68,7 +69,10 @@ class Looks:
             raise Refused(
                 HTTPStatus.NOT_FOUND, f"this look has no {path[:100]!r}", "see resources in its summary"
             )
-        return look.get(path)
+        found = look.get(path)
+        with self._lock:
+            self._trim()
+        return found
 
     def stream(self, body: Any) -> Iterator[dict[str, Any]]:
         """The likeliest answer as it grows."""
@@ -83,8 +87,14 @@ class Looks:
         look = self._looker(request)
         with self._lock:
             self._kept[number], self._asked[number] = look, request
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            self._trim()
             while len(self._asked) > REMEMBERED:
                 self._asked.popitem(last=False)
         return look
+
+    def _trim(self) -> None:
+        """Let the oldest go until the others are few and small enough."""
+        held = sum(look.bytes_held for look in self._kept.values())
+        while len(self._kept) > KEPT or (held > MOST_BYTES and len(self._kept) > 1):
+            _, gone = self._kept.popitem(last=False)
+            held -= gone.bytes_held

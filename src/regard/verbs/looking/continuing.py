@@ -24,7 +24,7 @@ from regard.recipe import read
 from regard.verbs.box import model_that
 from regard.verbs.looking.request import MAX_TOKENS, Request, refuse_long
 from regard.verbs.looking.run import Run, Said, Searched, as_a_beginning, named
-from regard.verbs.looking.streaming import Turn, said
+from regard.verbs.looking.streaming import Turn, said, worth_showing
 from regard.weights.model_folder import LoadedModel
 
 NEW_TOKENS = 24  # that a text goes on with, unless a request says how many
@@ -86,6 +86,8 @@ class Continuing:
 
     def stream(self, request: Request, turn: Turn) -> Iterator[Said]:
         prompt = self._prompt(self._given(request))
+        if not worth_showing(self.model, len(prompt.context), self._search(request.beam_size or 1)):
+            return iter(())
         search = self._search(1)
         assert isinstance(search, Walk)
         asked = prompt.request(self._room(prompt, request))

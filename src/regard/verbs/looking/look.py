@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from regard.errors import DataError, MissingExtra, did_you_mean
 from regard.verbs.looking.changes import costs
 from regard.verbs.looking.files import in_json, json_text, writable, write_file, write_npz
@@ -63,6 +65,12 @@ class Look:
         found = self.get("summary")
         assert isinstance(found, dict)
         return found
+
+    @property
+    def bytes_held(self) -> int:
+        """What is kept of it so far: arrays that were asked for, and what was heard of the pass."""
+        arrays = [each.nbytes for each in [*self._made.values()] if isinstance(each, np.ndarray)]
+        return sum(arrays) + self._watched.bytes_held
 
     def paths(self) -> list[str]:
         """The names of all resources."""

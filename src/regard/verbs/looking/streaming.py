@@ -10,12 +10,22 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding.batches import deterministic
 from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.step import Stepper
-from regard.decoding.strategy import Walk
+from regard.decoding.strategy import Search, Walk
+from regard.models.build import count_parameters
 from regard.models.model import Model
 from regard.verbs.looking.pieces import pieces
 from regard.verbs.looking.run import Said
 
+CHEAP = 2e10  # operations: some tenths of a second of a laptop's
 Turn = Callable[[], AbstractContextManager[Any]]  # what each step is done in: the model is shared
+
+
+def worth_showing(model: Model, tokens: int, search: Search) -> bool:
+    """Whether to say the likeliest answer to so many tokens before `search` gives the real one.
+
+    It is work of its own: beside a beam it is done where it costs little, and greedy decoding says just this.
+    """
+    return isinstance(search, Walk) or 4.0 * count_parameters(model) * tokens <= CHEAP
 
 
 def said(

@@ -19,7 +19,7 @@ from regard.recipe import read
 from regard.verbs.box import model_that
 from regard.verbs.looking.request import Request, refuse_long
 from regard.verbs.looking.run import Run, Said, Searched, as_a_beginning, named
-from regard.verbs.looking.streaming import Turn, said
+from regard.verbs.looking.streaming import Turn, said, worth_showing
 from regard.verbs.prefixes import prefix_of, usual_prefix
 from regard.verbs.samples import translating as search_of
 from regard.weights.model_folder import LoadedModel
@@ -60,6 +60,8 @@ class Translating:
 
     def stream(self, request: Request, turn: Turn) -> Iterator[Said]:
         src_ids = self._source_ids(request.text)
+        if not worth_showing(self.model, len(src_ids), self._search(request.beam_size)):
+            return iter(())
         search = self._search(1)
         assert isinstance(search, Walk)
         asked = self._asked(src_ids, self._prefix(request))

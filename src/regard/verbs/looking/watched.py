@@ -45,6 +45,12 @@ class Watched:
         return self._output
 
     @property
+    def bytes_held(self) -> int:
+        """Of the recording, if there is one yet."""
+        made: Recording | None = self.__dict__.get("recording")
+        return 0 if made is None else made.bytes_held
+
+    @property
     def has_keys(self) -> bool:
         """Whether attentions compare queries with keys; a recurrent decoder's does it in its own way."""
         return self.run.loaded.config.kind != "recurrent"
