@@ -135,8 +135,8 @@ def command(
     """Show what a model does with a text: attention, alignment, predictions, beam, all numbers.
 
     Opens a page in the browser, from a server that this machine alone can reach; or writes the same as one
-    HTML file, as text, JSON or NPZ. TEXT of a model of images is a file of them: FILE.png, or FILE:NUMBER of
-    an IDX or NPZ file, counted from 0.
+    HTML file, as text, JSON or NPZ. Of a model of images TEXT is FILE:NUMBER, an image of an IDX or NPZ
+    file or of NAME:FILE, counted from 0.
     """
     _refuse_contradictions(text, outputs, asked, page)
 

@@ -14,6 +14,7 @@ from regard.models.heads import (
     SpanHead,
     TokenHead,
 )
+from regard.models.vision import VisionTransformer
 
 NUMBERS_AT_ONCE = 2**25  # of the output of a batch: 128 MiB in float32
 SAYS = (ClassificationHead, TokenHead, MaskedLanguageModelHead, SpanHead)
@@ -53,6 +54,8 @@ def rows_at_once(forced: ForcedPass, answers: int) -> int:
 
 
 def _refuse_silent(forced: ForcedPass) -> None:
+    if isinstance(forced.model, VisionTransformer):
+        return
     head = forced.model.head if isinstance(forced.model, EncoderOnly) else None
     if not isinstance(head, SAYS) or isinstance(head, RegressionHead):
         raise ConfigError(

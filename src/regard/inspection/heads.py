@@ -5,7 +5,7 @@ induction heads those of Olsson et al. 2022; copying from a source that of See e
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
@@ -118,6 +118,28 @@ def statistics_of(
             **{name: found[number] if (found := values.get(name)) else None for name in STATISTICS},
         )
         for number, head in enumerate(range(len(weights)) if heads is None else heads)
+    ]
+
+
+def in_a_grid(
+    statistics: Sequence[HeadStatistics],
+    weights: Float[Tensor, "heads places places"],
+    columns: int,
+    before: int,
+) -> list[HeadStatistics]:
+    """Those of patches that stand in a grid, row by row, behind `before` other places.
+
+    Distance is that of patches' centres, in patches, of what patches look at in patches (Dosovitskiy et al.
+    2021, figure 7). A token before and one after there is not.
+    """
+    among = weights.detach().float()[:, before:, before:]
+    place = torch.arange(among.size(1), device=among.device)
+    centres = torch.stack([place // columns, place % columns], dim=1).float()
+    away = (among * torch.cdist(centres, centres)).sum(dim=-1) / among.sum(dim=-1).clamp_min(1e-9)
+    means = away.mean(dim=1).tolist()
+    return [
+        replace(each, distance=means[number], previous=None, next=None)
+        for number, each in enumerate(statistics)
     ]
 
 

@@ -18,6 +18,7 @@ from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_only import EncoderOnly
 from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.models.vision import VisionTransformer
 
 Part = Literal["encoder", "decoder", "cross"]
 SequenceName = Literal["source", "read", "written", "text"]
@@ -28,8 +29,8 @@ class ForcedPass:
     """One example, ready to go through `model` once, alone in its batch.
 
     `sequences` are its ids by name: "source", "read" and "written" of a model with encoder and decoder,
-    "read" and "written" of a decoder alone, "text" of an encoder alone. `inputs` are what the model is
-    called with.
+    "read" and "written" of a decoder alone, "text" of an encoder alone, also if it reads an image. `inputs`
+    are what the model is called with.
     """
 
     model: Model
@@ -73,6 +74,13 @@ def reading(model: EncoderOnly, ids: Sequence[int]) -> ForcedPass:
         sequences={"text": tuple(ids)},
         inputs=(_row(model, ids), torch.tensor([len(ids)], device=model.device)),
     )
+
+
+def seeing(model: VisionTransformer, image: Float[Tensor, "1 channels height width"]) -> ForcedPass:
+    """The pass in which an image is read; its "text" is its places, numbered: a token of its own, patches."""
+    rows, columns = (side // model.config.patch_size for side in image.shape[2:])
+    count = rows * columns + (model.class_token is not None)
+    return ForcedPass(model=model, sequences={"text": tuple(range(count))}, inputs=(image.to(model.device),))
 
 
 def _row(model: Model, ids: Sequence[int]) -> Tensor:

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.layers.patches import GridPositions
 from regard.layers.positions import (
     BucketBias,
     LearnedPositions,
@@ -22,7 +23,7 @@ from regard.models.model import Model
 
 Scheme = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
 Part = Literal["encoder", "decoder"]
-KNOWN = (SinusoidalPositions, LearnedPositions, RotaryPositions, LinearBias, BucketBias)
+KNOWN = (SinusoidalPositions, LearnedPositions, GridPositions, RotaryPositions, LinearBias, BucketBias)
 
 NOTES: dict[Scheme, str] = {
     "sinusoidal": "Row p is added to the embedding of the token at p. Similarity is the cosine of two rows;"
@@ -66,6 +67,8 @@ def positional(model: Model, length: int, *, part: Part = "encoder") -> Position
             return _of_table("sinusoidal", module(0, length))
         case LearnedPositions():
             return _of_table("learned", module(0, min(length, module.max_positions)))
+        case GridPositions():  # all of them: a token of its own, then the grid row by row
+            return _of_table("learned", module.weight)
         case RotaryPositions():
             return _of_table("rotary", _turns(module, length))
         case LinearBias():

@@ -30,6 +30,7 @@ from regard.models.encoder_only import EncoderOnly
 from regard.models.heads import PooledHead
 from regard.models.model import Model
 from regard.models.recurrent import Recurrent
+from regard.models.vision import VisionTransformer
 
 Attend = Callable[..., Tensor]  # with the signature that the attention's own has
 SUBLAYERS = ("self_attention", "cross_attention", "feed_forward")
@@ -176,6 +177,8 @@ def _without_tokens(model: Model, off: Sequence[Sequence[int]]) -> Iterator[None
             undo.callback(model.encoder.register_forward_pre_hook(_passing_over(seen)).remove)
         if isinstance(model, EncoderOnly) and (head := _pooler(model)) is not None:
             undo.callback(head.register_forward_pre_hook(_not_pooling(seen)).remove)
+        if isinstance(model, VisionTransformer) and model.class_token is None:
+            undo.callback(model.norm.register_forward_hook(_not_averaged(seen)).remove)
         yield
 
 
@@ -214,6 +217,16 @@ def _passing_over(seen: Tensor) -> Callable[[nn.Module, tuple[Any, ...]], tuple[
     def hook(_: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:
         ids, mask = given
         return ids, mask & _for_batch(_window(seen, 0, ids.size(1)), len(ids))
+
+    return hook
+
+
+def _not_averaged(seen: Tensor) -> Callable[[nn.Module, tuple[Any, ...], Tensor], Tensor]:
+    """What comes to the mean of all places is nothing where it is not seen, and more elsewhere."""
+
+    def hook(_: nn.Module, given: tuple[Any, ...], output: Tensor) -> Tensor:
+        visible = _for_batch(_window(seen, 0, output.size(1)), len(output)).to(output)
+        return output * (visible / visible.mean(dim=1, keepdim=True).clamp_min(1e-9))[:, :, None]
 
     return hook
 

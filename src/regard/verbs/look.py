@@ -11,6 +11,7 @@ from regard.inspection.switches import Ablation, ablated
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_only import EncoderOnly
 from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.models.vision import VisionTransformer
 from regard.verbs.box import USES, load
 from regard.verbs.device import choose_device
 from regard.verbs.looking.continuing import Continuing
@@ -18,6 +19,7 @@ from regard.verbs.looking.look import Look
 from regard.verbs.looking.reading import Reading
 from regard.verbs.looking.request import Changes, Request
 from regard.verbs.looking.run import Run, Said
+from regard.verbs.looking.seeing import Seeing
 from regard.verbs.looking.streaming import Turn
 from regard.verbs.looking.translating import Translating
 from regard.weights.model_folder import LoadedModel
@@ -116,10 +118,10 @@ class Looker:
 
 
 def reader_of(loaded: LoadedModel) -> Reader:
-    """How this model reads a text.
+    """How this model reads a text or an image.
 
     Raises:
-        FolderError: it reads none.
+        FolderError: it reads neither.
     """
     match loaded.model:
         case SequenceToSequence():
@@ -128,8 +130,10 @@ def reader_of(loaded: LoadedModel) -> Reader:
             return Continuing(loaded)
         case EncoderOnly():
             return Reading(loaded)
+        case VisionTransformer():
+            return Seeing(loaded)
     use = USES.get(loaded.config.kind, "was made for something else").format(path=loaded.path)
-    raise FolderError(f"{loaded.path}: this model reads no text, so there is none to look at", f"it {use}")
+    raise FolderError(f"{loaded.path}: there is nothing to look at yet in a model of this kind", f"it {use}")
 
 
 def look(

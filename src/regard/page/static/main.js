@@ -16,19 +16,20 @@ import heads from "./views/heads.js";
 import lens from "./views/lens.js";
 import matrix from "./views/matrix.js";
 import neighbours from "./views/neighbours.js";
+import patches from "./views/patches.js";
 import positions from "./views/positions.js";
 import rollout from "./views/rollout.js";
 import sampler from "./views/sampler.js";
 
 export const GROUPS = [
   ["The answer", [answer, sampler, beam]],
-  ["Attention", [heads, grid, matrix, alignment, arithmetic, rollout]],
+  ["Attention", [patches, heads, grid, matrix, alignment, arithmetic, rollout]],
   ["What mattered", [ablation, attribution, lens]],
   ["The model", [positions, neighbours, architecture]],
 ];
 const KINDS = {
   encoder_decoder: "encoder and decoder", decoder_only: "decoder", encoder_only: "encoder",
-  recurrent: "recurrent, with attention",
+  recurrent: "recurrent, with attention", vision: "vision",
 };
 
 /** Puts the page into `root`: what `source` holds, as `state` selects. Gives a function that takes it out again. */

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from regard.inspection.alignment import Alignment, clearest_alignment, pharaoh
-from regard.inspection.heads import statistics_of
+from regard.inspection.heads import in_a_grid, statistics_of
 from regard.inspection.passes import Part
 from regard.inspection.rollout import rollout
 from regard.verbs.looking.watched import Maker, Resource, Watched, array
@@ -42,14 +42,18 @@ def _heads(watched: Watched) -> Resource:
     found = []
     for place in watched.places.values():
         rows = sequences["written" if place.part == "cross" else place.rows]
-        found += statistics_of(
+        weights = watched.weights(place.name)
+        own = statistics_of(
             place,
-            watched.weights(place.name),
+            weights,
             rows.tokens,
             sequences[place.columns].tokens,
             special=special,
             end=first.tokens[-1] if first.special[-1] else None,
         )
+        if (image := watched.run.image) is not None:
+            own = in_a_grid(own, weights, image.grid[1], image.before)
+        found += own
     return [{name: _rounded(value) for name, value in asdict(each).items()} for each in found]
 
 

@@ -8,7 +8,7 @@ from regard.inspection.architecture import architecture
 from regard.inspection.neighbours import neighbours
 from regard.inspection.positional import Positional, positional
 from regard.verbs.looking.pieces import pieces
-from regard.verbs.looking.run import Run
+from regard.verbs.looking.run import Image, Run
 from regard.verbs.looking.watched import Maker, Resource, Watched, array
 
 POSITIONS = 64  # that are shown of a shorter text, so that there are waves to see
@@ -16,10 +16,11 @@ POSITIONS = 64  # that are shown of a shorter text, so that there are waves to s
 
 def anatomy(watched: Watched) -> dict[str, Maker]:
     """Positions are of the encoder, where there is one."""
-    found: dict[str, Maker] = {
-        "neighbours": partial(_neighbours, watched.run),
-        "architecture": partial(_architecture, watched),
-    }
+    found: dict[str, Maker] = {"architecture": partial(_architecture, watched)}
+    if watched.run.image is None:
+        found["neighbours"] = partial(_neighbours, watched.run)
+    else:
+        found["image"] = partial(_image, watched.run.image)
     if not watched.has_keys:
         return found
     found["positions"] = partial(_positions, watched)
@@ -31,6 +32,10 @@ def anatomy(watched: Watched) -> dict[str, Maker]:
     elif scheme in ("alibi", "t5"):
         found["positions/bias"] = partial(_position_part, watched, "bias")
     return found
+
+
+def _image(image: Image) -> Resource:
+    return image.pixels
 
 
 def _of_model(watched: Watched) -> Positional:

@@ -22,10 +22,10 @@ def changes(watched: Watched) -> dict[str, Maker]:
     model = watched.model
     if isinstance(model, EncoderOnly) and model.config.head not in SURE:
         return {}
-    found: dict[str, Maker] = {
-        "ablation": partial(_ablation, watched),
-        "attribution": partial(_attribution, watched),
-    }
+    found: dict[str, Maker] = {"ablation": partial(_ablation, watched)}
+    if watched.run.image is not None:  # attributions are to the embeddings of tokens
+        return found
+    found["attribution"] = partial(_attribution, watched)
     return found | {f"attribution/{method}": partial(_attributed, watched, method) for method in METHODS}
 
 

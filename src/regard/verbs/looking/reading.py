@@ -17,7 +17,7 @@ from regard.verbs.box import model_that
 from regard.verbs.encoder import probabilities
 from regard.verbs.fill import SPELLINGS, in_context
 from regard.verbs.looking.pieces import pieces
-from regard.verbs.looking.request import Request, refuse_long
+from regard.verbs.looking.request import Request, refuse_answers, refuse_long
 from regard.verbs.looking.run import Run, Said, named
 from regard.verbs.looking.streaming import Turn
 from regard.verbs.tasks.tagging import pieces_of
@@ -40,7 +40,7 @@ class Reading:
     def read(self, request: Request) -> Run:
         if not request.text.strip():
             raise DataError("the text is empty", "give a sentence to look at")
-        self._refuse_answers(request)
+        refuse_answers(request)
         words = self._words(request.text)
         inner = [number for ids in words for number in ids]
         refuse_long(len(inner) + 2, "the text", self.model.max_length)
@@ -57,11 +57,6 @@ class Reading:
 
     def stream(self, request: Request, turn: Turn) -> Iterator[Said]:
         return iter(())
-
-    def _refuse_answers(self, request: Request) -> None:
-        for name in ("target", "prefix", "prefix_ids", "beam_size", "max_new_tokens"):
-            if getattr(request, name) is not None:
-                raise DataError(f"{name} is for a model that writes, but this one reads", f"leave {name} out")
 
     def _words(self, text: str) -> list[list[int]]:
         """The ids of a text, those of each word by themselves."""
@@ -100,7 +95,7 @@ class Reading:
 
 
 def labels_of(loaded: LoadedModel, logits: Float[Tensor, "1 labels"]) -> list[dict[str, Any]]:
-    """The likeliest classes of a text."""
+    """The likeliest classes of a text or an image."""
     [shares] = probabilities(logits)
     best = sorted(range(len(shares)), key=lambda number: -shares[number])[:TOP]
     return [{"label": label_of(loaded, number), "probability": shares[number]} for number in best]

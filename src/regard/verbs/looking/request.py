@@ -84,6 +84,13 @@ class Request:
         return read(cls, {name: value for name, value in table.items() if value is not None})
 
 
+def refuse_answers(request: Request) -> None:
+    """Raise a DataError where something of an answer is asked for that a model which reads alone has not."""
+    for name in ("target", "prefix", "prefix_ids", "beam_size", "max_new_tokens"):
+        if getattr(request, name) is not None:
+            raise DataError(f"{name} is for a model that writes, but this one reads", f"leave {name} out")
+
+
 def refuse_long(count: int, what: str, most: int | None) -> None:
     """Raise a DataError where tokens are more than can be looked at, or than the model has learned."""
     limit = min(MAX_TOKENS, MAX_TOKENS if most is None else most)

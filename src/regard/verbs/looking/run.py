@@ -5,6 +5,9 @@ from collections.abc import Sequence as Several
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from jaxtyping import UInt8
+
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.strategy import Search
@@ -47,6 +50,21 @@ class Searched:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Image:
+    """An image that was read, and how it was cut: patches in a grid, row by row, behind `before` others."""
+
+    pixels: UInt8[np.ndarray, "height width channels"]
+    patch_size: int
+    before: int
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+        height, width, _ = self.pixels.shape
+        return height // self.patch_size, width // self.patch_size
+
+
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """What a model read and answered, and the forced pass in which it does so again, to be watched."""
 
@@ -54,17 +72,20 @@ class Run:
     request: Request
     forced: ForcedPass
     sequences: dict[SequenceName, Sequence]
-    tokenizer: Tokenizer  # of what is written, or of the text
+    tokenizer: Tokenizer | None  # of what is written, or of the text; None of an image
     answer: dict[str, Any] | None  # as the summary of a look has it
     start: int = 0  # the written token with which the answer begins: a prompt stands before it
     searched: Searched | None = field(default=None, repr=False)
+    image: Image | None = field(default=None, repr=False)
 
     def tokens(self, ids: Several[int]) -> list[str]:
         """How ids of what is written, or of the text, are shown."""
+        assert self.tokenizer is not None
         return pieces(self.tokenizer, ids)
 
     def tokenizer_of(self, name: SequenceName) -> Tokenizer:
         """What the ids of a sequence are read by: a source may have another vocabulary."""
+        assert self.tokenizer is not None
         return self.loaded.tokenizers.source if name == "source" else self.tokenizer
 
 

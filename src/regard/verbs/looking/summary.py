@@ -7,6 +7,7 @@ from typing import Any
 from regard.models.build import count_parameters
 from regard.verbs.looking.alignments import alignment_of
 from regard.verbs.looking.predictions import kept
+from regard.verbs.looking.run import Run
 from regard.verbs.looking.watched import Watched
 
 FORMAT = 1
@@ -26,6 +27,7 @@ def summary_of(watched: Watched, resources: list[str], slow: list[str]) -> dict[
         "sequences": {name: sequence.to_dict() for name, sequence in run.sequences.items()},
         "text": run.request.text,
         "request": run.request.to_dict(),
+        "image": image_of(run),
         "answer": run.answer,
         "attentions": [asdict(place) for place in watched.places.values()],
         "alignment": alignment_of(watched),
@@ -33,6 +35,19 @@ def summary_of(watched: Watched, resources: list[str], slow: list[str]) -> dict[
         "changes": run.request.changes.to_dict(),
         "resources": resources,
         "slow": slow,  # those of them that take long
+    }
+
+
+def image_of(run: Run) -> dict[str, Any] | None:
+    """How the image was cut into patches, where the model read one."""
+    if run.image is None:
+        return None
+    rows, columns = run.image.grid
+    return {
+        "rows": rows,
+        "columns": columns,
+        "patch_size": run.image.patch_size,
+        "before": run.image.before,
     }
 
 

@@ -1,8 +1,10 @@
 // What the model answered, token by token: how sure it was, what else it thought of, and what if it had said that.
+import { canvas } from "../canvas.js";
 import { inkOn, sequential } from "../colour.js";
 import { element, fill, roving } from "../elements.js";
 import { figure } from "../figure.js";
 import { number, percent } from "../numbers.js";
+import { picture } from "../picture.js";
 import { drawing, group, line, rect, room, scaled, text, ticks, titled, tokenText } from "../svg.js";
 import { direction, token, visible } from "../tokens.js";
 import { alternatives } from "./alternatives.js";
@@ -22,9 +24,20 @@ export default {
     const steps = source.has("steps") ? await source.json("steps") : [];
     if (signal.aborted) return;
     if (steps.length) fill(place, written({ source, state, signal, steps, whole: room(root) }));
-    else fill(place, ANSWERS.find(([key]) => key in (summary.answer ?? {}))?.[1](summary, room(root, 280, 640)) ?? nothing(summary));
+    else fill(place, await seen(source), ANSWERS.find(([key]) => key in (summary.answer ?? {}))?.[1](summary, room(root, 280, 640)) ?? nothing(summary));
   },
 };
+
+/** The image that was read, where it was one. */
+async function seen(source) {
+  if (!source.summary.image || !source.has("image")) return null;
+  const image = picture(await source.array("image"));
+  const side = Math.min(224, Math.max(112, image.width));
+  return canvas(side, Math.round((side * image.height) / image.width), (pen) => {
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(image, 0, 0, side, Math.round((side * image.height) / image.width));
+  });
+}
 
 /** An answer of tokens: the tokens, the alternatives of the chosen one, and a chart of them all. */
 function written({ source, state, signal, steps, whole }) {

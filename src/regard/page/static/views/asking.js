@@ -26,7 +26,7 @@ export function asking({ source, state, signal }) {
   const form = element(
     "form",
     { class: "ask", on: { submit: (event) => (event.preventDefault(), run()) } },
-    element("label", { class: "field wide" }, element("span", {}, "Text"), text),
+    element("label", { class: "field wide" }, element("span", {}, summary?.image ? "Image: FILE:NUMBER, counted from 0" : "Text"), text),
     element("div", { class: "controls" },
       element("button", { type: "submit", class: "primary", data: { focus: "run" } }, "Look"),
       writes && select({
