@@ -1,4 +1,4 @@
-"""One of several processes that train a small run together; started by test_group.py."""
+"""One of several processes that train small runs together; started by test_together.py."""
 
 import contextlib
 import hashlib
@@ -12,75 +12,137 @@ from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
 from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.shards import write_shards
+from regard.data.share import Share
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
-from regard.distributed.group import SINGLE, join, leave
+from regard.distributed.group import Group, join, leave
+from regard.distributed.place import Place
+from regard.distributed.settings import DistributedSettings
+from regard.distributed.strategy import distribute
 from regard.errors import Interrupted
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
+from regard.training.shared import OfShare
 from regard.training.trainer import Trainer
 from regard.weights.checkpoint import RunFolder
 from regard.weights.tensors import model_tensors
 
+DEFAULTS = {
+    "strategy": "ddp",
+    "stop": 0,  # step at which the last process hears a signal
+    "dropout": 0.0,
+    "steps": 6,
+    "batch_tokens": 50,  # seven rows, and one is left of fifty
+    "double": False,
+    "log": "",  # a file for the lines that each process reads
+}
 
-def main(folder: Path, meeting: Path, size: int, stop: int, dropout: float, rank: int) -> None:
+
+def main(folder: Path, place: Place, runs: dict[str, dict]) -> None:
     torch.set_num_threads(1)
-    group = join(rank, size, meeting) if size > 1 else SINGLE
-    shards = folder.with_name(f"{folder.name}-data")
-    corpus = open_corpus(CorpusSettings(synthetic="reverse", size=200, length=5), LinePolicy(), folder)
+    group = join(place)
+    found = {"heard": group.all_values(["ä", group.rank])}
+    for name, wanted in runs.items():
+        run = RunFolder(folder / name)
+        with run.lock() if group.is_first else contextlib.nullcontext():
+            group.wait()
+            found[name] = train(run, group, {**DEFAULTS, **wanted})
+    print(json.dumps(found))
+    leave()
+
+
+def train(run: RunFolder, group: Group, wanted: dict) -> dict:
+    """Train, or go on; what came of it."""
+    examples = read(run.path.with_name("data"), group)
+    model = build(config(wanted["dropout"]), seed=1)
+    if wanted["double"]:
+        model.double()
+    reports = []
+    settings = TrainingSettings(
+        max_steps=wanted["steps"],
+        report_every=1,
+        save_every=wanted["steps"],
+        validate_every=wanted["steps"],
+        clip_norm=1.0,
+        moving_average=0.9,
+        schedule=ScheduleSettings(warmup_steps=2, learning_rate=0.01),
+    )
+    shared = Share(examples, group.rank, group.size) if group.size > 1 else examples
+    strategy = distribute(model, DistributedSettings(strategy=wanted["strategy"]), group)
+    trainer = Trainer(
+        model,
+        OfShare(CrossEntropy(smoothing=0.1)),
+        Loader(
+            Logged(shared, wanted["log"], group.rank),
+            LoaderSettings(batch_tokens=wanted["batch_tokens"]),
+            seed=1,
+        ),
+        settings,
+        run,
+        {},
+        validate=lambda model: {"loss": float(sum(t.double().sum() for t in model_tensors(model).values()))},
+        report=lambda record: reports.append(record) if record["kind"] != "validation" else None,
+        strategy=strategy,
+    )
+    # only one process hears of the signal, and all stop
+    last = group.rank == group.size - 1
+    trainer.stop = lambda: 15 if wanted["stop"] and last and trainer.state.step == wanted["stop"] else None
+    with contextlib.suppress(Interrupted):
+        trainer.train()
+    weights = hashlib.sha256()
+    for tensor in model_tensors(model).values():
+        whole = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+        weights.update(whole.detach().numpy().tobytes())
+    return {"weights": weights.hexdigest(), "reports": reports}
+
+
+def read(folder: Path, group: Group) -> PairExamples:
+    corpus = open_corpus(CorpusSettings(synthetic="reverse", size=50, length=6), LinePolicy(), folder)
     with group.first_alone():
-        tokenizers = train_tokenizers(corpus, TokenizerSettings(kind="words"))
-        write_shards(corpus, tokenizers, shards, max_tokens=20)
-    vocab = tokenizers.source.vocab_size
-    config = EncoderDecoderConfig(
-        src_vocab_size=vocab,
-        tgt_vocab_size=vocab,
+        if not folder.exists():
+            tokenizers = train_tokenizers(corpus, TokenizerSettings(kind="words"))
+            write_shards(corpus, tokenizers, folder, max_tokens=20)
+    return PairExamples(folder, 0)
+
+
+def config(dropout: float) -> EncoderDecoderConfig:
+    return EncoderDecoderConfig(
+        src_vocab_size=14,
+        tgt_vocab_size=14,
         d_model=16,
         num_heads=2,
         d_ff=32,
         num_encoder_layers=1,
         num_decoder_layers=1,
         dropout=dropout,
+        tied="all",
     )
-    settings = TrainingSettings(
-        max_steps=6, report_every=1, save_every=6, validate_every=6, schedule=ScheduleSettings(warmup_steps=2)
-    )
-    reports = []
-    run = RunFolder(folder)
-    with run.lock() if group.is_first else contextlib.nullcontext():
-        group.wait()
-        trainer = Trainer(
-            build(config, seed=1),
-            CrossEntropy(),
-            # all examples in one update, whatever the number of processes
-            Loader(
-                PairExamples(shards, 0),
-                LoaderSettings(batch_tokens=2000 // size),
-                seed=1,
-                rank=rank,
-                world_size=size,
-            ),
-            settings,
-            run,
-            {},
-            validate=lambda model: {"loss": 1.0},
-            report=lambda record: reports.append(record) if record["kind"] == "train" else None,
-            group=group,
-        )
-        # only one process hears of the signal, and both stop
-        trainer.stop = lambda: 15 if stop and rank == size - 1 and trainer.state.step == stop else None
-        with contextlib.suppress(Interrupted):
-            trainer.train()
-    weights = hashlib.sha256()
-    for tensor in model_tensors(trainer.model).values():
-        weights.update(tensor.detach().numpy().tobytes())
-    heard = group.all_values(["ä", rank])
-    print(json.dumps({"weights": weights.hexdigest(), "heard": heard, "reports": reports}))
-    leave()
+
+
+class Logged:
+    """Examples that write down which of them become a batch."""
+
+    def __init__(self, examples, log: str, rank: int) -> None:
+        self.examples, self.log, self.rank = examples, log, rank
+        self.lengths = examples.lengths
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def batch(self, examples, epoch):
+        batch = self.examples.batch(examples, epoch)
+        if self.log:
+            with Path(self.log).open("a") as file:
+                file.write(json.dumps([epoch, self.rank, batch.lines.tolist(), batch.num_targets]) + "\n")
+        return batch
 
 
 if __name__ == "__main__":
-    where, meet, count, at, drop, number = sys.argv[1:]
-    main(Path(where), Path(meet), int(count), int(at), float(drop), int(number))
+    where, meeting, rank, size, text = sys.argv[1:]
+    main(
+        Path(where),
+        Place(rank=int(rank), size=int(size), local_rank=int(rank), meeting=meeting),
+        json.loads(text),
+    )

@@ -9,12 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
+
+from regard.distributed.place import Place
 
 MEETING = timedelta(minutes=2)  # until all have started
 PATIENCE = timedelta(hours=6)  # the others wait while the first prepares and validates
@@ -27,6 +29,7 @@ class Group:
     rank: int = 0
     size: int = 1
     channel: Any = None  # torch's process group
+    store: Any = None  # torch's store of what they leave for each other, by name
 
     @property
     def is_first(self) -> bool:
@@ -78,17 +81,24 @@ class Group:
     def wait(self) -> None:
         """Go on when all have come here."""
         if self.size > 1:
-            dist.barrier(group=self.channel)
+            self.largest(0)  # not torch's barrier, which may want to meet on GPUs
 
 
 SINGLE = Group()
 
 
-def join(rank: int, size: int, meeting_place: Path) -> Group:
-    """Meet the other processes of this machine at a file that none has written yet."""
-    place = f"file://{meeting_place}"
-    dist.init_process_group("gloo", init_method=place, rank=rank, world_size=size, timeout=MEETING)
-    return Group(rank=rank, size=size, channel=dist.new_group(timeout=PATIENCE))
+def join(place: Place) -> Group:
+    """Meet the other processes, each of which calls this.
+
+    They talk by gloo about what is in main memory, and by NCCL about what is on their GPUs.
+    """
+    if place.size == 1:
+        return SINGLE
+    store, rank, size = next(iter(rendezvous(place.meeting, place.rank, place.size, timeout=MEETING)))
+    on_gpus = torch.cuda.is_available() and dist.is_nccl_available()
+    backend = "cpu:gloo,cuda:nccl" if on_gpus else "gloo"
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=MEETING)
+    return Group(rank=rank, size=size, channel=dist.new_group(timeout=PATIENCE), store=store)
 
 
 def leave() -> None:

@@ -1,4 +1,4 @@
-"""Starts the other workers of a training run on this machine, and sees that none outlives it."""
+"""The processes of a run: those that torchrun started, or those that this one starts beside it."""
 
 import os
 import subprocess
@@ -8,72 +8,71 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from regard.distributed.group import SINGLE, Group, join, leave
-from regard.errors import Interrupted, RunError
-
-PLACE = "REGARD_WORKER"  # rank, number of workers and meeting place of a worker that another one started
-
-
-def own_place() -> tuple[int, int, Path] | None:
-    """The place that the process which started this one gave it; None for one that a user started."""
-    if PLACE not in os.environ:
-        return None
-    rank, size, path = os.environ[PLACE].split(" ", 2)
-    return int(rank), int(size), Path(path)
+from regard.distributed.group import SINGLE, Group
+from regard.distributed.member import AGAIN, is_loss, member
+from regard.distributed.place import ALONE, OURS, Place
+from regard.errors import Interrupted, RecipeError, RegardError, RunError
 
 
 @contextmanager
-def workers(size: int, command: Sequence[str]) -> Iterator[Group]:
-    """The group of `size` processes, this one included; the others run `command` in this interpreter.
+def workers(place: Place, size: int, command: Sequence[str]) -> Iterator[Group]:
+    """The group of this process: of those that it was started with, else of `size` processes of this machine.
 
-    Within a worker that was started so, its own group. On the way out the others are waited for, and
+    The others of the latter run `command` in this interpreter. On the way out they are waited for, and
     killed where this process failed.
+
+    Raises:
+        RecipeError: it was started with others, and is to start some.
     """
-    if place := own_place():
-        try:
-            yield join(*place)
-        except Interrupted as interrupted:  # the first worker tells of it
-            raise SystemExit(interrupted.exit_code) from None
-        finally:
-            leave()
-        return
-    if size == 1:
+    if place != ALONE:
+        if size > 1:
+            raise RecipeError(
+                f"--workers {size}, and this is one of {place.size} processes already",
+                "leave out --workers: torchrun's --nproc-per-node says how many",
+            )
+        with member(place) as group:
+            yield group
+    elif size == 1:
         yield SINGLE
-        return
+    else:
+        with _started(size, command) as group:
+            yield group
+
+
+@contextmanager
+def _started(size: int, command: Sequence[str]) -> Iterator[Group]:
     with tempfile.TemporaryDirectory(prefix="regard-workers-") as folder:
-        meeting_place = Path(folder) / "meeting"
-        others = [_start(rank, size, meeting_place, command) for rank in range(1, size)]
+        meeting = (Path(folder) / "meeting").as_uri()
+        others = [_start(rank, size, meeting, command) for rank in range(1, size)]
         failed = True
         try:
-            yield join(0, size, meeting_place)
+            with member(Place(rank=0, size=size, local_rank=0, meeting=meeting)) as group:
+                yield group
             failed = False
         except Interrupted:  # all stop at the same step
             failed = False
             raise
-        except RuntimeError as error:  # what torch raises where another does not answer
-            raise _told(others, error) from error
+        except RegardError as error:
+            if is_loss(error.__cause__ or error) and error.hint == AGAIN:
+                raise _named(others, error) from error
+            raise
         finally:
-            if failed:
-                for other in others:
-                    other.kill()
-            leave()
             for other in others:
+                if failed:
+                    other.kill()
                 other.wait()
 
 
-def _told(others: Sequence[subprocess.Popen[bytes]], error: RuntimeError) -> Exception:
-    """An error that names the worker that is gone; the one given where all are there."""
+def _named(others: Sequence[subprocess.Popen[bytes]], error: RegardError) -> RegardError:
+    """The error with the name of the worker that was killed."""
     for rank, other in enumerate(others, start=1):
         code = other.poll()
-        if code:
-            ended = f"signal {-code}" if code < 0 else f"exit code {code}"
-            return RunError(
-                f"worker {rank} ended with {ended}", "what was saved is whole: give the same command again"
-            )
+        if code and code < 0:
+            return RunError(f"worker {rank} ended with signal {-code}", AGAIN)
     return error
 
 
-def _start(rank: int, size: int, meeting_place: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, PLACE: f"{rank} {size} {meeting_place}"}
+def _start(rank: int, size: int, meeting: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, OURS: f"{rank} {size} {meeting}"}
     # the command is this program's own, with this interpreter
     return subprocess.Popen([sys.executable, *command], env=environment)  # noqa: S603

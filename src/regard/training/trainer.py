@@ -13,8 +13,10 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.data.loader import Cursor, Loader
-from regard.distributed.group import SINGLE, Group
-from regard.errors import FolderError, Interrupted, RunError
+from regard.data.noise import mixed
+from regard.distributed.replicated import Replicated
+from regard.distributed.strategy import Strategy
+from regard.errors import Interrupted, RunError
 from regard.models.adapters import adapters_of, merged
 from regard.models.model import Model
 from regard.training.objective import Objective
@@ -40,8 +42,9 @@ class Trainer:
             that training knows nothing of decoding. It must draw no random numbers.
         report: is given each record that goes to `metrics.jsonl`.
         stop: the number of a signal that asks to stop, or None; asked between updates.
-        group: the processes that train this model together, each with its own share of the loader. The
-            first of them validates, reports and writes; all are in the same state all the time.
+        strategy: the model on the processes that train it together, each with its own share of the loader's
+            batches; this process alone without. The first validates, reports and writes; the state of all is
+            the same all the time.
     """
 
     def __init__(
@@ -56,11 +59,13 @@ class Trainer:
         validate: Validate,
         report: Callable[[dict[str, Any]], None],
         stop: Callable[[], int | None] = lambda: None,
-        group: Group = SINGLE,
+        strategy: Strategy | None = None,
     ) -> None:
         self.model, self.objective, self.loader = model, objective, loader
         self.settings, self.run, self.model_files = settings, run, model_files
-        self.validate, self.report, self.stop, self.group = validate, report, stop, group
+        self.validate, self.report, self.stop = validate, report, stop
+        self.strategy = strategy or Replicated(model)
+        self.group = self.strategy.group
         self.device = next(model.parameters()).device
         self.optimizer = build_optimizer(model, settings.optimizer)
         self.schedule = Schedule(
@@ -102,8 +107,7 @@ class Trainer:
                 break
             batches = self._update(batches)
             self.state.seconds += time.perf_counter() - started
-        if self.group.is_first:
-            self._average_last()
+        self._average_last()
         return self.state
 
     def _seed(self) -> int:
@@ -122,7 +126,7 @@ class Trainer:
         set_learning_rate(self.optimizer, rate)
         self.optimizer.zero_grad(set_to_none=True)
         nll, num_targets = self._backward(group)
-        norm = self._clip()
+        norm = self.strategy.clip(self.settings.clip_norm)
         if not math.isfinite(nll + norm):
             return self._skip(group, batches)
         self.optimizer.step()
@@ -144,11 +148,12 @@ class Trainer:
         sums = torch.zeros(2, device=self.device)
         for batch in batches:
             with self._autocast():
-                loss = self.objective(self.model, batch)
+                loss = self.strategy.loss(self.objective, batch)
             loss.total.backward()
-            sums += torch.stack([loss.nll.float(), torch.tensor(float(loss.num_targets), device=self.device)])
+            nll = loss.nll if loss.nll.dtype == torch.float64 else loss.nll.float()
+            sums = sums + torch.stack([nll, nll.new_tensor(float(loss.num_targets))])
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        self.group.sum_([*gradients, sums])
+        self.strategy.sum_(gradients, sums)
         nll, num_targets = sums.tolist()
         for gradient in gradients:
             gradient /= num_targets
@@ -160,10 +165,6 @@ class Trainer:
         if wanted == "bfloat16" or (wanted == "auto" and on_gpu):
             return torch.autocast(self.device.type, dtype=torch.bfloat16)
         return nullcontext()  # on a CPU without bfloat16 units autocast costs ten times what it saves
-
-    def _clip(self) -> float:
-        limit = self.settings.clip_norm or math.inf
-        return float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
 
     def _report(self, rate: float, norm: float) -> None:
         state, now = self.state, time.perf_counter()
@@ -202,7 +203,8 @@ class Trainer:
         checkpoint = self.run.latest()
         if state.rollbacks or checkpoint is None:
             path = self.run.path / "nonfinite.json"
-            path.write_text(json.dumps({"step": state.step, "lines": lines}) + "\n", "utf-8")
+            if self.group.is_first:
+                path.write_text(json.dumps({"step": state.step, "lines": lines}) + "\n", "utf-8")
             raise RunError(
                 f"loss or gradient not finite at step {state.step}, {state.skipped_in_a_row} times in a row",
                 f"the batch's lines are in {path}; a lower learning_rate or clip_norm = 1.0 often helps",
@@ -223,14 +225,15 @@ class Trainer:
     def _validate(self) -> None:
         state = self.state
         began = time.perf_counter()
-        with self.average.applied(self.model) if self.average else nullcontext(), merged(self.model):
-            metrics = self.group.from_first(self._score() if self.group.is_first else None)
+        averaged = self.average.applied(self.model) if self.average else nullcontext()
+        with averaged, self.strategy.whole() as model, merged(model):
+            metrics = self.group.from_first(self._score(model) if self.group.is_first else None)
             state.validated_step = state.step
             self._record({"kind": "validation", "step": state.step, **metrics})
             better = self._better(metrics)
             if all(better):
                 state.best_step = state.step
-                self._keep_best()
+                self._keep_best(model)
             if better[0]:
                 state.best_value = metrics[self.settings.best_metric]
             if self.settings.second_metric and better[1]:
@@ -239,11 +242,11 @@ class Trainer:
         when, tokens = self._reported
         self._reported = when + time.perf_counter() - began, tokens  # tokens a second are of training alone
 
-    def _score(self) -> dict[str, float]:
-        self.model.eval()
+    def _score(self, model: Model) -> dict[str, float]:
+        model.eval()
         with torch.no_grad():
-            metrics = self.validate(self.model)
-        self.model.train()
+            metrics = self.validate(model)
+        model.train()
         return metrics
 
     def _better(self, metrics: Mapping[str, float]) -> list[bool]:
@@ -265,40 +268,41 @@ class Trainer:
 
     def _average_last(self) -> None:
         """The mean of the last checkpoints becomes the best model if it validates better."""
-        if self.settings.average_last < 2 or any(
-            record["kind"] == "average" and record["step"] == self.state.step for record in self.run.metrics()
-        ):
+        if self.settings.average_last < 2:
             return
+        with self.strategy.whole() as model, merged(model):
+            if self.group.is_first and not self._averaged_before():
+                self._score_mean(model)
+
+    def _averaged_before(self) -> bool:
+        return any(
+            record["kind"] == "average" and record["step"] == self.state.step for record in self.run.metrics()
+        )
+
+    def _score_mean(self, model: Model) -> None:
         checkpoints = [point for point in self.run.checkpoints() if self._is_regular(point.step)]
         checkpoints = checkpoints[: self.settings.average_last]
         mean = average_tensors([checkpoint.read_tensors(WEIGHTS) for checkpoint in checkpoints])
-        with merged(self.model):
-            own = _copies(model_tensors(self.model))
-            restore_model(self.model, mean)
-            metrics = self._score()
-            if all(self._better(metrics)):
-                self._write_best(self.state.step, model_tensors(self.model))
-            restore_model(self.model, own)
-        self._record(
-            {
-                "kind": "average",
-                "step": self.state.step,
-                "of": [point.step for point in checkpoints],
-                **metrics,
-            }
-        )
+        own = _copies(model_tensors(model))
+        restore_model(model, mean)
+        metrics = self._score(model)
+        if all(self._better(metrics)):
+            self._write_best(self.state.step, model_tensors(model))
+        restore_model(model, own)
+        of = [point.step for point in checkpoints]
+        self._record({"kind": "average", "step": self.state.step, "of": of, **metrics})
 
     def _is_regular(self, step: int) -> bool:
         """Whether a run left alone saves this step too; others were saved because of a signal."""
         return step % self.settings.save_every == 0 or step == self.state.step
 
-    def _keep_best(self) -> None:
+    def _keep_best(self, model: Model) -> None:
         """Hold these weights until the next save: whoever goes on from an older one comes to them again.
 
         To write each of them costs ten updates of a small model, and its validations may be one an update.
         """
         if self.group.is_first:
-            self._best = self.state.step, _copies(model_tensors(self.model), "cpu")
+            self._best = self.state.step, _copies(model_tensors(model), "cpu")
 
     def _write_best(self, step: int, tensors: Mapping[str, Tensor]) -> None:
         if self.group.is_first:
@@ -312,30 +316,33 @@ class Trainer:
             return
         self._saved_step = self.state.step
         self.state.random = self.group.all_values(random_state(self.device))
-        if self.group.is_first:
-            self._write_checkpoint()
+        beside = {"optimizer.safetensors": optimizer_tensors(self.model, self.optimizer)}
+        if self.average:
+            beside["average.safetensors"] = self.average.tensors()
+        gathered = {name: self.strategy.gathered(tensors) for name, tensors in beside.items()}
+        with self.strategy.whole() as model:
+            if self.group.is_first:
+                self._write_checkpoint(model, gathered)
         self.group.wait()
 
-    def _write_checkpoint(self) -> None:
+    def _write_checkpoint(self, model: Model, beside: Mapping[str, Mapping[str, Tensor]]) -> None:
         files: dict[str, Any] = {
             **self.model_files,
-            **self._weights(),
-            "optimizer.safetensors": optimizer_tensors(self.model, self.optimizer),
+            **self._weights(model),
+            **beside,
             "state.json": json.dumps(self.state.to_dict(), indent=1, sort_keys=True).encode(),
         }
-        if self.average:
-            files["average.safetensors"] = self.average.tensors()
         self.run.save(self.state.step, files)
         self.run.prune(self.settings.kept_checkpoints, every=self.settings.save_every)
 
-    def _weights(self) -> dict[str, Mapping[str, Tensor]]:
+    def _weights(self, model: Model) -> dict[str, Mapping[str, Tensor]]:
         """The weights as they are used, so that a checkpoint is a model folder; and what adapters change."""
-        own = model_tensors(self.model)
-        if not adapters_of(self.model):
+        own = model_tensors(model)
+        if not adapters_of(model):
             return {WEIGHTS: own}
         own = _copies(own)
-        with merged(self.model):
-            plain = _copies(model_tensors(self.model))
+        with merged(model):
+            plain = _copies(model_tensors(model))
         changed = {
             name: tensor
             for name, tensor in own.items()
@@ -346,24 +353,27 @@ class Trainer:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Be where the run was when it wrote `checkpoint`."""
         self.state = TrainingState.from_dict(checkpoint.read_json("state.json"))
-        workers = len(self.state.random)
-        if workers != self.group.size:
-            raise FolderError(
-                f"{self.run.path} was trained by {workers} workers, not {self.group.size}",
-                f"go on with --workers {workers}",
-            )
+        spread = self.strategy.spread
         weights = checkpoint.read_tensors(WEIGHTS)
         if adapters_of(self.model):
             weights |= checkpoint.read_tensors(ADAPTERS)
-        restore_model(self.model, weights)
-        restore_optimizer(self.model, self.optimizer, checkpoint.read_tensors("optimizer.safetensors"))
+        restore_model(self.model, spread(weights))
+        optimizer = spread(checkpoint.read_tensors("optimizer.safetensors"))
+        restore_optimizer(self.model, self.optimizer, optimizer)
         if self.average:
-            self.average.restore(checkpoint.read_tensors("average.safetensors"))
-        restore_random_state(self.state.random[self.group.rank], self.device)
+            self.average.restore(spread(checkpoint.read_tensors("average.safetensors")))
+        self._restore_random()
         self.loader.cursor = Cursor.from_dict(self.state.cursor)
         self._saved_step = self.state.step
         self._best = None
         self._reported = time.perf_counter(), self.state.target_tokens
+
+    def _restore_random(self) -> None:
+        """This process's generator; where there were more or fewer processes, a fresh one for each."""
+        if len(self.state.random) == self.group.size:
+            restore_random_state(self.state.random[self.group.rank], self.device)
+        else:
+            torch.manual_seed(mixed(self._seed(), self.state.step))
 
     def _resume_hint(self) -> str:
         return f"go on with `regard train {self.run.path}`"

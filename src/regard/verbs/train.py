@@ -14,25 +14,34 @@ import torch
 
 from regard import console
 from regard.distributed.group import Group
+from regard.distributed.place import Place, own_place
+from regard.distributed.strategy import distribute
 from regard.distributed.workers import workers as started
 from regard.errors import FolderError
 from regard.recipe import differences
+from regard.training.shared import OfShare
 from regard.training.trainer import Trainer
 from regard.verbs.device import choose_device
 from regard.verbs.dry_run import try_recipe
 from regard.verbs.finish import finish
 from regard.verbs.recipes import recipe_path
 from regard.verbs.settings import RESOLVED, load_recipe, load_run
+from regard.verbs.sharing import refuse_another_run, refuse_another_step, refuse_too_many
 from regard.verbs.start import begin
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json
 
+SHARING = "distributed"  # the section of a recipe
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainResult:
-    """A finished run: its folder and its best model's (None of a dry run), and its last scores."""
+    """A finished run: its folder and its best model's, and its last scores.
+
+    There is no folder of a dry run; of several processes the first alone gives the model and its scores.
+    """
 
     run: Path | None
     model: Path | None
@@ -64,29 +73,48 @@ def train(
         dry_run: read everything, build everything, do one update, keep nothing.
         threads: of each worker; torch's own choice without.
         workers: processes of this machine that share each batch. On a CPU two of one thread are
-            faster than one of two.
+            faster than one of two. Under torchrun it stays 1: the processes are those that it started.
 
     Raises:
         UserError: recipe, data or folder do not do; RunError: training failed; Interrupted: by a signal.
     """
-    recipe = recipe_path(recipe)
-    source = _load(recipe, overrides, init)
     if threads is None and workers > 1:
         threads = max(1, (os.cpu_count() or 1) // workers)
-    chosen = choose_device(device, threads)
+    place = own_place()
     if dry_run:
-        return TrainResult(run=None, model=None, steps=1, metrics=try_recipe(source, chosen))
-    path = Path(out) if out else _default_folder(recipe, source)
-    if resume and not (path / RESOLVED).exists():
-        raise FolderError(f"{path}: no run to resume", "leave out --resume to start one")
-    command = _command(recipe, path, overrides, init, device, threads)
-    with started(workers, command) as group, _claimed(path, source, group) as run:
-        return _train(source, run, chosen, group)
+        return _dry_run(recipe, overrides, init, device, threads, place)
+    command = _command(recipe, out, overrides, init, device, threads)
+    with started(place, workers, command) as group:
+        path = recipe_path(recipe)
+        source = _load(path, overrides, init)
+        chosen = place.device(choose_device(device, threads))
+        run_path = Path(out) if out else _default_folder(path, source)
+        refuse_too_many(source.recipe, group)
+        if resume and not (run_path / RESOLVED).exists():
+            raise FolderError(f"{run_path}: no run to resume", "leave out --resume to start one")
+        with _claimed(run_path, source, group) as run:
+            return _train(source, run, chosen, group)
+
+
+def _dry_run(
+    recipe: str | Path,
+    overrides: Sequence[str],
+    init: str | Path | None,
+    device: str,
+    threads: int | None,
+    place: Place,
+) -> TrainResult:
+    """One process tries it, whatever the number of those that are to train."""
+    metrics: dict[str, float] = {}
+    if place.rank == 0:
+        source = _load(recipe_path(recipe), overrides, init)
+        metrics = try_recipe(source, choose_device(device, threads))
+    return TrainResult(run=None, model=None, steps=1, metrics=metrics)
 
 
 def _command(
     recipe: str | Path,
-    path: Path,
+    out: str | Path | None,
     overrides: Sequence[str],
     init: str | Path | None,
     device: str,
@@ -95,9 +123,9 @@ def _command(
     """What another worker of this run is called with."""
     sets = [argument for override in overrides for argument in ("--set", override)]
     start = [] if init is None else ["--init", str(init)]
+    where = [] if out is None else ["--out", str(out)]
     count = [] if threads is None else ["--threads", str(threads)]
-    others = [*sets, *start, "--device", device, *count]
-    return ["-m", "regard", "train", str(recipe), "--out", str(path), *others]
+    return ["-m", "regard", "train", str(recipe), *where, *sets, *start, "--device", device, *count]
 
 
 def _load(path: Path, overrides: Sequence[str], init: str | Path | None) -> RecipeFile:
@@ -120,6 +148,7 @@ def _claimed(path: Path, source: RecipeFile, group: Group) -> Iterator[RunFolder
             for warning in [*run.sweep(), *run.environment_warnings()]:
                 console.warn(warning)
         group.wait()
+        refuse_another_run(run, source, group)
         yield run
 
 
@@ -132,7 +161,8 @@ def _write_recipe(run: RunFolder, source: RecipeFile) -> None:
         run.write_text(RESOLVED, json.dumps(saved, indent=1))
         return
     old = read_json(resolved).get("recipe", {})
-    if changed := differences(old, source.table):
+    # how the processes share the model is no part of what is learnt: it may be otherwise each time
+    if changed := differences({**old, SHARING: None}, {**source.table, SHARING: None}):
         raise FolderError(
             f"{run.path} holds a run of another recipe: {'; '.join(changed)}",
             "take another --out, or set these back to go on with the run that is there",
@@ -143,13 +173,13 @@ def _train(source: RecipeFile, run: RunFolder, device: torch.device, group: Grou
     recipe, say = source.recipe, console.note if group.is_first else _silence
     task, model = begin(source, run, device, say=say, group=group)
     with ExitStack() as stack:
-        stop = stack.enter_context(_stop_signal())
+        stop = stack.enter_context(_stop_signal(say))
         report = _silence
         if group.is_first:
             report = stack.enter_context(console.Progress(recipe.training.max_steps)).report
         trainer = Trainer(
             model,
-            task.objective(),
+            OfShare(task.objective()),
             task.loader(group),
             recipe.training,
             run,
@@ -157,16 +187,27 @@ def _train(source: RecipeFile, run: RunFolder, device: torch.device, group: Grou
             validate=task.validate,
             report=report,
             stop=stop,
-            group=group,
+            strategy=distribute(model, recipe.distributed, group),
         )
-        if checkpoint := run.latest():
+        checkpoint = run.latest()
+        refuse_another_step(checkpoint, run, group)
+        if checkpoint:
             say(f"going on from step {checkpoint.step}")
-            before = checkpoint.read_json("state.json").get("device")
-            if before != str(device) and group.is_first:
-                console.warn(f"device: {before} then, {device} now; the bits will not be the same")
+            if group.is_first:
+                _warn_of_other_bits(checkpoint.read_json("state.json"), device, group)
         state = trainer.train()
-    metrics = finish(source, task, run, device) if group.is_first else {}
+    if not group.is_first:
+        return TrainResult(run=run.path, model=None, steps=state.step, metrics={})
+    metrics = finish(source, task, run, device)
     return TrainResult(run=run.path, model=run.path / "best", steps=state.step, metrics=metrics)
+
+
+def _warn_of_other_bits(state: Mapping[str, Any], device: torch.device, group: Group) -> None:
+    before = str(state.get("device"))
+    if before.partition(":")[0] != device.type:
+        console.warn(f"device: {before} then, {device} now; the bits will not be the same")
+    if (processes := len(state.get("random", ()))) != group.size:
+        console.warn(f"processes: {processes} then, {group.size} now; the bits will not be the same")
 
 
 def _silence(_: object) -> None:
@@ -174,7 +215,7 @@ def _silence(_: object) -> None:
 
 
 @contextmanager
-def _stop_signal() -> Iterator[Callable[[], int | None]]:
+def _stop_signal(say: Callable[[str], None]) -> Iterator[Callable[[], int | None]]:
     """A first SIGINT or SIGTERM asks for a stop after the update; a second does its usual work."""
     caught: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -186,7 +227,7 @@ def _stop_signal() -> Iterator[Callable[[], int | None]]:
 
     def catch(number: int, frame: object) -> None:
         caught.append(number)
-        console.note("stopping after this update; once more stops at once")
+        say("stopping after this update; once more stops at once")
         signal.signal(number, usual[number])
 
     for number in usual:

@@ -113,6 +113,8 @@ def _tied(tensors: Mapping[str, Tensor]) -> list[list[str]]:
 
 
 def _place(name: str, tensor: Tensor) -> tuple[object, ...]:
+    if isinstance(shard := getattr(tensor, "_local_tensor", None), Tensor):
+        tensor = shard  # of one that lies on several processes, the part that is here
     if tensor.numel() == 0:
         return (name,)
     return (tensor.device, tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from regard.data.loader import LoaderSettings
+from regard.distributed.settings import DistributedSettings
 from regard.errors import RecipeError
 from regard.training.settings import TrainingSettings
 
@@ -20,6 +21,7 @@ class Recipe:
     model: dict[str, Any] = field(default_factory=dict)  # its kind, a preset and what differs from it
     batches: LoaderSettings = field(default_factory=LoaderSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
+    distributed: DistributedSettings = field(default_factory=DistributedSettings)
 
     @property
     def measured(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 from regard import console
 from regard.data.examples import Examples
 from regard.data.loader import Loader
+from regard.data.share import Share
 from regard.distributed.group import SINGLE, Group
 from regard.errors import RecipeError
 from regard.evaluation.score import Score
@@ -52,14 +53,11 @@ class Task(ABC):
         """What it is made smaller on."""
 
     def loader(self, group: Group = SINGLE) -> Loader:
-        """This process's share of the training batches; a batch's budget is that of all together."""
-        batches = dataclasses.replace(
-            self.recipe.batches,
-            batch_tokens=max(1, self.recipe.batches.batch_tokens // group.size),
-            batch_examples=-(-self.recipe.batches.batch_examples // group.size),
-        )
-        seed = self.recipe.training.seed
-        return Loader(self.examples(), batches, seed=seed, rank=group.rank, world_size=group.size)
+        """This process's share of the training batches, which are the same for any number of processes."""
+        examples = self.examples()
+        if group.size > 1:
+            examples = Share(examples, group.rank, group.size)
+        return Loader(examples, self.recipe.batches, seed=self.recipe.training.seed)
 
     @abstractmethod
     def validate(self, model: Any) -> dict[str, float]:

@@ -1,0 +1,154 @@
+"""Two processes train as one, by either strategy: the same loss and gradient, state and data."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.distributed.group import SINGLE
+from regard.weights.checkpoint import RunFolder, digest
+
+SCRIPT = Path(__file__).with_name("train_together.py")
+STEPS = 20  # two epochs and a little
+FLOAT = {"steps": 1}
+DOUBLE = {"steps": 8, "double": True}  # an epoch: seven batches of seven rows, one of one
+SHARDED = {"strategy": "fsdp2"}
+DROPOUT = {"dropout": 0.3, "steps": 6}
+
+
+def together(folder, size, runs):
+    """Train the runs in `size` processes, one after the other; what came of them in each process."""
+    meeting = folder / f"meeting-{len(list(folder.glob('meeting*')))}"
+    command = [sys.executable, str(SCRIPT), str(folder), meeting.as_uri()]
+    processes = [
+        subprocess.Popen(
+            [*command, str(rank), str(size), json.dumps(runs)], stdout=subprocess.PIPE, text=True
+        )
+        for rank in range(size)
+    ]
+    outputs = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * size
+    return [json.loads(output) for output in outputs]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("together")
+
+
+@pytest.fixture(scope="module")
+def moving(folder):
+    """A run that changes its number of processes twice."""
+    return {"steps": STEPS, "log": str(folder / "read.jsonl")}
+
+
+@pytest.fixture(scope="module")
+def alone(folder, moving):
+    runs = {"one float": FLOAT, "one double": DOUBLE, "moving": {**moving, "stop": 3}}
+    return together(folder, 1, runs)[0]
+
+
+@pytest.fixture(scope="module")
+def pair(folder, moving, alone):
+    runs = {
+        "ddp float": FLOAT,
+        "ddp double": DOUBLE,
+        "fsdp2 float": FLOAT | SHARDED,
+        "fsdp2 double": DOUBLE | SHARDED,
+        "ddp dropout": DROPOUT,
+        "fsdp2 dropout": DROPOUT | SHARDED,
+        "ddp stopped": DROPOUT | {"stop": 3},
+        "fsdp2 stopped": DROPOUT | SHARDED | {"stop": 3},
+        "one double": DOUBLE | SHARDED,  # which is at its end
+        "moving": {**moving, **SHARDED, "stop": 11},
+    }
+    return together(folder, 2, runs)
+
+
+@pytest.fixture(scope="module")
+def again(folder, moving, pair):
+    return together(folder, 1, {"moving": moving, "fsdp2 double": DOUBLE})[0]
+
+
+def tensors(folder, name):
+    """All that the last checkpoint holds, by file and name."""
+    checkpoint = RunFolder(folder / name).latest()
+    files = [file for file in checkpoint.names if file.endswith(".safetensors")]
+    return {
+        f"{file} {key}": tensor for file in files for key, tensor in checkpoint.read_tensors(file).items()
+    }
+
+
+def test_a_group_of_one_says_nothing_to_anyone():
+    tensor = torch.ones(3)
+    SINGLE.sum_([tensor])
+    assert torch.equal(tensor, torch.ones(3))
+    assert SINGLE.largest(7) == 7
+    assert SINGLE.from_first({"a": 1}) == {"a": 1}
+    assert SINGLE.all_values([1]) == [[1]]
+
+
+def test_what_each_process_says_all_hear(pair):
+    assert pair[0]["heard"] == pair[1]["heard"] == [["ä", 0], ["ä", 1]]
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+@pytest.mark.parametrize(("width", "error"), [("float", 1e-6), ("double", 1e-12)])
+def test_loss_and_gradient_are_those_of_one_process(folder, alone, pair, strategy, width, error):
+    """Adam's first moment after one update is a tenth of the gradient; after an epoch all still agrees."""
+    one, two = alone[f"one {width}"]["reports"], pair[0][f"{strategy} {width}"]["reports"]
+    assert len(one) == len(two) > 0
+    for key in ("loss", "gradient_norm"):
+        found = [torch.tensor([record[key] for record in records]) for records in (one, two)]
+        torch.testing.assert_close(*found, rtol=error, atol=error)
+    one, two = tensors(folder, f"one {width}"), tensors(folder, f"{strategy} {width}")
+    assert one.keys() == two.keys(), "the folders are interchangeable"
+    for name in one:
+        if "exp_avg" in name:
+            torch.testing.assert_close(two[name], one[name], rtol=error, atol=error / 10, msg=name)
+        elif width == "double":  # where a gradient is zero but for rounding, Adam makes steps of the rounding
+            torch.testing.assert_close(two[name], one[name], rtol=1e-9, atol=1e-9, msg=name)
+
+
+def test_both_processes_hold_the_same_weights(pair):
+    for name in pair[0].keys() - {"heard"}:
+        assert pair[0][name]["weights"] == pair[1][name]["weights"], name
+
+
+def test_the_shares_of_a_batch_are_of_unequal_size(folder, again):
+    """Or summing means would do as well."""
+    read = [json.loads(line) for line in (folder / "read.jsonl").read_text().splitlines()]
+    assert {rank for _, rank, _, _ in read} == {0, 1}
+    counts = [
+        [number for _, rank, _, number in read if rank == which][first:][:8]
+        for which, first in ((0, 3), (1, 0))
+    ]
+    assert counts[0] != counts[1]
+    assert 0 in counts[1], "a batch of one row leaves the second process without a share"
+
+
+def test_stopped_and_resumed_they_end_in_the_same_bits(folder, pair):
+    stopped = {"ddp stopped": DROPOUT, "fsdp2 stopped": DROPOUT | SHARDED}
+    assert [RunFolder(folder / name).latest().step for name in stopped] == [3, 3]
+    together(folder, 2, stopped)
+    for strategy in ("ddp", "fsdp2"):
+        ends = [digest(RunFolder(folder / f"{strategy} {how}").latest()) for how in ("dropout", "stopped")]
+        assert ends[0] == ends[1]
+
+
+def test_a_checkpoint_is_the_same_bits_for_one_process_and_for_two_by_halves(alone, pair, again):
+    assert pair[0]["one double"]["weights"] == alone["one double"]["weights"]
+    assert again["fsdp2 double"]["weights"] == pair[0]["fsdp2 double"]["weights"]
+
+
+def test_from_one_process_to_two_and_back_each_example_is_read_once_an_epoch(folder, again):
+    read = [json.loads(line) for line in (folder / "read.jsonl").read_text().splitlines()]
+    for epoch in (0, 1):
+        lines = Counter(line for number, _, lines, _ in read if number == epoch for line in lines)
+        assert lines == Counter(range(1, 51)), epoch
+    assert len(read) > STEPS, "two read at once"
+    assert RunFolder(folder / "moving").latest().step == STEPS
