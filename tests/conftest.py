@@ -181,3 +181,33 @@ def sentence_encoder(their_encoder):
         "1_Pooling/config.json": '{"word_embedding_dimension": 16, "pooling_mode_mean_tokens": true}',
     }
     return their_encoder("BertModel", files=files)
+
+
+@pytest.fixture(scope="session")
+def vision_folder(tmp_path_factory):
+    """Makes model folders of vision transformers with random weights, each beside `images.npz`."""
+
+    def made(*, labels=("cat", "dog", "fish"), **changes):
+        import numpy as np
+
+        from regard.models.build import build
+        from regard.models.vision import VisionConfig
+        from regard.weights.folder import write_folder
+        from regard.weights.model_folder import model_files
+        from regard.weights.tensors import model_tensors
+
+        folder = tmp_path_factory.mktemp("eyes") / "vision"
+        small = {"image_size": 12, "channels": 3, "patch_size": 4, "d_model": 16, "num_heads": 2, "d_ff": 32}
+        config = VisionConfig(**{"num_labels": len(labels), "num_layers": 2, **small, **changes})
+        files = model_files(config, labels, {}, 'name = "vision"\n')
+        model = build(config, seed=3)
+        for parameter in model.parameters():
+            parameter.data *= 1.5  # or all patches are looked at alike
+        weights = {"model.safetensors": model_tensors(model), "README.md": b"# a vision transformer\n"}
+        write_folder(folder, {**files, **weights})
+        sizes = (4, config.image_size, config.image_size, config.channels)
+        pixels = np.random.default_rng(0).integers(0, 256, sizes, dtype=np.uint8)
+        np.savez(folder.parent / "images.npz", images=pixels)
+        return folder
+
+    return made
