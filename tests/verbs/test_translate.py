@@ -1,11 +1,14 @@
 """Lines in are lines out, in order, and what is said of one does not depend on the others."""
 
+import functools
 import json
 import os
 import threading
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from regard.errors import ConfigError, DataError, FolderError, RecipeError
 from regard.verbs.device import choose_workers
@@ -132,3 +135,28 @@ def test_an_output_that_is_no_file_is_written_to_as_it_is(untrained, tmp_path):
 def test_a_model_that_is_not_there_is_told(tmp_path):
     with pytest.raises(FolderError):
         translate("1", model=tmp_path / "absent")
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    lines=st.lists(
+        st.text(max_size=30)
+        | st.sampled_from(
+            ["", " ", "\u2028", "1 2\x853", "\ufeff1", "\0", "1 " * 30_000, "7" * 60_000, "\r"]
+        ),
+        max_size=8,
+    )
+)
+def test_any_lines_are_as_many_in_the_same_order(untrained, lines):
+    translator = cached(untrained)
+    found = list(translator(lines))
+    assert [each.line for each in found] == list(range(1, len(lines) + 1))
+    assert [each.source for each in found] == lines
+    for line, translation in zip(lines, found, strict=True):
+        assert printed(translation).count("\n") == 1
+        assert bool(translation.text) <= bool(line.strip())
+
+
+@functools.cache
+def cached(folder):
+    return Translator(folder, batch_tokens=200, max_new_tokens=12, workers=1)
