@@ -172,6 +172,25 @@ def test_a_loss_that_stays_bad_stops_the_run_with_the_lines_on_disk(shards, tmp_
     assert RunFolder(tmp_path).latest().step == 4
 
 
+def test_out_of_memory_is_told_and_the_run_goes_on_in_halves(shards, tmp_path):
+    class Full:
+        calls, base = 0, CrossEntropy(smoothing=0.1)
+
+        def __call__(self, model, batch):
+            self.calls += 1
+            if self.calls == 6:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return self.base(model, batch)
+
+    reports = []
+    with RunFolder(tmp_path).lock() as run:
+        state = trainer(shards, run, SINGLE, objective=Full(), reports=reports).train()
+    assert [record for record in reports if record["kind"] == "out of memory"] == [
+        {"kind": "out of memory", "step": 6, "batches": 2}
+    ]
+    assert (state.step, state.skipped) == (SINGLE.max_steps, 0)
+
+
 def test_patience_ends_a_run_that_gets_no_better(shards, tmp_path):
     settings = dataclasses.replace(SETTINGS, max_steps=60, validate_every=2, patience=3, save_every=50)
     with RunFolder(tmp_path).lock() as run:

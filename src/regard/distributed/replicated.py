@@ -18,6 +18,8 @@ class Replicated:
     A single process is a group of one, to which all of this is nothing.
     """
 
+    lockstep = False
+
     def __init__(self, model: Model, group: Group = SINGLE) -> None:
         self.model, self.group = model, group
 

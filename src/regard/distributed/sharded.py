@@ -25,6 +25,8 @@ BLOCKS = "blocks"  # what the models call the list of their layers
 class Sharded:
     """Puts `model` on the processes of `group`, each with rows of every weight: these are DTensors then."""
 
+    lockstep = True
+
     def __init__(self, model: Model, group: Group) -> None:
         self.model, self.group = model, group
         # what is validated and saved; there from the start, so that a lack of memory shows at the start

@@ -18,6 +18,7 @@ class Strategy(Protocol):
 
     model: Model
     group: Group
+    lockstep: bool  # whether no process can go through a pass without the others
 
     def loss(self, objective: Callable[[Any, Any], Any], batch: Any) -> Any:
         """What `objective` says of the model and this process's batch."""

@@ -4,7 +4,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -21,6 +21,7 @@ from regard.models.adapters import adapters_of, merged
 from regard.models.model import Model
 from regard.training.objective import Objective
 from regard.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
+from regard.training.out_of_memory import in_halves
 from regard.training.schedule import Schedule
 from regard.training.settings import METRICS, TrainingSettings
 from regard.training.state import TrainingState, random_state, restore_random_state
@@ -100,9 +101,8 @@ class Trainer:
             if finished or signal or self.state.step % self.settings.save_every == 0:
                 self._save()
             if signal:
-                raise Interrupted(
-                    signal, f"stopped at step {self.state.step}, which is saved", self._resume_hint()
-                )
+                hint = f"go on with `regard train {self.run.path}`"
+                raise Interrupted(signal, f"stopped at step {self.state.step}, which is saved", hint)
             if finished:
                 break
             batches = self._update(batches)
@@ -145,6 +145,17 @@ class Trainer:
 
         Returns the summed negative log-likelihood and the number of those tokens.
         """
+        compute = self._gradients
+        sums = compute(batches) if self.strategy.lockstep else in_halves(compute, batches, self._again)
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        self.strategy.sum_(gradients, sums)
+        nll, num_targets = sums.tolist()
+        for gradient in gradients:
+            gradient /= num_targets
+        return nll, int(num_targets)
+
+    def _gradients(self, batches: Sequence[Batch]) -> Tensor:
+        """Gradients of the sum of the losses; the sums of the likelihoods and of their number."""
         sums = torch.zeros(2, device=self.device)
         for batch in batches:
             with self._autocast():
@@ -152,12 +163,12 @@ class Trainer:
             loss.total.backward()
             nll = loss.nll if loss.nll.dtype == torch.float64 else loss.nll.float()
             sums = sums + torch.stack([nll, nll.new_tensor(float(loss.num_targets))])
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        self.strategy.sum_(gradients, sums)
-        nll, num_targets = sums.tolist()
-        for gradient in gradients:
-            gradient /= num_targets
-        return nll, int(num_targets)
+        return sums
+
+    def _again(self, parts: int) -> None:
+        """Out of memory: forget the gradients of a pass that is to be done again in more batches."""
+        self.optimizer.zero_grad(set_to_none=True)
+        self._record({"kind": "out of memory", "step": self.state.step, "batches": parts})
 
     def _autocast(self):
         wanted = self.settings.precision
@@ -374,9 +385,6 @@ class Trainer:
             restore_random_state(self.state.random[self.group.rank], self.device)
         else:
             torch.manual_seed(mixed(self._seed(), self.state.step))
-
-    def _resume_hint(self) -> str:
-        return f"go on with `regard train {self.run.path}`"
 
 
 def _copies(tensors: Mapping[str, Tensor], device: str | None = None) -> dict[str, Tensor]:
