@@ -19,7 +19,7 @@ OPTIONS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-KINDS = ("encoder_decoder", "recurrent", "decoder_only", "encoder_only")
+KINDS = ("encoder_decoder", "recurrent", "decoder_only", "encoder_only", "vision")
 
 
 @pytest.fixture(scope="package")
@@ -67,17 +67,20 @@ def serve():
 
 
 @pytest.fixture(scope="package")
-def lookers(recurrent_folder, decoder_folder, encoder_folder):
+def lookers(recurrent_folder, decoder_folder, encoder_folder, vision_folder):
     """A model of each kind, and what it is asked; that of encoders and decoders is the model in the box."""
     from regard.verbs.look import Looker, Request
 
     encoder = encoder_folder("classification", ("bad", "good", "mixed"))
     decoder = decoder_folder(num_layers=2, decoding={"max_new_tokens": 6})
+    eyes = vision_folder()
+    image = f"{eyes.parent / 'images.npz'}:1"
     return {
         "encoder_decoder": (Looker(device="cpu"), Request(text="Where is the station?")),
         "recurrent": (Looker(recurrent_folder, device="cpu"), Request(text="1 2 3 4 5")),
         "decoder_only": (Looker(decoder, device="cpu"), Request(text="To be, or", beam_size=2)),
         "encoder_only": (Looker(encoder, device="cpu"), Request(text="a good film .")),
+        "vision": (Looker(eyes, device="cpu"), Request(text=image)),
     }
 
 

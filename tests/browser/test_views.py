@@ -13,6 +13,7 @@ VIEWS = {
     "recurrent": {"answer", "sampler", "beam", "heads", "grid", "matrix", "alignment", "architecture"},
     "decoder_only": WRITES | LOOKS | MODEL,
     "encoder_only": {"answer"} | LOOKS | MODEL,
+    "vision": {"answer", "patches", "architecture", "positions"} | LOOKS - {"attribution"},
 }
 
 
