@@ -125,6 +125,24 @@ def test_a_damaged_newest_checkpoint_costs_its_steps_and_nothing_else(shards, le
     assert trained(shards, tmp_path) == left_alone[0]
 
 
+@pytest.mark.parametrize("accumulate", [1, 4])
+def test_the_grid_of_places_at_which_a_run_may_be_resumed(shards, tmp_path, accumulate):
+    """Before the first step, within an epoch, at its end, before the last step."""
+    settings = dataclasses.replace(SETTINGS, accumulate=accumulate, save_every=100, validate_every=100)
+    epoch = trainer(shards, RunFolder(tmp_path / "unused")).loader.batches_in_epoch(0)
+    steps = -(-3 * epoch // (2 * accumulate))  # an epoch and a half
+    settings = dataclasses.replace(settings, max_steps=steps)
+    alone = trained(shards, tmp_path / "alone", settings)
+    for place in {0, max(1, epoch // (2 * accumulate)), max(1, epoch // accumulate), steps - 1}:
+        path = tmp_path / f"stopped at {place}"
+        with RunFolder(path).lock() as run:
+            current = trainer(shards, run, settings)
+            current.stop = lambda current=current, place=place: 15 if current.state.step == place else None
+            with pytest.raises(Interrupted):
+                current.train()
+        assert trained(shards, path, settings) == alone, f"stopped at step {place}"
+
+
 class Broken:
     """An objective whose loss is NaN at some calls."""
 
@@ -153,6 +171,48 @@ def test_a_loss_that_is_not_finite_is_skipped_and_its_lines_are_named(shards, tm
     assert skipped[0]["step"] == 6
     assert skipped[0]["lines"] == sorted(set(skipped[0]["lines"]))
     assert all(tensor.isfinite().all() for tensor in model_tensors(current.model).values())
+
+
+class Planted:
+    """An objective that plants a number that is not finite somewhere, once."""
+
+    def __init__(self, where, value):
+        self.where, self.value, self.calls, self.base = where, value, 0, CrossEntropy(smoothing=0.1)
+
+    def __call__(self, model, batch):
+        self.calls += 1
+        if self.calls != 6:
+            return self.base(model, batch)
+        weight = model.encoder.blocks[0].feed_forward.outer.weight
+        if self.where == "weight":
+            with torch.no_grad():
+                weight[0, 0] = self.value
+        if self.where == "activation":
+            handle = model.encoder.register_forward_hook(lambda module, given, found: found * self.value)
+        if self.where == "gradient":
+            handle = weight.register_hook(lambda gradient: [gradient * self.value, handle.remove()][0])
+        loss = self.base(model, batch)
+        if self.where == "activation":
+            handle.remove()
+        return loss
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf], ids=str)
+@pytest.mark.parametrize("where", ["weight", "activation", "gradient"])
+def test_wherever_it_is_planted_no_checkpoint_holds_it(shards, tmp_path, where, value):
+    """A step is skipped; a weight that is lost comes back from the last checkpoint."""
+    reports = []
+    with RunFolder(tmp_path).lock() as run:
+        current = trainer(shards, run, SINGLE, objective=Planted(where, value), reports=reports)
+        state = current.train()
+    assert state.step == SINGLE.max_steps
+    skipped = [record for record in reports if record["kind"] == "skipped"]
+    assert skipped[0]["step"] == 6
+    assert any(record["kind"] == "rollback" for record in reports) == (where == "weight")
+    for checkpoint in RunFolder(tmp_path).checkpoints():
+        for name in ("model.safetensors", "optimizer.safetensors", "average.safetensors"):
+            for key, tensor in checkpoint.read_tensors(name).items():
+                assert tensor.isfinite().all(), (checkpoint.step, name, key)
 
 
 def test_too_many_in_a_row_go_back_to_the_last_checkpoint_once(shards, tmp_path):
