@@ -2,7 +2,8 @@
 //
 // Scales run in lightness, which every eye sees; a diverging one runs from blue to orange, which the common
 // kinds of colour blindness keep apart. The colours of heads stand out from their paper by 3 : 1 or more
-// (WCAG 2.2, 1.4.11), and no view tells heads apart by colour alone.
+// (WCAG 2.2, 1.4.11), and any two of them are 30 apart or more in CIELAB, also for eyes without red or green
+// cones: they were searched for by that. No view tells heads apart by colour alone.
 
 export const PAPER = { light: "#ffffff", dark: "#15181d" };
 export const INK = { light: "#16191d", dark: "#e8eaed" };
@@ -16,8 +17,8 @@ const DIVERGING = {
   dark: ["#ffd9a8", "#f5a54c", "#bf6c17", "#653a14", "#20252c", "#17405f", "#1f72ab", "#5aaee0", "#c0e4fa"],
 };
 const HEADS = {
-  light: ["#0b63c4", "#b34700", "#13783e", "#9c2f86", "#8a6200", "#0a7685", "#c22b41", "#5b4fc4", "#5d6a1c", "#6b5a52"],
-  dark: ["#6cb0ff", "#ff9d5c", "#5fcf8b", "#ee8fd8", "#e3bd4a", "#4fcfdf", "#ff8a94", "#b0a6ff", "#bfcf62", "#c9b7ad"],
+  light: ["#0c60c0", "#e46c00", "#781830", "#0000fc", "#cc6ca8", "#9c2400", "#cc786c", "#780060"],
+  dark: ["#6cb4fc", "#b4d80c", "#b44854", "#6048fc", "#cc2400", "#24e4c0", "#b43c90", "#9cd878"],
 };
 
 /** "light" or "dark": what `root`, or the page around it, is set in. */

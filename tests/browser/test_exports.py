@@ -1,0 +1,45 @@
+"""Each view can be taken away as SVG, PNG and CSV."""
+
+import csv
+import struct
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.browser.conftest import KINDS
+
+PICTURE = b"\x89PNG\r\n\x1a\n"
+WHOLE = ("encoder_decoder", "vision")  # between them they have all views
+
+
+def saved(seen, view, kind, folder):
+    """What the first figure of a view is saved as."""
+    with seen.page.expect_download() as caught:
+        seen.page.locator("main figure").first.get_by_role("button", name=f"Save as {kind}").click()
+    file = folder / f"{view}.{kind.lower()}"
+    caught.value.save_as(file)
+    assert caught.value.suggested_filename.endswith(file.suffix)
+    return file
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_every_view_is_saved_as_svg_png_and_csv(visit, addresses, tmp_path, kind):
+    assert set(WHOLE) < set(KINDS)
+    seen = visit(addresses[kind])
+    names = seen.views()
+    for view in names:
+        seen.view(view)
+        seen.page.wait_for_selector("main figure")
+        drawing = ElementTree.parse(saved(seen, view, "SVG", tmp_path)).getroot()
+        assert drawing.tag.endswith("}svg"), view
+        marks = {"rect", "path", "line", "image", "circle", "text"}
+        assert any(node.tag.rpartition("}")[2] in marks for node in drawing.iter()), view
+        picture = saved(seen, view, "PNG", tmp_path).read_bytes()
+        assert picture.startswith(PICTURE), view
+        width, height = struct.unpack(">II", picture[16:24])
+        assert min(width, height) >= 20, view
+        with saved(seen, view, "CSV", tmp_path).open(encoding="utf-8-sig", newline="") as file:
+            head, *rows = csv.reader(file)
+        assert rows, view
+        assert {len(row) for row in rows} == {len(head)}, view
+    seen.assert_quiet()
