@@ -1,5 +1,6 @@
 """`regard train`."""
 
+import os
 from pathlib import Path
 
 import click
@@ -55,6 +56,8 @@ def command(
     that was stopped, by Ctrl-C, a signal or a power cut, goes on when the same command is given
     again.
     """
+    if "RANK" in os.environ:  # one of several: what torch logs of those that end says nothing to a user
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from regard.verbs.train import train
 
     result = train(

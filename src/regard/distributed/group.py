@@ -14,11 +14,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.rendezvous import rendezvous
 
+from regard.distributed.meeting import MEETING, meet
 from regard.distributed.place import Place
 
-MEETING = timedelta(minutes=2)  # until all have started
 PATIENCE = timedelta(hours=6)  # the others wait while the first prepares and validates
 
 
@@ -94,11 +93,11 @@ def join(place: Place) -> Group:
     """
     if place.size == 1:
         return SINGLE
-    store, rank, size = next(iter(rendezvous(place.meeting, place.rank, place.size, timeout=MEETING)))
+    store = meet(place)
     on_gpus = torch.cuda.is_available() and dist.is_nccl_available()
     backend = "cpu:gloo,cuda:nccl" if on_gpus else "gloo"
-    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=MEETING)
-    return Group(rank=rank, size=size, channel=dist.new_group(timeout=PATIENCE), store=store)
+    dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=MEETING)
+    return Group(rank=place.rank, size=place.size, channel=dist.new_group(timeout=PATIENCE), store=store)
 
 
 def leave() -> None:

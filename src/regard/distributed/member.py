@@ -4,12 +4,13 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -18,9 +19,8 @@ from regard.distributed.group import SINGLE, Group, join, leave
 from regard.distributed.place import Place
 from regard.errors import Interrupted, RegardError, RunError, UserError
 
-CAUSE, HEARD = "regard/cause", "regard/heard"  # in the store: why one ended; that the first has read it
+CAUSE = "regard/cause"  # in the store: why one ended
 SOON = timedelta(seconds=2)  # within which one that fails has said why
-GRACE = timedelta(seconds=10)  # for the first to hear of it
 AGAIN = "what was saved is whole: give the same command again"
 
 
@@ -33,13 +33,16 @@ def member(place: Place) -> Iterator[Group]:
     """
     group = SINGLE
     try:
-        group = join(place)
+        with _at_once():
+            group = join(place)
         yield group
     except (Exception, KeyboardInterrupt) as error:
         if place.rank > 0:
             _end(group, error)
-        if is_loss(error):
-            raise _told(group) from error
+        if place.size > 1:
+            _on_sigterm(signal.SIG_IGN)  # torchrun stops all when one has ended; this one has to tell why
+        if told := _told(group, error):
+            raise told from error
         raise
     finally:
         leave()
@@ -53,42 +56,58 @@ def is_loss(error: BaseException) -> bool:
     return isinstance(error, dist.DistError) or any(word in str(error) for word in words)
 
 
-def _told(group: Group) -> RegardError:
-    """What the process that failed has said of it."""
+def _told(group: Group, error: BaseException) -> RegardError | None:
+    """What another process has said of its failure, where that is why this one fails."""
+    if not is_loss(error) and not isinstance(error, Interrupted):
+        return None
     if group.store is None:
         return RunError(
             "not all processes of this run came", "see that each is started, and reaches the first"
         )
     try:
+        if isinstance(error, Interrupted) and not group.store.check([CAUSE]):
+            return None
         group.store.wait([CAUSE], SOON)
         cause = json.loads(group.store.get(CAUSE))
     except RuntimeError:  # killed: it had no time to
         return RunError("another process of this run is gone", AGAIN)
-    with suppress(RuntimeError):
-        group.store.set(HEARD, "")
     kind = UserError if cause["exit_code"] == UserError.exit_code else RunError
-    error = kind(f"process {cause['rank']}: {cause['message']}", cause["hint"])
-    error.add_note(cause["traceback"])
-    return error
+    told = kind(f"process {cause['rank']}: {cause['message']}", cause["hint"])
+    told.add_note(cause["traceback"])
+    return told
 
 
 def _end(group: Group, error: BaseException) -> NoReturn:
     """End this process, which is not the first; say why in the store, if it is not because of another."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # torchrun stops all when one has ended
+    _on_sigterm(signal.SIG_DFL)
     code = getattr(error, "exit_code", RegardError.exit_code)
     if isinstance(error, KeyboardInterrupt):
         code = 128 + signal.SIGINT
-    elif not isinstance(error, Interrupted):
+    elif is_loss(error):
+        time.sleep(SOON.total_seconds() / 2)  # the first tells before it is stopped because of this one
+    elif group.store is not None and not isinstance(error, Interrupted):
         with suppress(RuntimeError):  # the first may be gone, and its store
-            if group.store is not None and not is_loss(error):
-                group.store.set(CAUSE, json.dumps(_cause(group, error, code)))
-                leave()  # whoever waits for this process hears that it is gone
-                group.store.wait([HEARD], GRACE)
-        leave()
-        time.sleep(SOON.total_seconds() / 2)  # the first tells, before it is stopped because of this one
+            group.store.set(CAUSE, json.dumps(_cause(group, error, code)))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # not by an exception, which would be told
+
+
+@contextmanager
+def _at_once() -> Iterator[None]:
+    """Within, SIGTERM ends the process even while torch waits, where no handler of Python's is called."""
+    before = _on_sigterm(signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        _on_sigterm(before)
+
+
+def _on_sigterm(handler: Any) -> Any:
+    """Set what SIGTERM does; what it did."""
+    if threading.current_thread() is threading.main_thread():
+        return signal.signal(signal.SIGTERM, handler)
+    return handler
 
 
 def _cause(group: Group, error: BaseException, code: int) -> dict[str, object]:

@@ -97,6 +97,9 @@ learning_rate = {learning_rate}
 warmup_steps = {warmup_steps}
 cooldown = 0.3  # over the last 30 % of the run the rate falls to 0
 
+[distributed]  # of several processes: --workers N on one machine, or torchrun on many
+strategy = "ddp"  # each has the whole model; fsdp2: each has a part of every weight, for big models
+
 [validation]
 metrics = ["bleu", "chrf"]
 sentences = 1000  # of the validation pairs; 0 is all

@@ -1,0 +1,23 @@
+"""`regard` on a disk that is full from the second checkpoint on; started by test_torchrun.py."""
+
+import errno
+import os
+
+from regard.cli import main
+from regard.weights import folder
+
+fill, saved = folder._fill, []
+
+
+def full(path, files, manifest_extra):
+    if "state.json" in files:
+        saved.append(path)
+    if len(saved) > 1:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    fill(path, files, manifest_extra)
+
+
+folder._fill = full
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""Processes that torchrun, or its like, started: they end as one, restart as one, and tell a fault once."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from regard.weights.checkpoint import RunFolder, digest
+
+HERE = Path(__file__).parent
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+LONG = ["--set", "training.max_steps=100000"]
+SOON = 30.0  # seconds within which all have ended when one has failed
+RECIPE = """
+name = "several"
+[data.train]
+synthetic = "reverse"
+size = 100
+length = 6
+[data.valid]
+synthetic = "reverse"
+split = "valid"
+size = 4
+length = 6
+[tokenizer]
+kind = "words"
+[model]
+d_model = 16
+num_heads = 2
+d_ff = 32
+num_encoder_layers = 1
+num_decoder_layers = 1
+dropout = 0.1
+[batches]
+batch_tokens = 100
+[training]
+max_steps = 60
+moving_average = 0.9
+save_every = 5
+validate_every = 1000
+report_every = 1
+schedule = { warmup_steps = 20, learning_rate = 0.01 }
+[validation]
+metrics = ["exact_match"]
+[decoding]
+beam_size = 1
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+def train(recipe, out, *more):
+    return ["train", str(recipe), "--out", str(out), "--threads", "1", *more]
+
+
+def side_by_side(*commands):
+    """Start regard with these arguments as the processes of one run; their exit codes and stderrs."""
+    with socket.create_server(("localhost", 0)) as free:
+        port = str(free.getsockname()[1])
+    place = {"MASTER_ADDR": "localhost", "MASTER_PORT": port, "WORLD_SIZE": str(len(commands))}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "regard", *command],
+            env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank, command in enumerate(commands)
+    ]
+    told = [process.communicate(timeout=120)[1] for process in processes]
+    return [process.returncode for process in processes], told
+
+
+def workers_of(agent):
+    """The process ids of torchrun's workers, by rank."""
+    found = {}
+    for child in Path(f"/proc/{agent}/task/{agent}/children").read_text().split():
+        text = Path(f"/proc/{child}/environ").read_bytes().decode("utf-8", "replace")
+        if match := re.search(r"(?:^|\0)RANK=(\d+)\0", text):
+            found[int(match[1])] = int(child)
+    return found
+
+
+def wait_for_step(out, step, process):
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()[1]
+        if (out / "metrics.jsonl").exists():
+            steps = [record["step"] for record in RunFolder(out).metrics()]
+            if steps and steps[-1] >= step:
+                return
+        time.sleep(0.02)
+    raise AssertionError(f"it never came to step {step}")
+
+
+def told_once(stderr, *words):
+    errors = re.findall(r"^error: .*", stderr, re.MULTILINE)
+    assert len(errors) == 1, stderr
+    assert len(re.findall(r"^hint: ", stderr, re.MULTILINE)) == 1, stderr
+    assert all(word in errors[0] for word in words), errors
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the processes in /proc")
+def test_a_killed_process_restarts_and_the_run_ends_in_the_bits_of_one_left_alone(recipe, tmp_path):
+    alone, killed = tmp_path / "left alone", tmp_path / "killed"
+    command = [sys.executable, "-m", "regard", *train(recipe, alone, "--workers", "2")]
+    subprocess.run(command, check=True, capture_output=True)
+    command = [*TORCHRUN, "--max-restarts", "2", "-m", "regard", *train(recipe, killed)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        wait_for_step(killed, 12, process)
+        os.kill(workers_of(process.pid)[1], signal.SIGKILL)
+        stderr = process.communicate(timeout=120)[1]
+    assert process.returncode == 0, stderr
+    assert "going on from step" in stderr
+    assert digest(RunFolder(killed).latest()) == digest(RunFolder(alone).latest())
+
+
+def test_a_full_disk_stops_all_and_is_told_once(recipe, tmp_path):
+    out = tmp_path / "run"
+    command = [*TORCHRUN, str(HERE / "failing_disk.py"), *train(recipe, out, *LONG)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        wait_for_step(out, 1, process)
+        began = time.monotonic()
+        stderr = process.communicate(timeout=120)[1]
+    assert time.monotonic() - began < SOON
+    assert process.returncode == 1
+    told_once(stderr, "cannot save", "No space left on device")
+    assert RunFolder(out).latest().step == 0, "what was saved before is whole"
+
+
+def test_what_all_find_wrong_is_told_by_the_first(recipe, tmp_path):
+    command = train(recipe, tmp_path / "run", "--set", "batches.batch_examples=1")
+    codes, told = side_by_side(command, command)
+    assert codes == [2, 2]
+    told_once(told[0], "batches.batch_examples = 1 cannot be shared among 2 processes")
+    assert told[1] == ""
+
+
+def test_another_recipe_in_another_process_is_refused(recipe, tmp_path):
+    command = train(recipe, tmp_path / "run")
+    codes, told = side_by_side(command, [*command, "--set", "training.seed=7"])
+    assert codes == [2, 2]
+    told_once(told[0], "process 1 has another recipe than the first: training.seed: not set -> 7")
+    assert told[1] == ""
+
+
+def test_what_one_process_alone_finds_wrong_is_told_by_the_first(recipe, tmp_path):
+    out = tmp_path / "run"
+    codes, told = side_by_side(train(recipe, out), train(tmp_path / "elsewhere.toml", out))
+    assert codes == [2, 2]
+    told_once(told[0], "process 1: ", "elsewhere.toml: no such recipe")
+    assert told[1] == ""
+
+
+def test_two_runs_in_one_folder_are_refused_once(recipe, tmp_path):
+    with RunFolder(tmp_path / "run").lock():
+        codes, told = side_by_side(*[train(recipe, tmp_path / "run")] * 2)
+    assert codes == [2, 1]
+    told_once(told[0], f"is in use by process {os.getpid()}")
+    assert told[1] == ""
+
+
+def test_half_a_place_is_refused(recipe, tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    done = subprocess.run(
+        [sys.executable, "-m", "regard", *train(recipe, tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    told_once(done.stderr, "RANK is set and MASTER_ADDR is not")

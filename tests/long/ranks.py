@@ -1,0 +1,116 @@
+"""`make ranks`: processes under torchrun killed at random, and FSDP2 beside DDP; a line of figures each.
+
+    python tests/long/ranks.py [--kills 20] [--steps 50]
+
+What CI does once is done here to the figures that docs/reliability.md promises. Exit code 1 where one is
+missed.
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "distributed"))
+
+from test_torchrun import RECIPE, TORCHRUN, train, workers_of  # noqa: E402
+
+from regard.weights.checkpoint import RunFolder, digest  # noqa: E402
+
+STEPS_A_KILL = 10
+FAST_ENOUGH = 30.0  # seconds from a kill until the other process has ended too
+NEAR_ENOUGH = 1e-5  # of all weights, after training by either strategy
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=50)
+    options = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"
+    with tempfile.TemporaryDirectory() as name:
+        recipe = Path(name) / "recipe.toml"
+        recipe.write_text(RECIPE, "utf-8")
+        kept = [
+            random_kills(recipe, Path(name), options.kills),
+            strategies(recipe, Path(name), options.steps),
+        ]
+    sys.exit(not all(kept))
+
+
+def random_kills(recipe: Path, folder: Path, kills: int) -> bool:
+    """One run whose processes are killed at random, which torchrun restarts; beside it one left alone."""
+    began = time.monotonic()
+    steps = ["--set", f"training.max_steps={STEPS_A_KILL * (kills + 1)}"]
+    alone, killed = folder / "left alone", folder / "killed"
+    subprocess.run(
+        [*TORCHRUN, "-m", "regard", *train(recipe, alone, *steps)], check=True, capture_output=True
+    )
+    draw, slowest = random.Random(1), 0.0
+    command = [*TORCHRUN, "--max-restarts", str(kills), "-m", "regard", *train(recipe, killed, *steps)]
+    with (folder / "told").open("w+") as told, subprocess.Popen(command, stderr=told) as process:
+        for kill in range(kills):
+            wait_for_step(killed, int((kill + draw.random()) * STEPS_A_KILL), process)
+            time.sleep(draw.uniform(0, 0.2))
+            slowest = max(slowest, killed_and_restarted(process, draw.randrange(2)))
+        code = process.wait()
+        told.seek(0)
+        errors = told.read().count("\nerror: ")
+    same = code == 0 and digest(RunFolder(killed).latest()) == digest(RunFolder(alone).latest())
+    print(
+        f"ranks: {kills} SIGKILLs of random processes under torchrun: exit code {code},"
+        f" {'the bits' if same else 'NOT the bits'} of a run left alone, slowest end of the others"
+        f" {slowest:.1f} s, {errors} error lines ({time.monotonic() - began:.0f} s)",
+        flush=True,
+    )
+    return same and slowest <= FAST_ENOUGH and errors <= kills
+
+
+def wait_for_step(run: Path, step: int, process: subprocess.Popen[bytes]) -> None:
+    """Until the run has reported `step` and both of its processes are there."""
+    while True:
+        assert process.poll() is None, "it came to its end before it was killed often enough"
+        records = RunFolder(run).metrics() if (run / "metrics.jsonl").exists() else []
+        if any(record["step"] >= step for record in records[-1:]) and len(workers_of(process.pid)) == 2:
+            return
+        time.sleep(0.01)
+
+
+def killed_and_restarted(process: subprocess.Popen[bytes], rank: int) -> float:
+    """Seconds from the kill of a process until the others of its attempt are gone."""
+    before = workers_of(process.pid)
+    began = time.monotonic()
+    os.kill(before[rank], signal.SIGKILL)
+    while set(workers_of(process.pid).values()) & set(before.values()):
+        time.sleep(0.01)
+    return time.monotonic() - began
+
+
+def strategies(recipe: Path, folder: Path, steps: int) -> bool:
+    """The weights that DDP and FSDP2 come to in so many updates, without dropout."""
+    began, weights = time.monotonic(), []
+    for strategy in ("ddp", "fsdp2"):
+        sets = [f"training.max_steps={steps}", "model.dropout=0.0", f"distributed.strategy={strategy}"]
+        more = [part for each in sets for part in ("--set", each)]
+        command = [*TORCHRUN, "-m", "regard", *train(recipe, folder / strategy, *more)]
+        subprocess.run(command, check=True, capture_output=True)
+        weights.append(RunFolder(folder / strategy).latest().read_tensors("model.safetensors"))
+    farthest = max(float((weights[0][name] - weights[1][name]).abs().max()) for name in weights[0])
+    print(
+        f"ranks: FSDP2 and DDP, {steps} updates of two processes: weights differ by {farthest:.1e} at"
+        f" the most ({time.monotonic() - began:.0f} s)",
+        flush=True,
+    )
+    return farthest <= NEAR_ENOUGH
+
+
+if __name__ == "__main__":
+    main()
