@@ -18,8 +18,9 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 # The benchmarks: `make bench`, or one part of them. They want an idle machine and the extra `bench`.
 PARTS := start train decode gpt growth look profile
 BENCHES := $(PARTS:%=bench-%)
+LONG := crash fuzz corpora guided soak ranks
 
-.PHONY: help install demo test check clean bench bench-quick bench-install audit sbom crash fuzz $(BENCHES)
+.PHONY: help install demo test check clean bench bench-quick bench-install audit sbom $(LONG) $(BENCHES)
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -67,12 +68,16 @@ bench-install: .venv/installed-bench
 	@for data in multi30k_tok multi30k tiny_shakespeare; do $(BIN)/regard data get $$data >/dev/null || exit; done
 	@touch $@
 
-# Long checks that print their figures (docs/reliability.md): half an hour each.
-crash: install
-	OMP_NUM_THREADS=1 $(BIN)/python tests/long/crash.py
+# Long checks that print their figures (docs/reliability.md), each half an hour or so: runs killed and failed,
+# mutated files, bad corpora, fuzzing that follows the code, memory over time, several processes.
+$(LONG): install
+	OMP_NUM_THREADS=1 $(BIN)/python tests/long/$@.py
 
-fuzz: install
-	OMP_NUM_THREADS=1 $(BIN)/python tests/long/fuzz.py
+guided: .venv/installed-guided
+
+.venv/installed-guided: $(INSTALLED)
+	@$(PIP) --no-deps atheris
+	@touch $@
 
 # Known flaws of the pinned packages (asks their registry), doubtful calls in the code; a list of all parts.
 audit: .venv/installed-audit
