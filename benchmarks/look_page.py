@@ -4,8 +4,6 @@ Chromium by playwright (the extra `dev`), asked over the server of this machine.
 costs is the time of the page's own answer and of the layout after it; frames are counted as they come.
 """
 
-import os
-import shutil
 import statistics
 import threading
 from collections.abc import Iterator
@@ -14,21 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.common.results import Table
 from benchmarks.common.unfit import Unfit
+from benchmarks.look_chromium import MISSING, OPTIONS, chromium
 
 if TYPE_CHECKING:
     from regard.verbs.look import Looker
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-OPTIONS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 WORDS, MANY = 40, 512  # tokens a side: drawn one by one, and painted as a picture
 FRAME, SECOND = 16.0, 1000.0
 COLUMNS = {
@@ -123,15 +111,14 @@ def in_browser(looker: "Looker", count: int) -> Table:
 
 @contextmanager
 def _page() -> Iterator[Any]:
-    found = os.environ.get("REGARD_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
         raise Unfit("playwright is not installed") from None
-    if found is None:
-        raise Unfit("no chromium here")
+    if chromium() is None:
+        raise Unfit(MISSING)
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=OPTIONS)
+        browser = driver.chromium.launch(executable_path=chromium(), args=OPTIONS)
         yield browser.new_page(viewport={"width": 1280, "height": 900})
         browser.close()
 

@@ -1,36 +1,24 @@
 """A browser, and servers that show it models of each kind. Without a browser these tests are skipped."""
 
-import os
-import shutil
 import threading
 from contextlib import ExitStack
 
 import pytest
 
+from benchmarks.look_chromium import MISSING, OPTIONS, chromium
 from tests.browser.visit import Visit
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-OPTIONS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 KINDS = ("encoder_decoder", "recurrent", "decoder_only", "encoder_only", "vision")
 
 
 @pytest.fixture(scope="package")
 def browser():
     """The chromium of this machine."""
-    found = os.environ.get("REGARD_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None:
-        pytest.skip(f"no browser here: none of {', '.join(NAMES)}, and REGARD_CHROMIUM names none")
+    if chromium() is None:
+        pytest.skip(MISSING)
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=OPTIONS)
+        browser = driver.chromium.launch(executable_path=chromium(), args=OPTIONS)
         yield browser
         browser.close()
 

@@ -1,4 +1,4 @@
-"""Colours that mean something can be told apart without red cones (protanopia) or green ones (deuteranopia)."""
+"""What colours mean can be told without red cones (protanopia) or green ones (deuteranopia)."""
 
 import itertools
 

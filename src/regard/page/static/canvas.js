@@ -3,18 +3,41 @@ import { element } from "./elements.js";
 
 /** A canvas of this size in CSS pixels; `draw(pen)` works in CSS pixels too. `redraw()` on it draws again. */
 export function canvas(width, height, draw) {
-  const ratio = Math.min(3, globalThis.devicePixelRatio || 1);
+  const node = blank(width, height, { most: 3, style: { width: `${width}px` } }, draw);
+  node.redraw();
+  return node;
+}
+
+/**
+ * The same for what is moved by hand: nothing is drawn at first, `ask()` on it draws with the next frame, once however
+ * often it is asked. `opaque`: `draw` fills all of it.
+ */
+export function moving(width, height, draw, { opaque = false } = {}) {
+  const node = blank(width, height, { most: 2, alpha: !opaque, style: { width: `${width}px`, height: `${height}px` } }, draw);
+  let waiting = false;
+  node.ask = () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      node.redraw();
+    });
+  };
+  return node;
+}
+
+/** `most`: pixels of the screen to one of CSS at the most. */
+function blank(width, height, { most, style, alpha = true }, draw) {
+  const ratio = Math.min(most, globalThis.devicePixelRatio || 1);
   const node = element("canvas", {
-    class: "chart", width: Math.round(width * ratio), height: Math.round(height * ratio), aria: { hidden: "true" },
-    style: { width: `${width}px` },
+    class: "chart", width: Math.round(width * ratio), height: Math.round(height * ratio), aria: { hidden: "true" }, style,
   });
-  const pen = node.getContext("2d");
+  const pen = node.getContext("2d", { alpha });
   node.redraw = () => {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
     draw(pen);
   };
-  node.redraw();
   return node;
 }
 

@@ -17,8 +17,8 @@ const DIVERGING = {
   dark: ["#ffd9a8", "#f5a54c", "#bf6c17", "#653a14", "#20252c", "#17405f", "#1f72ab", "#5aaee0", "#c0e4fa"],
 };
 const HEADS = {
-  light: ["#0c60c0", "#e46c00", "#781830", "#0000fc", "#cc6ca8", "#9c2400", "#cc786c", "#780060"],
-  dark: ["#6cb4fc", "#b4d80c", "#b44854", "#6048fc", "#cc2400", "#24e4c0", "#b43c90", "#9cd878"],
+  light: ["#0c60c0", "#e46c00", "#780060", "#cc6ca8", "#9c2400", "#0000fc", "#cc786c", "#781830"],
+  dark: ["#6cb4fc", "#b4d80c", "#cc2400", "#24e4c0", "#6048fc", "#9cd878", "#b43c90", "#b44854"],
 };
 
 /** "light" or "dark": what `root`, or the page around it, is set in. */

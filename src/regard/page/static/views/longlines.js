@@ -1,4 +1,5 @@
 // The head view's lines of more than 64 tokens: a canvas that holds still in a field that scrolls, and draws what is in sight.
+import { moving } from "../canvas.js";
 import { headColour, theme } from "../colour.js";
 import { element } from "../elements.js";
 import { shortened } from "../tokens.js";
@@ -12,33 +13,17 @@ const FONT = "13px system-ui, sans-serif";
 export function manyLines({ axes, width }) {
   const count = Math.max(axes.rows.tokens.length, axes.columns.tokens.length);
   const [left, right] = width < 480 ? [100, width - 100] : [130, width - 130];
-  const ratio = Math.min(2, globalThis.devicePixelRatio || 1);
-  const canvas = element("canvas", {
-    class: "chart", width: width * ratio, height: HEIGHT * ratio, aria: { hidden: "true" }, style: { width: `${width}px`, height: `${HEIGHT}px` },
-  });
+  const canvas = moving(width, HEIGHT, draw);
   const chart = element("div", { class: "long", style: { height: `${count * STEP}px` } }, canvas);
-  const pen = canvas.getContext("2d");
   let lines = [];
   let pointed = null;
   let field = null;
-  let waiting = false;
 
-  function ask() {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => {
-      waiting = false;
-      draw();
-    });
-  }
-
-  function draw() {
+  function draw(pen) {
     const [top, ink, paper] = [field?.scrollTop ?? 0, canvasInks(canvas), theme(canvas)];
     const y = (index) => (index + 0.5) * STEP - top;
     const inSight = (index) => y(index) > -STEP && y(index) < HEIGHT + STEP;
     const own = ({ row, column }) => (pointed?.side === "rows" ? row : column) === pointed?.index;
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, width, HEIGHT);
     for (const one of lines) {
       if (!inSight(one.row) && !inSight(one.column)) continue;
       if (pointed && !own(one)) continue;
@@ -51,11 +36,11 @@ export function manyLines({ axes, width }) {
       pen.stroke();
     }
     pen.globalAlpha = 1;
-    names("rows", left - 8, "right", y, ink);
-    names("columns", right + 8, "left", y, ink);
+    names(pen, "rows", left - 8, "right", y, ink);
+    names(pen, "columns", right + 8, "left", y, ink);
   }
 
-  function names(side, x, align, y, ink) {
+  function names(pen, side, x, align, y, ink) {
     pen.textAlign = align;
     pen.textBaseline = "middle";
     const first = Math.max(0, Math.floor((field?.scrollTop ?? 0) / STEP) - 1);
@@ -71,11 +56,11 @@ export function manyLines({ axes, width }) {
     chart,
     update(next) {
       lines = next;
-      ask();
+      canvas.ask();
     },
     point(token) {
       pointed = token;
-      ask();
+      canvas.ask();
     },
     locate(event) {
       const box = canvas.getBoundingClientRect();
@@ -91,8 +76,8 @@ export function manyLines({ axes, width }) {
     },
     attach(node) {
       field = node;
-      field.addEventListener("scroll", ask, { passive: true });
-      ask();
+      field.addEventListener("scroll", canvas.ask, { passive: true });
+      canvas.ask();
     },
   };
 }

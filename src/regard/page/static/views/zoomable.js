@@ -1,5 +1,5 @@
 // A large matrix on a canvas: one pixel a cell, drawn once, then moved and magnified by the graphics alone.
-import { pixels } from "../canvas.js";
+import { moving, pixels } from "../canvas.js";
 import { diverging, sequentialTable, theme } from "../colour.js";
 import { button, element } from "../elements.js";
 import { shortened } from "../tokens.js";
@@ -12,30 +12,14 @@ const FONT = "12px system-ui, sans-serif";
 export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) {
   const size = { width: Math.max(280, Math.round(width)), height: Math.min(620, Math.max(320, Math.round(width * 0.8))) };
   const plot = { width: size.width - GUTTER.left, height: size.height - GUTTER.top };
-  const ratio = Math.min(2, globalThis.devicePixelRatio || 1);
-  const chart = element("canvas", {
-    class: "chart", width: size.width * ratio, height: size.height * ratio, aria: { hidden: "true" },
-    style: { width: `${size.width}px`, height: `${size.height}px` },
-  });
-  const pen = chart.getContext("2d", { alpha: false });
+  const chart = moving(size.width, size.height, draw, { opaque: true });
   const whole = Math.min(plot.width / matrix.columns, plot.height / matrix.rows);
   const view = { x: 0, y: 0, cell: whole }; // x, y: the cell at the top left; cell: its size in pixels
   const pictures = { whole: null, small: null }; // small: for less than a pixel a cell
   let pointed = null;
-  let waiting = false;
 
-  function ask() {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => {
-      waiting = false;
-      draw();
-    });
-  }
-
-  function draw() {
+  function draw(pen) {
     const ink = canvasInks(chart);
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.fillStyle = ink.paper;
     pen.fillRect(0, 0, size.width, size.height);
     pen.save();
@@ -44,31 +28,33 @@ export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) 
     pen.clip();
     pen.imageSmoothingEnabled = false;
     pen.drawImage(view.cell < 1 ? pictures.small : pictures.whole, GUTTER.left - view.x * view.cell, GUTTER.top - view.y * view.cell, matrix.columns * view.cell, matrix.rows * view.cell);
-    if (pointed) cross(ink);
+    if (pointed) cross(pen, ink);
     pen.restore();
-    names(ink);
+    names(pen, ink);
   }
 
-  function cross(ink) {
+  function cross(pen, ink) {
     const [x, y] = [GUTTER.left + (pointed.column - view.x) * view.cell, GUTTER.top + (pointed.row - view.y) * view.cell];
     const cell = Math.max(2, view.cell);
     pen.strokeStyle = ink.accent;
     pen.lineWidth = 1;
-    pen.strokeRect(GUTTER.left - 2, y - 0.5, plot.width + 4, cell + 1);
-    pen.strokeRect(x - 0.5, GUTTER.top - 2, cell + 1, plot.height + 4);
+    const right = GUTTER.left + (matrix.columns - view.x) * view.cell; // the ends of the matrix, unless the plot ends before
+    const foot = GUTTER.top + (matrix.rows - view.y) * view.cell;
+    pen.strokeRect(GUTTER.left - 2, y - 0.5, right - GUTTER.left + 4, cell + 1);
+    pen.strokeRect(x - 0.5, GUTTER.top - 2, cell + 1, foot - GUTTER.top + 4);
     pen.lineWidth = 2;
     pen.strokeRect(x - 1, y - 1, cell + 2, cell + 2);
   }
 
-  function names(ink) {
+  function names(pen, ink) {
     pen.font = FONT;
     pen.textBaseline = "middle";
     const every = Math.max(1, Math.ceil(14 / view.cell));
     for (const { index, at } of along(view.y, matrix.rows, plot.height, every, pointed?.row)) {
-      label(rows, index, GUTTER.left - 6, GUTTER.top + at, 0, "right", ink, index === pointed?.row);
+      label(pen, rows, index, GUTTER.left - 6, GUTTER.top + at, 0, "right", ink, index === pointed?.row);
     }
     for (const { index, at } of along(view.x, matrix.columns, plot.width, every, pointed?.column)) {
-      label(columns, index, GUTTER.left + at, GUTTER.top - 6, -Math.PI / 2, "left", ink, index === pointed?.column);
+      label(pen, columns, index, GUTTER.left + at, GUTTER.top - 6, -Math.PI / 2, "left", ink, index === pointed?.column);
     }
   }
 
@@ -82,7 +68,7 @@ export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) 
     }
   }
 
-  function label(axis, index, x, y, turn, align, ink, strong) {
+  function label(pen, axis, index, x, y, turn, align, ink, strong) {
     pen.save();
     pen.translate(x, y);
     pen.rotate(turn);
@@ -98,7 +84,7 @@ export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) 
     view.cell = Math.min(LARGEST, Math.max(whole, view.cell));
     view.x = Math.min(Math.max(0, view.x), Math.max(0, matrix.columns - plot.width / view.cell));
     view.y = Math.min(Math.max(0, view.y), Math.max(0, matrix.rows - plot.height / view.cell));
-    ask();
+    chart.ask();
   }
 
   /** Magnifies about a point of the plot, in pixels from its corner. */
@@ -139,7 +125,7 @@ export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) 
     };
     pictures.whole = painted(next);
     pictures.small = painted(next.pooled(Math.min(plot.width, plot.height)));
-    ask();
+    chart.ask();
   }
 
   show(matrix);
@@ -153,7 +139,7 @@ export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) 
     attach: (field) => gestures(field, { zoom, inPlot, pan: (x, y) => ((view.x -= x / view.cell), (view.y -= y / view.cell), bounded()) }),
     point(cell) {
       pointed = cell;
-      ask();
+      chart.ask();
     },
   };
 }
