@@ -1,5 +1,6 @@
 """Processes that torchrun, or its like, started: they end as one, restart as one, and tell a fault once."""
 
+import contextlib
 import os
 import re
 import signal
@@ -86,7 +87,9 @@ def workers_of(agent):
     """The process ids of torchrun's workers, by rank."""
     found = {}
     for child in Path(f"/proc/{agent}/task/{agent}/children").read_text().split():
-        text = Path(f"/proc/{child}/environ").read_bytes().decode("utf-8", "replace")
+        text = ""
+        with contextlib.suppress(OSError):  # it has just ended
+            text = Path(f"/proc/{child}/environ").read_bytes().decode("utf-8", "replace")
         if match := re.search(r"(?:^|\0)RANK=(\d+)\0", text):
             found[int(match[1])] = int(child)
     return found
