@@ -133,7 +133,7 @@ def reader_of(loaded: LoadedModel) -> Reader:
         case VisionTransformer():
             return Seeing(loaded)
     use = USES.get(loaded.config.kind, "was made for something else").format(path=loaded.path)
-    raise FolderError(f"{loaded.path}: there is nothing to look at yet in a model of this kind", f"it {use}")
+    raise FolderError(f"{loaded.path}: there is no view of a {loaded.config.kind} model", f"it {use}")
 
 
 def look(
@@ -150,6 +150,8 @@ def look(
     threads: int | None = None,
 ) -> Look:
     """What a model, or the one in the box, does with one text: attention, alignment, predictions, beam, ...
+
+    Of a model of images `text` names one: FILE:NUMBER, counted from 0.
 
     Nothing is computed before it is asked for: `look.paths()` names what there is to see, `look.get(path)`
     computes it. The model answers; `target` forces another answer on it, `prefix` (or `prefix_ids`) the

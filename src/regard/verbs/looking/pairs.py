@@ -1,4 +1,4 @@
-"""Which heads link two words: those whose rows of the one give the most weight to columns of the other."""
+"""Which heads link two words: the weight that rows of the one give to columns of the other."""
 
 from collections.abc import Sequence as Several
 from dataclasses import dataclass
