@@ -16,7 +16,7 @@ from regard.data.examples import PairExamples
 from regard.data.loader import Cursor, Loader, LoaderSettings, bucketed
 from regard.data.shards import Shards, write_shards
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
-from regard.errors import DataError, RecipeError
+from regard.errors import RecipeError
 
 DATA = Path(os.environ.get("REGARD_DATA", "/nowhere"))
 PAD = 0
@@ -70,11 +70,9 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Shards:
     return shards_of(tmp_path_factory.mktemp("shards"), [tuple(pair) for pair in lengths])
 
 
-def loader_of(shards: Shards, *, seed: int = 1, rank: int = 0, world_size: int = 1, **choices: int) -> Loader:
+def loader_of(shards: Shards, *, seed: int = 1, **choices: int) -> Loader:
     choices = {"batch_tokens": 200, "window": 150, **choices}
-    return Loader(
-        PairExamples(shards, PAD), LoaderSettings(**choices), seed=seed, rank=rank, world_size=world_size
-    )
+    return Loader(PairExamples(shards, PAD), LoaderSettings(**choices), seed=seed)
 
 
 def lines(batches: list[PairBatch]) -> list[list[int]]:
@@ -155,85 +153,6 @@ def test_a_cursor_is_three_whole_numbers():
     cursor = Cursor(epoch=4, window=2, batch=9)
     assert cursor.to_dict() == {"epoch": 4, "window": 2, "batch": 9}
     assert Cursor.from_dict(cursor.to_dict()) == cursor
-
-
-# Processes
-
-
-def test_the_batches_of_a_step_are_about_equally_big(shards):
-    choices = {"batch_tokens": 60, "window": EXAMPLES}
-    shares = [list(loader_of(shards, rank=rank, world_size=2, **choices).epoch(0)) for rank in range(2)]
-    whole = [batch_size(batch) for batch in loader_of(shards, **choices).epoch(0)]
-    steps = [sorted(map(batch_size, step)) for step in zip(*shares, strict=True)][:-1]
-    by_chance = [sorted(step) for step in zip(whole, whole[len(whole) // 2 :], strict=False)]
-    assert sum(high - low for low, high in steps) < sum(high - low for low, high in by_chance) / 4
-
-
-def batch_size(batch: PairBatch) -> int:
-    """Positions of both sides, padding included."""
-    return batch.src_ids.numel() + batch.tgt_ids.numel()
-
-
-@settings(deadline=None, max_examples=25)
-@given(
-    world_size=st.integers(1, 9),
-    window=st.sampled_from([128, 200, 1000]),
-    batch_tokens=st.sampled_from([100, 200, 4000, 100_000]),
-    seed=st.integers(0, 99),
-)
-def test_processes_share_an_epoch_step_by_step(shards, world_size, window, batch_tokens, seed):
-    choices = {"seed": seed, "world_size": world_size, "window": window, "batch_tokens": batch_tokens}
-    loaders = [loader_of(shards, rank=rank, **choices) for rank in range(world_size)]
-    shares = [list(loader.epoch(1)) for loader in loaders]
-    assert {len(share) for share in shares} == {loaders[0].batches_in_epoch(1)}
-    assert sorted(line for share in shares for line in flat(share)) == EVERY_LINE
-    assert all(len(batch) for share in shares for batch in share)
-
-
-def test_a_run_goes_on_with_another_number_of_processes(shards):
-    alone = loader_of(shards)
-    seen = flat(list(islice(alone, 5)))
-    three = [loader_of(shards, rank=rank, world_size=3) for rank in range(3)]
-    for loader in three:
-        loader.cursor = alone.cursor
-    for _ in range(4):
-        seen += flat([next(iter(loader)) for loader in three])
-    assert three[0].cursor == three[1].cursor == three[2].cursor
-    alone.cursor = three[0].cursor
-    while alone.cursor.epoch == 0:
-        seen += flat([next(iter(alone))])
-    assert sorted(seen) == EVERY_LINE
-
-
-def test_one_process_and_many_read_the_same_batches_in_the_same_order(shards):
-    choices = {"window": 1000}
-    alone = lines(list(loader_of(shards, **choices).epoch(0)))
-    shares = [list(loader_of(shards, rank=rank, world_size=2, **choices).epoch(0)) for rank in range(2)]
-    together = [lines([batch])[0] for step in zip(*shares, strict=True) for batch in step]
-    assert together[: len(alone) // 2 * 2] == alone[: len(alone) // 2 * 2]
-
-
-def test_only_fewer_examples_than_processes_are_ever_left_out(shards):
-    choices = {"world_size": 7, "batch_tokens": 1, "window": 128}  # every example is a batch of its own
-    given = []
-    for epoch in (0, 1):
-        given.append(
-            [
-                line
-                for rank in range(7)
-                for line in flat(list(loader_of(shards, rank=rank, **choices).epoch(epoch)))
-            ]
-        )
-        windows = loader_of(shards, **choices)._num_windows
-        assert len(set(given[-1])) == len(given[-1]) > EXAMPLES - 7 * windows
-    assert set(given[0]) != set(given[1])
-
-
-def test_fewer_examples_than_processes_are_refused(tmp_path):
-    few = shards_of(tmp_path, [(3, 3), (4, 4)])
-    with pytest.raises(DataError, match="2 examples cannot be shared among 4 processes") as caught:
-        next(iter(loader_of(few, world_size=4)))
-    assert caught.value.hint
 
 
 # Packing
