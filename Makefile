@@ -18,7 +18,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 # The benchmarks: `make bench`, or one part of them. They want an idle machine and the extra `bench`.
 PARTS := start train decode gpt growth look profile
 BENCHES := $(PARTS:%=bench-%)
-LONG := crash fuzz corpora guided soak ranks
+LONG := crash fuzz corpora guided soak ranks alignment
 
 .PHONY: help install demo test check clean bench bench-quick bench-install audit sbom $(LONG) $(BENCHES)
 
@@ -69,7 +69,8 @@ bench-install: .venv/installed-bench
 	@touch $@
 
 # Long checks that print their figures (docs/reliability.md), each half an hour or so: runs killed and failed,
-# mutated files, bad corpora, fuzzing that follows the code, memory over time, several processes.
+# mutated files, bad corpora, fuzzing that follows the code, memory over time, several processes, the alignment
+# of the dates.
 $(LONG): install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/long/$@.py
 

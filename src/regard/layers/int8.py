@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard.layers.stacked import StackedLinear
 
 WEIGHT_STEPS = 127  # from 0 to the largest weight of a row
+WORTH = 1 << 20  # weights: smaller maps lie in a core's own cache, where float32 is faster (docs/log.md)
 
 
 def input_steps() -> int:
@@ -36,6 +37,7 @@ class Int8Linear(nn.Module):
         self.weight = weight
         self._packed: Tensor | None = None  # as oneDNN wants it; made where it is first used
         self._zero = torch.zeros(linear.out_features, dtype=torch.int64)
+        self._half_up = torch.tensor(self.steps + 1.5)
 
     def forward(self, x: Float[Tensor, "*rows in_features"]) -> Float[Tensor, "*rows out_features"]:
         if self._packed is None:
@@ -45,7 +47,7 @@ class Int8Linear(nn.Module):
             levels, 1.0, self.steps + 1, self._packed, self.weight_scale, self._zero,
             None, 1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
-        return torch.addcmul(self.bias, product, scale)
+        return torch.addcmul(self.bias, product, scale, out=product)
 
     def __getstate__(self) -> dict[str, object]:
         """For another process, which packs for itself."""
@@ -55,9 +57,9 @@ class Int8Linear(nn.Module):
         self, x: Float[Tensor, "*rows in_features"]
     ) -> tuple[UInt8[Tensor, "*rows in_features"], Float[Tensor, "*rows 1"]]:
         """Each row in whole steps of its scale; `steps` + 1 stands for 0."""
-        scale = torch.linalg.vector_norm(x, torch.inf, dim=-1, keepdim=True)
-        scale = scale.clamp_min_(1e-30).mul_(1 / self.steps)
-        return (x / scale).add_(self.steps + 1.5).to(torch.uint8), scale  # cut off, so rounded
+        scale = x.abs().amax(dim=-1, keepdim=True).clamp_min_(1e-30).mul_(1 / self.steps)
+        levels = torch.addcmul(self._half_up, x, scale.reciprocal())
+        return levels.to(torch.uint8), scale  # cut off, so rounded
 
     def plain(self, x: Float[Tensor, "*rows in_features"]) -> Float[Tensor, "*rows out_features"]:
         """`forward` without oneDNN."""
@@ -79,9 +81,15 @@ def rounded(
     return (weight / scale[:, None]).round().to(torch.int8), scale
 
 
-def to_int8(model: nn.Module) -> None:
-    """Put an `Int8Linear` in the place of every linear map of `model`, which is on a CPU."""
+def to_int8(model: nn.Module, least: int = WORTH) -> int:
+    """Put an `Int8Linear` in the place of each linear map of `least` weights or more; how many there are.
+
+    Of `model`, which is on a CPU.
+    """
+    count = 0
     for module in model.modules():
         for name, child in module.named_children():
-            if isinstance(child, nn.Linear) and type(child) in (nn.Linear, StackedLinear):
+            if type(child) in (nn.Linear, StackedLinear) and child.weight.numel() >= least:
                 setattr(module, name, Int8Linear(child))
+                count += 1
+    return count

@@ -149,7 +149,10 @@ class Translator:
         """Raise a RecipeError where there are no such products."""
         if self.device.type != "cpu" or not can_int8():
             raise RecipeError("precision int8 needs a CPU with oneDNN", "leave it out: float32 is everywhere")
-        to_int8(self.model)
+        if not to_int8(self.model):
+            console.warn(
+                "precision int8: this model has no map so large that int8 is faster; it stays float32"
+            )
 
     def _pool(self, lines: int) -> Pool[Job, list[list[Hypothesis]]] | None:
         """The workers, started when there is enough for them to do."""
