@@ -1,5 +1,7 @@
 """The tree counts what the model has, and what a pen counts."""
 
+import gc
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -162,6 +164,19 @@ def test_what_is_not_learned_now_could_be(forced_pass):
     forced.model.requires_grad_(False)
     assert architecture(forced).totals.activation_bytes == expected
     assert not any(parameter.requires_grad for parameter in forced.model.parameters())
+
+
+def test_nothing_stays_in_memory(forced_pass):
+    def held():
+        gc.collect()
+        return sum(type(each) is torch.Tensor for each in gc.get_objects())
+
+    forced = forced_pass("encoder_decoder")
+    architecture(forced)
+    before = held()
+    for _ in range(3):
+        architecture(forced)
+    assert held() == before
 
 
 @everywhere

@@ -180,7 +180,7 @@ def activation_bytes(forced: ForcedPass) -> int:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in own:
             kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
+        return tensor.detach()  # the tensor itself would hold the step that holds it, for ever
 
     with torch.enable_grad(), _learning(forced.model), saved_tensors_hooks(keep, lambda tensor: tensor):
         output = forced()  # held until all is counted: else room is used again
