@@ -89,7 +89,8 @@ def to_int8(model: nn.Module, least: int = WORTH) -> int:
     count = 0
     for module in model.modules():
         for name, child in module.named_children():
-            if type(child) in (nn.Linear, StackedLinear) and child.weight.numel() >= least:
+            usual = isinstance(child, nn.Linear) and type(child) in (nn.Linear, StackedLinear)
+            if usual and child.weight.numel() >= least:
                 setattr(module, name, Int8Linear(child))
                 count += 1
     return count
