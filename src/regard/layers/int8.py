@@ -89,8 +89,9 @@ def to_int8(model: nn.Module, least: int = WORTH) -> int:
     count = 0
     for module in model.modules():
         for name, child in module.named_children():
-            usual = isinstance(child, nn.Linear) and type(child) in (nn.Linear, StackedLinear)
-            if usual and child.weight.numel() >= least:
+            if not isinstance(child, nn.Linear) or type(child) not in (nn.Linear, StackedLinear):
+                continue  # one of another kind computes something else
+            if child.weight.numel() >= least:
                 setattr(module, name, Int8Linear(child))
                 count += 1
     return count
