@@ -119,6 +119,14 @@ def test_both_processes_hold_the_same_weights(pair):
         assert pair[0][name]["weights"] == pair[1][name]["weights"], name
 
 
+def test_sharded_each_holds_a_part_of_the_weights(pair):
+    whole = pair[0]["ddp float"]["held"]
+    assert pair[1]["ddp float"]["held"] == whole
+    parts = [process["fsdp2 float"]["held"] for process in pair]
+    assert sum(parts) == whole
+    assert max(parts) < 0.6 * whole
+
+
 def test_the_shares_of_a_batch_are_of_unequal_size(folder, again):
     """Or summing means would do as well."""
     read = [json.loads(line) for line in (folder / "read.jsonl").read_text().splitlines()]

@@ -91,11 +91,15 @@ def train(run: RunFolder, group: Group, wanted: dict) -> dict:
     trainer.stop = lambda: 15 if wanted["stop"] and last and trainer.state.step == wanted["stop"] else None
     with contextlib.suppress(Interrupted):
         trainer.train()
+    held = sum(
+        weight.to_local().numel() if hasattr(weight, "to_local") else weight.numel()
+        for weight in model.parameters()
+    )
     weights = hashlib.sha256()
     for tensor in model_tensors(model).values():
         whole = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
         weights.update(whole.detach().numpy().tobytes())
-    return {"weights": weights.hexdigest(), "reports": reports}
+    return {"weights": weights.hexdigest(), "reports": reports, "held": held}
 
 
 def read(folder: Path, group: Group) -> PairExamples:
