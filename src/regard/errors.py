@@ -9,6 +9,7 @@ RegardError            shown as one `error:` line and one `hint:` line
 │   └── MissingExtra   an optional dependency that is not installed
 ├── RunError           a failure while running: exit code 1
 └── Interrupted        a signal: exit code 130 or 143
+    └── Stopped        a run that saved where it stands, all of its processes
 """
 
 import difflib
@@ -67,6 +68,10 @@ class Interrupted(RegardError):
     def __init__(self, signal_number: int, message: str, hint: str = "") -> None:
         super().__init__(message, hint)
         self.exit_code = 128 + signal_number
+
+
+class Stopped(Interrupted):
+    """A run that was asked to stop, and saved where it stands; all of its processes have stopped there."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

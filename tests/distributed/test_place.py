@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from regard.distributed.group import Group
 from regard.distributed.member import is_loss
 from regard.distributed.place import ALONE, Place, own_place
 from regard.distributed.settings import DistributedSettings
@@ -82,15 +81,15 @@ def recipe(tmp_path, **sections):
 @pytest.mark.parametrize("name", ["batch_tokens", "batch_examples"])
 def test_more_processes_than_a_batch_has_of_anything_are_refused(tmp_path, name):
     asked = recipe(tmp_path, batches={name: 3})
-    refuse_too_many(asked, Group(rank=0, size=3))
+    refuse_too_many(asked, 3)
     with pytest.raises(RecipeError, match=f"batches.{name} = 3 cannot be shared among 4 processes"):
-        refuse_too_many(asked, Group(rank=0, size=4))
+        refuse_too_many(asked, 4)
 
 
 def test_adapters_are_not_cut_into_parts(tmp_path):
     asked = recipe(tmp_path, training={"adapter": {}}, distributed={"strategy": "fsdp2"})
     with pytest.raises(RecipeError, match=r"training\.adapter does not go with"):
-        refuse_too_many(asked, Group(rank=0, size=2))
+        refuse_too_many(asked, 2)
 
 
 @pytest.mark.parametrize(

@@ -185,3 +185,31 @@ def test_half_a_place_is_refused(recipe, tmp_path, monkeypatch):
     )
     assert done.returncode == 2
     told_once(done.stderr, "RANK is set and MASTER_ADDR is not")
+
+
+def test_a_world_of_one_is_stopped_like_any_run(recipe, tmp_path):
+    place = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
+    command = [sys.executable, "-m", "regard", *train(recipe, tmp_path / "run", *LONG)]
+    with subprocess.Popen(command, env={**os.environ, **place}, stderr=subprocess.PIPE, text=True) as process:
+        wait_for_step(tmp_path / "run", 2, process)
+        process.send_signal(signal.SIGTERM)
+        stderr = process.communicate(timeout=60)[1]
+    assert process.returncode == 143
+    told_once(stderr, "stopped at step", "which is saved")
+
+
+def test_workers_that_are_still_preparing_end_at_a_sigterm(recipe, tmp_path):
+    recipe.write_text(RECIPE.replace("size = 100", "size = 60000"))
+    command = [sys.executable, "-m", "regard", *train(recipe, tmp_path / "run", "--workers", "2")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob("run/data/train*")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        stderr = process.communicate(timeout=SOON)[1]
+    assert time.monotonic() - began < SOON
+    assert process.returncode == 143
+    told_once(stderr, "stopped by SIGTERM")
+    with pytest.raises(ProcessLookupError):  # nobody of them is left
+        os.killpg(process.pid, 0)

@@ -90,6 +90,8 @@ def killed_and_restarted(process: subprocess.Popen[bytes], rank: int) -> float:
     began = time.monotonic()
     os.kill(before[rank], signal.SIGKILL)
     while set(workers_of(process.pid).values()) & set(before.values()):
+        if time.monotonic() - began > 2 * FAST_ENOUGH:
+            break  # it hangs, which is told by the seconds
         time.sleep(0.01)
     return time.monotonic() - began
 

@@ -43,21 +43,24 @@ def main() -> None:
 def part(name: str, seconds: float) -> bool:
     """Let it work for so long, and tell how its memory went."""
     with tempfile.TemporaryDirectory() as folder, PARTS[name](Path(folder)) as (process, count):
-        while not count():  # what it needs to begin is no growth
+        while count() < BEFORE[name]:  # what it needs to begin, and what it keeps, is no growth
             time.sleep(0.2)
             if process.poll() is not None:
                 sys.exit(f"soak: {name}: ended with {process.returncode} before it began")
-        began, seen = time.monotonic(), []
+        began, seen, done = time.monotonic(), [], []
         while time.monotonic() - began < seconds and process.poll() is None:
             seen.append(anonymous_mib(process.pid))
+            done.append(count())
             time.sleep(min(1.0, seconds / 50))
-        alive, done = process.poll() is None, count()
     fifth = len(seen) // 5
+    if time.monotonic() - began < seconds or done[4 * fifth] == done[-1]:
+        print(f"soak: {name}: IT ENDED after {done[-1]:,} {UNITS[name]}", flush=True)
+        return False
     early, late = (statistics.mean(seen[fifth * at : fifth * (at + 1)]) for at in (1, 4))
-    good = alive and late <= early * SHARE + ROOM
+    good = late <= early * SHARE + ROOM
     print(
-        f"soak: {name}: {done:,} {UNITS[name]} in {seconds:.0f} s: {early:.1f} MiB, then {late:.1f} MiB"
-        f"{'' if alive else '; IT ENDED'}{'' if good else ': TOO MUCH'}",
+        f"soak: {name}: {done[-1]:,} {UNITS[name]} in {seconds:.0f} s: {early:.1f} MiB, then {late:.1f} MiB"
+        f"{'' if good else ': TOO MUCH'}",
         flush=True,
     )
     return good
@@ -169,6 +172,7 @@ def started(command: list[str], **pipes: object) -> Iterator[subprocess.Popen]:
 
 
 PARTS = {"training": training, "translating": translating, "serving": serving}
+BEFORE = {"training": 1, "translating": 1, "serving": 300}
 UNITS = {"training": "updates", "translating": "lines", "serving": "looks"}
 
 

@@ -8,6 +8,8 @@ import click
 
 from regard.errors import Interrupted, RegardError, RunError, UserError, did_you_mean
 
+NO_ROOM = ("out of memory", "not enough memory", "can't allocate memory")  # what PyTorch and others say
+
 
 @dataclass
 class Session:
@@ -38,7 +40,7 @@ def failure(error: BaseException) -> RegardError:
         where = f"{error.filename}: " if error.filename else ""
         return RunError(f"{where}{error.strerror}", traceback)
     text = f"{type(error).__name__}: {error}".removesuffix(": ")
-    if isinstance(error, MemoryError) or "out of memory" in text or "not enough memory" in text:
+    if isinstance(error, MemoryError) or any(words in text for words in NO_ROOM):
         return RunError(
             text, "smaller batches need less: --batch-tokens, or batches.batch_tokens in the recipe"
         )

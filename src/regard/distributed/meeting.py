@@ -24,7 +24,7 @@ def meet(place: Place) -> Store:
     first process brings one of its own, and the others ask until that answers.
     """
     shared, _, _ = next(iter(rendezvous(place.meeting, place.rank, place.size, timeout=MEETING)))
-    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" or not place.meeting.startswith("env:"):
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" or not place.is_started_by_torchrun:
         return shared
     host = os.environ["MASTER_ADDR"]
     if place.rank == 0:

@@ -40,9 +40,10 @@ def member(place: Place) -> Iterator[Group]:
         if place.rank > 0:
             _end(group, error)
         if place.size > 1:
-            _on_sigterm(signal.SIG_IGN)  # torchrun stops all when one has ended; this one has to tell why
-        if told := _told(group, error):
-            raise told from error
+            if place.is_started_by_torchrun:
+                _on_sigterm(signal.SIG_IGN)  # it stops all when one has ended; this one has to tell why
+            if told := _told(group, error):
+                raise told from error
         raise
     finally:
         leave()

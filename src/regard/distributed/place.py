@@ -20,6 +20,11 @@ class Place:
     local_rank: int
     meeting: str
 
+    @property
+    def is_started_by_torchrun(self) -> bool:
+        """Or by its like, and not by `regard train --workers`."""
+        return self.meeting.startswith("env:")
+
     def device(self, chosen: torch.device) -> torch.device:
         """The GPU of this process, where GPUs were chosen: each has its own."""
         if chosen.type != "cuda" or self.size == 1:

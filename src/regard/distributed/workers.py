@@ -11,7 +11,7 @@ from pathlib import Path
 from regard.distributed.group import SINGLE, Group
 from regard.distributed.member import AGAIN, is_loss, member
 from regard.distributed.place import ALONE, OURS, Place
-from regard.errors import Interrupted, RecipeError, RegardError, RunError
+from regard.errors import RecipeError, RegardError, RunError, Stopped
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def _started(size: int, command: Sequence[str]) -> Iterator[Group]:
             with member(Place(rank=0, size=size, local_rank=0, meeting=meeting)) as group:
                 yield group
             failed = False
-        except Interrupted:  # all stop at the same step
+        except Stopped:  # so have the others, at the same step
             failed = False
             raise
         except RegardError as error:

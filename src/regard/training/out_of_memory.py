@@ -12,11 +12,11 @@ Sums = TypeVar("Sums")
 
 
 def in_halves(
-    compute: Callable[[Sequence[Batch]], Sums], batches: Sequence[Batch], again: Callable[[int], None]
+    compute: Callable[[Sequence[Batch]], Sums], batches: Sequence[Batch], forget: Callable[[], None]
 ) -> Sums:
     """What `compute` gives of `batches`, or of their halves, or quarters, where there is no room.
 
-    `again` undoes what a pass has left behind, and is told into how many batches the next one goes.
+    `forget` undoes what a pass that failed has left behind.
 
     Raises:
         RunError: where there is no room for a single example.
@@ -28,7 +28,7 @@ def in_halves(
             if not is_out_of_memory(error):
                 raise
         batches = halved(batches)  # not above: the error holds what the failed pass had in memory
-        again(len(batches))
+        forget()
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:

@@ -16,7 +16,7 @@ from regard.data.loader import Cursor, Loader
 from regard.data.noise import mixed
 from regard.distributed.replicated import Replicated
 from regard.distributed.strategy import Strategy
-from regard.errors import Interrupted, RunError
+from regard.errors import RunError, Stopped
 from regard.models.adapters import adapters_of, merged
 from regard.models.model import Model
 from regard.training.objective import Objective
@@ -82,7 +82,7 @@ class Trainer:
         """Go on from the newest checkpoint, or from nothing, to the end.
 
         Raises:
-            Interrupted: a signal asked to stop; the current step was saved.
+            Stopped: a signal asked to stop; the current step was saved.
             RunError: losses stayed non-finite after rolling back.
         """
         torch.manual_seed(self._seed())
@@ -102,7 +102,7 @@ class Trainer:
                 self._save()
             if signal:
                 hint = f"go on with `regard train {self.run.path}`"
-                raise Interrupted(signal, f"stopped at step {self.state.step}, which is saved", hint)
+                raise Stopped(signal, f"stopped at step {self.state.step}, which is saved", hint)
             if finished:
                 break
             batches = self._update(batches)
@@ -145,30 +145,29 @@ class Trainer:
 
         Returns the summed negative log-likelihood and the number of those tokens.
         """
-        compute = self._gradients
-        sums = compute(batches) if self.strategy.lockstep else in_halves(compute, batches, self._again)
+        if self.strategy.lockstep:
+            sums = self._gradients(batches)
+        else:
+            sums = in_halves(self._gradients, batches, self.optimizer.zero_grad)
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         self.strategy.sum_(gradients, sums)
-        nll, num_targets = sums.tolist()
+        nll, num_targets, parts = sums.tolist()
+        if parts > len(batches) * self.group.size:
+            self._record({"kind": "out of memory", "step": self.state.step, "batches": int(parts)})
         for gradient in gradients:
             gradient /= num_targets
         return nll, int(num_targets)
 
     def _gradients(self, batches: Sequence[Batch]) -> Tensor:
-        """Gradients of the sum of the losses; the sums of the likelihoods and of their number."""
-        sums = torch.zeros(2, device=self.device)
+        """Gradients of the sum of the losses; the sums of likelihoods and targets, and how many batches."""
+        sums = torch.zeros(3, device=self.device)
         for batch in batches:
             with self._autocast():
                 loss = self.strategy.loss(self.objective, batch)
             loss.total.backward()
             nll = loss.nll if loss.nll.dtype == torch.float64 else loss.nll.float()
-            sums = sums + torch.stack([nll, nll.new_tensor(float(loss.num_targets))])
+            sums = sums + torch.stack([nll, nll.new_tensor(float(loss.num_targets)), nll.new_ones(())])
         return sums
-
-    def _again(self, parts: int) -> None:
-        """Out of memory: forget the gradients of a pass that is to be done again in more batches."""
-        self.optimizer.zero_grad(set_to_none=True)
-        self._record({"kind": "out of memory", "step": self.state.step, "batches": parts})
 
     def _autocast(self):
         wanted = self.settings.precision

@@ -11,16 +11,16 @@ from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.weights.checkpoint import Checkpoint, RunFolder
 
 
-def refuse_too_many(recipe: Recipe, group: Group) -> None:
+def refuse_too_many(recipe: Recipe, processes: int) -> None:
     """A batch has something for each process, and a model with adapters is not cut into parts."""
     for name in ("batch_tokens", "batch_examples"):
         most = getattr(recipe.batches, name)
-        if 0 < most < group.size:
+        if 0 < most < processes:
             raise RecipeError(
-                f"batches.{name} = {most} cannot be shared among {group.size} processes",
+                f"batches.{name} = {most} cannot be shared among {processes} processes",
                 f"start {most} at the most, or raise it",
             )
-    if recipe.distributed.strategy == "fsdp2" and recipe.training.adapter is not None:
+    if processes > 1 and recipe.distributed.strategy == "fsdp2" and recipe.training.adapter is not None:
         raise RecipeError(
             "training.adapter does not go with distributed.strategy = 'fsdp2'",
             "set it to 'ddp': of a model with adapters there is little to share",

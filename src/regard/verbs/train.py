@@ -14,7 +14,7 @@ import torch
 
 from regard import console
 from regard.distributed.group import Group
-from regard.distributed.place import Place, own_place
+from regard.distributed.place import own_place
 from regard.distributed.strategy import distribute
 from regard.distributed.workers import workers as started
 from regard.errors import FolderError
@@ -82,14 +82,16 @@ def train(
         threads = max(1, (os.cpu_count() or 1) // workers)
     place = own_place()
     if dry_run:
-        return _dry_run(recipe, overrides, init, device, threads, place)
+        return _dry_run(
+            recipe, overrides, init, choose_device(device, threads), max(workers, place.size), place.rank
+        )
     command = _command(recipe, out, overrides, init, device, threads)
     with started(place, workers, command) as group:
         path = recipe_path(recipe)
         source = _load(path, overrides, init)
         chosen = place.device(choose_device(device, threads))
         run_path = Path(out) if out else _default_folder(path, source)
-        refuse_too_many(source.recipe, group)
+        refuse_too_many(source.recipe, group.size)
         if resume and not (run_path / RESOLVED).exists():
             raise FolderError(f"{run_path}: no run to resume", "leave out --resume to start one")
         with _claimed(run_path, source, group) as run:
@@ -100,15 +102,16 @@ def _dry_run(
     recipe: str | Path,
     overrides: Sequence[str],
     init: str | Path | None,
-    device: str,
-    threads: int | None,
-    place: Place,
+    device: torch.device,
+    processes: int,
+    rank: int,
 ) -> TrainResult:
     """One process tries it, whatever the number of those that are to train."""
     metrics: dict[str, float] = {}
-    if place.rank == 0:
+    if rank == 0:
         source = _load(recipe_path(recipe), overrides, init)
-        metrics = try_recipe(source, choose_device(device, threads))
+        refuse_too_many(source.recipe, processes)
+        metrics = try_recipe(source, device)
     return TrainResult(run=None, model=None, steps=1, metrics=metrics)
 
 

@@ -57,7 +57,7 @@ def _tokens(sequence: Sequence, word: str, name: str) -> list[int]:
         length = _spelt(tokens[begin:], word.strip())
         if length and tokens[begin]:  # a space before a word is no part of it
             return list(range(begin, begin + length))
-    if word.isdecimal() and int(word) < len(tokens):
+    if word.isdecimal() and len(word) < 10 and int(word) < len(tokens):
         return [int(word)]
     known = ", ".join(f"{place} {token}" for place, token in enumerate(tokens[:40]))
     raise DataError(f"no token of the {name} is {word!r}", f"its tokens: {known}")

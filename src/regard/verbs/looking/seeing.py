@@ -68,9 +68,12 @@ def image_at(spec: str) -> UInt8[np.ndarray, "channels height width"]:
     if not spec:
         raise DataError("no image is named", "FILE:NUMBER, such as test-images.npz:0")
     file, colon, number = spec.rpartition(":")
-    if not (colon and number.isdecimal()) or Path(spec).expanduser().exists():
-        file, number = spec, "0"
-    images = read_images(locate(file, Path()))
+    try:
+        if not (colon and number.isdecimal() and len(number) < 10) or Path(spec).expanduser().exists():
+            file, number = spec, "0"
+        images = read_images(locate(file, Path()))
+    except (OSError, RuntimeError, ValueError) as error:  # names that no file can have
+        raise DataError(f"{spec[:60]} names no image ({error})", "give FILE:NUMBER") from error
     if int(number) >= len(images):
         raise DataError(f"{file} has no image {number}", f"its {len(images):,} images count from 0")
     return images[int(number)]
