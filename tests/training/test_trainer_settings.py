@@ -156,7 +156,7 @@ def test_an_update_of_four_batches_has_the_gradient_of_one_batch_of_all_their_ro
     assert len(batches) == 4
     assert records(four, "train")[0]["loss"] == pytest.approx(nll / num_targets, rel=1e-5)
     for several, at_once in zip(accumulated, gradients(one), strict=True):
-        torch.testing.assert_close(several, at_once, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(several, at_once, rtol=0, atol=1e-6)
 
 
 def test_gradients_are_those_of_the_mean_loss_over_target_tokens(start):
