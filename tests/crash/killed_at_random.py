@@ -1,5 +1,7 @@
 """Trains a recipe in forked children that are killed at random moments, until one comes to the end.
 
+    killed_at_random.py RECIPE FOLDER KILLS STEPS SEED WORKERS
+
 Started by test_run_killed.py, outside pytest: forks are cheap here, with PyTorch imported once.
 """
 
@@ -18,7 +20,7 @@ from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder, digest
 
 
-def start(recipe: str, out: Path) -> int:
+def start(recipe: str, out: Path, workers: int) -> int:
     """The process id of a child that trains; it leaves with exit code 0 when it has come to the end."""
     child = os.fork()
     if child:
@@ -26,7 +28,7 @@ def start(recipe: str, out: Path) -> int:
     code = 1
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        train(recipe, out=out, threads=1)
+        train(recipe, out=out, threads=1, workers=workers)
         code = 0
     finally:
         os._exit(code)
@@ -42,13 +44,13 @@ def wait_for_step(child: int, metrics: Path, step: int) -> None:
     raise AssertionError(f"came to its end before step {step}")
 
 
-def main(recipe: str, folder: Path, kills: int, max_steps: int, seed: int) -> None:
+def main(recipe: str, folder: Path, kills: int, max_steps: int, seed: int, workers: int) -> None:
     torch.set_num_threads(1)
-    assert os.waitpid(start(recipe, folder / "left alone"), 0)[1] == 0
+    assert os.waitpid(start(recipe, folder / "left alone", workers), 0)[1] == 0
     draw = random.Random(seed)
     steps = []
     for kill in range(kills):
-        child = start(recipe, folder / "killed")
+        child = start(recipe, folder / "killed", workers)
         wait_for_step(
             child, folder / "killed" / "metrics.jsonl", int((kill + draw.random()) * max_steps / (kills + 1))
         )
@@ -57,10 +59,10 @@ def main(recipe: str, folder: Path, kills: int, max_steps: int, seed: int) -> No
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
         checkpoint = RunFolder(folder / "killed").latest()
         steps.append(checkpoint.step if checkpoint else None)
-    assert os.waitpid(start(recipe, folder / "killed"), 0)[1] == 0
+    assert os.waitpid(start(recipe, folder / "killed", workers), 0)[1] == 0
     digests = [digest(RunFolder(folder / name).latest()) for name in ("left alone", "killed")]
     print(json.dumps({"steps": steps, "digests": digests}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
+    main(sys.argv[1], Path(sys.argv[2]), *map(int, sys.argv[3:]))

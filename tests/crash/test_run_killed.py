@@ -49,7 +49,7 @@ def test_a_run_killed_ten_times_ends_in_the_bits_of_the_run_left_alone(tmp_path)
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(RECIPE)
     script = Path(__file__).with_name("killed_at_random.py")
-    command = [sys.executable, str(script), str(recipe), str(tmp_path), "10", "120", "1"]
+    command = [sys.executable, str(script), str(recipe), str(tmp_path), "10", "120", "1", "1"]
     found = json.loads(
         subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
     )

@@ -73,13 +73,14 @@ def every_call(folder: Path) -> bool:
 
 
 def random_kills(recipe: Path, folder: Path, kills: int) -> bool:
-    """Runs that are killed and resumed ten times each; each must end in the bits of one left alone."""
+    """Runs of one process and of two, each killed ten times, end in the bits of one left alone."""
     began, same, runs = time.monotonic(), 0, -(-kills // KILLS_A_RUN)
     for run in range(runs):
         where = folder / f"run {run}"
         where.mkdir()
         script = [sys.executable, str(CRASH / "killed_at_random.py"), str(recipe), str(where)]
-        numbers = [str(number) for number in (KILLS_A_RUN, MAX_STEPS, run + 1)]
+        workers = 1 + run % 2
+        numbers = [str(number) for number in (KILLS_A_RUN, MAX_STEPS, run + 1, workers)]
         done = subprocess.run([*script, *numbers], capture_output=True, text=True, check=False)
         if done.returncode == 0:
             left_alone, killed = json.loads(done.stdout)["digests"]
@@ -88,8 +89,8 @@ def random_kills(recipe: Path, folder: Path, kills: int) -> bool:
             print(done.stderr, file=sys.stderr)
     seconds = time.monotonic() - began
     print(
-        f"crash: {runs * KILLS_A_RUN} SIGKILLs in {runs} runs: {same} of {runs} end in the bits of a run"
-        f" left alone ({seconds:.0f} s)",
+        f"crash: {runs * KILLS_A_RUN} SIGKILLs in {runs} runs, every other one of two workers: {same} of"
+        f" {runs} end in the bits of a run left alone ({seconds:.0f} s)",
         flush=True,
     )
     return same == runs
