@@ -30,6 +30,14 @@ ALLOWED = (  # the elements that the page may be made of
 )
 
 
+# The page hears of another address a moment later; without a change it hears nothing.
+GO = """(chosen) => new Promise((heard) => {
+  window.addEventListener("hashchange", heard, { once: true });
+  setTimeout(heard, 500);
+  location.hash = chosen;
+})"""
+
+
 class Visit:
     """One page, from the moment before it is opened. `page` is Playwright's."""
 
@@ -77,7 +85,7 @@ class Visit:
     def view(self, name: str, **state: object) -> Any:
         """Goes to a view by its address; gives its body when it is drawn."""
         chosen = "&".join(f"{key}={quote(str(value))}" for key, value in {"view": name, **state}.items())
-        self.page.evaluate("(chosen) => { location.hash = chosen; }", chosen)
+        self.page.evaluate(GO, chosen)
         theme = state.get("theme")
         if theme:
             self.page.wait_for_selector(f".regard[data-theme={theme}]", state="attached")
