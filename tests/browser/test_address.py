@@ -49,3 +49,56 @@ def test_what_was_asked_is_in_the_address_and_back_leads_back(visit, addresses):
     assert seen.page.inner_text(".answer") == first
     seen.assert_quiet()
     other.assert_quiet()
+
+
+def hold_back(page):
+    """Steps back to the Look of the start, and holds its answer back; gives what lets it through."""
+    waiting = []
+
+    def hold(route):
+        waiting.append(route) if route.request.method == "GET" else route.fallback()
+
+    page.route("**/api/look", hold)
+    with page.expect_request("**/api/look"):
+        page.go_back()
+
+    def let_through():
+        with page.expect_response(lambda response: response.request.method == "GET"):
+            waiting[0].continue_()
+
+    return let_through
+
+
+def test_what_is_typed_while_an_earlier_look_is_on_its_way_stays(visit, addresses):
+    """Back to a Look takes as long as the model does; the box can be written in meanwhile."""
+    seen = visit(addresses["encoder_decoder"])
+    first = seen.page.inner_text(".answer")
+    seen.page.fill("textarea", "The dog sleeps.")
+    seen.page.click("button:has-text('Look')")
+    seen.settled()
+    let_through = hold_back(seen.page)
+    seen.page.fill("textarea", "A cat")
+    let_through()
+    seen.page.wait_for_selector(f".answer:has-text('{first.split()[0]}')")
+    assert seen.page.inner_text(".answer") == first
+    assert seen.page.input_value("textarea") == "A cat"
+    seen.page.click("button:has-text('Theme')")
+    seen.page.wait_for_selector(".regard[data-theme]", state="attached")
+    assert seen.page.input_value("textarea") == "A cat"
+    seen.assert_quiet()
+
+
+def test_a_question_voids_the_step_back_that_is_not_answered_yet(visit, addresses):
+    seen = visit(addresses["encoder_decoder"])
+    seen.page.fill("textarea", "The dog sleeps.")
+    seen.page.click("button:has-text('Look')")
+    seen.settled()
+    let_through = hold_back(seen.page)
+    seen.page.fill("textarea", "The cat sleeps.")
+    with seen.page.expect_request("**/api/stream"):
+        seen.page.click("button:has-text('Look')")
+    let_through()
+    seen.settled()
+    assert seen.page.input_value("textarea") == "The cat sleeps."
+    assert "Katze" in seen.page.inner_text(".answer")
+    seen.assert_quiet()

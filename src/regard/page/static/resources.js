@@ -54,7 +54,9 @@ function makeSource({ summary, fetchResource, request = null, stream = null }) {
       window.dispatchEvent(new CustomEvent("look", { detail: { source } }));
       return next;
     },
+    /** An answer as it grows, before it is asked for: what was asked earlier and is not answered yet is void. */
     async stream(body, onToken, signal) {
+      asked++;
       if (stream) await stream(body, onToken, signal);
     },
   };

@@ -3,6 +3,7 @@ import { button, checkbox, element, fill, select } from "../elements.js";
 import { direction, visible } from "../tokens.js";
 
 const BEAMS = ["1", "2", "4", "5", "8"];
+const drafts = new WeakMap(); // source -> the text typed and not yet answered, which stays when the view is drawn anew
 
 /** The form; in a saved page a sentence that says why there is none. */
 export function asking({ source, state, signal }) {
@@ -16,7 +17,7 @@ export function asking({ source, state, signal }) {
   const writes = !summary || Boolean(summary.sequences.written);
   const said = element("p", { class: "said", role: "status" });
   const text = element("textarea", { rows: 2, dir: "auto", spellcheck: "false", maxlength: 20000, data: { focus: "text" } });
-  text.value = summary?.text ?? "";
+  text.value = drafts.get(source) ?? summary?.text ?? "";
   const begin = element("input", { type: "text", dir: "auto", spellcheck: "false", autocomplete: "off", data: { focus: "begin" } });
   begin.value = summary?.answer?.text ?? "";
   const whole = checkbox({ label: "and end there", checked: false, onchange: () => {} });
@@ -41,6 +42,7 @@ export function asking({ source, state, signal }) {
     !summary && element("p", { class: "hint" }, "Write a text: everything that the page shows is about one text."),
     said,
   );
+  text.addEventListener("input", () => drafts.set(source, text.value));
   text.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run();
   });
@@ -66,6 +68,7 @@ export async function ask({ source, state, said, body }) {
     if (mine.signal.aborted) return;
     if (request.text !== source.summary?.text) state.set({ row: null, column: null }); // cells of other words
     await source.ask(request);
+    if (drafts.get(source) === request.text) drafts.delete(source);
   } catch (problem) {
     if (mine.signal.aborted) return;
     fill(said, element("span", { role: "alert" }, problem.message));
