@@ -97,7 +97,7 @@ sbom: .venv/installed-audit
 
 # The pictures of docs/, taken from the real page. Wants a chromium: Debian's, or that of `.venv/bin/playwright install`.
 pictures: install
-	OMP_NUM_THREADS=1 $(BIN)/python tools/screenshots.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.screenshots
 
 clean:
 	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis

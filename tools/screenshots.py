@@ -1,13 +1,12 @@
 """Takes the pictures of the documentation from the real page, with the model in the box.
 
-.venv/bin/python tools/screenshots.py [--out docs/pictures]
+.venv/bin/python -m tools.screenshots [--out docs/pictures]
 
 Needs a chromium, Debian's or playwright's own.
 """
 
 import argparse
 import io
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from urllib.parse import urlencode
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
+from benchmarks.look_chromium import OPTIONS, chromium
 from regard.serving.local import LocalServer
 from regard.serving.looks import Looks
 from regard.verbs.look import Looker, Request
@@ -25,15 +25,6 @@ from regard.verbs.look import Looker, Request
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 SENTENCE = "Where is the station?"
 COLOURS = 256  # of a picture's palette
-QUIET = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 def nothing(page: Page) -> None:
@@ -91,7 +82,7 @@ def main() -> None:
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     with served(SENTENCE) as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=QUIET)
+        browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
         for picture in ALL:
             page = browser.new_page(
                 viewport={"width": picture.width, "height": picture.height},
