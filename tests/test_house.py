@@ -15,20 +15,22 @@ MODULES = {
 }
 MAY_USE = {
     "errors": "",
+    "user_cache": "",
+    "native": "user_cache",
     "layers": "",
     "recipe": "errors",
     "braille": "",
     "console": "braille errors",
     "evaluation": "errors",
-    "data": "errors",
-    "models": "layers errors",
+    "data": "user_cache errors",
+    "models": "layers native errors",
     "decoding": "models layers errors",
     "distributed": "models layers errors",
     "inspection": "models layers decoding errors",
     "weights": "models layers data errors",
     "training": "models layers data weights distributed console errors",
     "export": "models layers data weights decoding errors",
-    "verbs": "training export inspection evaluation weights decoding distributed models layers data "
+    "verbs": "training export inspection evaluation weights decoding distributed models layers data native "
     "page recipe console errors",
     "page": "",
     "serving": "verbs inspection decoding weights page console errors",

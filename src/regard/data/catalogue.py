@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import io
 import os
-import sys
 import tomllib
 import zipfile
 import zlib
@@ -22,6 +21,7 @@ from typing import Literal
 
 from regard.data.download import download
 from regard.errors import DataError, did_you_mean
+from regard.user_cache import user_cache
 
 GITHUB = "https://raw.githubusercontent.com"
 
@@ -100,14 +100,7 @@ def data_set(name: str) -> DataSet:
 
 def cache_folder() -> Path:
     """Where downloaded data sets are kept: `regard/data` in the user's cache."""
-    home = Path.home()
-    if sys.platform == "darwin":
-        cache = home / "Library" / "Caches"
-    elif sys.platform == "win32":
-        cache = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    else:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    return cache / "regard" / "data"
+    return user_cache("data")
 
 
 def data_folders() -> list[Path]:

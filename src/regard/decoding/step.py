@@ -16,10 +16,10 @@ from regard.errors import ConfigError
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.models.straight import Step, straight
 
-# Rows of x @ W are equal to the bit in any number that is a multiple of ROWS. With weights as they lie 8 rows
-# differ from 16 (MKL with AVX-512, 256 features and more; with AVX2 all counts from 4 were equal, 1 and 2
-# threads, widths 64 to 2048, vocabularies to 32,000); with transposed ones all counts from 2 are equal.
-ROWS, STRAIGHT_ROWS = 16, 4
+# Rows of x @ W are equal to the bit in any number that is a multiple of ROWS: 8 rows differ from 16 (MKL with
+# AVX-512, 256 features and more; with AVX2 all counts from 4 were equal, 1 and 2 threads, widths 64 to 2048,
+# vocabularies to 32,000). A step in a straight line has a number of its own.
+ROWS = 16
 
 
 @runtime_checkable
@@ -88,7 +88,7 @@ class CacheStepper:
 
     @property
     def multiple(self) -> int:
-        return ROWS if self._straight is None else STRAIGHT_ROWS
+        return ROWS if self._straight is None else self._straight.multiple
 
     def begin(self, cache: Any) -> None:
         """Go on from `cache`."""

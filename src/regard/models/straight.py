@@ -4,18 +4,21 @@ A step of a few rows is some hundred small operations, and half of its time is s
 to module. Here the decoder is read once into functions that follow one another; what is not of the usual
 kind (norms of queries, products in int8) is called as it stands.
 
-Weights are kept a second time, transposed: products of few rows with them are faster (8 rows of 256 with
-8,000 classes: 0.5 ms against 1.0 on one core of a Xeon with AVX-512), and give a row the same bits from 2
-rows on, where those with weights as they lie change between 8 rows and 16 (MKL, AVX-512).
+Weights are kept a second time, as products of few rows want them: in panels for the kernels of `native/`, which
+give a row the same bits in any company; where there are none, transposed, with which PyTorch's products are
+faster (8 rows of 256 with 8,000 classes: 0.5 ms against 1.0 on one core of a Xeon with AVX-512), and give a row
+the same bits from 2 rows on, where those with weights as they lie change between 8 rows and 16 (MKL, AVX-512).
 """
 
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
+from torch.nn.functional import relu as rectified
 
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock, PostNorm, PreNorm, SandwichNorm
@@ -26,21 +29,36 @@ from regard.layers.norm import RMSNorm
 from regard.layers.stacked import StackedLinear
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.native import kernels
 
 WIDE = 768  # features; more of them (1,024 were tried) MKL adds up in another order where rows are many,
 AT_ONCE = 128  # so there are so many rows in a product at most (160 were still equal, 192 were not)
 
+ROWS = 4  # that PyTorch's products, and what else is in a step, make equal to the bit in any multiple
+
 Map = Callable[[Tensor], Tensor]  # rows of features -> rows of features
-Step = Callable[[Int64[Tensor, " rows"], Any], Float[Tensor, "rows vocab"]]
+AddingMap = Callable[..., Tensor]  # the same; a second argument, a residual, is added to what comes out
+
+
+@dataclass(frozen=True)
+class Step:
+    """From the last ids and a cache of the model, which it goes on, to the logits of the next ids.
+
+    `multiple`: rows in multiples of so many have the same bits in any company.
+    """
+
+    extend: Callable[[Int64[Tensor, " rows"], Any], Float[Tensor, "rows vocab"]]
+    multiple: int
+
+    def __call__(self, ids: Int64[Tensor, " rows"], cache: Any) -> Float[Tensor, "rows vocab"]:
+        return self.extend(ids, cache)
+
 
 _made: "weakref.WeakKeyDictionary[nn.Module, tuple[list[int], Step | None]]" = weakref.WeakKeyDictionary()
 
 
 def straight(model: nn.Module) -> Step | None:
-    """The step of `model`, made once for its weights as they are now; None where it has other parts.
-
-    It takes the last ids and a cache of the model, which it goes on, and gives the logits of the next ids.
-    """
+    """The step of `model`, made once for its weights as they are now; None where it has other parts."""
     if not isinstance(model, EncoderDecoder | DecoderOnly) or model.training or model.device.type != "cpu":
         return None
     state = _state(model)
@@ -75,6 +93,15 @@ def _is_usual(model: EncoderDecoder | DecoderOnly) -> bool:
 
 
 def _step(model: EncoderDecoder | DecoderOnly) -> Step:
+    return Step(_extending(model), 1 if _has_kernels(model) else ROWS)
+
+
+def _has_kernels(module: nn.Module) -> bool:
+    """Whether `native/` computes with such weights on this machine."""
+    return kernels.available() and all(weight.dtype == torch.float32 for weight in module.parameters())
+
+
+def _extending(model: EncoderDecoder | DecoderOnly) -> Callable[[Tensor, Any], Tensor]:
     if isinstance(model, DecoderOnly):
         blocks = [_block(block) for block in model.blocks]
         enter, leave = model.input, _then(_norm(model.norm), _linear(model.output))
@@ -86,10 +113,10 @@ def _step(model: EncoderDecoder | DecoderOnly) -> Step:
             return leave(x)
 
         return extend
-    return _step_with_memory(model)
+    return _extending_with_memory(model)
 
 
-def _step_with_memory(model: EncoderDecoder) -> Step:
+def _extending_with_memory(model: EncoderDecoder) -> Callable[[Tensor, DecoderCache], Tensor]:
     decoder, scale = model.decoder, model.decoder.scale
     blocks = [_block(block) for block in decoder.blocks]
     enter, leave, output = decoder.input, _norm(decoder.norm), _linear(model.output)
@@ -118,41 +145,43 @@ def _block(block: nn.Module) -> Callable[[Tensor, KeyValueCache, KeyValue | None
     return lambda x, held, memory, hidden: onward(to_memory(to_itself(x, held), memory, hidden))
 
 
-def _around(around: nn.Module, sublayer: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _around(around: nn.Module, sublayer: AddingMap) -> Callable[..., Tensor]:
     """Residual and norm; there is no dropout in decoding."""
     match around:
         case PostNorm():
             norm = _norm(around.norm)
-            return lambda x, *seen: norm(x + sublayer(x, *seen))
+            return lambda x, *seen: norm(sublayer(x, x, *seen))
         case PreNorm():
             norm = _norm(around.norm)
-            return lambda x, *seen: x + sublayer(norm(x), *seen)
+            return lambda x, *seen: sublayer(norm(x), x, *seen)
         case SandwichNorm():
             before, after = _norm(around.norm_before), _norm(around.norm_after)
-            return lambda x, *seen: x + after(sublayer(before(x), *seen))
+            return lambda x, *seen: x + after(sublayer(before(x), None, *seen))
     raise TypeError(f"{type(around).__name__} is no way around a sub-layer")
 
 
-def _self_attention(module: SelfAttention) -> Callable[[Tensor, KeyValueCache], Tensor]:
+def _self_attention(module: SelfAttention) -> Callable[[Tensor, Tensor | None, KeyValueCache], Tensor]:
     project, output, mix = _linear(module.query_key_value), _linear(module.output), _mixing(module)
     heads, groups, d_head = module.num_heads, module.num_kv_heads, module.d_head
     rotary, query_norm, key_norm = module.rotary, module.query_norm, module.key_norm
 
-    def look(x: Tensor, cache: KeyValueCache) -> Tensor:
+    def look(x: Tensor, plus: Tensor | None, cache: KeyValueCache) -> Tensor:
         parts = project(x).view(len(x), heads + 2 * groups, 1, d_head)
         turned, value = parts[:, : heads + groups], parts[:, heads + groups :]
         if query_norm is not None and key_norm is not None:
             turned = torch.cat([query_norm(turned[:, :heads]), key_norm(turned[:, heads:])], dim=1)
         if rotary is not None:
             turned = rotary(turned, cache.length)
-        return output(mix(turned[:, :heads], cache.append(turned[:, heads:], value), None))
+        return output(mix(turned[:, :heads], cache.append(turned[:, heads:], value), None), plus)
 
     return look
 
 
-def _cross_attention(module: MultiHeadAttention) -> Callable[[Tensor, KeyValue, Tensor], Tensor]:
+def _cross_attention(
+    module: MultiHeadAttention,
+) -> Callable[[Tensor, Tensor | None, KeyValue, Tensor], Tensor]:
     project, output, mix = _linear(module.query), _linear(module.output), _mixing(module)
-    return lambda x, memory, hidden: output(mix(project(x), memory, hidden))
+    return lambda x, plus, memory, hidden: output(mix(project(x), memory, hidden), plus)
 
 
 def _mixing(module: MultiHeadAttention) -> Callable[[Tensor, KeyValue, Tensor | None], Tensor]:
@@ -166,22 +195,29 @@ def _mixing(module: MultiHeadAttention) -> Callable[[Tensor, KeyValue, Tensor | 
         weights = (scores if hidden is None else scores.add_(hidden)).softmax(dim=-1)
         return (weights @ seen.value).view(len(query), -1)
 
-    return mix
+    def mix_by_kernel(query: Tensor, seen: KeyValue, hidden: Tensor | None) -> Tensor:
+        return kernels.attend(query.reshape(len(query), groups * share, d_head), *seen, hidden, scale)
+
+    return mix_by_kernel if _has_kernels(module) else mix
 
 
-def _feed_forward(module: nn.Module) -> Map:
+def _feed_forward(module: nn.Module) -> AddingMap:
     if type(module) is FeedForward:
-        inner, outer, activation = _linear(module.inner), _linear(module.outer), module.activation
-        return lambda x: outer(activation(inner(x)))
+        activation = module.activation
+        if activation is rectified:
+            inner, outer = _linear(module.inner, relu=True), _linear(module.outer)
+            return lambda x, plus=None: outer(inner(x), plus)
+        inner, outer = _linear(module.inner), _linear(module.outer)
+        return lambda x, plus=None: outer(activation(inner(x)), plus)
     if type(module) is GatedFeedForward:
         inner, outer, activation = _linear(module.gate_inner), _linear(module.outer), module.activation
 
-        def gated(x: Tensor) -> Tensor:
+        def gated(x: Tensor, plus: Tensor | None = None) -> Tensor:
             gate, value = inner(x).chunk(2, dim=-1)
-            return outer(activation(gate).mul_(value))
+            return outer(activation(gate).mul_(value), plus)
 
         return gated
-    return module
+    return _adding(module)
 
 
 def _norm(module: nn.Module) -> Map:
@@ -194,18 +230,30 @@ def _norm(module: nn.Module) -> Map:
     return module
 
 
-def _linear(module: nn.Module) -> Map:
-    """The map with its weight transposed."""
+def _linear(module: nn.Module, relu: bool = False) -> AddingMap:
+    """The map, and ReLU after it if wished, with its weight in panels or transposed."""
     if type(module) not in (nn.Linear, StackedLinear):
-        return module
+        return _adding(module, relu)
     assert isinstance(module, nn.Linear)
-    weight = module.weight.detach().t().contiguous()
+    weight = module.weight.detach()
     bias = None if module.bias is None else module.bias.detach()
+    if _has_kernels(module):
+        packed = kernels.PackedLinear(weight, bias)
+        return lambda x, plus=None: packed(x, plus, relu)
+    transposed = weight.t().contiguous()
 
     def product(x: Tensor) -> Tensor:
-        return torch.mm(x, weight) if bias is None else torch.addmm(bias, x, weight)
+        return torch.mm(x, transposed) if bias is None else torch.addmm(bias, x, transposed)
 
-    return _in_pieces(product) if module.in_features > WIDE else product
+    return _adding(_in_pieces(product) if module.in_features > WIDE else product, relu)
+
+
+def _adding(plain: Map, relu: bool = False) -> AddingMap:
+    def product(x: Tensor, plus: Tensor | None = None) -> Tensor:
+        out = plain(x) if plus is None else plain(x).add_(plus)
+        return out.relu_() if relu else out
+
+    return product
 
 
 def _in_pieces(product: Map) -> Map:

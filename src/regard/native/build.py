@@ -1,0 +1,78 @@
+"""kernels.c -> a library of this very processor, compiled once and kept in the user's cache.
+
+It takes half a second, so nobody is asked: where a C compiler is found there are kernels, elsewhere there are none.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from regard.user_cache import user_cache
+
+SOURCE = Path(__file__).with_name("kernels.c")
+COMPILERS = ("cc", "gcc", "clang")  # after $CC
+FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
+THREADS = ("-fopenmp",)  # tried first; its library is the one that PyTorch has loaded
+SECONDS = 60  # a compiler that takes longer is given up
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """The kernels, or None where there are none: no compiler, or REGARD_NATIVE is 0."""
+    if os.environ.get("REGARD_NATIVE") == "0":
+        return None
+    compiler = find_compiler()
+    return None if compiler is None else built(compiler, user_cache("native"))
+
+
+def find_compiler() -> str | None:
+    """The path of a C compiler."""
+    asked = os.environ.get("CC")
+    return next(filter(None, map(shutil.which, (asked,) if asked else COMPILERS)), None)
+
+
+def built(compiler: str, folder: Path) -> ctypes.CDLL | None:
+    """The library of `folder`, made if it is not there or cannot be loaded; None if it cannot be made."""
+    file = folder / f"kernels-{_key(compiler)}.so"
+    for _ in range(2):
+        try:
+            if not file.exists():
+                _compile(compiler, file)
+            return ctypes.CDLL(str(file))
+        except (OSError, subprocess.SubprocessError):
+            file.unlink(missing_ok=True)  # damaged, if it was there
+    return None
+
+
+def _compile(compiler: str, file: Path) -> None:
+    """Under another name first: two processes may do the same at once."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+        made = Path(folder, file.name)
+        for threads in (THREADS, ()):
+            command = [compiler, *FLAGS, *threads, str(SOURCE), "-o", str(made), "-lm"]
+            if not subprocess.run(command, capture_output=True, timeout=SECONDS, check=False).returncode:
+                break
+        os.replace(made, file)
+
+
+def _key(compiler: str) -> str:
+    """Of all that the library depends on: a cache may be shared by machines with other processors."""
+    parts = [SOURCE.read_bytes(), " ".join((compiler, *FLAGS)).encode(), _processor()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def _processor() -> bytes:
+    """What the processor is and can do."""
+    told = f"{platform.machine()} {platform.processor()}".encode()
+    try:
+        lines = Path("/proc/cpuinfo").read_bytes().split(b"\n\n")[0].splitlines()
+    except OSError:
+        return told
+    return b"\n".join([told, *(line for line in lines if line.startswith((b"model name", b"flags", b"Features")))])
