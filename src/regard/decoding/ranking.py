@@ -1,11 +1,25 @@
 """The likeliest tokens of each row, brought to the host; ties go to the lower id."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 CHUNK = 128
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """The ranking by likelihood: the `size` likeliest, the likeliest first."""
+
+    size: int
+
+    def __call__(
+        self, log_probs: Float[Tensor, "rows vocab"]
+    ) -> tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"]]:
+        return likeliest(log_probs) if self.size == 1 else shortlist(log_probs, self.size)
 
 
 def shortlist(

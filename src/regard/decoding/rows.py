@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from regard.decoding.step import LogitStepper, Stepper, multiple_of
+from regard.decoding.step import LogitStepper, RankingStepper, Stepper, multiple_of
 
 SPARE = -1
 
@@ -56,6 +56,21 @@ class Rows:
         if isinstance(self.stepper, LogitStepper):
             return self.stepper.logits(self._last(bos_id))
         return self.step(bos_id)
+
+    def likeliest(
+        self, bos_id: int, size: int, asked: Int64[np.ndarray, " rows"]
+    ) -> (
+        tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"], Float64[np.ndarray, " rows"]]
+        | None
+    ):
+        """The `size` likeliest tokens of `step` and their ids, and the log-probability of `asked`.
+
+        None where the stepper has no short way to them; then it has read nothing.
+        """
+        if not isinstance(self.stepper, RankingStepper) or not self.stepper.ranks:
+            return None
+        values, ids, told = self.stepper.likeliest(self._last(bos_id), size, torch.from_numpy(asked))
+        return values.double().numpy(), ids.numpy(), told.double().numpy()
 
     def _last(self, bos_id: int) -> Int64[Tensor, " rows"]:
         last = self.ids[:, -1] if self.length else np.full(len(self.sentence), bos_id)

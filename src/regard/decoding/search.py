@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from regard.decoding.hypothesis import Hypothesis, Request, best_first
-from regard.decoding.ranking import likeliest, shortlist
+from regard.decoding.ranking import Shortlist
 from regard.decoding.rows import Rows
 from regard.decoding.step import Stepper
 from regard.decoding.strategy import Chosen, Course, Ranking, Search, Walk, drop
@@ -31,7 +31,7 @@ class GreedySearch(Walk):
             raise ConfigError(f"greedy search finds one hypothesis, not n_best = {self.n_best}", "use a beam")
 
     def ranking(self, requests: Sequence[Request]) -> Callable[[Rows], Ranking]:
-        return lambda rows: likeliest
+        return lambda rows: Shortlist(1)
 
 
 class Podium:
@@ -91,9 +91,7 @@ class BeamSearch(Search):
         greatest = self.greatest(course)
         rows = self.rows(stepper, requests)
         while len(rows.live()):
-            chosen = self.next_tokens(
-                rows, course, lambda log_probs: shortlist(log_probs, self.beam_size + 1)
-            )
+            chosen = self.next_tokens(rows, course, Shortlist(self.beam_size + 1))
             found = self.candidates(rows, len(requests), chosen)
             on = self.going_on(rows, course, found, greatest, podium)
             rank = on.cumsum(axis=1) - 1

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.errors import ConfigError
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.models.straight import Step, straight
+from regard.models.straight import Likeliest, Step, straight
 
 # Rows of x @ W are equal to the bit in any number that is a multiple of ROWS: 8 rows differ from 16 (MKL with
 # AVX-512, 256 features and more; with AVX2 all counts from 4 were equal, 1 and 2 threads, widths 64 to 2048,
@@ -45,6 +45,23 @@ class LogitStepper(Stepper, Protocol):
 
     def logits(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         """As `step`, which this stands for."""
+        ...
+
+
+@runtime_checkable
+class RankingStepper(Stepper, Protocol):
+    """One that may know the likeliest tokens without all others."""
+
+    @property
+    def ranks(self) -> bool:
+        """Whether it does."""
+        ...
+
+    def likeliest(self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]) -> Likeliest:
+        """The `size` likeliest log-probabilities of `step`, which this stands for, their ids, that of `asked`.
+
+        The likeliest first; of equally likely ones that with the lower id.
+        """
         ...
 
 
@@ -101,6 +118,14 @@ class CacheStepper:
         if self._straight is not None:
             return self._straight(ids, self.cache).float()
         return self.model.extend(ids[:, None].to(self.device), self.cache)[:, -1].float()
+
+    @property
+    def ranks(self) -> bool:
+        return self._straight is not None and self._straight.ranks
+
+    def likeliest(self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]) -> Likeliest:
+        assert self._straight is not None
+        return self._straight.likeliest(ids, self.cache, size, asked)
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
         self.cache = self.cache.select(rows.to(self.device))

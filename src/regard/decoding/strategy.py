@@ -12,8 +12,9 @@ from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis, LengthPenalty, Power, Request
 from regard.decoding.penalties import RepetitionPenalty
+from regard.decoding.ranking import Shortlist
 from regard.decoding.rows import SPARE, Rows
-from regard.decoding.rules import NOTHING, LengthLimits, Rule, Said
+from regard.decoding.rules import NOTHING, Banned, LengthLimits, Rule, Said
 from regard.decoding.step import Stepper
 from regard.errors import ConfigError, RunError
 
@@ -166,9 +167,38 @@ class Search(ABC):
 
     def next_tokens(self, rows: Rows, course: Course, rank: Ranking) -> Chosen:
         """One step: of what may follow in each row, the tokens that `rank` picks, the best first."""
+        if isinstance(rank, Shortlist):
+            chosen = self.at_once(rows, course, rank.size)
+            if chosen is not None:
+                return chosen
         if not self.wants_logits:
             return self.choose(rows.step(self.bos_id), rows, course, rank)
         return self.of_logits(rows.logits(self.bos_id), rows, course, rank)
+
+    def at_once(self, rows: Rows, course: Course, size: int) -> Chosen | None:
+        """The same for the `size` likeliest, if no rule looks further and there is a short way to them.
+
+        Whether it is taken does not depend on the batch: last bits may differ from those of the long way.
+        """
+        if not all(isinstance(rule, Banned) for rule in self.rules):
+            return None
+        banned = sorted({token for rule in self.rules if isinstance(rule, Banned) for token in rule.ids})
+        forced = course.forced(rows)
+        held = np.where(forced == FREE, self.eos_id, forced)
+        found = rows.likeliest(self.bos_id, size + len(banned), held)
+        if found is None:
+            return None
+        values, ids, kept = found
+        order = np.isin(ids, banned).argsort(axis=1, kind="stable")[:, :size]
+        values, ids = np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
+        told = np.flatnonzero(forced != FREE)
+        if len(told):
+            counts = rows.length >= course.uncounted[rows.sentence[told]]
+            values[told], ids[told, 0] = -np.inf, held[told]
+            values[told, 0] = kept[told] * counts
+        stuck = left_with_nothing(rows.live(), values)
+        values[stuck, 0], ids[stuck, 0] = kept[stuck], held[stuck]
+        return Chosen(values, ids, values)
 
     @property
     def wants_logits(self) -> bool:
@@ -231,12 +261,7 @@ class Search(ABC):
         ids: Int64[np.ndarray, "rows size"],
     ) -> Chosen:
         """The same tokens with the model's own log-probabilities; the end, where nothing was left."""
-        if np.isnan(values[live]).any():
-            raise RunError(
-                "the model answers NaN",
-                "its weights are damaged, or its training diverged before they were saved",
-            )
-        stuck = live[values[live, 0] == -np.inf]  # the rules left nothing but the end
+        stuck = left_with_nothing(live, values)
         if len(stuck):
             values[stuck, 0] = prepared.kept.cpu().numpy()[stuck]
             ids[stuck, 0] = prepared.held.cpu().numpy()[stuck]
@@ -301,6 +326,22 @@ class Walk(Search):
             for row in stopped.tolist():
                 found[rows.sentence[row]][int(rows.rank[row])] = self.stopped(rows, course, row)
             drop(rows, stopped)
+
+
+def left_with_nothing(
+    live: Int64[np.ndarray, " live"], values: Float64[np.ndarray, "rows size"]
+) -> Int64[np.ndarray, " stuck"]:
+    """The rows to which the rules have left nothing but the end.
+
+    Raises:
+        RunError: there is no telling, for the model answers NaN.
+    """
+    if np.isnan(values[live]).any():
+        raise RunError(
+            "the model answers NaN",
+            "its weights are damaged, or its training diverged before they were saved",
+        )
+    return live[values[live, 0] == -np.inf]
 
 
 def drop(rows: Rows, gone: Int64[np.ndarray, " gone"]) -> None:

@@ -2,12 +2,13 @@
 
 A step of a few rows is some hundred small operations, and half of its time is spent on the way from module
 to module. Here the decoder is read once into functions that follow one another; what is not of the usual
-kind (norms of queries, products in int8) is called as it stands.
+kind (norms of queries) is called as it stands.
 
-Weights are kept a second time, as products of few rows want them: in panels for the kernels of `native/`, which
-give a row the same bits in any company; where there are none, transposed, with which PyTorch's products are
-faster (8 rows of 256 with 8,000 classes: 0.5 ms against 1.0 on one core of a Xeon with AVX-512), and give a row
-the same bits from 2 rows on, where those with weights as they lie change between 8 rows and 16 (MKL, AVX-512).
+Weights are kept a second time, as products of few rows want them: in panels for the kernels of `native/`,
+which give a row the same bits in any company; where there are none, transposed, with which PyTorch's
+products are faster (8 rows of 256 with 8,000 classes: 0.5 ms against 1.0 on one core of a Xeon with AVX-512),
+and give a row the same bits from 2 rows on, where those with weights as they lie change between 8 rows and 16
+(MKL, AVX-512).
 """
 
 import weakref
@@ -24,6 +25,7 @@ from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock, PostNorm, PreNorm, SandwichNorm
 from regard.layers.cache import DecoderCache, KeyValue, KeyValueCache, StackCache
 from regard.layers.feedforward import FeedForward, GatedFeedForward
+from regard.layers.int8 import Int8Linear, to_int8
 from regard.layers.kernels import attention
 from regard.layers.norm import RMSNorm
 from regard.layers.stacked import StackedLinear
@@ -40,18 +42,35 @@ Map = Callable[[Tensor], Tensor]  # rows of features -> rows of features
 AddingMap = Callable[..., Tensor]  # the same; a second argument, a residual, is added to what comes out
 
 
+Likeliest = tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"], Float[Tensor, " rows"]]
+
+
 @dataclass(frozen=True)
 class Step:
-    """From the last ids and a cache of the model, which it goes on, to the logits of the next ids.
+    """From the last ids and a cache of the model, which it goes on, to what is said of the next ids.
 
     `multiple`: rows in multiples of so many have the same bits in any company.
     """
 
-    extend: Callable[[Int64[Tensor, " rows"], Any], Float[Tensor, "rows vocab"]]
+    states: Callable[[Int64[Tensor, " rows"], Any], Float[Tensor, "rows d_model"]]
+    output: AddingMap
     multiple: int
 
     def __call__(self, ids: Int64[Tensor, " rows"], cache: Any) -> Float[Tensor, "rows vocab"]:
-        return self.extend(ids, cache)
+        """The logits."""
+        return self.output(self.states(ids, cache))
+
+    @property
+    def ranks(self) -> bool:
+        """Whether it can tell the likeliest ids without all others."""
+        return isinstance(self.output, kernels.PackedLinear)
+
+    def likeliest(
+        self, ids: Int64[Tensor, " rows"], cache: Any, size: int, asked: Int64[Tensor, " rows"]
+    ) -> Likeliest:
+        """The `size` likeliest ids (log-probabilities and ids, the likeliest first), and that of `asked`."""
+        assert isinstance(self.output, kernels.PackedLinear)
+        return self.output.likeliest(self.states(ids, cache), size, asked)
 
 
 _made: "weakref.WeakKeyDictionary[nn.Module, tuple[list[int], Step | None]]" = weakref.WeakKeyDictionary()
@@ -66,6 +85,18 @@ def straight(model: nn.Module) -> Step | None:
     if made is None or made[0] != state:
         made = _made[model] = (state, _step(model) if _is_usual(model) else None)
     return made[1]
+
+
+def round_steps(model: nn.Module) -> int:
+    """Put int8 into all maps of a step, if the kernels can multiply it; how many there are."""
+    if (
+        not kernels.has_int8()
+        or not isinstance(model, EncoderDecoder | DecoderOnly)
+        or straight(model) is None
+    ):
+        return 0
+    part = model.decoder if isinstance(model, EncoderDecoder) else model
+    return to_int8(part, least=0)
 
 
 def _state(model: EncoderDecoder | DecoderOnly) -> list[int]:
@@ -93,7 +124,8 @@ def _is_usual(model: EncoderDecoder | DecoderOnly) -> bool:
 
 
 def _step(model: EncoderDecoder | DecoderOnly) -> Step:
-    return Step(_extending(model), 1 if _has_kernels(model) else ROWS)
+    states = _read_with_memory(model) if isinstance(model, EncoderDecoder) else _read(model)
+    return Step(states, _linear(model.output), 1 if _has_kernels(model) else ROWS)
 
 
 def _has_kernels(module: nn.Module) -> bool:
@@ -101,27 +133,23 @@ def _has_kernels(module: nn.Module) -> bool:
     return kernels.available() and all(weight.dtype == torch.float32 for weight in module.parameters())
 
 
-def _extending(model: EncoderDecoder | DecoderOnly) -> Callable[[Tensor, Any], Tensor]:
-    if isinstance(model, DecoderOnly):
-        blocks = [_block(block) for block in model.blocks]
-        enter, leave = model.input, _then(_norm(model.norm), _linear(model.output))
+def _read(model: DecoderOnly) -> Callable[[Tensor, StackCache], Tensor]:
+    blocks, enter, leave = [_block(block) for block in model.blocks], model.input, _norm(model.norm)
 
-        def extend(ids: Tensor, cache: StackCache) -> Tensor:
-            x = enter(ids[:, None], cache.length)[:, 0]
-            for block, held in zip(blocks, cache.layers, strict=True):
-                x = block(x, held, None, None)
-            return leave(x)
+    def states(ids: Tensor, cache: StackCache) -> Tensor:
+        x = enter(ids[:, None], cache.length)[:, 0]
+        for block, held in zip(blocks, cache.layers, strict=True):
+            x = block(x, held, None, None)
+        return leave(x)
 
-        return extend
-    return _extending_with_memory(model)
+    return states
 
 
-def _extending_with_memory(model: EncoderDecoder) -> Callable[[Tensor, DecoderCache], Tensor]:
+def _read_with_memory(model: EncoderDecoder) -> Callable[[Tensor, DecoderCache], Tensor]:
     decoder, scale = model.decoder, model.decoder.scale
-    blocks = [_block(block) for block in decoder.blocks]
-    enter, leave, output = decoder.input, _norm(decoder.norm), _linear(model.output)
+    blocks, enter, leave = [_block(block) for block in decoder.blocks], decoder.input, _norm(decoder.norm)
 
-    def extend(ids: Tensor, cache: DecoderCache) -> Tensor:
+    def states(ids: Tensor, cache: DecoderCache) -> Tensor:
         x = enter(ids[:, None], cache.length)[:, 0]
         hidden = torch.zeros(cache.memory_mask.shape, dtype=x.dtype).masked_fill_(
             cache.memory_mask.logical_not(), -torch.inf
@@ -129,9 +157,9 @@ def _extending_with_memory(model: EncoderDecoder) -> Callable[[Tensor, DecoderCa
         for block, memory, held in zip(blocks, cache.memories, cache.targets, strict=True):
             x = block(x, held, memory, hidden)
         x = leave(x)
-        return output(x if scale == 1 else x * scale)
+        return x if scale == 1 else x * scale
 
-    return extend
+    return states
 
 
 def _block(block: nn.Module) -> Callable[[Tensor, KeyValueCache, KeyValue | None, Tensor | None], Tensor]:
@@ -232,20 +260,25 @@ def _norm(module: nn.Module) -> Map:
 
 def _linear(module: nn.Module, relu: bool = False) -> AddingMap:
     """The map, and ReLU after it if wished, with its weight in panels or transposed."""
+    if type(module) is Int8Linear and kernels.has_int8():
+        return kernels.PackedLinear(module.weight, module.bias, scale=module.weight_scale, relu=relu)
     if type(module) not in (nn.Linear, StackedLinear):
         return _adding(module, relu)
     assert isinstance(module, nn.Linear)
     weight = module.weight.detach()
     bias = None if module.bias is None else module.bias.detach()
     if _has_kernels(module):
-        packed = kernels.PackedLinear(weight, bias)
-        return lambda x, plus=None: packed(x, plus, relu)
-    transposed = weight.t().contiguous()
+        return kernels.PackedLinear(weight, bias, relu=relu)
+    return _adding(_transposed(weight, bias), relu)
+
+
+def _transposed(weight: Tensor, bias: Tensor | None) -> Map:
+    weight = weight.t().contiguous()
 
     def product(x: Tensor) -> Tensor:
-        return torch.mm(x, transposed) if bias is None else torch.addmm(bias, x, transposed)
+        return torch.mm(x, weight) if bias is None else torch.addmm(bias, x, weight)
 
-    return _adding(_in_pieces(product) if module.in_features > WIDE else product, relu)
+    return _in_pieces(product) if len(weight) > WIDE else product
 
 
 def _adding(plain: Map, relu: bool = False) -> AddingMap:
@@ -260,7 +293,3 @@ def _in_pieces(product: Map) -> Map:
     return lambda x: (
         product(x) if len(x) <= AT_ONCE else torch.cat([product(part) for part in x.split(AT_ONCE)])
     )
-
-
-def _then(first: Map, second: Map) -> Map:
-    return lambda x: second(first(x))

@@ -1,6 +1,6 @@
-"""kernels.c -> a library of this very processor, compiled once and kept in the user's cache.
+"""C files -> a library for this very processor, compiled once and kept in the user's cache.
 
-It takes half a second, so nobody is asked: where a C compiler is found there are kernels, elsewhere there are none.
+It takes half a second, so nobody is asked: where a C compiler is found there are kernels, elsewhere none.
 """
 
 import ctypes
@@ -15,7 +15,8 @@ from pathlib import Path
 
 from regard.user_cache import user_cache
 
-SOURCE = Path(__file__).with_name("kernels.c")
+SOURCES = sorted(Path(__file__).parent.glob("*.c"))
+HEADERS = sorted(Path(__file__).parent.glob("*.h"))
 COMPILERS = ("cc", "gcc", "clang")  # after $CC
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 THREADS = ("-fopenmp",)  # tried first; its library is the one that PyTorch has loaded
@@ -56,15 +57,19 @@ def _compile(compiler: str, file: Path) -> None:
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         made = Path(folder, file.name)
         for threads in (THREADS, ()):
-            command = [compiler, *FLAGS, *threads, str(SOURCE), "-o", str(made), "-lm"]
-            if not subprocess.run(command, capture_output=True, timeout=SECONDS, check=False).returncode:
+            command = [compiler, *FLAGS, *threads, *map(str, SOURCES), "-o", str(made), "-lm"]
+            if not subprocess.run(command, capture_output=True, timeout=SECONDS, check=False).returncode:  # noqa: S603 (the user's own compiler)
                 break
         os.replace(made, file)
 
 
 def _key(compiler: str) -> str:
     """Of all that the library depends on: a cache may be shared by machines with other processors."""
-    parts = [SOURCE.read_bytes(), " ".join((compiler, *FLAGS)).encode(), _processor()]
+    parts = [
+        *(file.read_bytes() for file in (*SOURCES, *HEADERS)),
+        " ".join((compiler, *FLAGS)).encode(),
+        _processor(),
+    ]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
@@ -75,4 +80,6 @@ def _processor() -> bytes:
         lines = Path("/proc/cpuinfo").read_bytes().split(b"\n\n")[0].splitlines()
     except OSError:
         return told
-    return b"\n".join([told, *(line for line in lines if line.startswith((b"model name", b"flags", b"Features")))])
+    return b"\n".join(
+        [told, *(line for line in lines if line.startswith((b"model name", b"flags", b"Features")))]
+    )

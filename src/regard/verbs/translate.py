@@ -17,6 +17,7 @@ from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError, RecipeError
 from regard.layers.int8 import can_int8, to_int8
 from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.models.straight import round_steps
 from regard.recipe import read
 from regard.verbs.box import load, model_that
 from regard.verbs.controls import UNSET, Controls, spread
@@ -149,7 +150,7 @@ class Translator:
         """Raise a RecipeError where there are no such products."""
         if self.device.type != "cpu" or not can_int8():
             raise RecipeError("precision int8 needs a CPU with oneDNN", "leave it out: float32 is everywhere")
-        if not to_int8(self.model):
+        if not to_int8(self.model) + round_steps(self.model):
             console.warn(
                 "precision int8: this model has no map so large that int8 is faster; it stays float32"
             )
