@@ -9,7 +9,8 @@ from regard.models.build import build
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
-from regard.models.straight import AT_ONCE, WIDE, straight
+from regard.models.straight import straight
+from regard.models.straight_linear import AT_ONCE, WIDE
 
 VOCAB = 23
 SHAPES = [
@@ -69,7 +70,7 @@ def same(model, cache):
     step = straight(model)
     assert step is not None
     plain = said(lambda ids, held: model.extend(ids[:, None], held)[:, -1], cache())
-    assert (said(step, cache()) - plain).abs().max() < 1e-5 * plain.abs().max()
+    assert (said(step, step.seat(cache())) - plain).abs().max() < 1e-5 * plain.abs().max()
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, {"scaled_output": True, "output_bias": True}])
@@ -102,7 +103,8 @@ def test_a_row_has_the_same_bits_in_any_company(d_ff):
     ids = torch.randint(4, VOCAB, (3 * AT_ONCE,), generator=torch.Generator().manual_seed(3))
     with torch.no_grad():
         found = [
-            step(ids[:rows], model.start())[:4] for rows in (4, 8, 20, AT_ONCE, AT_ONCE + 8, 3 * AT_ONCE)
+            step(ids[:rows], step.seat(model.start()))[:4]
+            for rows in (4, 8, 20, AT_ONCE, AT_ONCE + 8, 3 * AT_ONCE)
         ]
     assert all(torch.equal(each, found[0]) for each in found)
 

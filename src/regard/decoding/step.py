@@ -58,7 +58,7 @@ class RankingStepper(Stepper, Protocol):
         ...
 
     def likeliest(self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]) -> Likeliest:
-        """The `size` likeliest log-probabilities of `step`, which this stands for, their ids, that of `asked`.
+        """The `size` greatest log-probabilities of `step`, which it stands for; their ids; that of `asked`.
 
         The likeliest first; of equally likely ones that with the lower id.
         """
@@ -116,6 +116,7 @@ class CacheStepper:
 
     def logits(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         if self._straight is not None:
+            self.cache = self._straight.seat(self.cache)
             return self._straight(ids, self.cache).float()
         return self.model.extend(ids[:, None].to(self.device), self.cache)[:, -1].float()
 
@@ -125,6 +126,7 @@ class CacheStepper:
 
     def likeliest(self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]) -> Likeliest:
         assert self._straight is not None
+        self.cache = self._straight.seat(self.cache)
         return self._straight.likeliest(ids, self.cache, size, asked)
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:

@@ -64,6 +64,12 @@ class KeyValueCache:
         count = self._end - self._start
         return KeyValue(room.key.narrow(2, self._start, count), room.value.narrow(2, self._start, count))
 
+    def held_pair(self) -> KeyValue:
+        """All that is held, as views of the room; something must have been read."""
+        assert self._room is not None
+        held = slice(self._end - self.held, self._end)
+        return KeyValue(self._room.key[:, :, held], self._room.value[:, :, held])
+
     def select(self, rows: Int64[Tensor, " rows"]) -> None:
         """Row i becomes what row `rows[i]` was, in place."""
         _move([self], rows)
@@ -134,6 +140,17 @@ class DecoderCache:
         self.memory_mask = memory_mask
         self.targets = [KeyValueCache() for _ in memories]
         self._sentences = torch.arange(len(memory_mask), device=memory_mask.device)
+        self._hidden: Tensor | None = None
+
+    @property
+    def hidden(self) -> Float[Tensor, "rows 1 1 src_len"]:
+        """What is added to scores: 0 where the memory may be looked at, minus infinity where not."""
+        if self._hidden is None:
+            zeros = torch.zeros(
+                self.memory_mask.shape, dtype=self.memories[0].key.dtype, device=self.memory_mask.device
+            )
+            self._hidden = zeros.masked_fill_(self.memory_mask.logical_not(), -torch.inf)
+        return self._hidden
 
     @property
     def length(self) -> int:
@@ -156,7 +173,7 @@ class DecoderCache:
             if len(rows) <= len(self._sentences):  # a row of the same sentence as before has its memory
                 rows = torch.where(sentences == self._sentences[: len(rows)], places, rows)
             self.memories = _pairs(moved([each for memory in self.memories for each in memory], rows))
-            self.memory_mask = self.memory_mask[rows]
+            self.memory_mask, self._hidden = self.memory_mask[rows], None
             self._sentences = sentences
         return self
 

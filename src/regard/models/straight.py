@@ -16,30 +16,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
-from torch.nn.functional import relu as rectified
 
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock, PostNorm, PreNorm, SandwichNorm
-from regard.layers.cache import DecoderCache, KeyValue, KeyValueCache, StackCache
-from regard.layers.feedforward import FeedForward, GatedFeedForward
-from regard.layers.int8 import Int8Linear, to_int8
+from regard.layers.int8 import to_int8
 from regard.layers.kernels import attention
-from regard.layers.norm import RMSNorm
-from regard.layers.stacked import StackedLinear
+from regard.layers.seated_cache import SeatedCache
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.straight_attention import Cache, cross_attention, self_attention
+from regard.models.straight_linear import AddingMap, feed_forward, has_kernels, linear, norm
 from regard.native import kernels
-
-WIDE = 768  # features; more of them (1,024 were tried) MKL adds up in another order where rows are many,
-AT_ONCE = 128  # so there are so many rows in a product at most (160 were still equal, 192 were not)
+from regard.native.linear import PackedLinear
 
 ROWS = 4  # that PyTorch's products, and what else is in a step, make equal to the bit in any multiple
-
-Map = Callable[[Tensor], Tensor]  # rows of features -> rows of features
-AddingMap = Callable[..., Tensor]  # the same; a second argument, a residual, is added to what comes out
 
 
 Likeliest = tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"], Float[Tensor, " rows"]]
@@ -49,12 +41,18 @@ Likeliest = tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"], Float[
 class Step:
     """From the last ids and a cache of the model, which it goes on, to what is said of the next ids.
 
-    `multiple`: rows in multiples of so many have the same bits in any company.
+    `multiple`: rows in multiples of so many have the same bits in any company. `seats`: whether it wants the
+    cache as `seat` makes it.
     """
 
     states: Callable[[Int64[Tensor, " rows"], Any], Float[Tensor, "rows d_model"]]
     output: AddingMap
     multiple: int
+    seats: bool
+
+    def seat(self, cache: Any) -> Any:
+        """The cache to step with in the place of this one, which must not be used any more."""
+        return SeatedCache(cache) if self.seats and not isinstance(cache, SeatedCache) else cache
 
     def __call__(self, ids: Int64[Tensor, " rows"], cache: Any) -> Float[Tensor, "rows vocab"]:
         """The logits."""
@@ -63,13 +61,13 @@ class Step:
     @property
     def ranks(self) -> bool:
         """Whether it can tell the likeliest ids without all others."""
-        return isinstance(self.output, kernels.PackedLinear)
+        return isinstance(self.output, PackedLinear)
 
     def likeliest(
         self, ids: Int64[Tensor, " rows"], cache: Any, size: int, asked: Int64[Tensor, " rows"]
     ) -> Likeliest:
         """The `size` likeliest ids (log-probabilities and ids, the likeliest first), and that of `asked`."""
-        assert isinstance(self.output, kernels.PackedLinear)
+        assert isinstance(self.output, PackedLinear)
         return self.output.likeliest(self.states(ids, cache), size, asked)
 
 
@@ -125,171 +123,66 @@ def _is_usual(model: EncoderDecoder | DecoderOnly) -> bool:
 
 def _step(model: EncoderDecoder | DecoderOnly) -> Step:
     states = _read_with_memory(model) if isinstance(model, EncoderDecoder) else _read(model)
-    return Step(states, _linear(model.output), 1 if _has_kernels(model) else ROWS)
+    windowed = isinstance(model, DecoderOnly) and model.config.window is not None
+    seats = has_kernels(model) and not windowed
+    return Step(states, linear(model.output), 1 if seats else ROWS, seats)
 
 
-def _has_kernels(module: nn.Module) -> bool:
-    """Whether `native/` computes with such weights on this machine."""
-    return kernels.available() and all(weight.dtype == torch.float32 for weight in module.parameters())
+def _read(model: DecoderOnly) -> Callable[[Tensor, Cache], Tensor]:
+    through, enter, leave = _through(model.blocks), model.input, norm(model.norm)
+    return lambda ids, cache: leave(through(enter(ids[:, None], cache.length)[:, 0], cache))
 
 
-def _read(model: DecoderOnly) -> Callable[[Tensor, StackCache], Tensor]:
-    blocks, enter, leave = [_block(block) for block in model.blocks], model.input, _norm(model.norm)
-
-    def states(ids: Tensor, cache: StackCache) -> Tensor:
-        x = enter(ids[:, None], cache.length)[:, 0]
-        for block, held in zip(blocks, cache.layers, strict=True):
-            x = block(x, held, None, None)
-        return leave(x)
-
-    return states
-
-
-def _read_with_memory(model: EncoderDecoder) -> Callable[[Tensor, DecoderCache], Tensor]:
+def _read_with_memory(model: EncoderDecoder) -> Callable[[Tensor, Cache], Tensor]:
     decoder, scale = model.decoder, model.decoder.scale
-    blocks, enter, leave = [_block(block) for block in decoder.blocks], decoder.input, _norm(decoder.norm)
+    through, enter, leave = _through(decoder.blocks), decoder.input, norm(decoder.norm)
 
-    def states(ids: Tensor, cache: DecoderCache) -> Tensor:
-        x = enter(ids[:, None], cache.length)[:, 0]
-        hidden = torch.zeros(cache.memory_mask.shape, dtype=x.dtype).masked_fill_(
-            cache.memory_mask.logical_not(), -torch.inf
-        )
-        for block, memory, held in zip(blocks, cache.memories, cache.targets, strict=True):
-            x = block(x, held, memory, hidden)
-        x = leave(x)
+    def states(ids: Tensor, cache: Cache) -> Tensor:
+        x = leave(through(enter(ids[:, None], cache.length)[:, 0], cache))
         return x if scale == 1 else x * scale
 
     return states
 
 
-def _block(block: nn.Module) -> Callable[[Tensor, KeyValueCache, KeyValue | None, Tensor | None], Tensor]:
+def _through(blocks: nn.ModuleList) -> Callable[[Tensor, Cache], Tensor]:
+    """One block after the other; what they make of the position is in the cache afterwards."""
+    each = [_block(block) for block in blocks]
+    first: Any = blocks[0]
+    features = first.self_attention.num_kv_heads * first.self_attention.d_head
+
+    def read(x: Tensor, cache: Cache) -> Tensor:
+        if isinstance(cache, SeatedCache):
+            cache.take_seats(len(x), len(each), features)
+        for number, block in enumerate(each):
+            x = block(x, cache, number)
+        if isinstance(cache, SeatedCache):
+            cache.length += 1
+        return x
+
+    return read
+
+
+def _block(block: nn.Module) -> Callable[[Tensor, Cache, int], Tensor]:
     """The sub-layers of a block, one after the other."""
     assert isinstance(block, EncoderBlock | DecoderBlock)
-    to_itself = _around(block.around_self_attention, _self_attention(block.self_attention))
-    onward = _around(block.around_feed_forward, _feed_forward(block.feed_forward))
+    to_itself = _around(block.around_self_attention, self_attention(block.self_attention))
+    onward = _around(block.around_feed_forward, feed_forward(block.feed_forward))
     if isinstance(block, EncoderBlock):
-        return lambda x, held, memory, hidden: onward(to_itself(x, held))
-    to_memory = _around(block.around_cross_attention, _cross_attention(block.cross_attention))
-    return lambda x, held, memory, hidden: onward(to_memory(to_itself(x, held), memory, hidden))
+        return lambda x, cache, number: onward(to_itself(x, cache, number))
+    to_memory = _around(block.around_cross_attention, cross_attention(block.cross_attention))
+    return lambda x, cache, number: onward(to_memory(to_itself(x, cache, number), cache, number))
 
 
 def _around(around: nn.Module, sublayer: AddingMap) -> Callable[..., Tensor]:
     """Residual and norm; there is no dropout in decoding."""
     match around:
         case PostNorm():
-            norm = _norm(around.norm)
-            return lambda x, *seen: norm(sublayer(x, x, *seen))
+            after = norm(around.norm)
+            return lambda x, *seen: after(sublayer(x, x, *seen))
         case PreNorm():
-            norm = _norm(around.norm)
-            return lambda x, *seen: sublayer(norm(x), x, *seen)
+            before = norm(around.norm)
+            return lambda x, *seen: sublayer(before(x), x, *seen)
         case SandwichNorm():
-            before, after = _norm(around.norm_before), _norm(around.norm_after)
+            before, after = norm(around.norm_before), norm(around.norm_after)
             return lambda x, *seen: x + after(sublayer(before(x), None, *seen))
     raise TypeError(f"{type(around).__name__} is no way around a sub-layer")
-
-
-def _self_attention(module: SelfAttention) -> Callable[[Tensor, Tensor | None, KeyValueCache], Tensor]:
-    project, output, mix = _linear(module.query_key_value), _linear(module.output), _mixing(module)
-    heads, groups, d_head = module.num_heads, module.num_kv_heads, module.d_head
-    rotary, query_norm, key_norm = module.rotary, module.query_norm, module.key_norm
-
-    def look(x: Tensor, plus: Tensor | None, cache: KeyValueCache) -> Tensor:
-        parts = project(x).view(len(x), heads + 2 * groups, 1, d_head)
-        turned, value = parts[:, : heads + groups], parts[:, heads + groups :]
-        if query_norm is not None and key_norm is not None:
-            turned = torch.cat([query_norm(turned[:, :heads]), key_norm(turned[:, heads:])], dim=1)
-        if rotary is not None:
-            turned = rotary(turned, cache.length)
-        return output(mix(turned[:, :heads], cache.append(turned[:, heads:], value), None), plus)
-
-    return look
-
-
-def _cross_attention(
-    module: MultiHeadAttention,
-) -> Callable[[Tensor, Tensor | None, KeyValue, Tensor], Tensor]:
-    project, output, mix = _linear(module.query), _linear(module.output), _mixing(module)
-    return lambda x, plus, memory, hidden: output(mix(project(x), memory, hidden), plus)
-
-
-def _mixing(module: MultiHeadAttention) -> Callable[[Tensor, KeyValue, Tensor | None], Tensor]:
-    """One query a head with all keys: the heads that share keys are a matrix of queries."""
-    groups, share, d_head = module.num_kv_heads, module.num_heads // module.num_kv_heads, module.d_head
-    scale = d_head**-0.5 if module.scale is None else module.scale
-
-    def mix(query: Tensor, seen: KeyValue, hidden: Tensor | None) -> Tensor:
-        query = query.reshape(len(query), groups, share, d_head)
-        scores = (query @ seen.key.transpose(-2, -1)).mul_(scale)
-        weights = (scores if hidden is None else scores.add_(hidden)).softmax(dim=-1)
-        return (weights @ seen.value).view(len(query), -1)
-
-    def mix_by_kernel(query: Tensor, seen: KeyValue, hidden: Tensor | None) -> Tensor:
-        return kernels.attend(query.reshape(len(query), groups * share, d_head), *seen, hidden, scale)
-
-    return mix_by_kernel if _has_kernels(module) else mix
-
-
-def _feed_forward(module: nn.Module) -> AddingMap:
-    if type(module) is FeedForward:
-        activation = module.activation
-        if activation is rectified:
-            inner, outer = _linear(module.inner, relu=True), _linear(module.outer)
-            return lambda x, plus=None: outer(inner(x), plus)
-        inner, outer = _linear(module.inner), _linear(module.outer)
-        return lambda x, plus=None: outer(activation(inner(x)), plus)
-    if type(module) is GatedFeedForward:
-        inner, outer, activation = _linear(module.gate_inner), _linear(module.outer), module.activation
-
-        def gated(x: Tensor, plus: Tensor | None = None) -> Tensor:
-            gate, value = inner(x).chunk(2, dim=-1)
-            return outer(activation(gate).mul_(value), plus)
-
-        return gated
-    return _adding(module)
-
-
-def _norm(module: nn.Module) -> Map:
-    if type(module) is nn.LayerNorm:
-        shape, weight, bias, eps = module.normalized_shape, module.weight, module.bias, module.eps
-        return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
-    if type(module) is RMSNorm:
-        shape, weight, eps = module.normalized_shape, module.weight, module.eps
-        return lambda x: torch.rms_norm(x, shape, weight, eps)
-    return module
-
-
-def _linear(module: nn.Module, relu: bool = False) -> AddingMap:
-    """The map, and ReLU after it if wished, with its weight in panels or transposed."""
-    if type(module) is Int8Linear and kernels.has_int8():
-        return kernels.PackedLinear(module.weight, module.bias, scale=module.weight_scale, relu=relu)
-    if type(module) not in (nn.Linear, StackedLinear):
-        return _adding(module, relu)
-    assert isinstance(module, nn.Linear)
-    weight = module.weight.detach()
-    bias = None if module.bias is None else module.bias.detach()
-    if _has_kernels(module):
-        return kernels.PackedLinear(weight, bias, relu=relu)
-    return _adding(_transposed(weight, bias), relu)
-
-
-def _transposed(weight: Tensor, bias: Tensor | None) -> Map:
-    weight = weight.t().contiguous()
-
-    def product(x: Tensor) -> Tensor:
-        return torch.mm(x, weight) if bias is None else torch.addmm(bias, x, weight)
-
-    return _in_pieces(product) if len(weight) > WIDE else product
-
-
-def _adding(plain: Map, relu: bool = False) -> AddingMap:
-    def product(x: Tensor, plus: Tensor | None = None) -> Tensor:
-        out = plain(x) if plus is None else plain(x).add_(plus)
-        return out.relu_() if relu else out
-
-    return product
-
-
-def _in_pieces(product: Map) -> Map:
-    return lambda x: (
-        product(x) if len(x) <= AT_ONCE else torch.cat([product(part) for part in x.split(AT_ONCE)])
-    )

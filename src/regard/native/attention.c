@@ -1,15 +1,6 @@
 // Attention of one query a head. A row has the same bits in any company and on any number of threads.
 #include "vectors.h"
 
-INLINE float product(const float *a, const float *b, long size) {
-    vector sums = {0};
-    long place = 0;
-    for (; place + LANES <= size; place += LANES) sums += SEEN(a + place) * SEEN(b + place);
-    float sum = total(sums);
-    for (; place < size; place++) sum += a[place] * b[place];
-    return sum;
-}
-
 // Scores -> weights, in place; `scores` has room up to a multiple of LANES.
 INLINE void softmax(float *scores, long length) {
     float most = -INFINITY;
@@ -22,29 +13,87 @@ INLINE void softmax(float *scores, long length) {
     for (long place = 0; place < room; place += LANES) AT(scores + place) *= share;
 }
 
-// One query a head that looks at all keys: out = softmax(q K^T scale + hidden) V (Vaswani et al. 2017, equation 1).
-// query, out: rows x groups x share x d. key: a row and a group of it begin `key_row` and `key_group` floats after
-// the one before, and are length x d; so with value. hidden: rows x length, 0 or -inf, or NULL. scores: rows x
-// `room`, at least LANES - 1 more than length.
-void attend(const float *query, const float *key, const float *value, const float *hidden, float *out, float *scores,
-            long room, long rows, long groups, long share, long d, long length, long key_row, long key_group,
-            long value_row, long value_group, float scale, int threads) {
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (long row = 0; row < rows; row++) {
-        float *weights = scores + row * room;
-        for (long head = 0; head < groups * share; head++) {
-            const float *keys = key + row * key_row + head / share * key_group;
-            const float *values = value + row * value_row + head / share * value_group;
-            const float *asked = query + (row * groups * share + head) * d;
-            float *sum = out + (row * groups * share + head) * d;
-            for (long place = 0; place < length; place++) {
-                weights[place] = product(asked, keys + place * d, d) * scale;
-                if (hidden) weights[place] += hidden[row * length + place];
-            }
-            softmax(weights, length);
-            memset(sum, 0, sizeof(float) * d);
-            for (long place = 0; place < length; place++)
-                for (long feature = 0; feature < d; feature++) sum[feature] += weights[place] * values[place * d + feature];
+INLINE float product(const float *a, const float *b, long size) {
+    vector sums = {0};
+    long place = 0;
+    for (; place + LANES <= size; place += LANES) sums += SEEN(a + place) * SEEN(b + place);
+    float sum = total(sums);
+    for (; place < size; place++) sum += a[place] * b[place];
+    return sum;
+}
+
+// Where a head's keys or values are: that of a position `step` floats after that of the one before, and where
+// they sit in rows, those `seat` floats apart.
+typedef struct {
+    const float *first;
+    long step, seat;
+} Held;
+
+INLINE const float *at(Held held, const int32_t *seats, long place) {
+    return held.first + place * held.step + (seats ? seats[place] * held.seat : 0);
+}
+
+// out = softmax(q K^T scale + hidden) V (Vaswani et al. 2017, equation 1). `hidden` and `seats` may be NULL.
+INLINE void look(const float *query, Held keys, Held values, const int32_t *seats, const float *hidden, long length, long d,
+                 float scale, float *weights, float *out) {
+    for (long place = 0; place < length; place++) {
+        weights[place] = product(query, at(keys, seats, place), d) * scale;
+        if (hidden) weights[place] += hidden[place];
+    }
+    softmax(weights, length);
+    long feature = 0;
+    for (; feature + LANES <= d; feature += LANES) {
+        vector sum = {0};
+        for (long place = 0; place < length; place++) sum += weights[place] * SEEN(at(values, seats, place) + feature);
+        AT(out + feature) = sum;
+    }
+    for (; feature < d; feature++) {
+        out[feature] = 0;
+        for (long place = 0; place < length; place++) out[feature] += weights[place] * at(values, seats, place)[feature];
+    }
+}
+
+// What all heads of a row have in common. `share` heads in turn look at the keys of a group.
+typedef struct {
+    long rows, groups, share, d, room; // room: of a row's weights, LANES - 1 more than there are positions, or more
+    float scale;
+    int threads;
+} Heads;
+
+// To a memory. query: rows of `query_row` floats. key, value: of a source and a group `*_row` and `*_group` floats
+// after that before, positions x d; row i looks at the first `lengths[i]` of source `sources[i]`; hidden: sources x
+// `hidden_row`. out: rows x heads x d.
+void attend_to_memory(const Heads *heads, const float *query, long query_row, const float *key, long key_row, long key_group,
+                      const float *value, long value_row, long value_group, const float *hidden, long hidden_row,
+                      const int64_t *sources, const int64_t *lengths, float *weights, float *out) {
+    long d = heads->d, share = heads->share, count = heads->groups * share;
+#pragma omp parallel for num_threads(heads->threads) if (heads->threads > 1)
+    for (long row = 0; row < heads->rows; row++)
+        for (long head = 0; head < count; head++) {
+            Held keys = {key + sources[row] * key_row + head / share * key_group, d, 0};
+            Held values = {value + sources[row] * value_row + head / share * value_group, d, 0};
+            look(query + row * query_row + head * d, keys, values, 0, hidden + sources[row] * hidden_row, lengths[row], d,
+                 heads->scale, weights + row * heads->room, out + (row * count + head) * d);
+        }
+}
+
+// To what was said before and to this position, whose keys and values (rows of `key_row` and `value_row` floats) are
+// kept first. keys, values: positions x seats x groups x d; row i has those of position p on seat `table[i][p]`, and
+// its own of this position on seat i.
+void attend_to_self(const Heads *heads, const float *query, long query_row, const float *key, long key_row, const float *value,
+                    long value_row, float *keys, float *values, long seats, int32_t *table, long table_row, long position,
+                    float *weights, float *out) {
+    long d = heads->d, share = heads->share, count = heads->groups * share, width = heads->groups * d;
+#pragma omp parallel for num_threads(heads->threads) if (heads->threads > 1)
+    for (long row = 0; row < heads->rows; row++) {
+        long place = (position * seats + row) * width;
+        memcpy(keys + place, key + row * key_row, sizeof(float) * width);
+        memcpy(values + place, value + row * value_row, sizeof(float) * width);
+        table[row * table_row + position] = (int32_t)row;
+        for (long head = 0; head < count; head++) {
+            Held before = {keys + head / share * d, seats * width, width}, said = {values + head / share * d, seats * width, width};
+            look(query + row * query_row + head * d, before, said, table + row * table_row, 0, position + 1, d, heads->scale,
+                 weights + row * heads->room, out + (row * count + head) * d);
         }
     }
 }

@@ -1,125 +1,26 @@
-"""The kernels of the C files on tensors: on a CPU, without gradients."""
+"""The functions of the C files, and whether there are any."""
 
 import ctypes
 import functools
 
 import torch
-from jaxtyping import Float, Int8, Int64
-from torch import Tensor
 
 from regard.native.build import library
 
 WORTH = 1 << 19  # multiplications: fewer are done by one thread, which waits for no other
-QUAD = 4  # features of int8 that are multiplied together
-MIDDLE = 128  # the level of 0 among those of int8 inputs
-
-
-class Weights(ctypes.Structure):
-    """As product.h has it."""
-
-    _fields_ = [
-        ("panels", ctypes.c_void_p), ("int8_panels", ctypes.c_void_p), ("bias", ctypes.c_void_p),
-        ("scales", ctypes.c_void_p), ("offsets", ctypes.c_void_p),
-        ("features", ctypes.c_long), ("columns", ctypes.c_long), ("relu", ctypes.c_int),
-    ]  # fmt: skip
-
-
-class PackedLinear:
-    """A linear map, with ReLU after it if wished, whose weights lie as the kernels read them.
-
-    They are float32, or int8 with a `scale` for each output; then a row's inputs are rounded with a scale of
-    its own. A row has the same bits in any company, and on any number of threads.
-    """
-
-    def __init__(
-        self,
-        weight: Float[Tensor, "out_features in_features"] | Int8[Tensor, "out_features in_features"],
-        bias: Float[Tensor, " out_features"] | None,
-        *,
-        scale: Float[Tensor, " out_features"] | None = None,
-        relu: bool = False,
-    ) -> None:
-        columns, self.features = self.shape = weight.shape
-        self._levels = 0 if scale is None else -(-self.features // QUAD) * QUAD  # a row
-        held = {"bias": _filled(torch.zeros(columns) if bias is None else bias)}
-        if scale is None:
-            held["panels"] = _panels(weight)
-        else:
-            held["int8_panels"] = _panels(weight, QUAD)
-            held["scales"] = _filled(scale)
-            held["offsets"] = _filled(weight.sum(dim=1, dtype=torch.int32) * MIDDLE)
-        self._held = held  # what the addresses below are of
-        self._weights = Weights(
-            features=self.features, columns=columns, relu=relu, **{k: v.data_ptr() for k, v in held.items()}
-        )
-        self._address = ctypes.addressof(self._weights)
-        self._linear, self._likeliest = _kernel("linear"), _kernel("likeliest")
-
-    def __call__(
-        self,
-        x: Float[Tensor, "rows in_features"],
-        plus: Float[Tensor, "rows out_features"] | None = None,
-    ) -> Float[Tensor, "rows out_features"]:
-        """x W^T + bias, `plus` (a residual) added, and then ReLU."""
-        x, rows = x.contiguous(), x.size(0)
-        plus = None if plus is None else plus.contiguous()
-        out = torch.empty(rows, self.shape[0])
-        levels, scales = self._room(rows)
-        self._linear(
-            x.data_ptr(), rows, self._address, None if plus is None else plus.data_ptr(), out.data_ptr(),
-            levels.data_ptr(), scales.data_ptr(), threads_for(rows * self.shape.numel()),
-        )  # fmt: skip
-        return out
-
-    def likeliest(
-        self, x: Float[Tensor, "rows in_features"], size: int, asked: Int64[Tensor, " rows"]
-    ) -> tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"], Float[Tensor, " rows"]]:
-        """Of the log-softmax of what `__call__` gives the `size` largest of each row, and their places.
-
-        The largest first; of equal ones that with the lower place. And what stands at the place `asked`. The
-        whole is never held: beside 160 rows of 8,000 it took longer to write, read and sort than to compute.
-        """
-        x, asked, rows = x.contiguous(), asked.contiguous(), x.size(0)
-        values, ids = torch.empty(rows, size), torch.empty(rows, size, dtype=torch.int64)
-        told, block = torch.empty(rows), torch.empty(rows, _constant("block_size"))
-        known = torch.empty(rows, _constant("known_size"), dtype=torch.uint8)
-        levels, scales = self._room(rows)
-        self._likeliest(
-            x.data_ptr(), rows, self._address, asked.data_ptr(), size, values.data_ptr(), ids.data_ptr(),
-            told.data_ptr(), block.data_ptr(), known.data_ptr(), levels.data_ptr(), scales.data_ptr(),
-            threads_for(rows * self.shape.numel()),
-        )  # fmt: skip
-        return values, ids, told
-
-    def _room(self, rows: int) -> tuple[Tensor, Tensor]:
-        """For the levels of int8 inputs and their scales."""
-        if not self._levels:
-            return _NONE, _NONE
-        return torch.empty(rows, self._levels, dtype=torch.uint8), torch.empty(rows)
-
-
-_NONE = torch.empty(0)
-
-
-def attend(
-    query: Float[Tensor, "rows heads d_head"],
-    key: Float[Tensor, "rows kv_heads seen d_head"],
-    value: Float[Tensor, "rows kv_heads seen d_head"],
-    hidden: Float[Tensor, "rows 1 1 seen"] | None,
-    scale: float,
-) -> Float[Tensor, "rows heads*d_head"]:
-    """softmax(q K^T scale + hidden) V for one query a head; heads in turn share the keys (equation 1)."""
-    rows, heads, d_head = query.shape
-    groups, seen = key.shape[1:3]
-    query, key, value = query.contiguous(), _even(key), _even(value)
-    hidden = None if hidden is None else hidden.contiguous()
-    out, scores = torch.empty(rows, heads * d_head), torch.empty(rows, seen + _constant("panel_width"))
-    _kernel("attend")(
-        query.data_ptr(), key.data_ptr(), value.data_ptr(), None if hidden is None else hidden.data_ptr(),
-        out.data_ptr(), scores.data_ptr(), scores.size(1), rows, groups, heads // groups, d_head, seen,
-        *key.stride()[:2], *value.stride()[:2], scale, threads_for(rows * heads * seen * d_head),
-    )  # fmt: skip
-    return out
+_ADDRESS, _COUNT, _FLAG = ctypes.c_void_p, ctypes.c_long, ctypes.c_int
+_TAKES = {
+    "linear": [_ADDRESS, _COUNT, *[_ADDRESS] * 5, _FLAG],
+    "likeliest": [_ADDRESS, _COUNT, *[_ADDRESS] * 2, _COUNT, *[_ADDRESS] * 7, _FLAG],
+    "attend_to_memory": [
+        *[_ADDRESS, _ADDRESS, _COUNT, _ADDRESS, _COUNT, _COUNT, _ADDRESS, _COUNT, _COUNT, _ADDRESS, _COUNT],
+        *[_ADDRESS] * 4,
+    ],
+    "attend_to_self": [
+        *[_ADDRESS, _ADDRESS, _COUNT, _ADDRESS, _COUNT, _ADDRESS, _COUNT, _ADDRESS, _ADDRESS, _COUNT],
+        *[_ADDRESS, _COUNT, _COUNT, _ADDRESS, _ADDRESS],
+    ],
+}
 
 
 def available() -> bool:
@@ -129,7 +30,7 @@ def available() -> bool:
 
 def has_int8() -> bool:
     """Whether they can multiply int8 (AVX-512 VNNI or AVX VNNI)."""
-    return available() and bool(_constant("has_int8"))
+    return available() and bool(constant("has_int8"))
 
 
 def threads_for(multiplications: int) -> int:
@@ -137,44 +38,17 @@ def threads_for(multiplications: int) -> int:
     return torch.get_num_threads() if multiplications >= WORTH else 1
 
 
-def _panels(weight: Tensor, together: int = 1) -> Tensor:
-    """Columns of a panel side by side, `together` features of each at a time; filled up with zeros."""
-    width = _constant("panel_width")
-    columns, features = (
-        -(-size // unit) * unit for size, unit in zip(weight.shape, (width, together), strict=True)
-    )
-    filled = weight.new_zeros(columns, features)
-    filled[: weight.size(0), : weight.size(1)] = weight
-    return filled.view(-1, width, features // together, together).transpose(1, 2).contiguous()
-
-
-def _filled(of_columns: Tensor) -> Tensor:
-    """One number a column, zeros for the spare ones of the last panel."""
-    width = _constant("panel_width")
-    filled = of_columns.new_zeros(-(-len(of_columns) // width) * width)
-    filled[: len(of_columns)] = of_columns
-    return filled
-
-
-def _even(held: Tensor) -> Tensor:
-    """With features beside each other and positions one after the other."""
-    return held if held.stride()[2:] == (held.size(3), 1) else held.contiguous()
+@functools.cache
+def constant(name: str) -> int:
+    """A number that the C files were compiled with."""
+    return kernel(name)()
 
 
 @functools.cache
-def _constant(name: str) -> int:
-    return _kernel(name)()
-
-
-@functools.cache
-def _kernel(name: str) -> "ctypes._NamedFuncPointer":
+def kernel(name: str) -> "ctypes._NamedFuncPointer":
+    """The function of this name."""
     found = library()
     assert found is not None, "ask whether kernels are available first"
-    address, count, flag, real = ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ctypes.c_float
-    kernel = getattr(found, name)
-    kernel.argtypes = {
-        "linear": [address, count, address, address, address, address, address, flag],
-        "likeliest": [address, count, address, address, count, *[address] * 7, flag],
-        "attend": [*[address] * 6, *[count] * 10, real, flag],
-    }.get(name, [])
-    return kernel
+    function = getattr(found, name)
+    function.argtypes = _TAKES.get(name, [])
+    return function

@@ -25,8 +25,12 @@ INLINE vector larger(vector a, vector b) {
 }
 
 INLINE float total(vector sums) {
-    float sum = 0;
-    for (int lane = 0; lane < LANES; lane++) sum += sums[lane];
+    typedef float half __attribute__((vector_size(2 * LANES), may_alias));
+    typedef float quarter __attribute__((vector_size(LANES), may_alias));
+    half two = ((half *)&sums)[0] + ((half *)&sums)[1];
+    quarter four = ((quarter *)&two)[0] + ((quarter *)&two)[1];
+    float sum = four[0];
+    for (int lane = 1; lane < LANES / 4; lane++) sum += four[lane];
     return sum;
 }
 

@@ -1,0 +1,77 @@
+"""Attention of one new position a row, as a step in a straight line has it; keys and values stay, or move."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from regard.layers.attention import MultiHeadAttention, SelfAttention
+from regard.layers.cache import DecoderCache, KeyValue, StackCache
+from regard.layers.seated_cache import SeatedCache
+from regard.models.straight_linear import linear
+from regard.native.attention import attend_to_memory, attend_to_self
+
+Cache = StackCache | DecoderCache | SeatedCache
+Look = Callable[[Tensor, Tensor | None, Cache, int], Tensor]  # rows, what is added, the cache, which layer
+
+
+def self_attention(module: SelfAttention) -> Look:
+    """With a cache that moves its rows, or with one that seats them."""
+    project, output, mix = linear(module.query_key_value), linear(module.output), _mixing(module)
+    heads, groups, d_head = module.num_heads, module.num_kv_heads, module.d_head
+    rotary, query_norm, key_norm, scale = module.rotary, module.query_norm, module.key_norm, _scale(module)
+
+    def look(x: Tensor, plus: Tensor | None, cache: Cache, number: int) -> Tensor:
+        parts = project(x).view(-1, heads + 2 * groups, 1, d_head)
+        turned, value = parts[:, : heads + groups], parts[:, heads + groups :]
+        if query_norm is not None and key_norm is not None:
+            turned = torch.cat([query_norm(turned[:, :heads]), key_norm(turned[:, heads:])], dim=1)
+        if rotary is not None:
+            turned = rotary(turned, cache.length)
+        query, key = turned[:, :heads], turned[:, heads:]
+        if isinstance(cache, SeatedCache):
+            rows, width = len(x), groups * d_head
+            mixed = attend_to_self(
+                query.view(rows, -1), key.view(rows, width), value.view(rows, width),
+                cache.keys[number], cache.values[number], cache.table, cache.length, d_head, scale,
+            )  # fmt: skip
+        else:
+            layers = cache.layers if isinstance(cache, StackCache) else cache.targets
+            mixed = mix(query, layers[number].append(key, value), None)
+        return output(mixed, plus)
+
+    return look
+
+
+def cross_attention(module: MultiHeadAttention) -> Look:
+    """With the memory that the cache has."""
+    project, output, mix, scale = linear(module.query), linear(module.output), _mixing(module), _scale(module)
+
+    def look(x: Tensor, plus: Tensor | None, cache: Cache, number: int) -> Tensor:
+        assert not isinstance(cache, StackCache)
+        query, memory = project(x), cache.memories[number]
+        if isinstance(cache, SeatedCache):
+            mixed = attend_to_memory(query, *memory, cache.hidden, cache.sources, cache.lengths, scale)
+        else:
+            mixed = mix(query, memory, cache.hidden)
+        return output(mixed, plus)
+
+    return look
+
+
+def _scale(module: MultiHeadAttention) -> float:
+    return module.d_head**-0.5 if module.scale is None else module.scale
+
+
+def _mixing(module: MultiHeadAttention) -> Callable[[Tensor, KeyValue, Tensor | None], Tensor]:
+    """One query a head with all keys: the heads that share keys are a matrix of queries."""
+    groups, share, d_head = module.num_kv_heads, module.num_heads // module.num_kv_heads, module.d_head
+    scale = _scale(module)
+
+    def mix(query: Tensor, seen: KeyValue, hidden: Tensor | None) -> Tensor:
+        query = query.reshape(len(query), groups, share, d_head)
+        scores = (query @ seen.key.transpose(-2, -1)).mul_(scale)
+        weights = (scores if hidden is None else scores.add_(hidden)).softmax(dim=-1)
+        return (weights @ seen.value).view(len(query), -1)
+
+    return mix

@@ -1,0 +1,91 @@
+"""What a step in a straight line makes of each position alone: linear maps, feed-forward networks, norms."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import relu as rectified
+
+from regard.layers.feedforward import FeedForward, GatedFeedForward
+from regard.layers.int8 import Int8Linear
+from regard.layers.norm import RMSNorm
+from regard.layers.stacked import StackedLinear
+from regard.native import kernels
+from regard.native.linear import PackedLinear
+
+WIDE = 768  # features; more of them (1,024 were tried) MKL adds up in another order where rows are many,
+AT_ONCE = 128  # so there are so many rows in a product at most (160 were still equal, 192 were not)
+
+Map = Callable[[Tensor], Tensor]  # rows of features -> rows of features
+AddingMap = Callable[..., Tensor]  # the same; a second argument, a residual, is added to what comes out
+
+
+def has_kernels(module: nn.Module) -> bool:
+    """Whether `native/` computes with such weights on this machine."""
+    return kernels.available() and all(weight.dtype == torch.float32 for weight in module.parameters())
+
+
+def feed_forward(module: nn.Module) -> AddingMap:
+    if type(module) is FeedForward:
+        activation = module.activation
+        if activation is rectified:
+            inner, outer = linear(module.inner, relu=True), linear(module.outer)
+            return lambda x, plus=None: outer(inner(x), plus)
+        inner, outer = linear(module.inner), linear(module.outer)
+        return lambda x, plus=None: outer(activation(inner(x)), plus)
+    if type(module) is GatedFeedForward:
+        inner, outer, activation = linear(module.gate_inner), linear(module.outer), module.activation
+
+        def gated(x: Tensor, plus: Tensor | None = None) -> Tensor:
+            gate, value = inner(x).chunk(2, dim=-1)
+            return outer(activation(gate).mul_(value), plus)
+
+        return gated
+    return _adding(module)
+
+
+def norm(module: nn.Module) -> Map:
+    if type(module) is nn.LayerNorm:
+        shape, weight, bias, eps = module.normalized_shape, module.weight, module.bias, module.eps
+        return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
+    if type(module) is RMSNorm:
+        shape, weight, eps = module.normalized_shape, module.weight, module.eps
+        return lambda x: torch.rms_norm(x, shape, weight, eps)
+    return module
+
+
+def linear(module: nn.Module, relu: bool = False) -> AddingMap:
+    """The map, and ReLU after it if wished, with its weight in panels or transposed."""
+    if type(module) is Int8Linear and kernels.has_int8():
+        return PackedLinear(module.weight, module.bias, scale=module.weight_scale, relu=relu)
+    if type(module) not in (nn.Linear, StackedLinear):
+        return _adding(module, relu)
+    assert isinstance(module, nn.Linear)
+    weight = module.weight.detach()
+    bias = None if module.bias is None else module.bias.detach()
+    if has_kernels(module):
+        return PackedLinear(weight, bias, relu=relu)
+    return _adding(_transposed(weight, bias), relu)
+
+
+def _transposed(weight: Tensor, bias: Tensor | None) -> Map:
+    weight = weight.t().contiguous()
+
+    def product(x: Tensor) -> Tensor:
+        return torch.mm(x, weight) if bias is None else torch.addmm(bias, x, weight)
+
+    return _in_pieces(product) if len(weight) > WIDE else product
+
+
+def _adding(plain: Map, relu: bool = False) -> AddingMap:
+    def product(x: Tensor, plus: Tensor | None = None) -> Tensor:
+        out = plain(x) if plus is None else plain(x).add_(plus)
+        return out.relu_() if relu else out
+
+    return product
+
+
+def _in_pieces(product: Map) -> Map:
+    return lambda x: (
+        product(x) if len(x) <= AT_ONCE else torch.cat([product(part) for part in x.split(AT_ONCE)])
+    )

@@ -1,0 +1,75 @@
+"""Attention of one query a head (attention.c)."""
+
+import ctypes
+
+import torch
+from jaxtyping import Float, Int32, Int64
+from torch import Tensor
+
+from regard.native.kernels import constant, kernel, threads_for
+
+
+class Heads(ctypes.Structure):
+    """As attention.c has it."""
+
+    _fields_ = [
+        *[(name, ctypes.c_long) for name in ("rows", "groups", "share", "d", "room")],
+        ("scale", ctypes.c_float), ("threads", ctypes.c_int),
+    ]  # fmt: skip
+
+
+def attend_to_memory(
+    query: Float[Tensor, "rows width"],
+    key: Float[Tensor, "sources kv_heads src_len d_head"],
+    value: Float[Tensor, "sources kv_heads src_len d_head"],
+    hidden: Float[Tensor, "sources src_len"],
+    sources: Int64[Tensor, " rows"],
+    lengths: Int64[Tensor, " rows"],
+    scale: float,
+) -> Float[Tensor, "rows width"]:
+    """softmax(q K^T scale + hidden) V of each row with the first `lengths` positions of its source.
+
+    Equation 1; heads in turn share the keys of a group.
+    """
+    groups, src_len, d_head = key.shape[1:]
+    heads = _heads(query.size(0), groups, query.size(1), d_head, src_len, scale)
+    weights, out = torch.empty(heads.rows, heads.room), torch.empty(heads.rows, query.size(1))
+    kernel("attend_to_memory")(
+        ctypes.addressof(heads), query.data_ptr(), query.stride(0), key.data_ptr(), *key.stride()[:2],
+        value.data_ptr(), *value.stride()[:2], hidden.data_ptr(), src_len, sources.data_ptr(),
+        lengths.data_ptr(), weights.data_ptr(), out.data_ptr(),
+    )  # fmt: skip
+    return out
+
+
+def attend_to_self(
+    query: Float[Tensor, "rows width"],
+    key: Float[Tensor, "rows kv_width"],
+    value: Float[Tensor, "rows kv_width"],
+    keys: Float[Tensor, "capacity seats kv_width"],
+    values: Float[Tensor, "capacity seats kv_width"],
+    table: Int32[Tensor, "rows capacity"],
+    position: int,
+    d_head: int,
+    scale: float,
+) -> Float[Tensor, "rows width"]:
+    """The same with the positions up to this one, whose keys and values are first put beside the others.
+
+    Row i has its key of position p in `keys[p, table[i, p]]`, and that of this position in
+    `keys[position, i]`, which is written into the table. Features of a row lie beside each other.
+    """
+    heads = _heads(query.size(0), key.size(1) // d_head, query.size(1), d_head, position + 1, scale)
+    weights, out = torch.empty(heads.rows, heads.room), torch.empty(heads.rows, query.size(1))
+    kernel("attend_to_self")(
+        ctypes.addressof(heads), query.data_ptr(), query.stride(0), key.data_ptr(), key.stride(0),
+        value.data_ptr(), value.stride(0), keys.data_ptr(), values.data_ptr(), keys.size(1),
+        table.data_ptr(), table.stride(0), position, weights.data_ptr(), out.data_ptr(),
+    )  # fmt: skip
+    return out
+
+
+def _heads(rows: int, groups: int, width: int, d_head: int, seen: int, scale: float) -> Heads:
+    threads = threads_for(rows * width * seen)
+    return Heads(
+        rows, groups, width // (groups * d_head), d_head, seen + constant("panel_width"), scale, threads
+    )

@@ -1,0 +1,116 @@
+"""A linear map whose weights lie as linear.c and likeliest.c read them."""
+
+import ctypes
+
+import torch
+from jaxtyping import Float, Int8, Int64
+from torch import Tensor
+
+from regard.native.kernels import constant, kernel, threads_for
+
+QUAD = 4  # features of int8 that are multiplied together
+MIDDLE = 128  # the level of 0 among those of int8 inputs
+_NONE = torch.empty(0)
+
+
+class Weights(ctypes.Structure):
+    """As product.h has it."""
+
+    _fields_ = [
+        ("panels", ctypes.c_void_p), ("int8_panels", ctypes.c_void_p), ("bias", ctypes.c_void_p),
+        ("scales", ctypes.c_void_p), ("offsets", ctypes.c_void_p),
+        ("features", ctypes.c_long), ("columns", ctypes.c_long), ("relu", ctypes.c_int),
+    ]  # fmt: skip
+
+
+class PackedLinear:
+    """A linear map, with ReLU after it if wished, whose weights lie as the kernels read them.
+
+    They are float32, or int8 with a `scale` for each output; then a row's inputs are rounded with a scale of
+    its own. A row has the same bits in any company, and on any number of threads.
+    """
+
+    def __init__(
+        self,
+        weight: Float[Tensor, "out_features in_features"] | Int8[Tensor, "out_features in_features"],
+        bias: Float[Tensor, " out_features"] | None,
+        *,
+        scale: Float[Tensor, " out_features"] | None = None,
+        relu: bool = False,
+    ) -> None:
+        columns, self.features = self.shape = weight.shape
+        self._levels = 0 if scale is None else -(-self.features // QUAD) * QUAD  # a row
+        held = {"bias": _filled(torch.zeros(columns) if bias is None else bias)}
+        if scale is None:
+            held["panels"] = _panels(weight)
+        else:
+            held["int8_panels"] = _panels(weight, QUAD)
+            held["scales"] = _filled(scale)
+            held["offsets"] = _filled(weight.sum(dim=1, dtype=torch.int32) * MIDDLE)
+        self._held = held  # what the addresses below are of
+        self._weights = Weights(
+            features=self.features, columns=columns, relu=relu, **{k: v.data_ptr() for k, v in held.items()}
+        )
+        self._address = ctypes.addressof(self._weights)
+        self._linear, self._likeliest = kernel("linear"), kernel("likeliest")
+
+    def __call__(
+        self,
+        x: Float[Tensor, "rows in_features"],
+        plus: Float[Tensor, "rows out_features"] | None = None,
+    ) -> Float[Tensor, "rows out_features"]:
+        """x W^T + bias, `plus` (a residual) added, and then ReLU."""
+        x, rows = x.contiguous(), x.size(0)
+        plus = None if plus is None else plus.contiguous()
+        out = torch.empty(rows, self.shape[0])
+        levels, scales = self._room(rows)
+        self._linear(
+            x.data_ptr(), rows, self._address, None if plus is None else plus.data_ptr(), out.data_ptr(),
+            levels.data_ptr(), scales.data_ptr(), threads_for(rows * self.shape.numel()),
+        )  # fmt: skip
+        return out
+
+    def likeliest(
+        self, x: Float[Tensor, "rows in_features"], size: int, asked: Int64[Tensor, " rows"]
+    ) -> tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"], Float[Tensor, " rows"]]:
+        """Of the log-softmax of what `__call__` gives the `size` largest of each row, and their places.
+
+        The largest first; of equal ones that with the lower place. And what stands at the place `asked`. The
+        whole is never held: beside 160 rows of 8,000 it took longer to write, read and sort than to compute.
+        """
+        x, asked, rows = x.contiguous(), asked.contiguous(), x.size(0)
+        values, ids = torch.empty(rows, size), torch.empty(rows, size, dtype=torch.int64)
+        told, block = torch.empty(rows), torch.empty(rows, constant("block_size"))
+        known = torch.empty(rows, constant("known_size"), dtype=torch.uint8)
+        levels, scales = self._room(rows)
+        self._likeliest(
+            x.data_ptr(), rows, self._address, asked.data_ptr(), size, values.data_ptr(), ids.data_ptr(),
+            told.data_ptr(), block.data_ptr(), known.data_ptr(), levels.data_ptr(), scales.data_ptr(),
+            threads_for(rows * self.shape.numel()),
+        )  # fmt: skip
+        return values, ids, told
+
+    def _room(self, rows: int) -> tuple[Tensor, Tensor]:
+        """For the levels of int8 inputs and their scales."""
+        if not self._levels:
+            return _NONE, _NONE
+        return torch.empty(rows, self._levels, dtype=torch.uint8), torch.empty(rows)
+
+
+def _panels(weight: Tensor, together: int = 1) -> Tensor:
+    """Columns of a panel side by side, `together` features of each at a time; filled up with zeros."""
+    width = constant("panel_width")
+    columns, features = (
+        -(-size // unit) * unit for size, unit in zip(weight.shape, (width, together), strict=True)
+    )
+    filled = weight.new_zeros(columns, features)
+    filled[: weight.size(0), : weight.size(1)] = weight
+    return filled.view(-1, width, features // together, together).transpose(1, 2).contiguous()
+
+
+def _filled(of_columns: Tensor) -> Tensor:
+    """One number a column, zeros for the spare ones of the last panel."""
+    width = constant("panel_width")
+    filled = of_columns.new_zeros(-(-len(of_columns) // width) * width)
+    filled[: len(of_columns)] = of_columns
+    return filled
