@@ -11,8 +11,20 @@ from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
 from regard.models.straight import straight
 from regard.models.straight_linear import AT_ONCE, WIDE
+from regard.native import kernels
 
 VOCAB = 23
+
+
+@pytest.fixture(autouse=True, params=["kernels", "plain"])
+def forms(request, monkeypatch):
+    """Each test with the C kernels, and without."""
+    if request.param == "plain":
+        monkeypatch.setattr(kernels, "available", lambda: False)
+    elif not kernels.available():
+        pytest.skip("no C compiler")
+
+
 SHAPES = [
     {},
     {"norm_position": "pre", "activation": "gelu"},
@@ -87,7 +99,7 @@ def test_writers_step_as_they_do(shape):
     same(model, model.start)
 
 
-def test_products_in_int8_are_called_as_they_stand():
+def test_products_in_int8_are_those_of_the_model():
     model = translator()
     to_int8(model, least=0)
     with torch.no_grad():

@@ -183,14 +183,14 @@ class Search(ABC):
         if not all(isinstance(rule, Banned) for rule in self.rules):
             return None
         banned = sorted({token for rule in self.rules if isinstance(rule, Banned) for token in rule.ids})
-        forced = course.forced(rows)
+        free = course.is_free(rows.length)
+        forced = np.full(len(rows.sentence), FREE) if free else course.forced(rows)
         held = np.where(forced == FREE, self.eos_id, forced)
         found = rows.likeliest(self.bos_id, size + len(banned), held)
         if found is None:
             return None
         values, ids, kept = found
-        order = np.isin(ids, banned).argsort(axis=1, kind="stable")[:, :size]
-        values, ids = np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
+        values, ids = without(banned, size, values, ids)
         told = np.flatnonzero(forced != FREE)
         if len(told):
             counts = rows.length >= course.uncounted[rows.sentence[told]]
@@ -326,6 +326,23 @@ class Walk(Search):
             for row in stopped.tolist():
                 found[rows.sentence[row]][int(rows.rank[row])] = self.stopped(rows, course, row)
             drop(rows, stopped)
+
+
+def without(
+    banned: Sequence[int],
+    size: int,
+    values: Float64[np.ndarray, "rows candidates"],
+    ids: Int64[np.ndarray, "rows candidates"],
+) -> tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"]]:
+    """The first `size` of each row that are not banned."""
+    barred = np.zeros(ids.shape, bool)
+    for token in banned:
+        barred |= ids == token
+    if barred.any():
+        order = barred.argsort(axis=1, kind="stable")
+        values = np.where(barred, -np.inf, values)  # where all others are fewer than `size`
+        values, ids = np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
+    return values[:, :size], ids[:, :size]
 
 
 def left_with_nothing(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.layers.attention import MultiHeadAttention, SelfAttention
-from regard.layers.cache import DecoderCache, KeyValue, StackCache
+from regard.layers.cache import DecoderCache, KeyValue, KeyValueCache, StackCache
 from regard.layers.seated_cache import SeatedCache
 from regard.models.straight_linear import linear
 from regard.native.attention import attend_to_memory, attend_to_self
@@ -26,18 +26,18 @@ def self_attention(module: SelfAttention) -> Look:
         turned, value = parts[:, : heads + groups], parts[:, heads + groups :]
         if query_norm is not None and key_norm is not None:
             turned = torch.cat([query_norm(turned[:, :heads]), key_norm(turned[:, heads:])], dim=1)
+        held = cache if isinstance(cache, SeatedCache) else _layers(cache)[number]
         if rotary is not None:
-            turned = rotary(turned, cache.length)
+            turned = rotary(turned, held.length)
         query, key = turned[:, :heads], turned[:, heads:]
-        if isinstance(cache, SeatedCache):
+        if isinstance(held, SeatedCache):
             rows, width = len(x), groups * d_head
             mixed = attend_to_self(
                 query.view(rows, -1), key.view(rows, width), value.view(rows, width),
-                cache.keys[number], cache.values[number], cache.table, cache.length, d_head, scale,
+                held.keys[number], held.values[number], held.table, held.length, d_head, scale,
             )  # fmt: skip
         else:
-            layers = cache.layers if isinstance(cache, StackCache) else cache.targets
-            mixed = mix(query, layers[number].append(key, value), None)
+            mixed = mix(query, held.append(key, value), None)
         return output(mixed, plus)
 
     return look
@@ -57,6 +57,10 @@ def cross_attention(module: MultiHeadAttention) -> Look:
         return output(mixed, plus)
 
     return look
+
+
+def _layers(cache: StackCache | DecoderCache) -> list[KeyValueCache]:
+    return cache.layers if isinstance(cache, StackCache) else cache.targets
 
 
 def _scale(module: MultiHeadAttention) -> float:
