@@ -4,13 +4,36 @@ A beam changes which hypothesis sits in which row at every step. Here that moves
 what the hypotheses have read; and rows of one source share its memory.
 """
 
+from dataclasses import dataclass, replace
+
 import torch
 from jaxtyping import Float, Int32, Int64
 from torch import Tensor
 
-from regard.layers.cache import DecoderCache, KeyValue, StackCache
+from regard.layers.cache import DecoderCache, StackCache
 
 CAPACITY = 32  # positions at first
+
+
+@dataclass(frozen=True)
+class PackedMemory:
+    """Keys and values of sources one after the other, without padding, and where each row's source is."""
+
+    layers: list[tuple[Float[Tensor, "positions features"], Float[Tensor, "positions features"]]]
+    starts: Int64[Tensor, " rows"]
+    lengths: Int64[Tensor, " rows"]
+    longest: int
+
+
+def packed(cache: DecoderCache) -> PackedMemory:
+    """What a cache has of the memory, where it may be looked at."""
+    seen = cache.memory_mask[:, 0, 0]
+    layers = [
+        (memory.key.transpose(1, 2)[seen].flatten(1), memory.value.transpose(1, 2)[seen].flatten(1))
+        for memory in cache.memories
+    ]
+    lengths = seen.sum(dim=1)
+    return PackedMemory(layers, lengths.cumsum(0) - lengths, lengths, seen.size(1))
 
 
 class SeatedCache:
@@ -20,32 +43,27 @@ class SeatedCache:
     writes it. Nothing may be windowed.
     """
 
-    def __init__(self, cache: StackCache | DecoderCache) -> None:
-        """Goes on from `cache`, which must not be used any more."""
-        layers = cache.layers if isinstance(cache, StackCache) else cache.targets
-        self.length = layers[0].length
+    def __init__(self, memory: "PackedMemory | None" = None) -> None:
+        """Nothing has been read yet, or a memory alone."""
+        self.length = 0
         self.keys: list[Float[Tensor, "capacity seats features"]] = []
         self.values: list[Float[Tensor, "capacity seats features"]] = []
         self.table: Int32[Tensor, "rows capacity"] = torch.zeros(0, 0, dtype=torch.int32)
-        self.memories: list[KeyValue] = []
-        if isinstance(cache, DecoderCache):
-            self._remember(cache)
-        if self.length:
-            held = [layer.held_pair() for layer in layers]
-            self.keys = [_by_position(pair.key) for pair in held]
-            self.values = [_by_position(pair.value) for pair in held]
-            rows = self.keys[0].size(1)
-            self.table = torch.arange(rows, dtype=torch.int32)[:, None].repeat(1, self.length)
+        self.memory = memory
 
-    def _remember(self, cache: DecoderCache) -> None:
-        seen = cache.memory_mask[:, 0, 0]
-        self.memories = [memory.contiguous() for memory in cache.memories]
-        self.hidden: Float[Tensor, "sources src_len"] = torch.zeros(seen.shape).masked_fill_(
-            ~seen, -torch.inf
-        )
-        places = torch.arange(1, seen.size(1) + 1)
-        self.lengths: Int64[Tensor, " rows"] = (seen * places).amax(dim=1)  # to the last that may be seen
-        self.sources: Int64[Tensor, " rows"] = torch.arange(len(seen))
+    @classmethod
+    def of(cls, cache: StackCache | DecoderCache) -> "SeatedCache":
+        """To go on from `cache`, which must not be used any more."""
+        seated = cls(packed(cache) if isinstance(cache, DecoderCache) else None)
+        layers = cache.layers if isinstance(cache, StackCache) else cache.targets
+        seated.length = layers[0].length
+        if seated.length:
+            held = [layer.held_pair() for layer in layers]
+            seated.keys = [_by_position(pair.key) for pair in held]
+            seated.values = [_by_position(pair.value) for pair in held]
+            rows = seated.keys[0].size(1)
+            seated.table = torch.arange(rows, dtype=torch.int32)[:, None].repeat(1, seated.length)
+        return seated
 
     def take_seats(self, rows: int, layers: int, features: int) -> None:
         """Room for another position of so many rows."""
@@ -65,8 +83,10 @@ class SeatedCache:
         """Row i becomes what row `rows[i]` was."""
         if len(self.table):
             self.table = self.table.index_select(0, rows)
-        if self.memories:
-            self.sources, self.lengths = self.sources[rows], self.lengths[rows]
+        if self.memory is not None:
+            self.memory = replace(
+                self.memory, starts=self.memory.starts[rows], lengths=self.memory.lengths[rows]
+            )
         return self
 
     def cut(self, length: int) -> None:

@@ -52,7 +52,7 @@ class Step:
 
     def seat(self, cache: Any) -> Any:
         """The cache to step with in the place of this one, which must not be used any more."""
-        return SeatedCache(cache) if self.seats and not isinstance(cache, SeatedCache) else cache
+        return SeatedCache.of(cache) if self.seats and not isinstance(cache, SeatedCache) else cache
 
     def __call__(self, ids: Int64[Tensor, " rows"], cache: Any) -> Float[Tensor, "rows vocab"]:
         """The logits."""

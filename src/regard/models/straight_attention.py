@@ -49,11 +49,15 @@ def cross_attention(module: MultiHeadAttention) -> Look:
 
     def look(x: Tensor, plus: Tensor | None, cache: Cache, number: int) -> Tensor:
         assert not isinstance(cache, StackCache)
-        query, memory = project(x), cache.memories[number]
+        query = project(x)
         if isinstance(cache, SeatedCache):
-            mixed = attend_to_memory(query, *memory, cache.hidden, cache.sources, cache.lengths, scale)
+            seen = cache.memory
+            assert seen is not None
+            mixed = attend_to_memory(
+                query, *seen.layers[number], seen.starts, seen.lengths, seen.longest, module.d_head, scale
+            )
         else:
-            mixed = mix(query, memory, cache.hidden)
+            mixed = mix(query, cache.memories[number], cache.hidden)
         return output(mixed, plus)
 
     return look

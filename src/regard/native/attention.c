@@ -33,13 +33,10 @@ INLINE const float *at(Held held, const int32_t *seats, long place) {
     return held.first + place * held.step + (seats ? seats[place] * held.seat : 0);
 }
 
-// out = softmax(q K^T scale + hidden) V (Vaswani et al. 2017, equation 1). `hidden` and `seats` may be NULL.
-INLINE void look(const float *query, Held keys, Held values, const int32_t *seats, const float *hidden, long length, long d,
-                 float scale, float *weights, float *out) {
-    for (long place = 0; place < length; place++) {
-        weights[place] = product(query, at(keys, seats, place), d) * scale;
-        if (hidden) weights[place] += hidden[place];
-    }
+// out = softmax(q K^T scale) V (Vaswani et al. 2017, equation 1). `seats` may be NULL.
+INLINE void look(const float *query, Held keys, Held values, const int32_t *seats, long length, long d, float scale,
+                 float *weights, float *out) {
+    for (long place = 0; place < length; place++) weights[place] = product(query, at(keys, seats, place), d) * scale;
     softmax(weights, length);
     long feature = 0;
     for (; feature + LANES <= d; feature += LANES) {
@@ -60,20 +57,19 @@ typedef struct {
     int threads;
 } Heads;
 
-// To a memory. query: rows of `query_row` floats. key, value: of a source and a group `*_row` and `*_group` floats
-// after that before, positions x d; row i looks at the first `lengths[i]` of source `sources[i]`; hidden: sources x
-// `hidden_row`. out: rows x heads x d.
-void attend_to_memory(const Heads *heads, const float *query, long query_row, const float *key, long key_row, long key_group,
-                      const float *value, long value_row, long value_group, const float *hidden, long hidden_row,
-                      const int64_t *sources, const int64_t *lengths, float *weights, float *out) {
+// To a memory. query: rows of `query_row` floats; key, value: positions, `key_row` and `value_row` floats each, of all
+// sequences one after the other; row i looks at `lengths[i]` of them from `starts[i]` on. out: rows x heads x d.
+void attend_to_memory(const Heads *heads, const float *query, long query_row, const float *key, long key_row,
+                      const float *value, long value_row, const int64_t *starts, const int64_t *lengths, float *weights,
+                      float *out) {
     long d = heads->d, share = heads->share, count = heads->groups * share;
 #pragma omp parallel for num_threads(heads->threads) if (heads->threads > 1)
     for (long row = 0; row < heads->rows; row++)
         for (long head = 0; head < count; head++) {
-            Held keys = {key + sources[row] * key_row + head / share * key_group, d, 0};
-            Held values = {value + sources[row] * value_row + head / share * value_group, d, 0};
-            look(query + row * query_row + head * d, keys, values, 0, hidden + sources[row] * hidden_row, lengths[row], d,
-                 heads->scale, weights + row * heads->room, out + (row * count + head) * d);
+            Held keys = {key + starts[row] * key_row + head / share * d, key_row, 0};
+            Held values = {value + starts[row] * value_row + head / share * d, value_row, 0};
+            look(query + row * query_row + head * d, keys, values, 0, lengths[row], d, heads->scale,
+                 weights + row * heads->room, out + (row * count + head) * d);
         }
 }
 
@@ -92,7 +88,7 @@ void attend_to_self(const Heads *heads, const float *query, long query_row, cons
         table[row * table_row + position] = (int32_t)row;
         for (long head = 0; head < count; head++) {
             Held before = {keys + head / share * d, seats * width, width}, said = {values + head / share * d, seats * width, width};
-            look(query + row * query_row + head * d, before, said, table + row * table_row, 0, position + 1, d, heads->scale,
+            look(query + row * query_row + head * d, before, said, table + row * table_row, position + 1, d, heads->scale,
                  weights + row * heads->room, out + (row * count + head) * d);
         }
     }

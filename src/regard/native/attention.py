@@ -20,24 +20,24 @@ class Heads(ctypes.Structure):
 
 def attend_to_memory(
     query: Float[Tensor, "rows width"],
-    key: Float[Tensor, "sources kv_heads src_len d_head"],
-    value: Float[Tensor, "sources kv_heads src_len d_head"],
-    hidden: Float[Tensor, "sources src_len"],
-    sources: Int64[Tensor, " rows"],
+    key: Float[Tensor, "positions kv_width"],
+    value: Float[Tensor, "positions kv_width"],
+    starts: Int64[Tensor, " rows"],
     lengths: Int64[Tensor, " rows"],
+    longest: int,
+    d_head: int,
     scale: float,
 ) -> Float[Tensor, "rows width"]:
-    """softmax(q K^T scale + hidden) V of each row with the first `lengths` positions of its source.
+    """softmax(q K^T scale) V of each row with `lengths` positions from `starts` on, `longest` at most.
 
-    Equation 1; heads in turn share the keys of a group.
+    Equation 1; heads in turn share the keys of a group. Features of a row lie beside each other.
     """
-    groups, src_len, d_head = key.shape[1:]
-    heads = _heads(query.size(0), groups, query.size(1), d_head, src_len, scale)
+    heads = _heads(query.size(0), key.size(1) // d_head, query.size(1), d_head, longest, scale)
     weights, out = torch.empty(heads.rows, heads.room), torch.empty(heads.rows, query.size(1))
     kernel("attend_to_memory")(
-        ctypes.addressof(heads), query.data_ptr(), query.stride(0), key.data_ptr(), *key.stride()[:2],
-        value.data_ptr(), *value.stride()[:2], hidden.data_ptr(), src_len, sources.data_ptr(),
-        lengths.data_ptr(), weights.data_ptr(), out.data_ptr(),
+        ctypes.addressof(heads), query.data_ptr(), query.stride(0), key.data_ptr(), key.stride(0),
+        value.data_ptr(), value.stride(0), starts.data_ptr(), lengths.data_ptr(), weights.data_ptr(),
+        out.data_ptr(),
     )  # fmt: skip
     return out
 

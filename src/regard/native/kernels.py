@@ -13,7 +13,7 @@ _TAKES = {
     "linear": [_ADDRESS, _COUNT, *[_ADDRESS] * 5, _FLAG],
     "likeliest": [_ADDRESS, _COUNT, *[_ADDRESS] * 2, _COUNT, *[_ADDRESS] * 7, _FLAG],
     "attend_to_memory": [
-        *[_ADDRESS, _ADDRESS, _COUNT, _ADDRESS, _COUNT, _COUNT, _ADDRESS, _COUNT, _COUNT, _ADDRESS, _COUNT],
+        *[_ADDRESS, _ADDRESS, _COUNT, _ADDRESS, _COUNT, _ADDRESS, _COUNT],
         *[_ADDRESS] * 4,
     ],
     "attend_to_self": [

@@ -14,7 +14,7 @@
 #endif
 
 #if defined(__AVX512F__)
-enum { ROWS = 8 }; // of a tile: its sums and two vectors of weights fit into the registers
+enum { ROWS = 12 }; // of a tile: its sums and two vectors of weights fit into the registers
 #else
 enum { ROWS = 4 };
 #endif
@@ -35,7 +35,7 @@ typedef struct {
     const float *x;
     const uint8_t *levels;
     const float *scales;
-    long rows;
+    long rows, ahead;
 } Inputs;
 
 INLINE long quads(long features) { return (features + QUAD - 1) / QUAD * QUAD; }
@@ -67,6 +67,8 @@ INLINE void tile(int count, Inputs in, const Weights *weights, long column, cons
     for (int row = 0; row < count; row++) sums[row][0] = SEEN(bias), sums[row][1] = SEEN(bias + LANES);
     for (long feature = 0; feature < features; feature++, panel += WIDTH) {
         vector left = SEEN(panel), right = SEEN(panel + LANES);
+        __builtin_prefetch(panel + in.ahead, 0, 2);
+        __builtin_prefetch(panel + in.ahead + LANES, 0, 2);
         for (int row = 0; row < count; row++) {
             sums[row][0] += left * in.x[row * features + feature];
             sums[row][1] += right * in.x[row * features + feature];
@@ -131,14 +133,14 @@ static inline Inputs read(const float *x, long rows, const Weights *weights, uin
     if (weights->int8_panels)
         for (long row = 0; row < rows; row++)
             round_row(x + row * weights->features, weights->features, levels + row * quads(weights->features), scales + row);
-    return (Inputs){x, levels, scales, rows};
+    return (Inputs){x, levels, scales, rows, 0};
 }
 
 // The outputs of all rows from `column` on, a panel of them. out, residual: rows of `stride` floats.
 static void multiply(Inputs in, const Weights *weights, long column, const float *residual, float *out, long stride) {
     long width = weights->columns - column < WIDTH ? weights->columns - column : WIDTH;
     for (long row = 0; row < in.rows; row += ROWS) {
-        Inputs from = {in.x + row * weights->features, in.levels + row * quads(weights->features), in.scales + row, 0};
+        Inputs from = {in.x + row * weights->features, in.levels + row * quads(weights->features), in.scales + row, 0, row ? 0 : weights->features * WIDTH};
         const float *plus = residual ? residual + row * stride : 0;
         float *to = out + row * stride;
 #define TILE(count)                                                                                                            \
@@ -153,6 +155,10 @@ static void multiply(Inputs in, const Weights *weights, long column, const float
         case 5: TILE(5); break;
         case 6: TILE(6); break;
         case 7: TILE(7); break;
+        case 8: TILE(8); break;
+        case 9: TILE(9); break;
+        case 10: TILE(10); break;
+        case 11: TILE(11); break;
 #endif
         default: TILE(ROWS);
         }
