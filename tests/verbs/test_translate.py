@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from regard.errors import ConfigError, DataError, FolderError, RecipeError
 from regard.layers.int8 import to_int8
+from regard.native import kernels
 from regard.verbs.device import choose_workers
 from regard.verbs.translate import MAX_CHARACTERS, Translator, printed, translate, translate_file, write
 
@@ -53,7 +54,8 @@ def test_int8_is_near_float32_and_not_the_same(untrained, monkeypatch):
     assert near == pytest.approx(exact, rel=0.05)
 
 
-def test_where_int8_is_no_faster_that_is_said(untrained, capsys):
+def test_where_int8_is_no_faster_that_is_said(untrained, capsys, monkeypatch):
+    monkeypatch.setattr(kernels, "has_int8", lambda: False)
     Translator(untrained, precision="int8")
     assert "stays float32" in capsys.readouterr().err
 

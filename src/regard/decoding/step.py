@@ -88,8 +88,8 @@ class Reader(Protocol):
 class CacheStepper:
     """Steps and readings of one model with its cache, on the model's device.
 
-    A step is one in a straight line where the model has one. `multiple`: rows in multiples of so many have
-    the same bits in any company.
+    A step is one in a straight line where the model has one; then what is stepped with is not read with.
+    `multiple`: rows in multiples of so many have the same bits in any company.
     """
 
     cache: Any = None
@@ -111,14 +111,24 @@ class CacheStepper:
         """Go on from `cache`."""
         self.cache, self._straight = cache, straight(self.model)
 
+    def plain(self) -> Any:
+        """The cache to read with."""
+        return self.cache
+
+    def seated(self) -> Any:
+        """The cache to step with."""
+        if self._straight is not None:
+            self.cache = self._straight.seat(self.plain())
+        return self.plain()
+
     def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         return self.logits(ids).log_softmax(dim=-1)
 
     def logits(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        cache = self.seated()
         if self._straight is not None:
-            self.cache = self._straight.seat(self.cache)
-            return self._straight(ids, self.cache).float()
-        return self.model.extend(ids[:, None].to(self.device), self.cache)[:, -1].float()
+            return self._straight(ids, cache).float()
+        return self.model.extend(ids[:, None].to(self.device), cache)[:, -1].float()
 
     @property
     def ranks(self) -> bool:
@@ -126,18 +136,17 @@ class CacheStepper:
 
     def likeliest(self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]) -> Likeliest:
         assert self._straight is not None
-        self.cache = self._straight.seat(self.cache)
-        return self._straight.likeliest(ids, self.cache, size, asked)
+        return self._straight.likeliest(ids, self.seated(), size, asked)
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
-        self.cache = self.cache.select(rows.to(self.device))
+        self.cache = self.seated().select(rows.to(self.device))
 
     def read(self, ids: Int64[Tensor, "1 new"]) -> Float[Tensor, "new vocab"]:
-        return self.model.extend(ids.to(self.device), self.cache)[0].float()
+        return self.model.extend(ids.to(self.device), self.plain())[0].float()
 
     def cut(self, length: int) -> None:
         try:
-            self.cache.cut(length)
+            self.plain().cut(length)
         except (AttributeError, ValueError):
             raise ConfigError(
                 "this model cannot take back what it has read, so nothing can be guessed for it",
@@ -146,13 +155,23 @@ class CacheStepper:
 
 
 class ModelStepper(CacheStepper):
-    """Steps of a model that has a source."""
+    """Steps of a model that has a source, which is read when it is known whether steps or readings follow."""
 
     model: SequenceToSequence
 
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
-        src_ids, src_lengths = src_ids.to(self.device), src_lengths.to(self.device)
-        self.begin(self.model.start(self.model.encode(src_ids, src_lengths)))
+        self._sources = src_ids.to(self.device), src_lengths.to(self.device)
+        self.begin(None)
+
+    def plain(self) -> Any:
+        if self.cache is None:
+            self.cache = self.model.start(self.model.encode(*self._sources))
+        return self.cache
+
+    def seated(self) -> Any:
+        if self.cache is None and self._straight is not None and self._straight.start is not None:
+            self.cache = self._straight.start(*self._sources)
+        return super().seated()
 
 
 class EnsembleStepper:

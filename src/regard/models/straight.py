@@ -20,14 +20,15 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.layers.attention import MultiHeadAttention, SelfAttention
-from regard.layers.block import DecoderBlock, EncoderBlock, PostNorm, PreNorm, SandwichNorm
+from regard.layers.block import DecoderBlock, EncoderBlock
 from regard.layers.int8 import to_int8
 from regard.layers.kernels import attention
 from regard.layers.seated_cache import SeatedCache
 from regard.models.decoder_only import DecoderOnly
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
 from regard.models.straight_attention import Cache, cross_attention, self_attention
-from regard.models.straight_linear import AddingMap, feed_forward, has_kernels, linear, norm
+from regard.models.straight_encoder import Start, starting
+from regard.models.straight_linear import AddingMap, around, feed_forward, has_kernels, linear, norm
 from regard.native import kernels
 from regard.native.linear import PackedLinear
 
@@ -42,13 +43,14 @@ class Step:
     """From the last ids and a cache of the model, which it goes on, to what is said of the next ids.
 
     `multiple`: rows in multiples of so many have the same bits in any company. `seats`: whether it wants the
-    cache as `seat` makes it.
+    cache as `seat` makes it. `start`: from sources and their lengths to that, where there is a short way.
     """
 
     states: Callable[[Int64[Tensor, " rows"], Any], Float[Tensor, "rows d_model"]]
     output: AddingMap
     multiple: int
     seats: bool
+    start: Start | None
 
     def seat(self, cache: Any) -> Any:
         """The cache to step with in the place of this one, which must not be used any more."""
@@ -86,15 +88,14 @@ def straight(model: nn.Module) -> Step | None:
 
 
 def round_steps(model: nn.Module) -> int:
-    """Put int8 into all maps of a step, if the kernels can multiply it; how many there are."""
+    """Put int8 into all maps, if there are kernels that multiply it; how many there are."""
     if (
         not kernels.has_int8()
         or not isinstance(model, EncoderDecoder | DecoderOnly)
         or straight(model) is None
     ):
         return 0
-    part = model.decoder if isinstance(model, EncoderDecoder) else model
-    return to_int8(part, least=0)
+    return to_int8(model, least=0)
 
 
 def _state(model: EncoderDecoder | DecoderOnly) -> list[int]:
@@ -109,15 +110,16 @@ def _state(model: EncoderDecoder | DecoderOnly) -> list[int]:
 
 def _is_usual(model: EncoderDecoder | DecoderOnly) -> bool:
     """Whether the decoder is made of parts that are known here, and nobody listens to them."""
-    decoder = model.decoder if isinstance(model, EncoderDecoder) else model
-    return (
-        decoder.position_bias is None
-        and not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
-        and all(
-            type(module) in (MultiHeadAttention, SelfAttention) and module.attend is attention
-            for module in decoder.modules()
-            if isinstance(module, MultiHeadAttention)
-        )
+    heard = any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    return not heard and _is_known(model.decoder if isinstance(model, EncoderDecoder) else model)
+
+
+def _is_known(stack: Encoder | Decoder | DecoderOnly) -> bool:
+    """Whether this is attention as the paper has it, whatever stands around."""
+    return stack.position_bias is None and all(
+        type(module) in (MultiHeadAttention, SelfAttention) and module.attend is attention
+        for module in stack.modules()
+        if isinstance(module, MultiHeadAttention)
     )
 
 
@@ -125,7 +127,10 @@ def _step(model: EncoderDecoder | DecoderOnly) -> Step:
     states = _read_with_memory(model) if isinstance(model, EncoderDecoder) else _read(model)
     windowed = isinstance(model, DecoderOnly) and model.config.window is not None
     seats = has_kernels(model) and not windowed
-    return Step(states, linear(model.output), 1 if seats else ROWS, seats)
+    start = (
+        starting(model) if seats and isinstance(model, EncoderDecoder) and _is_known(model.encoder) else None
+    )
+    return Step(states, linear(model.output), 1 if seats else ROWS, seats, start)
 
 
 def _read(model: DecoderOnly) -> Callable[[Tensor, Cache], Tensor]:
@@ -165,24 +170,9 @@ def _through(blocks: nn.ModuleList) -> Callable[[Tensor, Cache], Tensor]:
 def _block(block: nn.Module) -> Callable[[Tensor, Cache, int], Tensor]:
     """The sub-layers of a block, one after the other."""
     assert isinstance(block, EncoderBlock | DecoderBlock)
-    to_itself = _around(block.around_self_attention, self_attention(block.self_attention))
-    onward = _around(block.around_feed_forward, feed_forward(block.feed_forward))
+    to_itself = around(block.around_self_attention, self_attention(block.self_attention))
+    onward = around(block.around_feed_forward, feed_forward(block.feed_forward))
     if isinstance(block, EncoderBlock):
         return lambda x, cache, number: onward(to_itself(x, cache, number))
-    to_memory = _around(block.around_cross_attention, cross_attention(block.cross_attention))
+    to_memory = around(block.around_cross_attention, cross_attention(block.cross_attention))
     return lambda x, cache, number: onward(to_memory(to_itself(x, cache, number), cache, number))
-
-
-def _around(around: nn.Module, sublayer: AddingMap) -> Callable[..., Tensor]:
-    """Residual and norm; there is no dropout in decoding."""
-    match around:
-        case PostNorm():
-            after = norm(around.norm)
-            return lambda x, *seen: after(sublayer(x, x, *seen))
-        case PreNorm():
-            before = norm(around.norm)
-            return lambda x, *seen: sublayer(before(x), x, *seen)
-        case SandwichNorm():
-            before, after = norm(around.norm_before), norm(around.norm_after)
-            return lambda x, *seen: x + after(sublayer(before(x), None, *seen))
-    raise TypeError(f"{type(around).__name__} is no way around a sub-layer")

@@ -17,24 +17,19 @@ Look = Callable[[Tensor, Tensor | None, Cache, int], Tensor]  # rows, what is ad
 
 def self_attention(module: SelfAttention) -> Look:
     """With a cache that moves its rows, or with one that seats them."""
-    project, output, mix = linear(module.query_key_value), linear(module.output), _mixing(module)
-    heads, groups, d_head = module.num_heads, module.num_kv_heads, module.d_head
-    rotary, query_norm, key_norm, scale = module.rotary, module.query_norm, module.key_norm, _scale(module)
+    project, output, mix = projection(module), linear(module.output), _mixing(module)
+    rotary, scale = module.rotary, scale_of(module)
 
     def look(x: Tensor, plus: Tensor | None, cache: Cache, number: int) -> Tensor:
-        parts = project(x).view(-1, heads + 2 * groups, 1, d_head)
-        turned, value = parts[:, : heads + groups], parts[:, heads + groups :]
-        if query_norm is not None and key_norm is not None:
-            turned = torch.cat([query_norm(turned[:, :heads]), key_norm(turned[:, heads:])], dim=1)
+        turned, value = project(x)
         held = cache if isinstance(cache, SeatedCache) else _layers(cache)[number]
         if rotary is not None:
             turned = rotary(turned, held.length)
-        query, key = turned[:, :heads], turned[:, heads:]
+        query, key = turned[:, : module.num_heads], turned[:, module.num_heads :]
         if isinstance(held, SeatedCache):
-            rows, width = len(x), groups * d_head
             mixed = attend_to_self(
-                query.view(rows, -1), key.view(rows, width), value.view(rows, width),
-                held.keys[number], held.values[number], held.table, held.length, d_head, scale,
+                query.flatten(1), key.flatten(1), value.flatten(1),
+                held.keys[number], held.values[number], held.table, held.length, module.d_head, scale,
             )  # fmt: skip
         else:
             mixed = mix(query, held.append(key, value), None)
@@ -43,9 +38,25 @@ def self_attention(module: SelfAttention) -> Look:
     return look
 
 
+def projection(module: SelfAttention) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """From rows to queries and keys ([rows, heads + kv_heads, 1, d_head]), not yet turned, and to values."""
+    project, heads, groups = linear(module.query_key_value), module.num_heads, module.num_kv_heads
+    query_norm, key_norm = module.query_norm, module.key_norm
+
+    def parts(x: Tensor) -> tuple[Tensor, Tensor]:
+        all_heads = project(x).view(-1, heads + 2 * groups, 1, module.d_head)
+        turned, value = all_heads[:, : heads + groups], all_heads[:, heads + groups :]
+        if query_norm is not None and key_norm is not None:
+            turned = torch.cat([query_norm(turned[:, :heads]), key_norm(turned[:, heads:])], dim=1)
+        return turned, value
+
+    return parts
+
+
 def cross_attention(module: MultiHeadAttention) -> Look:
     """With the memory that the cache has."""
-    project, output, mix, scale = linear(module.query), linear(module.output), _mixing(module), _scale(module)
+    project, output, mix = linear(module.query), linear(module.output), _mixing(module)
+    scale, d_head = scale_of(module), module.d_head
 
     def look(x: Tensor, plus: Tensor | None, cache: Cache, number: int) -> Tensor:
         assert not isinstance(cache, StackCache)
@@ -54,7 +65,7 @@ def cross_attention(module: MultiHeadAttention) -> Look:
             seen = cache.memory
             assert seen is not None
             mixed = attend_to_memory(
-                query, *seen.layers[number], seen.starts, seen.lengths, seen.longest, module.d_head, scale
+                query, *seen.layers[number], seen.starts, seen.lengths, seen.longest, d_head, scale
             )
         else:
             mixed = mix(query, cache.memories[number], cache.hidden)
@@ -67,14 +78,14 @@ def _layers(cache: StackCache | DecoderCache) -> list[KeyValueCache]:
     return cache.layers if isinstance(cache, StackCache) else cache.targets
 
 
-def _scale(module: MultiHeadAttention) -> float:
+def scale_of(module: MultiHeadAttention) -> float:
     return module.d_head**-0.5 if module.scale is None else module.scale
 
 
 def _mixing(module: MultiHeadAttention) -> Callable[[Tensor, KeyValue, Tensor | None], Tensor]:
     """One query a head with all keys: the heads that share keys are a matrix of queries."""
     groups, share, d_head = module.num_kv_heads, module.num_heads // module.num_kv_heads, module.d_head
-    scale = _scale(module)
+    scale = scale_of(module)
 
     def mix(query: Tensor, seen: KeyValue, hidden: Tensor | None) -> Tensor:
         query = query.reshape(len(query), groups, share, d_head)

@@ -1,4 +1,4 @@
-"""What a step in a straight line makes of each position alone: linear maps, feed-forward networks, norms."""
+"""What a straight line makes of each position alone: linear maps, feed-forward networks, norms, residuals."""
 
 from collections.abc import Callable
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu as rectified
 
+from regard.layers.block import PostNorm, PreNorm, SandwichNorm
 from regard.layers.feedforward import FeedForward, GatedFeedForward
 from regard.layers.int8 import Int8Linear
 from regard.layers.norm import RMSNorm
@@ -89,3 +90,18 @@ def _in_pieces(product: Map) -> Map:
     return lambda x: (
         product(x) if len(x) <= AT_ONCE else torch.cat([product(part) for part in x.split(AT_ONCE)])
     )
+
+
+def around(kind: nn.Module, sublayer: AddingMap) -> Callable[..., Tensor]:
+    """Residual and norm; there is no dropout in decoding."""
+    match kind:
+        case PostNorm():
+            after = norm(kind.norm)
+            return lambda x, *seen: after(sublayer(x, x, *seen))
+        case PreNorm():
+            before = norm(kind.norm)
+            return lambda x, *seen: sublayer(before(x), x, *seen)
+        case SandwichNorm():
+            before, after = norm(kind.norm_before), norm(kind.norm_after)
+            return lambda x, *seen: x + after(sublayer(before(x), None, *seen))
+    raise TypeError(f"{type(kind).__name__} is no way around a sub-layer")
