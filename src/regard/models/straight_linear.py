@@ -13,6 +13,7 @@ from regard.layers.norm import RMSNorm
 from regard.layers.stacked import StackedLinear
 from regard.native import kernels
 from regard.native.linear import PackedLinear
+from regard.native.norm import Norm
 
 WIDE = 768  # features; more of them (1,024 were tried) MKL adds up in another order where rows are many,
 AT_ONCE = 128  # so there are so many rows in a product at most (160 were still equal, 192 were not)
@@ -48,9 +49,13 @@ def feed_forward(module: nn.Module) -> AddingMap:
 def norm(module: nn.Module) -> Map:
     if type(module) is nn.LayerNorm:
         shape, weight, bias, eps = module.normalized_shape, module.weight, module.bias, module.eps
+        if has_kernels(module) and weight is not None:
+            return Norm(weight.detach(), None if bias is None else bias.detach(), eps, center=True)
         return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
     if type(module) is RMSNorm:
         shape, weight, eps = module.normalized_shape, module.weight, module.eps
+        if has_kernels(module) and weight is not None and eps is not None:
+            return Norm(weight.detach(), None, eps, center=False)
         return lambda x: torch.rms_norm(x, shape, weight, eps)
     return module
 

@@ -10,7 +10,6 @@ from regard.native.kernels import constant, kernel, threads_for
 
 QUAD = 4  # features of int8 that are multiplied together
 MIDDLE = 128  # the level of 0 among those of int8 inputs
-_NONE = torch.empty(0)
 
 
 class Weights(ctypes.Structure):
@@ -63,10 +62,10 @@ class PackedLinear:
         x, rows = x.contiguous(), x.size(0)
         plus = None if plus is None else plus.contiguous()
         out = torch.empty(rows, self.shape[0])
-        levels, scales = self._room(rows)
+        _room, levels, scales = self._room(rows) if self._levels else (None, None, None)
         self._linear(
             x.data_ptr(), rows, self._address, None if plus is None else plus.data_ptr(), out.data_ptr(),
-            levels.data_ptr(), scales.data_ptr(), threads_for(rows * self.shape.numel()),
+            levels, scales, threads_for(rows * self.shape.numel()),
         )  # fmt: skip
         return out
 
@@ -82,19 +81,19 @@ class PackedLinear:
         values, ids = torch.empty(rows, size), torch.empty(rows, size, dtype=torch.int64)
         told, block = torch.empty(rows), torch.empty(rows, constant("block_size"))
         known = torch.empty(rows, constant("known_size"), dtype=torch.uint8)
-        levels, scales = self._room(rows)
+        _room, levels, scales = self._room(rows) if self._levels else (None, None, None)
         self._likeliest(
             x.data_ptr(), rows, self._address, asked.data_ptr(), size, values.data_ptr(), ids.data_ptr(),
-            told.data_ptr(), block.data_ptr(), known.data_ptr(), levels.data_ptr(), scales.data_ptr(),
+            told.data_ptr(), block.data_ptr(), known.data_ptr(), levels, scales,
             threads_for(rows * self.shape.numel()),
         )  # fmt: skip
         return values, ids, told
 
-    def _room(self, rows: int) -> tuple[Tensor, Tensor]:
-        """For the levels of int8 inputs and their scales."""
-        if not self._levels:
-            return _NONE, _NONE
-        return torch.empty(rows, self._levels, dtype=torch.uint8), torch.empty(rows)
+    def _room(self, rows: int) -> tuple[Tensor, int, int]:
+        """For the levels of int8 inputs and their scales behind them; where each begins."""
+        room = torch.empty(rows * (self._levels + 4), dtype=torch.uint8)
+        levels = room.data_ptr()
+        return room, levels, levels + rows * self._levels
 
 
 def _panels(weight: Tensor, together: int = 1) -> Tensor:

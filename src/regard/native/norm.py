@@ -1,0 +1,30 @@
+"""Norms of rows (norm.c)."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.native.kernels import kernel
+
+
+class Norm:
+    """Layer norm, or RMS norm where the mean is not taken off (`center`)."""
+
+    def __init__(
+        self,
+        gain: Float[Tensor, " features"],
+        bias: Float[Tensor, " features"] | None,
+        eps: float,
+        *,
+        center: bool,
+    ) -> None:
+        self._held = gain, bias  # what the addresses below are of
+        self._features = gain.numel()
+        self._ends = center, eps, gain.data_ptr(), None if bias is None else bias.data_ptr()
+        self._norm = kernel("norm")
+
+    def __call__(self, x: Float[Tensor, "rows features"]) -> Float[Tensor, "rows features"]:
+        x = x.contiguous()
+        out = torch.empty_like(x)
+        self._norm(x.data_ptr(), x.size(0), self._features, *self._ends, out.data_ptr())
+        return out
