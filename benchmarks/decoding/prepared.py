@@ -76,7 +76,7 @@ def prepared(model: str | Path | None) -> Prepared:
     if decoding.length_penalty == "wu":
         checks.append("the length penalty of this model (Wu et al.) is regard's alone: beams may differ")
     return Prepared(
-        name=str(model or "the model in the box"),
+        name=Path(model).parent.name if model else "the model in the box",
         path=path,
         converted=converted,
         shape=shape_of(loaded.config),

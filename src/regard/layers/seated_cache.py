@@ -1,4 +1,4 @@
-"""Keys and values that stay where they were put, while rows that look at them come, go and change places.
+"""Keys and values that stay where they were put, while rows that look at them change places.
 
 A beam changes which hypothesis sits in which row at every step. Here that moves a table of numbers and not
 what the hypotheses have read; and rows of one source share its memory.

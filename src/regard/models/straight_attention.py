@@ -1,4 +1,4 @@
-"""Attention of one new position a row, as a step in a straight line has it; keys and values stay, or move."""
+"""Attention of one new position a row, as a step in a straight line has it."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a straight line makes of each position alone: linear maps, feed-forward networks, norms, residuals."""
+"""What a straight line makes of each position alone: linear maps, networks, norms, residuals."""
 
 from collections.abc import Callable
 

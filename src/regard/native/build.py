@@ -1,6 +1,6 @@
 """C files -> a library for this very processor, compiled once and kept in the user's cache.
 
-It takes half a second, so nobody is asked: where a C compiler is found there are kernels, elsewhere none.
+It takes a second, so nobody is asked: where a C compiler is found there are kernels, elsewhere none.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ SOURCES = sorted(Path(__file__).parent.glob("*.c"))
 HEADERS = sorted(Path(__file__).parent.glob("*.h"))
 COMPILERS = ("cc", "gcc", "clang")  # after $CC
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
-THREADS = ("-fopenmp",)  # tried first; its library is the one that PyTorch has loaded
+THREADS = ("-fopenmp",)  # whose library is the one that PyTorch has loaded
 SECONDS = 60  # a compiler that takes longer is given up
 
 
@@ -41,26 +41,38 @@ def find_compiler() -> str | None:
 def built(compiler: str, folder: Path) -> ctypes.CDLL | None:
     """The library of `folder`, made if it is not there or cannot be loaded; None if it cannot be made."""
     file = folder / f"kernels-{_key(compiler)}.so"
-    for _ in range(2):
+    try:
+        if not file.exists():
+            _compile(compiler, file)
         try:
-            if not file.exists():
-                _compile(compiler, file)
             return ctypes.CDLL(str(file))
-        except (OSError, subprocess.SubprocessError):
-            file.unlink(missing_ok=True)  # damaged, if it was there
-    return None
+        except OSError:  # damaged
+            _compile(compiler, file)
+            return ctypes.CDLL(str(file))
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 def _compile(compiler: str, file: Path) -> None:
-    """Under another name first: two processes may do the same at once."""
+    """Under another name first: two processes may do the same at once.
+
+    Raises:
+        SubprocessError: the compiler fails.
+        OSError: the folder cannot be written to.
+    """
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         made = Path(folder, file.name)
-        for threads in (THREADS, ()):
-            command = [compiler, *FLAGS, *threads, *map(str, SOURCES), "-o", str(made), "-lm"]
-            if not subprocess.run(command, capture_output=True, timeout=SECONDS, check=False).returncode:  # noqa: S603 (the user's own compiler)
-                break
+        command = [compiler, *FLAGS, *map(str, SOURCES), "-o", str(made), "-lm"]
+        try:
+            _run([*command, *THREADS])
+        except subprocess.CalledProcessError:  # a compiler without OpenMP
+            _run(command)
         os.replace(made, file)
+
+
+def _run(command: list[str]) -> None:
+    subprocess.run(command, capture_output=True, timeout=SECONDS, check=True)  # noqa: S603 (the user's compiler)
 
 
 def _key(compiler: str) -> str:

@@ -13,6 +13,8 @@ import torch
 
 from regard.data.catalogue import cache_folder, check, data_folders, data_sets
 from regard.errors import FolderError
+from regard.native import kernels
+from regard.native.build import find_compiler
 from regard.verbs.box import box_model
 from regard.weights.folder import verify_folder
 
@@ -62,6 +64,7 @@ def _processors() -> Iterator[Finding]:
         found=f"{cores} cores, {torch.backends.cpu.get_cpu_capability()},"
         f" {torch.get_num_threads()} threads{memory}",
     )
+    yield _kernels()
     for number in range(torch.cuda.device_count()):
         facts = torch.cuda.get_device_properties(number)
         yield Finding(topic=f"cuda:{number}", found=f"{facts.name}, {_gigabytes(facts.total_memory)}")
@@ -69,6 +72,27 @@ def _processors() -> Iterator[Finding]:
         yield Finding(topic="mps", found="Apple GPU")
     elif not torch.cuda.is_available():
         yield Finding(topic="GPU", found="none that this build of PyTorch can use")
+
+
+def _kernels() -> Finding:
+    """What decoding on a CPU computes with."""
+    compiler = find_compiler()
+    if kernels.available():
+        products = "float32 and int8" if kernels.has_int8() else "float32"
+        return Finding(topic="kernels", found=f"of {products}, compiled by {compiler}")
+    if os.environ.get("REGARD_NATIVE") == "0":
+        return Finding(topic="kernels", found="none, for REGARD_NATIVE is 0: decoding is PyTorch's")
+    if compiler is None:
+        return Finding(
+            topic="kernels",
+            found="none, for there is no C compiler: decoding is PyTorch's",
+            hint="with gcc or clang decoding on a CPU is faster",
+        )
+    return Finding(
+        topic="kernels",
+        found=f"none, for {compiler} cannot compile them: decoding is PyTorch's",
+        hint="set CC to another compiler",
+    )
 
 
 def _memory() -> int:
