@@ -1,4 +1,4 @@
-"""What a straight line makes of each position alone: linear maps, networks, norms, residuals."""
+"""What a straight line makes of each position alone: embeddings, linear maps, networks, norms."""
 
 from collections.abc import Callable
 
@@ -7,10 +7,12 @@ from torch import Tensor, nn
 from torch.nn.functional import relu as rectified
 
 from regard.layers.block import PostNorm, PreNorm, SandwichNorm
+from regard.layers.embedding import TokenEmbedding
 from regard.layers.feedforward import FeedForward, GatedFeedForward
 from regard.layers.int8 import Int8Linear
 from regard.layers.norm import RMSNorm
 from regard.layers.stacked import StackedLinear
+from regard.models.parts import Input
 from regard.native import kernels
 from regard.native.linear import PackedLinear
 from regard.native.norm import Norm
@@ -44,6 +46,22 @@ def feed_forward(module: nn.Module) -> AddingMap:
 
         return gated
     return _adding(module)
+
+
+def entering(module: Input) -> Callable[[Tensor, int], Tensor]:
+    """From the ids of a position to what enters the stack."""
+    if type(module.embedding) is not TokenEmbedding:
+        return lambda ids, start: module(ids[:, None], start)[:, 0]
+    weight, scale, positions = module.embedding.weight.detach(), module.embedding.scale, module.positions
+    after = None if type(module.norm) is nn.Identity else norm(module.norm)
+
+    def enter(ids: Tensor, start: int) -> Tensor:
+        x = torch.embedding(weight, ids).mul_(scale)
+        if positions is not None:
+            x = x + positions(start, 1)
+        return x if after is None else after(x)
+
+    return enter
 
 
 def norm(module: nn.Module) -> Map:
