@@ -14,6 +14,7 @@ from regard.layers.norm import RMSNorm
 from regard.layers.stacked import StackedLinear
 from regard.models.parts import Input
 from regard.native import kernels
+from regard.native.activation import activate, kind_of
 from regard.native.linear import PackedLinear
 from regard.native.norm import Norm
 
@@ -31,21 +32,33 @@ def has_kernels(module: nn.Module) -> bool:
 
 def feed_forward(module: nn.Module) -> AddingMap:
     if type(module) is FeedForward:
-        activation = module.activation
-        if activation is rectified:
+        if module.activation is rectified:
             inner, outer = linear(module.inner, relu=True), linear(module.outer)
             return lambda x, plus=None: outer(inner(x), plus)
         inner, outer = linear(module.inner), linear(module.outer)
-        return lambda x, plus=None: outer(activation(inner(x)), plus)
+        activation = _activation(module)
+        return lambda x, plus=None: outer(activation(inner(x), None), plus)
     if type(module) is GatedFeedForward:
-        inner, outer, activation = linear(module.gate_inner), linear(module.outer), module.activation
+        inner, outer, activation = linear(module.gate_inner), linear(module.outer), _activation(module)
 
         def gated(x: Tensor, plus: Tensor | None = None) -> Tensor:
             gate, value = inner(x).chunk(2, dim=-1)
-            return outer(activation(gate).mul_(value), plus)
+            return outer(activation(gate, value), plus)
 
         return gated
     return _adding(module)
+
+
+def _activation(module: FeedForward | GatedFeedForward) -> Callable[[Tensor, Tensor | None], Tensor]:
+    """Of rows, times others if there are any.
+
+    PyTorch's GELU gives an element the same bits wherever it stands if the rows lie one after the other; its
+    SiLU and its GELU by tanh do not.
+    """
+    plain, kind = module.activation, kind_of(module.activation)
+    if has_kernels(module) and kind is not None:
+        return lambda x, times: activate(x, kind, times)
+    return lambda x, times: plain(x.contiguous()) if times is None else plain(x.contiguous()).mul_(times)
 
 
 def entering(module: Input) -> Callable[[Tensor, int], Tensor]:

@@ -42,6 +42,9 @@ def built(compiler: str, folder: Path) -> ctypes.CDLL | None:
     """The library of `folder`, made if it is not there or cannot be loaded; None if it cannot be made."""
     file = folder / f"kernels-{_key(compiler)}.so"
     try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _is_ours_alone(folder):
+            return None
         if not file.exists():
             _compile(compiler, file)
         try:
@@ -53,6 +56,12 @@ def built(compiler: str, folder: Path) -> ctypes.CDLL | None:
         return None
 
 
+def _is_ours_alone(folder: Path) -> bool:
+    """Whether nobody else can put a library there."""
+    told = folder.stat()
+    return not hasattr(os, "getuid") or (told.st_uid == os.getuid() and not told.st_mode & 0o022)
+
+
 def _compile(compiler: str, file: Path) -> None:
     """Under another name first: two processes may do the same at once.
 
@@ -60,7 +69,6 @@ def _compile(compiler: str, file: Path) -> None:
         SubprocessError: the compiler fails.
         OSError: the folder cannot be written to.
     """
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         made = Path(folder, file.name)
         command = [compiler, *FLAGS, *map(str, SOURCES), "-o", str(made), "-lm"]
@@ -79,7 +87,7 @@ def _key(compiler: str) -> str:
     """Of all that the library depends on: a cache may be shared by machines with other processors."""
     parts = [
         *(file.read_bytes() for file in (*SOURCES, *HEADERS)),
-        " ".join((compiler, *FLAGS)).encode(),
+        " ".join((compiler, *FLAGS, *THREADS)).encode(),
         _processor(),
     ]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]

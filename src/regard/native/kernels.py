@@ -10,6 +10,7 @@ from regard.native.build import library
 WORTH = 1 << 19  # multiplications: fewer are done by one thread, which waits for no other
 _ADDRESS, _COUNT, _FLAG = ctypes.c_void_p, ctypes.c_long, ctypes.c_int
 _TAKES = {
+    "activate": [_ADDRESS, _COUNT, _ADDRESS, _COUNT, _COUNT, _COUNT, _FLAG, _ADDRESS],
     "norm": [_ADDRESS, _COUNT, _COUNT, _FLAG, ctypes.c_float, _ADDRESS, _ADDRESS, _ADDRESS],
     "linear": [_ADDRESS, _COUNT, *[_ADDRESS] * 5, _FLAG],
     "likeliest": [_ADDRESS, _COUNT, *[_ADDRESS] * 2, _COUNT, *[_ADDRESS] * 7, _FLAG],

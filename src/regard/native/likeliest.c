@@ -43,6 +43,11 @@ static void learn(Known *known, float *outputs, long count, int64_t first) {
     for (long place = LANES; place < room; place += LANES) tops = larger(tops, SEEN(outputs + place));
     float most = known->most;
     for (int lane = 0; lane < LANES; lane++) most = tops[lane] > most ? tops[lane] : most;
+    if (most == -INFINITY) { // all are ruled out, but for what is not a number
+        for (long place = 0; place < count; place++)
+            if (outputs[place] != outputs[place]) known->sum = NAN;
+        return;
+    }
     for (long place = 0; place < room; place += LANES) sums += exponential(SEEN(outputs + place) - most);
     known->sum = known->sum * exp((double)known->most - most) + total(sums);
     known->most = most;

@@ -25,8 +25,8 @@ INLINE vector larger(vector a, vector b) {
 }
 
 INLINE float total(vector sums) {
-    typedef float half __attribute__((vector_size(2 * LANES), may_alias));
-    typedef float quarter __attribute__((vector_size(LANES), may_alias));
+    typedef float half __attribute__((vector_size(2 * LANES), aligned(4), may_alias));
+    typedef float quarter __attribute__((vector_size(LANES), aligned(4), may_alias));
     half two = ((half *)&sums)[0] + ((half *)&sums)[1];
     quarter four = ((quarter *)&two)[0] + ((quarter *)&two)[1];
     float sum = four[0];

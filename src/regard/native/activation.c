@@ -1,0 +1,30 @@
+// Activations that are x times a sigmoid. An element has the same bits wherever it stands, which those of PyTorch have not.
+#include "vectors.h"
+
+enum { SILU, GELU_TANH };
+
+// SiLU: x sigmoid(x). GELU by tanh (Hendrycks and Gimpel 2016, section 2): x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)).
+INLINE vector activated(vector x, int kind) {
+    vector z = x;
+    if (kind == GELU_TANH) z = 1.59576912f * (x + 0.044715f * x * x * x);
+    integers negative = z < 0;
+    vector size = larger(z, -z), e = exponential(-size), one = (vector){0} + 1.0f;
+    vector above = (vector)((negative & (integers)e) | (~negative & (integers)one));
+    return x * (above / (1.0f + e));
+}
+
+// Rows of x and `times` (or NULL) are `x_row` and `times_row` floats, those of out `features`.
+void activate(const float *x, long x_row, const float *times, long times_row, long rows, long features, int kind, float *out) {
+    for (long row = 0; row < rows; row++)
+        for (long place = 0; place < features; place += LANES) {
+            long width = features - place < LANES ? features - place : LANES;
+            float from[LANES] = {0}, by[LANES] = {0};
+            memcpy(from, x + row * x_row + place, sizeof(float) * width);
+            vector found = activated(SEEN(from), kind);
+            if (times) {
+                memcpy(by, times + row * times_row + place, sizeof(float) * width);
+                found *= SEEN(by);
+            }
+            memcpy(out + row * features + place, &found, sizeof(float) * width);
+        }
+}

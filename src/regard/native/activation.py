@@ -1,0 +1,34 @@
+"""Activations whose bits do not depend on where an element stands (activation.c)."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.native.kernels import kernel
+
+SILU, GELU_TANH = 0, 1
+
+
+def kind_of(activation: Callable[[Tensor], Tensor]) -> int | None:
+    """Which of the kernels this is; None for another one."""
+    if activation is F.silu:
+        return SILU
+    if isinstance(activation, partial) and activation.func is F.gelu:
+        return GELU_TANH if activation.keywords == {"approximate": "tanh"} else None
+    return None
+
+
+def activate(
+    x: Float[Tensor, "rows features"], kind: int, times: Float[Tensor, "rows features"] | None = None
+) -> Float[Tensor, "rows features"]:
+    """The activation of x, multiplied by `times`. Features of a row lie beside each other."""
+    out = torch.empty(x.shape)
+    kernel("activate")(
+        x.data_ptr(), x.stride(0), None if times is None else times.data_ptr(),
+        0 if times is None else times.stride(0), *x.shape, kind, out.data_ptr(),
+    )  # fmt: skip
+    return out
