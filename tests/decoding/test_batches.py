@@ -21,8 +21,11 @@ from regard.errors import ConfigError, DataError
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
+from regard.native import kernels
 
-EXACT = torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
+EXACT = kernels.available() or (
+    torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
+)
 VOCAB = 1000
 COMMON = {"limits": LengthLimits(ratio=1.0, offset=2, most=10), "rules": (Banned(ids=(0, 2)),)}
 SEARCHES = [
