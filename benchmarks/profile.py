@@ -18,7 +18,8 @@ from benchmarks.common import part
 from benchmarks.common.results import Result, Table
 from benchmarks.common.roof import peak_of
 
-PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm")
+KERNELS = ("linear", "likeliest", "attend_to_self", "attend_to_memory", "norm", "activate")  # of native/
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "linear", "likeliest")
 LOSS = "loss: softmax over the vocabulary, label smoothing"
 WITHIN = {  # the nearest operation around another that says what it is for -> its kind
     "Optimizer.step": "Adam",
@@ -45,6 +46,9 @@ WITHIN = {  # the nearest operation around another that says what it is for -> i
     "aten::gather": "choice of tokens",
     "aten::index_select": "cache",
     "aten::index_copy_": "cache",
+    "attend_to": "attention",
+    "norm": "norms",
+    "activate": "activations",
 }
 COLUMNS = {
     "kind": ("what", ""),
@@ -111,6 +115,7 @@ def _decoding(sentences: int, beam: int) -> tuple[Any, float, int]:
     from benchmarks.decoding.prepared import prepared
     from benchmarks.work.pairs import shape_of
 
+    _show_kernels()
     work = prepared(None)
     house = House(sentences=str(work.path))
     batches = [range(first, min(first + 32, sentences)) for first in range(0, sentences, 32)]
@@ -123,6 +128,27 @@ def _decoding(sentences: int, beam: int) -> tuple[Any, float, int]:
     lengths = [(len(house.sentences.ids[place]) + 1, len(each) + 1) for place, each in enumerate(ids)]
     steps = sum(max(len(each) + 1 for each in batch) for batch in found)
     return watch, shape_of(house.config).decoding(lengths, beam) / 1e9, steps
+
+
+def _show_kernels() -> None:
+    """Let the profiler see the kernels in C, which are no operations of PyTorch."""
+    import torch
+
+    from regard.native import activation, attention, kernels, linear, norm
+
+    known = kernels.kernel
+
+    def seen(name: str) -> Callable[..., Any]:
+        kernel = known(name)
+
+        def called(*given: Any) -> None:
+            with torch.profiler.record_function(name):
+                kernel(*given)
+
+        return called if name in KERNELS else kernel
+
+    for room in (activation, attention, linear, norm):
+        room.kernel = seen  # type: ignore[assignment]
 
 
 class _Watch:

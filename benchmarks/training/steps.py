@@ -13,8 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from regard.distributed.group import Group
+from regard.distributed.replicated import Replicated
 from regard.errors import Interrupted
 from regard.models.build import build
+from regard.training.shared import OfShare
 from regard.training.trainer import Trainer
 from regard.verbs.tasks.task import Task
 from regard.weights.checkpoint import RunFolder
@@ -24,9 +26,10 @@ SEED = 1  # of the weights that all contenders begin with
 
 def trainer_of(task: Task, group: Group, run: Path, stop: Callable[[], int | None]) -> Trainer:
     """The trainer as `regard train` makes it, in a run folder that nobody will look at."""
+    model = build(task.config, seed=SEED)
     return Trainer(
-        build(task.config, seed=SEED),
-        task.objective(),
+        model,
+        OfShare(task.objective()),
         task.loader(group),
         task.recipe.training,
         RunFolder(run),
@@ -34,7 +37,7 @@ def trainer_of(task: Task, group: Group, run: Path, stop: Callable[[], int | Non
         validate=lambda model: {"loss": 0.0},
         report=lambda record: None,
         stop=stop,
-        group=group,
+        strategy=Replicated(model, group),
     )
 
 
