@@ -114,7 +114,7 @@ def test_a_search_that_is_followed_finds_the_same(kind):
         alone = SEARCH(stepper, REQUESTS)
     for ours, theirs in zip(found, alone, strict=True):
         assert [each.ids for each in ours] == [each.ids for each in theirs]
-        assert [each.log_prob for each in ours] == pytest.approx([each.log_prob for each in theirs], abs=1e-5)
+        assert [each.log_prob for each in ours] == pytest.approx([each.log_prob for each in theirs], rel=1e-5)
 
 
 def test_a_second_search_begins_anew():

@@ -155,13 +155,18 @@ class CacheStepper:
 
 
 class ModelStepper(CacheStepper):
-    """Steps of a model that has a source, which is read when it is known whether steps or readings follow."""
+    """Steps of a model that has a source.
+
+    Where that can be read in two ways, it is when it is known whether steps or readings follow.
+    """
 
     model: SequenceToSequence
 
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
         self._sources = src_ids.to(self.device), src_lengths.to(self.device)
         self.begin(None)
+        if self._straight is None or self._straight.start is None:
+            self.plain()
 
     def plain(self) -> Any:
         if self.cache is None:
