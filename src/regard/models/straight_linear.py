@@ -12,6 +12,7 @@ from regard.layers.feedforward import FeedForward, GatedFeedForward
 from regard.layers.int8 import Int8Linear
 from regard.layers.norm import RMSNorm
 from regard.layers.stacked import StackedLinear
+from regard.models.adapters import Adapter
 from regard.models.parts import Input
 from regard.native import kernels
 from regard.native.activation import activate, kind_of
@@ -26,8 +27,12 @@ AddingMap = Callable[..., Tensor]  # the same; a second argument, a residual, is
 
 
 def has_kernels(module: nn.Module) -> bool:
-    """Whether `native/` computes with such weights on this machine."""
-    return kernels.available() and all(weight.dtype == torch.float32 for weight in module.parameters())
+    """Whether `native/` computes with such weights on this machine. Adapters it does not know."""
+    return (
+        kernels.available()
+        and all(weight.dtype == torch.float32 for weight in module.parameters())
+        and not any(isinstance(part, Adapter) for part in module.modules())
+    )
 
 
 def feed_forward(module: nn.Module) -> AddingMap:

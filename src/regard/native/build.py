@@ -1,6 +1,7 @@
 """C files -> a library for this very processor, compiled once and kept in the user's cache.
 
-It takes a second, so nobody is asked: where a C compiler is found there are kernels, elsewhere none.
+It takes two to four seconds, once, so nobody is asked: where a C compiler is found there are kernels,
+elsewhere none.
 """
 
 import ctypes

@@ -62,7 +62,7 @@ static void learn(Known *known, float *outputs, long count, int64_t first) {
 // `block` has room for rows x BLOCK outputs, `known` for a Known a row, `levels` and `level_scales` as in `linear`.
 void likeliest(const float *x, long rows, const Weights *weights, const int64_t *asked, long size, float *values,
                int64_t *ids, float *told, float *block, Known *known, uint8_t *levels, float *level_scales, int threads) {
-    Inputs inputs = read(x, rows, weights, levels, level_scales);
+    Inputs inputs = inputs_of(x, rows, weights, levels, level_scales);
 #pragma omp parallel num_threads(threads) if (threads > 1)
     for (long first = 0; first < weights->columns; first += BLOCK) {
         long count = weights->columns - first < BLOCK ? weights->columns - first : BLOCK;

@@ -1,0 +1,151 @@
+// Tiles of rows and panels (product.h), in float32 and in int8.
+#include "product.h"
+
+#if defined(__AVX512VNNI__)
+#include <immintrin.h>
+#define DOT(sum, x, w) (integers) _mm512_dpbusd_epi32((__m512i)(sum), _mm512_set1_epi32(x), (__m512i)(w))
+#elif defined(__AVXVNNI__) && !defined(__AVX512F__)
+#include <immintrin.h>
+#define DOT(sum, x, w) (integers) _mm256_dpbusd_avx_epi32((__m256i)(sum), _mm256_set1_epi32(x), (__m256i)(w))
+#endif
+
+#if defined(__AVX512F__)
+enum { ROWS = 12 }; // of a tile: its sums and two vectors of weights fit into the registers
+#else
+enum { ROWS = 4 };
+#endif
+enum { QUAD = 4, MIDDLE = 128 }; // features of int8 multiplied together; MIDDLE: the level of 0 among those of inputs
+
+int has_int8(void) {
+#ifdef DOT
+    return 1;
+#else
+    return 0;
+#endif
+}
+
+INLINE long quads(long features) { return (features + QUAD - 1) / QUAD * QUAD; }
+
+INLINE void keep(vector sum, const float *residual, float *out, int relu) {
+    if (residual) sum += SEEN(residual);
+    if (relu) sum = (vector)((integers)sum & ~(sum < 0)); // what is not a number stays so
+    AT(out) = sum;
+}
+
+// A row of a panel's outputs, of which `width` are to be written. `residual` may be NULL.
+INLINE void finish(vector left, vector right, const float *residual, float *out, long width, int relu) {
+    float edge[WIDTH], residue[WIDTH], *place = out;
+    if (width < WIDTH) { // the last panel: its spare columns are no part of `out`
+        if (residual) residual = memcpy(residue, residual, sizeof(float) * width);
+        place = edge;
+    }
+    keep(left, residual, place, relu);
+    keep(right, residual ? residual + LANES : 0, place + LANES, relu);
+    if (width < WIDTH) memcpy(out, edge, sizeof(float) * width);
+}
+
+// `count` rows (known to the compiler, so that sums stay in registers) by the panel that begins at `column`.
+INLINE void tile(int count, Inputs in, const Weights *weights, long column, const float *residual, float *out, long stride,
+                 long width) {
+    vector sums[ROWS][2];
+    long features = weights->features;
+    const float *panel = weights->panels + column * features, *bias = weights->bias + column;
+    for (int row = 0; row < count; row++) sums[row][0] = SEEN(bias), sums[row][1] = SEEN(bias + LANES);
+    for (long feature = 0; feature < features; feature++, panel += WIDTH) {
+        vector left = SEEN(panel), right = SEEN(panel + LANES);
+        __builtin_prefetch(panel + in.ahead, 0, 2);
+        __builtin_prefetch(panel + in.ahead + LANES, 0, 2);
+        for (int row = 0; row < count; row++) {
+            sums[row][0] += left * in.x[row * features + feature];
+            sums[row][1] += right * in.x[row * features + feature];
+        }
+    }
+    for (int row = 0; row < count; row++)
+        finish(sums[row][0], sums[row][1], residual ? residual + row * stride : 0, out + row * stride, width, weights->relu);
+}
+
+#ifdef DOT
+INLINE void tile_int8(int count, Inputs in, const Weights *weights, long column, const float *residual, float *out,
+                      long stride, long width) {
+    integers sums[ROWS][2];
+    long features = quads(weights->features);
+    const int8_t *panel = weights->int8_panels + column * features;
+    const float *bias = weights->bias + column, *scales = weights->scales + column;
+    for (int row = 0; row < count; row++)
+        for (int side = 0; side < 2; side++) sums[row][side] = -*(const integers *)(weights->offsets + column + side * LANES);
+    for (long feature = 0; feature < features; feature += QUAD, panel += QUAD * WIDTH) {
+        integers left = *(const integers *)panel, right = *(const integers *)(panel + QUAD * LANES);
+        for (int row = 0; row < count; row++) {
+            int32_t x;
+            memcpy(&x, in.levels + row * features + feature, QUAD);
+            sums[row][0] = DOT(sums[row][0], x, left);
+            sums[row][1] = DOT(sums[row][1], x, right);
+        }
+    }
+    for (int row = 0; row < count; row++) {
+        vector left = __builtin_convertvector(sums[row][0], vector) * SEEN(scales) * in.scales[row] + SEEN(bias);
+        vector right = __builtin_convertvector(sums[row][1], vector) * SEEN(scales + LANES) * in.scales[row] + SEEN(bias + LANES);
+        finish(left, right, residual ? residual + row * stride : 0, out + row * stride, width, weights->relu);
+    }
+}
+
+// Each row in whole steps of its scale, 127 from 0 to the largest; MIDDLE stands for 0.
+INLINE void round_row(const float *x, long features, uint8_t *levels, float *scale) {
+    vector tops = {0};
+    vector zeros = {0}; // not zeros where an input is not a number
+    float top = 0;
+    long place = 0;
+    for (; place + LANES <= features; place += LANES) {
+        tops = larger(tops, larger(SEEN(x + place), -SEEN(x + place)));
+        zeros += SEEN(x + place) * 0.0f;
+    }
+    for (int lane = 0; lane < LANES; lane++) top = tops[lane] > top ? tops[lane] : top;
+    for (; place < features; place++) {
+        top = fabsf(x[place]) > top ? fabsf(x[place]) : top;
+        zeros[0] += x[place] * 0.0f;
+    }
+    *scale = (top < 1e-30f ? 1e-30f : top) / 127 + total(zeros);
+    float steps = 1 / *scale;
+    for (place = 0; place < features; place++) levels[place] = (uint8_t)(x[place] * steps + (MIDDLE + 0.5f)); // cut off, so rounded
+    for (; place < quads(features); place++) levels[place] = MIDDLE;
+}
+#else
+#define tile_int8(...) (void)0
+#define round_row(...) (void)0
+#endif
+
+Inputs inputs_of(const float *x, long rows, const Weights *weights, uint8_t *levels, float *scales) {
+    if (weights->int8_panels)
+        for (long row = 0; row < rows; row++)
+            round_row(x + row * weights->features, weights->features, levels + row * quads(weights->features), scales + row);
+    return (Inputs){x, levels, scales, rows, 0};
+}
+
+void multiply(Inputs in, const Weights *weights, long column, const float *residual, float *out, long stride) {
+    long width = weights->columns - column < WIDTH ? weights->columns - column : WIDTH;
+    for (long row = 0; row < in.rows; row += ROWS) {
+        Inputs from = {in.x + row * weights->features, in.levels + row * quads(weights->features), in.scales + row, 0, row ? 0 : weights->features * WIDTH};
+        const float *plus = residual ? residual + row * stride : 0;
+        float *to = out + row * stride;
+#define TILE(count)                                                                                                            \
+    if (weights->panels) tile(count, from, weights, column, plus, to, stride, width);                                          \
+    else tile_int8(count, from, weights, column, plus, to, stride, width)
+        switch (in.rows - row) {
+        case 1: TILE(1); break;
+        case 2: TILE(2); break;
+        case 3: TILE(3); break;
+#if __AVX512F__
+        case 4: TILE(4); break;
+        case 5: TILE(5); break;
+        case 6: TILE(6); break;
+        case 7: TILE(7); break;
+        case 8: TILE(8); break;
+        case 9: TILE(9); break;
+        case 10: TILE(10); break;
+        case 11: TILE(11); break;
+#endif
+        default: TILE(ROWS);
+        }
+#undef TILE
+    }
+}
