@@ -5,6 +5,7 @@ import torch
 
 from regard.inspection.record import record_attention
 from regard.layers.int8 import to_int8
+from regard.models import straight_seated
 from regard.models.build import build
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -12,6 +13,7 @@ from regard.models.recurrent import RecurrentConfig
 from regard.models.straight import straight
 from regard.models.straight_linear import AT_ONCE, WIDE
 from regard.native import kernels
+from regard.native.plan import Plan, Unplanned
 
 VOCAB = 23
 
@@ -97,6 +99,27 @@ def test_translators_step_as_they_do(shape):
 def test_writers_step_as_they_do(shape):
     model = writer(**shape)
     same(model, model.start)
+
+
+def refused(*_given):
+    raise Unplanned
+
+
+@pytest.mark.parametrize("make", [translator, writer])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_planned_step_is_that_of_its_kernels_one_by_one(make, shape, monkeypatch):
+    if not kernels.available():
+        return
+    found, plans = [], []
+    for plan in (lambda *given: plans.append(Plan(*given)) or plans[-1], refused):
+        monkeypatch.setattr(straight_seated, "Plan", plan)
+        model = make(**shape)
+        step = straight(model)
+        with torch.no_grad():
+            memory = [model.encode(*sources())] if make is translator else []
+            found.append(said(step, step.seat(model.start(*memory))))
+    assert torch.equal(*found)
+    assert bool(plans) == (not shape.get("qk_norm") and shape.get("norm_position") != "sandwich")
 
 
 def test_products_in_int8_are_those_of_the_model():

@@ -5,7 +5,7 @@ import torch
 
 from regard.native import kernels
 from regard.native.attention import attend_to_memory, attend_to_self
-from regard.native.kernels import WORTH
+from regard.native.kernels import constant
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C compiler")
 HEADS = [(1, 1), (4, 4), (4, 2), (6, 1)]  # heads, and groups of them that share keys
@@ -107,7 +107,7 @@ def test_nan_is_seen_in_its_row_alone():
 
 def test_the_number_of_threads_changes_no_bit(threads):
     query, key, value, starts, lengths = memory(4, 2, 16, [*range(1, 71)] * 2)
-    assert query.numel() * 70 > WORTH
+    assert query.numel() * 70 > constant("worth")
     found = []
     for number in (1, 2, 3):
         threads(number)

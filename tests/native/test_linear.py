@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.layers.int8 import Int8Linear
 from regard.native import kernels
-from regard.native.kernels import WORTH
+from regard.native.kernels import constant
 from regard.native.linear import PackedLinear
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C compiler")
@@ -82,7 +82,7 @@ def test_the_number_of_threads_changes_no_bit(int8, threads):
     """Columns in several blocks of those that `likeliest` looks at, the last not full."""
     features, columns = 24, 2500
     weight, bias, x = case(features, columns)
-    assert x.numel() * columns > WORTH
+    assert x.numel() * columns > constant("worth")
     packed = rounded(features, columns)[1] if int8 else PackedLinear(weight, bias)
     asked, plus, found = torch.arange(len(x)), torch.randn(len(x), columns), []
     for number in (1, 2, 3):

@@ -107,13 +107,19 @@ class RotaryPositions(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch heads len d_head"], start: int = 0
     ) -> Float[Tensor, "batch heads len d_head"]:
-        end = start + x.size(2)
-        if end <= self.sine.size(0):
-            sine, cosine = self.sine[start:end], self.cosine[start:end]
-        else:
-            sine, cosine = (turn.to(self.sine) for turn in self._turns(start, x.size(2), x.device))
+        sine, cosine = self.turns(start, x.size(2))
         first, second = x.chunk(2, dim=-1)
         return x * cosine + torch.cat([-second, first], dim=-1) * sine
+
+    def turns(
+        self, start: int, length: int
+    ) -> tuple[Float[Tensor, "{length} d_head"], Float[Tensor, "{length} d_head"]]:
+        """The sines and cosines of these positions."""
+        end = start + length
+        if end <= self.sine.size(0):
+            return self.sine[start:end], self.cosine[start:end]
+        sine, cosine = self._turns(start, length, self.sine.device)
+        return sine.to(self.sine), cosine.to(self.sine)
 
     def _turns(self, start: int, length: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
         angles = _angles(start, length, self.d_head, self.base, device).repeat(1, 2)

@@ -22,13 +22,22 @@ from torch import Tensor, nn
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock
 from regard.layers.int8 import to_int8
-from regard.layers.kernels import attention
+from regard.layers.kernels import attention as plain_attention
 from regard.layers.seated_cache import SeatedCache
+from regard.models import straight_attention, straight_seated
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
-from regard.models.straight_attention import Cache, cross_attention, self_attention
 from regard.models.straight_encoder import Start, starting
-from regard.models.straight_linear import AddingMap, around, entering, feed_forward, has_kernels, linear, norm
+from regard.models.straight_linear import (
+    AddingMap,
+    Map,
+    around,
+    entering,
+    feed_forward,
+    has_kernels,
+    linear,
+    norm,
+)
 from regard.native import kernels
 from regard.native.linear import PackedLinear
 
@@ -127,62 +136,58 @@ def _is_usual(model: EncoderDecoder | DecoderOnly) -> bool:
 def _is_known(stack: Encoder | Decoder | DecoderOnly) -> bool:
     """Whether this is attention as the paper has it, whatever stands around."""
     return stack.position_bias is None and all(
-        type(module) in (MultiHeadAttention, SelfAttention) and module.attend is attention
+        type(module) in (MultiHeadAttention, SelfAttention) and module.attend is plain_attention
         for module in stack.modules()
         if isinstance(module, MultiHeadAttention)
     )
 
 
 def _step(model: EncoderDecoder | DecoderOnly) -> Step:
-    states = _read_with_memory(model) if isinstance(model, EncoderDecoder) else _read(model)
     windowed = isinstance(model, DecoderOnly) and model.config.window is not None
     seats = has_kernels(model) and not windowed
+    states = _read_with_memory(model, seats) if isinstance(model, EncoderDecoder) else _read(model, seats)
     start = (
         starting(model) if seats and isinstance(model, EncoderDecoder) and _is_known(model.encoder) else None
     )
     return Step(states, linear(model.output), 1 if seats else ROWS, seats, start)
 
 
-def _read(model: DecoderOnly) -> Callable[[Tensor, Cache], Tensor]:
-    through, enter, leave = _through(model.blocks), entering(model.input), norm(model.norm)
-    return lambda ids, cache: leave(through(enter(ids, cache.length), cache))
+def _read(model: DecoderOnly, seats: bool) -> Callable[[Tensor, Any], Tensor]:
+    through, enter = _through(model.blocks, norm(model.norm), seats), entering(model.input)
+    return lambda ids, cache: through(enter(ids, cache.length), cache)
 
 
-def _read_with_memory(model: EncoderDecoder) -> Callable[[Tensor, Cache], Tensor]:
+def _read_with_memory(model: EncoderDecoder, seats: bool) -> Callable[[Tensor, Any], Tensor]:
     decoder, scale = model.decoder, model.decoder.scale
-    through, enter, leave = _through(decoder.blocks), entering(decoder.input), norm(decoder.norm)
+    through, enter = _through(decoder.blocks, norm(decoder.norm), seats), entering(decoder.input)
 
-    def states(ids: Tensor, cache: Cache) -> Tensor:
-        x = leave(through(enter(ids, cache.length), cache))
+    def states(ids: Tensor, cache: Any) -> Tensor:
+        x = through(enter(ids, cache.length), cache)
         return x if scale == 1 else x * scale
 
     return states
 
 
-def _through(blocks: nn.ModuleList) -> Callable[[Tensor, Cache], Tensor]:
-    """One block after the other; what they make of the position is in the cache afterwards."""
-    each = [_block(block) for block in blocks]
-    first: Any = blocks[0]
-    features = first.self_attention.num_kv_heads * first.self_attention.d_head
+def _through(blocks: nn.ModuleList, leave: Map, seats: bool) -> Callable[[Tensor, Any], Tensor]:
+    """One block after the other and the norm; what they make of the position is in the cache afterwards."""
+    each = [_block(block, straight_seated if seats else straight_attention) for block in blocks]
+    if seats:
+        return straight_seated.Blocks(blocks, each, leave)
 
-    def read(x: Tensor, cache: Cache) -> Tensor:
-        if isinstance(cache, SeatedCache):
-            cache.take_seats(len(x), len(each), features)
+    def read(x: Tensor, cache: Any) -> Tensor:
         for number, block in enumerate(each):
             x = block(x, cache, number)
-        if isinstance(cache, SeatedCache):
-            cache.length += 1
-        return x
+        return leave(x)
 
     return read
 
 
-def _block(block: nn.Module) -> Callable[[Tensor, Cache, int], Tensor]:
-    """The sub-layers of a block, one after the other."""
+def _block(block: nn.Module, attention: Any) -> Callable[[Tensor, Any, int], Tensor]:
+    """The sub-layers of a block, one after the other. `attention`: the file that has them."""
     assert isinstance(block, EncoderBlock | DecoderBlock)
-    to_itself = around(block.around_self_attention, self_attention(block.self_attention))
+    to_itself = around(block.around_self_attention, attention.self_attention(block.self_attention))
     onward = around(block.around_feed_forward, feed_forward(block.feed_forward))
     if isinstance(block, EncoderBlock):
         return lambda x, cache, number: onward(to_itself(x, cache, number))
-    to_memory = around(block.around_cross_attention, cross_attention(block.cross_attention))
+    to_memory = around(block.around_cross_attention, attention.cross_attention(block.cross_attention))
     return lambda x, cache, number: onward(to_memory(to_itself(x, cache, number), cache, number))

@@ -1,4 +1,4 @@
-"""Attention of one new position a row, as a step in a straight line has it."""
+"""Attention of one new position a row, as a step in a straight line has it without kernels."""
 
 from collections.abc import Callable
 
@@ -6,34 +6,24 @@ import torch
 from torch import Tensor
 
 from regard.layers.attention import MultiHeadAttention, SelfAttention
-from regard.layers.cache import DecoderCache, KeyValue, KeyValueCache, StackCache
-from regard.layers.seated_cache import SeatedCache
+from regard.layers.cache import DecoderCache, KeyValue, StackCache
 from regard.models.straight_linear import linear
-from regard.native.attention import attend_to_memory, attend_to_self
 
-Cache = StackCache | DecoderCache | SeatedCache
+Cache = StackCache | DecoderCache
 Look = Callable[[Tensor, Tensor | None, Cache, int], Tensor]  # rows, what is added, the cache, which layer
 
 
 def self_attention(module: SelfAttention) -> Look:
-    """With a cache that moves its rows, or with one that seats them."""
-    project, output, mix = projection(module), linear(module.output), _mixing(module)
-    rotary, scale = module.rotary, scale_of(module)
+    """With a cache that moves its rows."""
+    project, output, mix, rotary = projection(module), linear(module.output), _mixing(module), module.rotary
 
     def look(x: Tensor, plus: Tensor | None, cache: Cache, number: int) -> Tensor:
         turned, value = project(x)
-        held = cache if isinstance(cache, SeatedCache) else _layers(cache)[number]
+        held = (cache.layers if isinstance(cache, StackCache) else cache.targets)[number]
         if rotary is not None:
             turned = rotary(turned, held.length)
         query, key = turned[:, : module.num_heads], turned[:, module.num_heads :]
-        if isinstance(held, SeatedCache):
-            mixed = attend_to_self(
-                query.flatten(1), key.flatten(1), value.flatten(1),
-                held.keys[number], held.values[number], held.table, held.length, module.d_head, scale,
-            )  # fmt: skip
-        else:
-            mixed = mix(query, held.append(key, value), None)
-        return output(mixed, plus)
+        return output(mix(query, held.append(key, value), None), plus)
 
     return look
 
@@ -56,26 +46,12 @@ def projection(module: SelfAttention) -> Callable[[Tensor], tuple[Tensor, Tensor
 def cross_attention(module: MultiHeadAttention) -> Look:
     """With the memory that the cache has."""
     project, output, mix = linear(module.query), linear(module.output), _mixing(module)
-    scale, d_head = scale_of(module), module.d_head
 
     def look(x: Tensor, plus: Tensor | None, cache: Cache, number: int) -> Tensor:
-        assert not isinstance(cache, StackCache)
-        query = project(x)
-        if isinstance(cache, SeatedCache):
-            seen = cache.memory
-            assert seen is not None
-            mixed = attend_to_memory(
-                query, *seen.layers[number], seen.starts, seen.lengths, seen.longest, d_head, scale
-            )
-        else:
-            mixed = mix(query, cache.memories[number], cache.hidden)
-        return output(mixed, plus)
+        assert isinstance(cache, DecoderCache)
+        return output(mix(project(x), cache.memories[number], cache.hidden), plus)
 
     return look
-
-
-def _layers(cache: StackCache | DecoderCache) -> list[KeyValueCache]:
-    return cache.layers if isinstance(cache, StackCache) else cache.targets
 
 
 def scale_of(module: MultiHeadAttention) -> float:

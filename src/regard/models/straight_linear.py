@@ -18,12 +18,13 @@ from regard.native import kernels
 from regard.native.activation import activate, kind_of
 from regard.native.linear import PackedLinear
 from regard.native.norm import Norm
+from regard.native.plan import Rows
 
 WIDE = 768  # features; more of them (1,024 were tried) MKL adds up in another order where rows are many,
 AT_ONCE = 128  # so there are so many rows in a product at most (160 were still equal, 192 were not)
 
-Map = Callable[[Tensor], Tensor]  # rows of features -> rows of features
-AddingMap = Callable[..., Tensor]  # the same; a second argument, a residual, is added to what comes out
+Map = Callable[[Rows], Rows]
+AddingMap = Callable[..., Rows]  # the same; a second argument, a residual, is added to what comes out
 
 
 def has_kernels(module: nn.Module) -> bool:
@@ -45,16 +46,17 @@ def feed_forward(module: nn.Module) -> AddingMap:
         return lambda x, plus=None: outer(activation(inner(x), None), plus)
     if type(module) is GatedFeedForward:
         inner, outer, activation = linear(module.gate_inner), linear(module.outer), _activation(module)
+        d_ff = module.outer.in_features
 
-        def gated(x: Tensor, plus: Tensor | None = None) -> Tensor:
-            gate, value = inner(x).chunk(2, dim=-1)
-            return outer(activation(gate, value), plus)
+        def gated(x: Rows, plus: Rows = None) -> Rows:
+            both = inner(x)
+            return outer(activation(both[:, :d_ff], both[:, d_ff:]), plus)
 
         return gated
     return _adding(module)
 
 
-def _activation(module: FeedForward | GatedFeedForward) -> Callable[[Tensor, Tensor | None], Tensor]:
+def _activation(module: FeedForward | GatedFeedForward) -> Callable[[Rows, Rows], Rows]:
     """Of rows, times others if there are any.
 
     PyTorch's GELU gives an element the same bits wherever it stands if the rows lie one after the other; its
@@ -120,7 +122,7 @@ def _transposed(weight: Tensor, bias: Tensor | None) -> Map:
 
 
 def _adding(plain: Map, relu: bool = False) -> AddingMap:
-    def product(x: Tensor, plus: Tensor | None = None) -> Tensor:
+    def product(x: Rows, plus: Rows = None) -> Rows:
         out = plain(x) if plus is None else plain(x).add_(plus)
         return out.relu_() if relu else out
 
@@ -133,7 +135,7 @@ def _in_pieces(product: Map) -> Map:
     )
 
 
-def around(kind: nn.Module, sublayer: AddingMap) -> Callable[..., Tensor]:
+def around(kind: nn.Module, sublayer: AddingMap) -> Callable[..., Rows]:
     """Residual and norm; there is no dropout in decoding."""
     match kind:
         case PostNorm():

@@ -1,11 +1,24 @@
-// Activations that are x times a sigmoid. An element has the same bits wherever it stands, which those of PyTorch have not.
-#include "vectors.h"
+// Activations. An element has the same bits wherever it stands, which those of PyTorch have not.
+#include "kernels.h"
 
-enum { SILU, GELU_TANH };
+enum { SILU, GELU_TANH, GELU };
 
-// SiLU: x sigmoid(x). GELU by tanh (Hendrycks and Gimpel 2016, section 2): x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)).
+// erfc(z) for z >= 0, to 1.2e-7 of it. (Press et al. 1992, section 6.2: a fraction, a polynomial, an exponential.)
+INLINE vector complement(vector z) {
+    const float factors[] = {0.17087277f, -0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f, -0.18628806f, 0.09678418f, 0.37409196f, 1.00002368f, -1.26551223f};
+    vector t = 1 / (1 + 0.5f * z), sum = (vector){0};
+    for (int place = 0; place < 10; place++) sum = sum * t + factors[place];
+    return t * exponential(sum - z * z);
+}
+
+// GELU: x times the normal distribution's function of it. SiLU: x sigmoid(x). GELU by tanh (Hendrycks and Gimpel 2016, section 2): x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)).
 INLINE vector activated(vector x, int kind) {
     vector z = x;
+    if (kind == GELU) {
+        vector below = 0.5f * complement(larger(x, -x) * 0.70710678f); // of the smaller side
+        integers positive = x > 0;
+        return x * (vector)((positive & (integers)(1 - below)) | (~positive & (integers)below));
+    }
     if (kind == GELU_TANH) z = 1.59576912f * (x + 0.044715f * x * x * x);
     integers negative = z < 0;
     vector size = larger(z, -z), e = exponential(-size), one = (vector){0} + 1.0f;

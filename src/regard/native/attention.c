@@ -1,5 +1,5 @@
 // Attention of one query a head. A row has the same bits in any company and on any number of threads.
-#include "vectors.h"
+#include "kernels.h"
 
 // Scores -> weights, in place; `scores` has room up to a multiple of LANES.
 INLINE void softmax(float *scores, long length) {
@@ -49,13 +49,6 @@ INLINE void look(const float *query, Held keys, Held values, const int32_t *seat
         for (long place = 0; place < length; place++) out[feature] += weights[place] * at(values, seats, place)[feature];
     }
 }
-
-// What all heads of a row have in common. `share` heads in turn look at the keys of a group.
-typedef struct {
-    long rows, groups, share, d, room; // room: of a row's weights, LANES - 1 more than there are positions, or more
-    float scale;
-    int threads;
-} Heads;
 
 // To a memory. query: rows of `query_row` floats; key, value: positions, `key_row` and `value_row` floats each, of all
 // sequences one after the other; row i looks at `lengths[i]` of them from `starts[i]` on. out: rows x heads x d.

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int32, Int64
 from torch import Tensor
 
 from regard.native.kernels import constant, kernel, threads_for
+from regard.native.plan import TO_MEMORY, TO_SELF, Planned
 
 
 class Heads(ctypes.Structure):
@@ -66,6 +67,29 @@ def attend_to_self(
         table.data_ptr(), table.stride(0), position, weights.data_ptr(), out.data_ptr(),
     )  # fmt: skip
     return out
+
+
+def plan_to_memory(query: Planned, layer: int, groups: int, d_head: int, scale: float) -> Planned:
+    """`attend_to_memory` with that of a layer, of so many groups."""
+    return _plan(TO_MEMORY, query, layer=layer, groups=groups, d_head=d_head, scale=scale)
+
+
+def plan_to_self(
+    query: Planned, key: Planned, value: Planned, layer: int, d_head: int, scale: float
+) -> Planned:
+    """`attend_to_self` with what a layer has kept."""
+    return _plan(
+        TO_SELF, query, key, value, layer=layer, groups=key.features // d_head, d_head=d_head, scale=scale
+    )
+
+
+def _plan(
+    kind: int, query: Planned, *held: Planned, layer: int, groups: int, d_head: int, scale: float
+) -> Planned:
+    heads, features = query.features // d_head, query.features
+    return query.plan.note(
+        kind, query, *held, features=features, heads=heads, groups=groups, layer=layer, number=scale
+    )
 
 
 def _heads(rows: int, groups: int, width: int, d_head: int, seen: int, scale: float) -> Heads:

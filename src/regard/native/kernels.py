@@ -7,13 +7,14 @@ import torch
 
 from regard.native.build import library
 
-WORTH = 1 << 19  # multiplications: fewer are done by one thread, which waits for no other
 _ADDRESS, _COUNT, _FLAG = ctypes.c_void_p, ctypes.c_long, ctypes.c_int
 _TAKES = {
     "activate": [_ADDRESS, _COUNT, _ADDRESS, _COUNT, _COUNT, _COUNT, _FLAG, _ADDRESS],
     "norm": [_ADDRESS, _COUNT, _COUNT, _FLAG, ctypes.c_float, _ADDRESS, _ADDRESS, _ADDRESS],
     "linear": [_ADDRESS, _COUNT, *[_ADDRESS] * 5, _FLAG],
     "likeliest": [_ADDRESS, _COUNT, *[_ADDRESS] * 2, _COUNT, *[_ADDRESS] * 7, _FLAG],
+    "rotate": [_ADDRESS, *[_COUNT] * 4, *[_ADDRESS] * 3],
+    "run_plan": [_ADDRESS, _COUNT, _ADDRESS],
     "attend_to_memory": [
         *[_ADDRESS, _ADDRESS, _COUNT, _ADDRESS, _COUNT, _ADDRESS, _COUNT],
         *[_ADDRESS] * 4,
@@ -37,7 +38,7 @@ def has_int8() -> bool:
 
 def threads_for(multiplications: int) -> int:
     """How many of PyTorch's threads so much work is for."""
-    return torch.get_num_threads() if multiplications >= WORTH else 1
+    return torch.get_num_threads() if multiplications >= constant("worth") else 1
 
 
 @functools.cache

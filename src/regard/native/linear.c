@@ -1,5 +1,5 @@
 // A linear map, and what may follow it.
-#include "product.h"
+#include "kernels.h"
 
 int panel_width(void) { return WIDTH; }
 

@@ -1,12 +1,14 @@
 """A linear map whose weights lie as linear.c and likeliest.c read them."""
 
 import ctypes
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int8, Int64
 from torch import Tensor
 
 from regard.native.kernels import constant, kernel, threads_for
+from regard.native.plan import LINEAR, Planned
 
 QUAD = 4  # features of int8 that are multiplied together
 MIDDLE = 128  # the level of 0 among those of int8 inputs
@@ -55,10 +57,14 @@ class PackedLinear:
 
     def __call__(
         self,
-        x: Float[Tensor, "rows in_features"],
-        plus: Float[Tensor, "rows out_features"] | None = None,
-    ) -> Float[Tensor, "rows out_features"]:
-        """x W^T + bias, `plus` (a residual) added, and then ReLU."""
+        x: Float[Tensor, "rows in_features"] | Planned,
+        plus: Float[Tensor, "rows out_features"] | Planned | None = None,
+    ) -> Any:
+        """x W^T + bias, `plus` (a residual) added, and then ReLU: [rows, out_features]."""
+        if isinstance(x, Planned):
+            return x.plan.note(
+                LINEAR, x, plus, features=self.shape[0], weights=self._address, kept=self, levels=self._levels
+            )
         x, rows = x.contiguous(), x.size(0)
         plus = None if plus is None else plus.contiguous()
         out = torch.empty(rows, self.shape[0])

@@ -1,5 +1,5 @@
 // Layer norm (Ba et al. 2016, equation 4), and RMS norm (Zhang and Sennrich 2019, equation 4).
-#include "vectors.h"
+#include "kernels.h"
 
 // x, out: rows x features. `center`: whether the mean is taken off. gain, bias: a number a feature; bias may be NULL.
 void norm(const float *x, long rows, long features, int center, float eps, const float *gain, const float *bias, float *out) {

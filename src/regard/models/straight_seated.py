@@ -1,0 +1,121 @@
+"""A decoder's blocks in a straight line of kernels, over a cache that seats its rows.
+
+They are read once, into a plan that is run by one call; where something in them is no kernel, one kernel is
+called after the other.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from regard.layers.attention import MultiHeadAttention, SelfAttention
+from regard.layers.positions import RotaryPositions
+from regard.layers.seated_cache import SeatedCache
+from regard.models.straight_attention import scale_of
+from regard.models.straight_linear import Map, linear, norm
+from regard.native.attention import attend_to_memory, attend_to_self, plan_to_memory, plan_to_self
+from regard.native.plan import Plan, Rows, Seen, Unplanned
+from regard.native.rotary import rotate
+
+Look = Callable[[Rows, Rows, SeatedCache | None, int], Rows]  # no cache: a plan is made
+
+
+def self_attention(module: SelfAttention) -> Look:
+    project, output, turn = linear(module.query_key_value), linear(module.output), _turning(module)
+    scale, d_head = scale_of(module), module.d_head
+    last_query, last_key = module.num_heads * d_head, (module.num_heads + module.num_kv_heads) * d_head
+
+    def look(x: Rows, plus: Rows, cache: SeatedCache | None, number: int) -> Rows:
+        all_heads = project(x)
+        turned, value = turn(all_heads[:, :last_key], cache), all_heads[:, last_key:]
+        query, key = turned[:, :last_query], turned[:, last_query:]
+        if cache is None:
+            mixed = plan_to_self(query, key, value, number, d_head, scale)
+        else:
+            mixed = attend_to_self(
+                query, key, value, cache.keys[number], cache.values[number], cache.table, cache.length,
+                d_head, scale,
+            )  # fmt: skip
+        return output(mixed, plus)
+
+    return look
+
+
+def cross_attention(module: MultiHeadAttention) -> Look:
+    project, output = linear(module.query), linear(module.output)
+    scale, d_head, groups = scale_of(module), module.d_head, module.num_kv_heads
+
+    def look(x: Rows, plus: Rows, cache: SeatedCache | None, number: int) -> Rows:
+        query = project(x)
+        if cache is None:
+            mixed = plan_to_memory(query, number, groups, d_head, scale)
+        else:
+            seen = cache.memory
+            assert seen is not None
+            mixed = attend_to_memory(
+                query, *seen.layers[number], seen.starts, seen.lengths, seen.longest, d_head, scale
+            )
+        return output(mixed, plus)
+
+    return look
+
+
+def _turning(module: SelfAttention) -> Callable[[Rows, SeatedCache | None], Rows]:
+    """What is done to queries and keys, beside each other, before they meet."""
+    heads, d_head, rotary = module.num_heads, module.d_head, module.rotary
+    norms = (module.query_norm, module.key_norm)
+    query_norm, key_norm = (None if each is None else norm(each) for each in norms)
+
+    def turn(x: Rows, cache: SeatedCache | None) -> Rows:
+        if query_norm is not None and key_norm is not None:
+            each = x.reshape(len(x), -1, d_head)
+            queries, keys = query_norm(each[:, :heads].flatten(0, 1)), key_norm(each[:, heads:].flatten(0, 1))
+            x = torch.cat([part.view(len(x), -1) for part in (queries, keys)], dim=1)
+        if rotary is None:
+            return x
+        turns = (None, None) if cache is None else rotary.turns(cache.length, 1)
+        return rotate(x, *turns, d_head)
+
+    return turn
+
+
+class Blocks:
+    """Blocks one after the other, and the norm behind them: of one new position a row."""
+
+    def __init__(self, blocks: nn.ModuleList, each: Sequence[Callable[..., Rows]], leave: Map) -> None:
+        """`each`: the blocks in a straight line."""
+        self._each, self._leave = each, leave
+        first = cast(SelfAttention, blocks[0].self_attention)
+        self._features = first.num_kv_heads * first.d_head
+        self._rotary, d_model = first.rotary, first.query_key_value.in_features
+        self.plan: Plan | None = None
+        if (
+            len({(each.base, each.d_head) for each in blocks.modules() if isinstance(each, RotaryPositions)})
+            < 2
+        ):
+            with suppress(Unplanned):
+                self.plan = Plan(d_model, lambda x: self._through(x, None))
+
+    def __call__(self, x: Tensor, cache: SeatedCache) -> Tensor:
+        """Reads the position and keeps what is made of it."""
+        cache.take_seats(len(x), len(self._each), self._features)
+        x = self._through(x, cache) if self.plan is None else self.plan(x, self._seen(cache))
+        cache.length += 1
+        return x
+
+    def _through(self, x: Rows, cache: SeatedCache | None) -> Rows:
+        for number, block in enumerate(self._each):
+            x = block(x, cache, number)
+        return self._leave(x)
+
+    def _seen(self, cache: SeatedCache) -> Seen:
+        turns = None if self._rotary is None else self._rotary.turns(cache.length, 1)
+        held, memory = (cache.keys, cache.values, cache.table), cache.memory
+        if memory is None:
+            return Seen(cache.length, *held, turns=turns)
+        return Seen(
+            cache.length, *held, memory.layers, memory.starts, memory.lengths, memory.longest, turns=turns
+        )

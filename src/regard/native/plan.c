@@ -1,0 +1,74 @@
+// Kernels that follow one another, run by one call: among few rows the way to each through Python takes as long as it does.
+#include "kernels.h"
+
+enum { LINEAR, NORM, ACTIVATE, ROTATE, TO_SELF, TO_MEMORY }; // a call's `kind`
+enum { NOTHING = -1, ENTERING = -2, LEAVING = -3 };          // a slot's `place`, if it is none in the room
+
+// Rows of `width` floats, of which those from `column` on are meant. `place`: floats a row that lie before it in the room.
+typedef struct {
+    long place, width, column;
+} Slot;
+
+typedef struct {
+    Slot x, y, z, out; // y: a residual, or what is multiplied by, or keys; z: values
+    long kind, features, heads, groups, layer;
+    const void *weights, *bias; // Weights, or the gain and the bias of a norm
+    float number; // epsilon, or the scale of scores
+    int flag;     // of a norm whether the mean is taken off, of an activation which one
+} Call;
+
+// What a run is about: its rows, and what attention looks at, layer by layer (attention.c).
+typedef struct {
+    const float *entering;
+    float *leaving, *room, *scores; // scores: rows x score_room
+    uint8_t *levels;                // int8: room for the widest inputs, and `level_scales` for one a row
+    float *level_scales;
+    const float *sine, *cosine; // of this position
+    float **keys, **values;
+    int32_t *table;
+    const float **memory_keys, **memory_values;
+    const int64_t *starts, *lengths;
+    long rows, seats, table_row, position, longest, threads;
+} Run;
+
+int worth(void) { return WORTH; }
+
+INLINE float *at(Slot slot, const Run *run) {
+    if (slot.place == NOTHING) return 0;
+    if (slot.place == LEAVING) return run->leaving;
+    return (slot.place == ENTERING ? (float *)run->entering : run->room + slot.place * run->rows) + slot.column;
+}
+
+INLINE int threads_for(long multiplications, const Run *run) { return multiplications >= WORTH ? (int)run->threads : 1; }
+
+static void attend(const Call *call, const Run *run, const float *x, const float *y, const float *z, float *out) {
+    long rows = run->rows, d = call->features / call->heads, seen = call->kind == TO_SELF ? run->position + 1 : run->longest;
+    Heads heads = {rows, call->groups, call->heads / call->groups, d, seen + WIDTH, call->number,
+                   threads_for(rows * call->features * seen, run)};
+    long layer = call->layer, row = call->groups * d;
+    if (call->kind == TO_SELF)
+        attend_to_self(&heads, x, call->x.width, y, call->y.width, z, call->z.width, run->keys[layer], run->values[layer],
+                       run->seats, run->table, run->table_row, run->position, run->scores, out);
+    else
+        attend_to_memory(&heads, x, call->x.width, run->memory_keys[layer], row, run->memory_values[layer], row, run->starts,
+                         run->lengths, run->scores, out);
+}
+
+void run_plan(const Call *calls, long count, const Run *run) {
+    for (const Call *call = calls; call < calls + count; call++) {
+        const float *x = at(call->x, run), *y = at(call->y, run), *z = at(call->z, run);
+        float *out = at(call->out, run);
+        long rows = run->rows, features = call->features;
+        const Weights *weights = call->weights;
+        switch (call->kind) {
+        case LINEAR:
+            linear(x, rows, weights, y, out, run->levels, run->level_scales,
+                   threads_for(rows * weights->features * weights->columns, run));
+            break;
+        case NORM: norm(x, rows, features, call->flag, call->number, call->weights, call->bias, out); break;
+        case ACTIVATE: activate(x, call->x.width, y, call->y.width, rows, features, call->flag, out); break;
+        case ROTATE: rotate(x, call->x.width, rows, call->heads, features / call->heads, run->sine, run->cosine, out); break;
+        default: attend(call, run, x, y, z, out);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+"""A plan does what its kernels do one by one, to the bit, and says what it cannot plan."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.native import kernels
+from regard.native.activation import GELU, activate
+from regard.native.linear import PackedLinear
+from regard.native.norm import Norm
+from regard.native.plan import Plan, Planned, Seen, Unplanned
+
+pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C compiler")
+NOTHING_SEEN = Seen(0, [torch.zeros(1, 1, 1)], [torch.zeros(1, 1, 1)], torch.zeros(0, 1, dtype=torch.int32))
+
+
+def maps(*shapes, relu=False):
+    generator = torch.Generator().manual_seed(1)
+    return [
+        PackedLinear(
+            torch.randn(*shape, generator=generator), torch.randn(shape[0], generator=generator), relu=relu
+        )
+        for shape in shapes
+    ]
+
+
+def residuals(x):
+    """Maps of many widths, of which some results are read late and parts of others."""
+    wide, narrow, back, again = maps((70, 20), (9, 70), (20, 9), (20, 35))
+    norm = Norm(torch.rand(20), torch.rand(20), 1e-5, center=True)
+    first = wide(norm(x))
+    second = back(narrow(first), x)
+    third = again(activate(first[:, 35:], GELU, first[:, :35]), second)
+    return norm(back(narrow(wide(third)), second))
+
+
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_it_is_its_kernels_one_by_one(rows):
+    torch.manual_seed(2)
+    x = torch.randn(rows, 20)
+
+    def path(given):
+        torch.manual_seed(3)
+        return residuals(given)
+
+    plan = Plan(20, path)
+    assert torch.equal(plan(x, NOTHING_SEEN), path(x))
+    assert torch.equal(plan(x, NOTHING_SEEN), path(x)), "it can be run again"
+
+
+def test_results_nobody_will_read_are_written_over():
+    square = maps((20, 20))[0]
+
+    def path(x):
+        for _ in range(9):
+            x = square(x, x)
+        return x
+
+    plan = Plan(20, path)
+    assert plan.room == 2 * 20
+    x = torch.randn(3, 20)
+    assert torch.equal(plan(x, NOTHING_SEEN), path(x))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        F.relu,
+        torch.nn.LayerNorm(20),
+        lambda x: x + x,
+        lambda x: x.view(-1, 2, 10),
+        lambda x: x[1:, :],
+        lambda x: x[:, ::2],
+        lambda x: x,
+        lambda x: maps((20, 20))[0](x)[:, :5],
+    ],
+)
+def test_what_is_no_kernel_cannot_be_planned(path):
+    with pytest.raises(Unplanned):
+        Plan(20, path)
+
+
+def test_columns_of_columns():
+    plan = Plan(20, lambda x: maps((7, 4))[0](activate(x[:, 3:15][:, 2:6], GELU)))
+    x = torch.randn(2, 20)
+    assert torch.equal(plan(x, NOTHING_SEEN), maps((7, 4))[0](activate(x[:, 5:9], GELU)))
+    assert Planned(plan, 0, 3, 8)[:, 2:].column == 5
