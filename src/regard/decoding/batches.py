@@ -51,8 +51,6 @@ class Decoder:
 
     def __init__(self, strategy: Strategy, models: Sequence[SequenceToSequence]) -> None:
         self.strategy, self.models = strategy, models
-        for model in models:
-            straight(model)  # made here, the workers of a pool share it
 
     def __call__(self, job: Job) -> list[list[Hypothesis]]:
         stepper = stepper_of(self.models)
@@ -75,9 +73,9 @@ def decode_all(
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, ids without eos; several models are an ensemble.
 
-    A batch has at most `batch_tokens` source tokens, padding counted; a longer source is a batch. (For a
-    strategy that wants them alone each is.) A `pool`, of a `Decoder` with the same strategy and models,
-    shares the batches, which are then smaller.
+    A batch has at most `batch_tokens` source tokens, padding counted where there is any; a longer source is a
+    batch. (For a strategy that wants them alone each is.) A `pool`, of a `Decoder` with the same strategy and
+    models, shares the batches, which are then smaller.
     """
     models = [models] if isinstance(models, SequenceToSequence) else models
     if not models:
@@ -90,7 +88,9 @@ def decode_all(
     ]
     _refuse_long(requests, most)
     shortest = math.ceil(SMALL / min(model.d_head for model in models))
-    widths = [min(round_up(max(len(source) + 1, shortest), LENGTH), most) for source in sources]
+    widths = [len(source) + 1 for source in sources]
+    if len(sources) > 1 and not all(map(reads_without_padding, models)):
+        widths = [min(round_up(max(width, shortest), LENGTH), most) for width in widths]
     if isinstance(strategy, Search) and strategy.alone:
         batch_tokens = 1
     elif pool:
@@ -109,6 +109,12 @@ def decode_all(
         for place, hypotheses in zip(places, batch, strict=True):
             found[place] = hypotheses
     return found
+
+
+def reads_without_padding(model: SequenceToSequence) -> bool:
+    """Whether sources lie one after the other in its encoder."""
+    step = straight(model)
+    return step is not None and step.start is not None
 
 
 def _refuse_long(requests: Sequence[Request], most: int) -> None:

@@ -91,18 +91,15 @@ class Blocks:
         first = cast(SelfAttention, blocks[0].self_attention)
         self._features = first.num_kv_heads * first.d_head
         self._rotary, d_model = first.rotary, first.query_key_value.in_features
-        self.plan: Plan | None = None
-        if (
-            len({(each.base, each.d_head) for each in blocks.modules() if isinstance(each, RotaryPositions)})
-            < 2
-        ):
+        self._plan: Plan | None = None
+        if _turn_alike(blocks):
             with suppress(Unplanned):
-                self.plan = Plan(d_model, lambda x: self._through(x, None))
+                self._plan = Plan(d_model, lambda x: self._through(x, None))
 
     def __call__(self, x: Tensor, cache: SeatedCache) -> Tensor:
         """Reads the position and keeps what is made of it."""
         cache.take_seats(len(x), len(self._each), self._features)
-        x = self._through(x, cache) if self.plan is None else self.plan(x, self._seen(cache))
+        x = self._through(x, cache) if self._plan is None else self._plan(x, self._seen(cache))
         cache.length += 1
         return x
 
@@ -119,3 +116,9 @@ class Blocks:
         return Seen(
             cache.length, *held, memory.layers, memory.starts, memory.lengths, memory.longest, turns=turns
         )
+
+
+def _turn_alike(blocks: nn.ModuleList) -> bool:
+    """Whether a plan, which has one pair of turns, has those of all."""
+    turns = {(each.base, each.d_head) for each in blocks.modules() if isinstance(each, RotaryPositions)}
+    return len(turns) < 2

@@ -14,6 +14,8 @@ enum { ROWS = 12 }; // of a tile: its sums and two vectors of weights fit into t
 #else
 enum { ROWS = 4 };
 #endif
+#define FETCH(address) __builtin_prefetch(address, 0, 3)
+enum { AHEAD = 2048 }; // numbers of weights between that which is wanted and that which is fetched
 enum { QUAD = 4, MIDDLE = 128 }; // features of int8 multiplied together; MIDDLE: the level of 0 among those of inputs
 
 int has_int8(void) {
@@ -53,8 +55,8 @@ INLINE void tile(int count, Inputs in, const Weights *weights, long column, cons
     for (int row = 0; row < count; row++) sums[row][0] = SEEN(bias), sums[row][1] = SEEN(bias + LANES);
     for (long feature = 0; feature < features; feature++, panel += WIDTH) {
         vector left = SEEN(panel), right = SEEN(panel + LANES);
-        __builtin_prefetch(panel + in.ahead, 0, 2);
-        __builtin_prefetch(panel + in.ahead + LANES, 0, 2);
+        FETCH(panel + in.ahead);
+        FETCH(panel + in.ahead + LANES);
         for (int row = 0; row < count; row++) {
             sums[row][0] += left * in.x[row * features + feature];
             sums[row][1] += right * in.x[row * features + feature];
@@ -75,6 +77,8 @@ INLINE void tile_int8(int count, Inputs in, const Weights *weights, long column,
         for (int side = 0; side < 2; side++) sums[row][side] = -*(const integers *)(weights->offsets + column + side * LANES);
     for (long feature = 0; feature < features; feature += QUAD, panel += QUAD * WIDTH) {
         integers left = *(const integers *)panel, right = *(const integers *)(panel + QUAD * LANES);
+        FETCH(panel + in.ahead);
+        FETCH(panel + in.ahead + QUAD * LANES);
         for (int row = 0; row < count; row++) {
             int32_t x;
             memcpy(&x, in.levels + row * features + feature, QUAD);
@@ -124,7 +128,7 @@ Inputs inputs_of(const float *x, long rows, const Weights *weights, uint8_t *lev
 void multiply(Inputs in, const Weights *weights, long column, const float *residual, float *out, long stride) {
     long width = weights->columns - column < WIDTH ? weights->columns - column : WIDTH;
     for (long row = 0; row < in.rows; row += ROWS) {
-        Inputs from = {in.x + row * weights->features, in.levels + row * quads(weights->features), in.scales + row, 0, row ? 0 : weights->features * WIDTH};
+        Inputs from = {in.x + row * weights->features, in.levels + row * quads(weights->features), in.scales + row, 0, row ? 0 : AHEAD};
         const float *plus = residual ? residual + row * stride : 0;
         float *to = out + row * stride;
 #define TILE(count)                                                                                                            \

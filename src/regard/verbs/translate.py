@@ -17,7 +17,7 @@ from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError, RecipeError
 from regard.layers.int8 import can_int8, to_int8
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.models.straight import round_steps
+from regard.models.straight import round_steps, straight
 from regard.recipe import read
 from regard.verbs.box import load, model_that
 from regard.verbs.controls import UNSET, Controls, spread
@@ -160,6 +160,7 @@ class Translator:
         if self.workers == 1 or lines < FEW * self.workers:
             return None
         if self._started is None:
+            straight(self.model)  # made here, the workers share it
             self._started = Pool(Decoder(self._strategy, [self.model]), self.workers)
         return self._started
 
