@@ -145,21 +145,29 @@ def _is_known(stack: Encoder | Decoder | DecoderOnly) -> bool:
 def _step(model: EncoderDecoder | DecoderOnly) -> Step:
     windowed = isinstance(model, DecoderOnly) and model.config.window is not None
     seats = has_kernels(model) and not windowed
-    states = _read_with_memory(model, seats) if isinstance(model, EncoderDecoder) else _read(model, seats)
+    output = linear(model.output)
+    if isinstance(model, EncoderDecoder):
+        states = _read_with_memory(model, seats, output)
+    else:
+        states = _read(model, seats, output)
     start = (
         starting(model) if seats and isinstance(model, EncoderDecoder) and _is_known(model.encoder) else None
     )
-    return Step(states, linear(model.output), 1 if seats else ROWS, seats, start)
+    return Step(states, output, 1 if seats else ROWS, seats, start)
 
 
-def _read(model: DecoderOnly, seats: bool) -> Callable[[Tensor, Any], Tensor]:
-    through, enter = _through(model.blocks, norm(model.norm), seats), entering(model.input)
+def _read(model: DecoderOnly, seats: bool, output: AddingMap) -> Callable[[Tensor, Any], Tensor]:
+    through = _through(model.blocks, norm(model.norm), seats, output)
+    enter = entering(model.input)
     return lambda ids, cache: through(enter(ids, cache.length), cache)
 
 
-def _read_with_memory(model: EncoderDecoder, seats: bool) -> Callable[[Tensor, Any], Tensor]:
+def _read_with_memory(
+    model: EncoderDecoder, seats: bool, output: AddingMap
+) -> Callable[[Tensor, Any], Tensor]:
     decoder, scale = model.decoder, model.decoder.scale
-    through, enter = _through(decoder.blocks, norm(decoder.norm), seats), entering(decoder.input)
+    through = _through(decoder.blocks, norm(decoder.norm), seats, output)
+    enter = entering(decoder.input)
 
     def states(ids: Tensor, cache: Any) -> Tensor:
         x = through(enter(ids, cache.length), cache)
@@ -168,11 +176,16 @@ def _read_with_memory(model: EncoderDecoder, seats: bool) -> Callable[[Tensor, A
     return states
 
 
-def _through(blocks: nn.ModuleList, leave: Map, seats: bool) -> Callable[[Tensor, Any], Tensor]:
-    """One block after the other and the norm; what they make of the position is in the cache afterwards."""
+def _through(
+    blocks: nn.ModuleList, leave: Map, seats: bool, output: AddingMap
+) -> Callable[[Tensor, Any], Tensor]:
+    """One block after the other and the norm; what they make of the position is in the cache afterwards.
+
+    `output`: what comes next.
+    """
     each = [_block(block, straight_seated if seats else straight_attention) for block in blocks]
     if seats:
-        return straight_seated.Blocks(blocks, each, leave)
+        return straight_seated.Blocks(blocks, each, leave, output)
 
     def read(x: Tensor, cache: Any) -> Tensor:
         for number, block in enumerate(each):

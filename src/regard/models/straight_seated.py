@@ -15,8 +15,9 @@ from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.positions import RotaryPositions
 from regard.layers.seated_cache import SeatedCache
 from regard.models.straight_attention import scale_of
-from regard.models.straight_linear import Map, linear, norm
+from regard.models.straight_linear import AddingMap, Map, linear, norm
 from regard.native.attention import attend_to_memory, attend_to_self, plan_to_memory, plan_to_self
+from regard.native.linear import PackedLinear
 from regard.native.plan import Plan, Rows, Seen, Unplanned
 from regard.native.rotary import rotate
 
@@ -85,8 +86,10 @@ def _turning(module: SelfAttention) -> Callable[[Rows, SeatedCache | None], Rows
 class Blocks:
     """Blocks one after the other, and the norm behind them: of one new position a row."""
 
-    def __init__(self, blocks: nn.ModuleList, each: Sequence[Callable[..., Rows]], leave: Map) -> None:
-        """`each`: the blocks in a straight line."""
+    def __init__(
+        self, blocks: nn.ModuleList, each: Sequence[Callable[..., Rows]], leave: Map, output: AddingMap
+    ) -> None:
+        """`each`: the blocks in a straight line. `output`: what their outputs go to."""
         self._each, self._leave = each, leave
         first = cast(SelfAttention, blocks[0].self_attention)
         self._features = first.num_kv_heads * first.d_head
@@ -95,6 +98,7 @@ class Blocks:
         if _turn_alike(blocks):
             with suppress(Unplanned):
                 self._plan = Plan(d_model, lambda x: self._through(x, None))
+                _chain([*self._plan.linears, output])
 
     def __call__(self, x: Tensor, cache: SeatedCache) -> Tensor:
         """Reads the position and keeps what is made of it."""
@@ -116,6 +120,13 @@ class Blocks:
         return Seen(
             cache.length, *held, memory.layers, memory.starts, memory.lengths, memory.longest, turns=turns
         )
+
+
+def _chain(maps: Sequence[AddingMap]) -> None:
+    """Tell each map which comes next, step after step."""
+    linears = [each for each in maps if isinstance(each, PackedLinear)]
+    for one, other in zip(linears, linears[1:] + linears[:1], strict=True):
+        one.before(other)
 
 
 def _turn_alike(blocks: nn.ModuleList) -> bool:

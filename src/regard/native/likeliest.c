@@ -67,7 +67,7 @@ void likeliest(const float *x, long rows, const Weights *weights, const int64_t 
     for (long first = 0; first < weights->columns; first += BLOCK) {
         long count = weights->columns - first < BLOCK ? weights->columns - first : BLOCK;
 #pragma omp for
-        for (long column = 0; column < count; column += WIDTH)
+        for (long column = 0; column < count; column += GROUP * WIDTH)
             multiply(inputs, weights, first + column, 0, block + column, BLOCK);
 #pragma omp for
         for (long row = 0; row < rows; row++) {

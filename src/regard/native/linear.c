@@ -9,6 +9,6 @@ void linear(const float *x, long rows, const Weights *weights, const float *resi
             float *level_scales, int threads) {
     Inputs inputs = inputs_of(x, rows, weights, levels, level_scales);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (long column = 0; column < weights->columns; column += WIDTH)
+    for (long column = 0; column < weights->columns; column += GROUP * WIDTH)
         multiply(inputs, weights, column, residual ? residual + column : 0, out + column, weights->columns);
 }

@@ -21,6 +21,7 @@ class Weights(ctypes.Structure):
         ("panels", ctypes.c_void_p), ("int8_panels", ctypes.c_void_p), ("bias", ctypes.c_void_p),
         ("scales", ctypes.c_void_p), ("offsets", ctypes.c_void_p),
         ("features", ctypes.c_long), ("columns", ctypes.c_long), ("relu", ctypes.c_int),
+        ("after", ctypes.c_void_p),
     ]  # fmt: skip
 
 
@@ -74,6 +75,13 @@ class PackedLinear:
             levels, scales, threads_for(rows * self.shape.numel()),
         )  # fmt: skip
         return out
+
+    def before(self, other: "PackedLinear") -> None:
+        """These weights are soon followed by those of `other`, which come from memory meanwhile.
+
+        If they are gone by then, that does no harm.
+        """
+        self._weights.after = other._weights.panels
 
     def likeliest(
         self, x: Float[Tensor, "rows in_features"], size: int, asked: Int64[Tensor, " rows"]

@@ -120,6 +120,13 @@ class Plan:
         self._calls, self.room = placed(self._noted, features)
         self._run = kernel("run_plan")
 
+    @property
+    def linears(self) -> list[Any]:
+        """The linear maps, in their order."""
+        return [
+            kept for kept, each in zip(self._kept, self._noted, strict=True) if each.details["kind"] == LINEAR
+        ]
+
     def note(
         self,
         kind: int,

@@ -14,8 +14,7 @@ enum { ROWS = 12 }; // of a tile: its sums and two vectors of weights fit into t
 #else
 enum { ROWS = 4 };
 #endif
-#define FETCH(address) __builtin_prefetch(address, 0, 3)
-enum { AHEAD = 2048 }; // numbers of weights between that which is wanted and that which is fetched
+enum { STREAMS = 4 };
 enum { QUAD = 4, MIDDLE = 128 }; // features of int8 multiplied together; MIDDLE: the level of 0 among those of inputs
 
 int has_int8(void) {
@@ -46,24 +45,57 @@ INLINE void finish(vector left, vector right, const float *residual, float *out,
     if (width < WIDTH) memcpy(out, edge, sizeof(float) * width);
 }
 
+// Where a quarter of each of the next STREAMS panels begins, which is fetched while this one is multiplied: from memory
+// several streams come faster than one. Behind the last are those of what is wanted afterwards.
+INLINE const float *wanted(const Weights *weights, long column) {
+    long panel = column / WIDTH, next = (panel / STREAMS + 1) * STREAMS, part = weights->features / STREAMS * WIDTH;
+    const float *from = weights->panels + next * weights->features * WIDTH;
+    if (next * WIDTH >= weights->columns) from = weights->after ? weights->after : weights->panels;
+    return from + panel % STREAMS * part;
+}
+
+INLINE void add(int count, vector sums[][2], const float *panel, const float *x, long features) {
+    vector left = SEEN(panel), right = SEEN(panel + LANES);
+    for (int row = 0; row < count; row++) {
+        sums[row][0] += left * x[row * features];
+        sums[row][1] += right * x[row * features];
+    }
+}
+
 // `count` rows (known to the compiler, so that sums stay in registers) by the panel that begins at `column`.
 INLINE void tile(int count, Inputs in, const Weights *weights, long column, const float *residual, float *out, long stride,
                  long width) {
     vector sums[ROWS][2];
-    long features = weights->features;
+    long features = weights->features, feature = 0;
     const float *panel = weights->panels + column * features, *bias = weights->bias + column;
+    const float *next = in.first ? wanted(weights, column) : panel;
     for (int row = 0; row < count; row++) sums[row][0] = SEEN(bias), sums[row][1] = SEEN(bias + LANES);
-    for (long feature = 0; feature < features; feature++, panel += WIDTH) {
-        vector left = SEEN(panel), right = SEEN(panel + LANES);
-        FETCH(panel + in.ahead);
-        FETCH(panel + in.ahead + LANES);
-        for (int row = 0; row < count; row++) {
-            sums[row][0] += left * in.x[row * features + feature];
-            sums[row][1] += right * in.x[row * features + feature];
+    for (; feature + STREAMS <= features; next += WIDTH)
+        for (int stream = 0; stream < STREAMS; stream++, feature++) {
+            __builtin_prefetch(next + stream * features * WIDTH, 0, 2);
+            __builtin_prefetch(next + stream * features * WIDTH + LANES, 0, 2);
+            add(count, sums, panel + feature * WIDTH, in.x + feature, features);
         }
-    }
+    for (; feature < features; feature++) add(count, sums, panel + feature * WIDTH, in.x + feature, features);
     for (int row = 0; row < count; row++)
         finish(sums[row][0], sums[row][1], residual ? residual + row * stride : 0, out + row * stride, width, weights->relu);
+}
+
+// One row by GROUP panels, each a stream from memory, of which it takes no other.
+INLINE void row_by_group(Inputs in, const Weights *weights, long column, const float *residual, float *out) {
+    vector sums[GROUP][2];
+    long features = weights->features;
+    const float *bias = weights->bias + column;
+    for (int each = 0; each < GROUP; each++)
+        sums[each][0] = SEEN(bias + each * WIDTH), sums[each][1] = SEEN(bias + each * WIDTH + LANES);
+    for (long feature = 0; feature < features; feature++)
+        for (int each = 0; each < GROUP; each++) {
+            const float *panel = weights->panels + (column + each * WIDTH) * features + feature * WIDTH;
+            sums[each][0] += SEEN(panel) * in.x[feature];
+            sums[each][1] += SEEN(panel + LANES) * in.x[feature];
+        }
+    for (int each = 0; each < GROUP; each++)
+        finish(sums[each][0], sums[each][1], residual ? residual + each * WIDTH : 0, out + each * WIDTH, WIDTH, weights->relu);
 }
 
 #ifdef DOT
@@ -77,8 +109,6 @@ INLINE void tile_int8(int count, Inputs in, const Weights *weights, long column,
         for (int side = 0; side < 2; side++) sums[row][side] = -*(const integers *)(weights->offsets + column + side * LANES);
     for (long feature = 0; feature < features; feature += QUAD, panel += QUAD * WIDTH) {
         integers left = *(const integers *)panel, right = *(const integers *)(panel + QUAD * LANES);
-        FETCH(panel + in.ahead);
-        FETCH(panel + in.ahead + QUAD * LANES);
         for (int row = 0; row < count; row++) {
             int32_t x;
             memcpy(&x, in.levels + row * features + feature, QUAD);
@@ -122,13 +152,13 @@ Inputs inputs_of(const float *x, long rows, const Weights *weights, uint8_t *lev
     if (weights->int8_panels)
         for (long row = 0; row < rows; row++)
             round_row(x + row * weights->features, weights->features, levels + row * quads(weights->features), scales + row);
-    return (Inputs){x, levels, scales, rows, 0};
+    return (Inputs){x, levels, scales, rows, 1};
 }
 
-void multiply(Inputs in, const Weights *weights, long column, const float *residual, float *out, long stride) {
+static void by_panel(Inputs in, const Weights *weights, long column, const float *residual, float *out, long stride) {
     long width = weights->columns - column < WIDTH ? weights->columns - column : WIDTH;
     for (long row = 0; row < in.rows; row += ROWS) {
-        Inputs from = {in.x + row * weights->features, in.levels + row * quads(weights->features), in.scales + row, 0, row ? 0 : AHEAD};
+        Inputs from = {in.x + row * weights->features, in.levels + row * quads(weights->features), in.scales + row, 0, !row};
         const float *plus = residual ? residual + row * stride : 0;
         float *to = out + row * stride;
 #define TILE(count)                                                                                                            \
@@ -152,4 +182,12 @@ void multiply(Inputs in, const Weights *weights, long column, const float *resid
         }
 #undef TILE
     }
+}
+
+void multiply(Inputs in, const Weights *weights, long column, const float *residual, float *out, long stride) {
+    if (in.rows == 1 && weights->panels && column + GROUP * WIDTH <= weights->columns)
+        row_by_group(in, weights, column, residual, out);
+    else
+        for (long each = 0; each < GROUP * WIDTH && column + each < weights->columns; each += WIDTH)
+            by_panel(in, weights, column + each, residual ? residual + each : 0, out + each, stride);
 }

@@ -5,7 +5,7 @@
 #pragma once
 #include "vectors.h"
 
-enum { WIDTH = 2 * LANES }; // columns of a panel
+enum { WIDTH = 2 * LANES, GROUP = 8 }; // columns of a panel; panels that are multiplied together
 
 // A linear map. Spare columns of the last panel are zeros, also in `bias`, `scales` and `offsets`.
 typedef struct {
@@ -14,7 +14,8 @@ typedef struct {
     const float *bias, *scales; // int8: what a step of a column's weights is worth
     const int32_t *offsets;     // int8: 128, the level of 0, times the sum of a column's weights
     long features, columns;
-    int relu; // whether max(0, .) follows
+    int relu;           // whether max(0, .) follows
+    const float *after; // panels that are wanted next, or NULL
 } Weights;
 
 // Rows of `weights->features`: floats, or levels (their number filled up to a multiple of 4) and their scales.
@@ -22,7 +23,8 @@ typedef struct {
     const float *x;
     const uint8_t *levels;
     const float *scales;
-    long rows, ahead; // ahead: how far on in the panels lies what will be wanted next, and is fetched meanwhile
+    long rows;
+    int first; // whether nothing has been multiplied by these weights yet
 } Inputs;
 
 #define OWN __attribute__((visibility("hidden")))
