@@ -17,7 +17,7 @@ MAY_USE = {
     "errors": "",
     "user_cache": "",
     "native": "user_cache",
-    "layers": "",
+    "layers": "native",
     "recipe": "errors",
     "braille": "",
     "console": "braille errors",

@@ -1,14 +1,16 @@
 """Encoder and decoder blocks, and the three places of the norm around a sub-layer."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, cast
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.cache import KeyValue, KeyValueCache
-from regard.layers.dropout import Dropout
+from regard.layers.dropout import Dropout, drawn
+from regard.layers.fusing import can_be_fused
+from regard.native.around import AddDropped, AddNorm, Drawn
 
 NormPosition = Literal["post", "pre", "sandwich"]
 Sublayer = Callable[[Tensor], Tensor]
@@ -25,7 +27,18 @@ class PostNorm(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch len d_model"], sublayer: Sublayer
     ) -> Float[Tensor, "batch len d_model"]:
-        return self.norm(x + self.dropout(sublayer(x)))
+        y = sublayer(x)
+        if self._can_be_fused(x, y):
+            p, norm = self.dropout.p, cast(nn.LayerNorm, self.norm)
+            return AddNorm.apply(
+                x, y, norm.weight, norm.bias, norm.eps, drawn(y.shape, p) if p else Drawn(None)
+            )
+        return self.norm(x + self.dropout(y))
+
+    def _can_be_fused(self, x: Tensor, y: Tensor) -> bool:
+        norm = self.norm
+        known = type(norm) is nn.LayerNorm and norm.bias is not None and len(norm.normalized_shape) == 1
+        return known and _are_alike(x, y) and can_be_fused(y, norm, self.dropout)
 
 
 class PreNorm(nn.Module):
@@ -38,7 +51,7 @@ class PreNorm(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch len d_model"], sublayer: Sublayer
     ) -> Float[Tensor, "batch len d_model"]:
-        return x + self.dropout(sublayer(self.norm(x)))
+        return _added(x, sublayer(self.norm(x)), self.dropout)
 
 
 class SandwichNorm(nn.Module):
@@ -51,7 +64,18 @@ class SandwichNorm(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch len d_model"], sublayer: Sublayer
     ) -> Float[Tensor, "batch len d_model"]:
-        return x + self.dropout(self.norm_after(sublayer(self.norm_before(x))))
+        return _added(x, self.norm_after(sublayer(self.norm_before(x))), self.dropout)
+
+
+def _added(x: Tensor, y: Tensor, dropout: Dropout) -> Tensor:
+    """x + dropout(y)."""
+    if dropout.p and _are_alike(x, y) and can_be_fused(y, dropout):
+        return AddDropped.apply(x, y, drawn(y.shape, dropout.p))
+    return x + dropout(y)
+
+
+def _are_alike(x: Tensor, y: Tensor) -> bool:
+    return x.shape == y.shape and x.dtype == y.dtype
 
 
 Around = PostNorm | PreNorm | SandwichNorm

@@ -1,10 +1,16 @@
 """Dropout (Srivastava et al. 2014), with its masks drawn fast where PyTorch draws them slowly."""
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from regard.layers.fusing import can_be_fused
+from regard.native.around import AddDropped, Drawn
 
 
 class Dropout(nn.Dropout):
@@ -18,23 +24,31 @@ def dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
     """PyTorch's `F.dropout`, with the masks of `fast_dropout` on a CPU."""
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, p)
+    if can_be_fused(x):
+        return AddDropped.apply(None, x, drawn(x.shape, p))
     return fast_dropout(x, p)
 
 
 def fast_dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
     """Each element is zero with probability `p`, to 1/65,536; what is left grows to make up for it.
 
-    Four elements share one draw of 64 bits, by a generator that is seeded from PyTorch's own: a run that goes
-    on draws what it would have drawn. On one core of an Intel Xeon (AVX-512), 4,096 x 256 elements, forward
-    and backward beside other work: 2.9 ms; with PyTorch's draws 6.0, by `F.dropout`, element by element, 8.0.
+    On one core of an Intel Xeon (AVX-512), 4,096 x 256 elements, forward and backward beside other work:
+    2.9 ms; with PyTorch's draws 6.0, by `F.dropout`, element by element, 8.0.
     """
-    dropped = min(round(p * 65_536), 65_535)
+    bits, dropped, kept = drawn(x.shape, p)
+    mask = torch.ge(bits, dropped, out=torch.empty(x.shape, dtype=x.dtype))  # no detour over booleans
+    return x * mask.mul_(kept)
+
+
+def drawn(shape: Sequence[int], p: float) -> Drawn:
+    """What is dropped of a tensor of this shape.
+
+    Four elements share one draw of 64 bits, by a generator that is seeded from PyTorch's own: a run that goes
+    on draws what it would have drawn.
+    """
+    share = min(round(p * 65_536), 65_535)
     seed = int(torch.empty((), dtype=torch.int64).random_())
-    draws = np.random.Generator(np.random.SFC64(seed)).integers(
-        2**64, size=-(-x.numel() // 4), dtype=np.uint64
-    )
-    bits = torch.from_numpy(draws.view(np.int16))[: x.numel()].view(x.shape)
-    mask = torch.ge(
-        bits, dropped - 32_768, out=torch.empty(x.shape, dtype=x.dtype)
-    )  # no detour over booleans
-    return x * mask.mul_(65_536 / (65_536 - dropped))
+    count = math.prod(shape)
+    draws = np.random.Generator(np.random.SFC64(seed)).integers(2**64, size=-(-count // 4), dtype=np.uint64)
+    bits = torch.from_numpy(draws.view(np.int16))[:count].view(*shape)
+    return Drawn(bits, share - 32_768, 65_536 / (65_536 - share))

@@ -13,7 +13,14 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.layers.dropout import drawn
 from regard.layers.dropout import dropout as drop
+from regard.layers.fusing import can_be_fused
+from regard.native.around import Drawn
+from regard.native.attention_training import TrainingAttention
+from regard.native.kernels import constant
+
+FEW_KEYS = 128  # so that weights, which `native` keeps for the gradients, take no more room than the rest
 
 Query = Float[Tensor, "batch heads tgt_len d_head"]
 Key = Float[Tensor, "batch kv_heads src_len d_head"]
@@ -96,12 +103,24 @@ def attention(
 
     One query has nothing to fuse, and the last bits of the fused kernel depend on how many queries and
     rows there are: a sentence must be decoded the same alone and in a batch. With dropout PyTorch fuses
-    nothing on a CPU, and draws slowly: 51 ms for 32 rows of 128 positions, 4 heads of 64, where the plain
-    one takes 37 (forward and backward, one core of an Intel Xeon).
+    nothing on a CPU, and draws slowly. In training `native` has a kernel for that, and for few keys.
     """
+    if _can_be_native(query, key, value, position_bias, dropout):
+        chosen = drawn((*query.shape[:3], key.size(2)), dropout) if dropout else Drawn(None)
+        return TrainingAttention.apply(query, key, value, mask, *chosen)
     plain = query.size(2) == 1 or (dropout and query.device.type == "cpu")
     kernel = plain_attention if plain else fused_attention
     return kernel(query, key, value, mask, position_bias, dropout)
+
+
+def _can_be_native(
+    query: Query, key: Key, value: Value, position_bias: PositionBias | None, dropout: float
+) -> bool:
+    few = dropout > 0 or key.size(2) <= FEW_KEYS
+    if position_bias is not None or not few or not can_be_fused(query):
+        return False
+    same = query.size(-1) == value.size(-1) and query.dtype == key.dtype == value.dtype
+    return same and key.numel() > 0 and query.size(-1) % constant("lanes") == 0
 
 
 def _for_each_query_head(
