@@ -28,7 +28,7 @@ MAY_USE = {
     "distributed": "models layers errors",
     "inspection": "models layers decoding errors",
     "weights": "models layers data errors",
-    "training": "models layers data weights distributed console errors",
+    "training": "models layers native data weights distributed console errors",
     "export": "models layers data weights decoding errors",
     "verbs": "training export inspection evaluation weights decoding distributed models layers data native "
     "page recipe console errors",

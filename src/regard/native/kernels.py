@@ -29,6 +29,7 @@ _TAKES = {
     "post_norm_backward": [*[_ADDRESS] * 4, _FLAG, ctypes.c_float, _COUNT, _COUNT, *[_ADDRESS] * 5, _FLAG],
     "relu_dropped": [*[_ADDRESS] * 3, _FLAG, ctypes.c_float, _COUNT, _COUNT, _FLAG],
     "relu_dropped_backward": [_ADDRESS, _ADDRESS, ctypes.c_float, _COUNT, _COUNT, _ADDRESS, _FLAG],
+    "cross_entropy": [_ADDRESS, _ADDRESS, _COUNT, _COUNT, ctypes.c_float, _ADDRESS, _FLAG],
     "attention_forward": [_ADDRESS],
     "attention_backward": [_ADDRESS, _ADDRESS],
     "attend_to_memory": [
