@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from regard.native.kernels import available
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder
 
@@ -54,11 +55,11 @@ beam_size = 1
 
 
 def machine() -> str:
-    """What decides the last bits: PyTorch and what the processor can do."""
+    """What decides the last bits: PyTorch, what the processor can do, and whether there are kernels in C."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else [f"flags {platform.processor()}"]
     can = [line for line in lines if line.startswith(("flags", "model name"))][:2]
-    told = f"{torch.__version__} {platform.machine()} {can}"
+    told = f"{torch.__version__} {platform.machine()} {can} {available()}"
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 

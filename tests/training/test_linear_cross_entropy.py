@@ -26,6 +26,13 @@ def case(rows, *, bias, seed=1):
     return states, output, torch.randint(50, (rows,), generator=generator)
 
 
+@pytest.fixture(params=["kernels", "PyTorch"], autouse=True)
+def form(request, monkeypatch):
+    """With the kernels of `native`, where there are any, and without."""
+    if request.param == "PyTorch":
+        monkeypatch.setattr("regard.training.linear_cross_entropy.can_be_fused", lambda *given: False)
+
+
 @needs_pytorch
 @pytest.mark.parametrize("rows", [1, 7, ROWS, ROWS + 1, 3 * ROWS - 5])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -50,5 +50,5 @@ def drawn(shape: Sequence[int], p: float) -> Drawn:
     seed = int(torch.empty((), dtype=torch.int64).random_())
     count = math.prod(shape)
     draws = np.random.Generator(np.random.SFC64(seed)).integers(2**64, size=-(-count // 4), dtype=np.uint64)
-    bits = torch.from_numpy(draws.view(np.int16))[:count].view(*shape)
+    bits = torch.from_numpy(draws.view(np.int16))[:count].view(tuple(shape))
     return Drawn(bits, share - 32_768, 65_536 / (65_536 - share))

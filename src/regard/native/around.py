@@ -60,7 +60,8 @@ class AddNorm(torch.autograd.Function):
         moments = x.new_empty(rows, 2)
         kernel("post_norm")(
             residual.data_ptr(), x.data_ptr(), *drawn.given(), rows, features, eps, gain.data_ptr(),
-            bias.data_ptr(), added.data_ptr(), moments.data_ptr(), out.data_ptr(), threads_for(PASS * x.numel()),
+            bias.data_ptr(), added.data_ptr(), moments.data_ptr(), out.data_ptr(),
+            threads_for(PASS * x.numel()),
         )  # fmt: skip
         ctx.drawn = drawn
         ctx.save_for_backward(added, moments, gain)
@@ -77,7 +78,8 @@ class AddNorm(torch.autograd.Function):
         of_gain, of_bias = added.new_zeros(2, threads, features)
         kernel("post_norm_backward")(
             gradient.data_ptr(), added.data_ptr(), moments.data_ptr(), *ctx.drawn.given(), rows, features,
-            gain.data_ptr(), of_sum.data_ptr(), of_x.data_ptr(), of_gain.data_ptr(), of_bias.data_ptr(), threads,
+            gain.data_ptr(), of_sum.data_ptr(), of_x.data_ptr(), of_gain.data_ptr(), of_bias.data_ptr(),
+            threads,
         )  # fmt: skip
         return of_sum, of_x, of_gain.sum(0), of_bias.sum(0), None, None
 
@@ -97,7 +99,8 @@ class FeedForwardReLU(torch.autograd.Function):
     ) -> Float[Tensor, "rows d_model"]:
         hidden = x @ inner.T
         kernel("relu_dropped")(
-            hidden.data_ptr(), inner_bias.data_ptr(), *drawn.given(), *hidden.shape, threads_for(PASS * hidden.numel())
+            hidden.data_ptr(), inner_bias.data_ptr(), *drawn.given(), *hidden.shape,
+            threads_for(PASS * hidden.numel()),
         )  # fmt: skip
         ctx.kept = drawn.kept
         ctx.save_for_backward(x, hidden, inner, outer)

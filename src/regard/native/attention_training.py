@@ -27,7 +27,8 @@ class _Attention(ctypes.Structure):
         *[(name, ctypes.c_long) for name in ("mask_batch", "mask_head", "mask_query")],
         ("bits", ctypes.c_void_p), ("weights", ctypes.c_void_p),
         *[(name, ctypes.c_long) for name in ("batch", "groups", "share", "queries", "keys", "room", "d")],
-        ("scale", ctypes.c_float), ("kept", ctypes.c_float), ("dropped", ctypes.c_int), ("threads", ctypes.c_int),
+        ("scale", ctypes.c_float), ("kept", ctypes.c_float),
+        ("dropped", ctypes.c_int), ("threads", ctypes.c_int),
         ("scratch", ctypes.c_void_p), ("part", ctypes.c_long),
     ]  # fmt: skip
 

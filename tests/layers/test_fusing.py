@@ -1,0 +1,92 @@
+"""Layers with fused kernels learn as they do without, and call whom somebody listens to."""
+
+import pytest
+import torch
+from torch import nn
+
+from regard.layers import block, dropout, feedforward, fusing, kernels
+from regard.layers.attention import MultiHeadAttention, SelfAttention
+from regard.layers.block import AROUND, DecoderBlock
+from regard.layers.feedforward import FeedForward
+from regard.layers.fusing import can_be_fused
+from regard.layers.masks import causal_mask, padding_mask
+from regard.native.kernels import available
+
+pytestmark = pytest.mark.skipif(not available(), reason="no C compiler")
+WIDTH = 32
+
+
+def decoder_block(position, p):
+    torch.manual_seed(0)
+    return DecoderBlock(
+        SelfAttention(WIDTH, 2, dropout=p),
+        MultiHeadAttention(WIDTH, 2, dropout=p),
+        FeedForward(WIDTH, 48, dropout=p),
+        lambda: AROUND[position](lambda: nn.LayerNorm(WIDTH), p),
+    )
+
+
+def learned(made, *, fused, monkeypatch):
+    """What a block gives and its gradients, from one seed."""
+    with monkeypatch.context() as patch:
+        if not fused:
+            for room in (block, dropout, feedforward, kernels):
+                patch.setattr(room, "can_be_fused", lambda *given: False)
+        torch.manual_seed(1)
+        x, memory = (torch.randn(3, length, WIDTH, requires_grad=True) for length in (7, 5))
+        out = made(x, memory, causal_mask(7), padding_mask(torch.tensor([5, 2, 4]), 5))
+        out.square().sum().backward()
+        gradients = [x.grad, memory.grad, *(parameter.grad for parameter in made.parameters())]
+        made.zero_grad()
+    return out.detach(), gradients
+
+
+@pytest.mark.parametrize("position", list(AROUND))
+@pytest.mark.parametrize("p", [0.0, 0.2])
+def test_a_run_with_kernels_and_one_without_differ_by_rounding_alone(position, p, monkeypatch):
+    made = decoder_block(position, p)
+    fast, gradients = learned(made, fused=True, monkeypatch=monkeypatch)
+    plain, expected = learned(made, fused=False, monkeypatch=monkeypatch)
+    torch.testing.assert_close(fast, plain, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(gradients, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name", ["around_feed_forward.norm", "around_feed_forward.dropout", "feed_forward.inner"]
+)
+def test_who_is_listened_to_is_called(name):
+    made, heard = decoder_block("post", 0.2), []
+    x = torch.randn(2, 3, WIDTH, requires_grad=True)
+    torch.manual_seed(2)
+    before = made(x, x)
+    made.get_submodule(name).register_forward_hook(lambda module, given, found: heard.append(found))
+    torch.manual_seed(2)
+    torch.testing.assert_close(made(x, x), before)
+    assert len(heard) == 1
+
+
+def test_they_are_for_training_in_float32_where_gradients_are_wanted():
+    x, map_ = torch.randn(3, 4, requires_grad=True), nn.Linear(4, 4)
+    assert can_be_fused(x, map_)
+    assert not can_be_fused(x.detach(), map_)
+    assert not can_be_fused(x.double(), map_)
+    assert not can_be_fused(x.to("meta"), map_)
+    assert not can_be_fused(x, map_.eval())
+    assert not can_be_fused(x, nn.Linear(4, 4).double())
+    with torch.no_grad():
+        assert not can_be_fused(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert not can_be_fused(x)
+
+
+def test_transforms_of_functions_take_the_plain_form():
+    seen = []
+
+    def loss(x):
+        seen.append(fusing.can_be_fused(x))
+        return dropout.dropout(x, 0.5).square().sum()
+
+    torch.func.grad(loss)(torch.ones(8, requires_grad=True))
+    with torch.autograd.forward_ad.dual_level():
+        loss(torch.ones(8, requires_grad=True))
+    assert seen == [False, False]
