@@ -36,6 +36,7 @@ def fast_dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"
     2.9 ms; with PyTorch's draws 6.0, by `F.dropout`, element by element, 8.0.
     """
     bits, dropped, kept = drawn(x.shape, p)
+    assert bits is not None, "as many as there are elements"
     mask = torch.ge(bits, dropped, out=torch.empty(x.shape, dtype=x.dtype))  # no detour over booleans
     return x * mask.mul_(kept)
 
