@@ -18,7 +18,11 @@ from benchmarks.common import part
 from benchmarks.common.results import Result, Table
 from benchmarks.common.roof import peak_of
 
-KERNELS = ("linear", "likeliest", "attend_to_self", "attend_to_memory", "norm", "activate")  # of native/
+KERNELS = (  # of native/
+    *("linear", "likeliest", "attend_to_self", "attend_to_memory", "norm", "activate", "rotate"),
+    *("add_dropped", "post_norm", "post_norm_backward", "relu_dropped", "relu_dropped_backward"),
+    *("attention_forward", "attention_backward", "cross_entropy"),
+)
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "linear", "likeliest")
 LOSS = "loss: softmax over the vocabulary, label smoothing"
 WITHIN = {  # the nearest operation around another that says what it is for -> its kind
@@ -49,6 +53,12 @@ WITHIN = {  # the nearest operation around another that says what it is for -> i
     "attend_to": "attention",
     "norm": "norms",
     "activate": "activations",
+    "add_dropped": "residuals with dropout",
+    "post_norm": "residuals with dropout and norm",
+    "relu_dropped": "relu",
+    "attention_forward": "attention",
+    "attention_backward": "attention",
+    "cross_entropy": LOSS,
 }
 COLUMNS = {
     "kind": ("what", ""),
@@ -69,14 +79,18 @@ def main() -> None:
 
 
 def profile(options: argparse.Namespace) -> Result:
+    from benchmarks.work.pairs import trained_model
+
     updates, sentences = (1, 32) if options.quick else (options.updates, options.sentences)
     settings = {"updates": updates, "sentences": sentences, "threads": 1}
     result = Result(part="profile", settings=settings)
     roof = peak_of(1)
+    model = None if options.quick else trained_model(options.threads)
+    _show_kernels()
     taken, gflop = _training(updates, small=options.quick)
     result.tables.append(_table("one training step", taken, gflop / updates, updates, roof))
     for beam in (1, 5):
-        taken, gflop, steps = _decoding(sentences, beam)
+        taken, gflop, steps = _decoding(model, sentences, beam)
         name = "greedy" if beam == 1 else f"beam {beam}"
         result.tables.append(_table(f"one decoding step, {name}", taken, gflop / steps, steps, roof))
     return result
@@ -109,14 +123,13 @@ def _training(updates: int, *, small: bool) -> tuple[Any, float]:
     return watch, sum(pairs.flop(task.config, batch) for batch in seen) / 1e9
 
 
-def _decoding(sentences: int, beam: int) -> tuple[Any, float, int]:
+def _decoding(model: Path | None, sentences: int, beam: int) -> tuple[Any, float, int]:
     """The same of so many sentences, encoder included, and how many steps there were."""
     from benchmarks.decoding.house import House
     from benchmarks.decoding.prepared import prepared
     from benchmarks.work.pairs import shape_of
 
-    _show_kernels()
-    work = prepared(None)
+    work = prepared(model)
     house = House(sentences=str(work.path))
     batches = [range(first, min(first + 32, sentences)) for first in range(0, sentences, 32)]
     house.decode(batches[0], beam, None)
@@ -131,10 +144,22 @@ def _decoding(sentences: int, beam: int) -> tuple[Any, float, int]:
 
 
 def _show_kernels() -> None:
-    """Let the profiler see the kernels in C, which are no operations of PyTorch."""
+    """Let the profiler see the kernels in C, which are no operations of PyTorch: one by one, unplanned."""
     import torch
 
-    from regard.native import activation, attention, kernels, linear, norm
+    from regard.models import straight_seated
+    from regard.native import (
+        activation,
+        around,
+        attention,
+        attention_training,
+        cross_entropy,
+        kernels,
+        linear,
+        norm,
+        rotary,
+    )
+    from regard.native.plan import Unplanned
 
     known = kernels.kernel
 
@@ -147,8 +172,12 @@ def _show_kernels() -> None:
 
         return called if name in KERNELS else kernel
 
-    for room in (activation, attention, linear, norm):
+    def refused(*_given: Any) -> None:
+        raise Unplanned
+
+    for room in (activation, around, attention, attention_training, cross_entropy, linear, norm, rotary):
         room.kernel = seen  # type: ignore[assignment]
+    straight_seated.Plan = refused  # type: ignore[assignment]
 
 
 class _Watch:

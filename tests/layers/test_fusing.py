@@ -65,6 +65,26 @@ def test_who_is_listened_to_is_called(name):
     assert len(heard) == 1
 
 
+def test_who_listens_to_all_is_called():
+    x, map_ = torch.randn(3, 4, requires_grad=True), nn.Linear(4, 4)
+    listening = nn.modules.module.register_module_forward_hook(lambda *given: None)
+    try:
+        assert not can_be_fused(x, map_)
+    finally:
+        listening.remove()
+    assert can_be_fused(x, map_)
+
+
+@pytest.mark.parametrize("frozen", ["inner", "outer"])
+def test_frozen_maps_get_no_gradients(frozen):
+    torch.manual_seed(3)
+    made, x = FeedForward(WIDTH, 48), torch.randn(5, WIDTH, requires_grad=True)
+    made.get_submodule(frozen).requires_grad_(False)
+    made(x).sum().backward()
+    learning = {name for name, parameter in made.named_parameters() if parameter.grad is not None}
+    assert learning == {name for name, _ in made.named_parameters() if not name.startswith(frozen)}
+
+
 def test_they_are_for_training_in_float32_where_gradients_are_wanted():
     x, map_ = torch.randn(3, 4, requires_grad=True), nn.Linear(4, 4)
     assert can_be_fused(x, map_)

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+from torch.nn.modules.module import _has_any_global_hook
 
 from regard.native.kernels import available
 
@@ -49,4 +50,4 @@ def _is_heard(module: nn.Module) -> bool:
         module._backward_hooks,
         module._backward_pre_hooks,
     )
-    return any(hooks) or "forward" in vars(module)
+    return any(hooks) or "forward" in vars(module) or bool(_has_any_global_hook())

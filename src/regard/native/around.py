@@ -110,6 +110,7 @@ class FeedForwardReLU(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         x, hidden, inner, outer = ctx.saved_tensors
+        of_x, of_inner, _, of_outer, *_ = ctx.needs_input_grad  # weights may be frozen
         threads = threads_for(PASS * hidden.numel())
         of_hidden = gradient @ outer
         of_bias = hidden.new_zeros(threads, hidden.size(1))
@@ -117,10 +118,10 @@ class FeedForwardReLU(torch.autograd.Function):
             of_hidden.data_ptr(), hidden.data_ptr(), ctx.kept, *hidden.shape, of_bias.data_ptr(), threads
         )
         return (
-            of_hidden @ inner,
-            of_hidden.T @ x,
+            of_hidden @ inner if of_x else None,
+            of_hidden.T @ x if of_inner else None,
             of_bias.sum(0),
-            gradient.T @ hidden,
+            gradient.T @ hidden if of_outer else None,
             gradient.sum(0),
             None,
         )

@@ -38,7 +38,7 @@ class LinearCrossEntropy(torch.autograd.Function):
             logits = torch.nn.functional.linear(x[piece], weight, bias)
             kernel("cross_entropy")(
                 logits.data_ptr(), labels[piece].data_ptr(), *logits.shape, smoothing,
-                losses[piece].data_ptr(),                 threads_for(logits.numel()),
+                losses[piece].data_ptr(), threads_for(logits.numel()),
             )  # fmt: skip
             torch.mm(logits, weight, out=of_x[piece])
             of_weight.addmm_(logits.T, x[piece])
