@@ -56,7 +56,18 @@ def test_a_compiler_gives_a_library_that_is_made_once(tmp_path):
 def test_vectors_of_any_width_compute_the_same(narrow, tmp_path, monkeypatch):
     """And the compiler has nothing to say."""
     file = tmp_path / "made.so"
-    command = [find_compiler(), *FLAGS, "-O1", *narrow, *WARNINGS, *map(str, SOURCES), "-o", str(file), "-lm"]
+    command = [
+        find_compiler(),
+        *FLAGS,
+        "-shared",
+        "-O1",
+        *narrow,
+        *WARNINGS,
+        *map(str, SOURCES),
+        "-o",
+        str(file),
+        "-lm",
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     made = ctypes.CDLL(str(file))

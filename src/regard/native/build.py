@@ -12,6 +12,8 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from regard.user_cache import user_cache
@@ -19,7 +21,7 @@ from regard.user_cache import user_cache
 SOURCES = sorted(Path(__file__).parent.glob("*.c"))
 HEADERS = sorted(Path(__file__).parent.glob("*.h"))
 COMPILERS = ("cc", "gcc", "clang")  # after $CC
-FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
+FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-fPIC")
 THREADS = ("-fopenmp",)  # whose library is the one that PyTorch has loaded
 SECONDS = 60  # a compiler that takes longer is given up
 
@@ -72,15 +74,26 @@ def _compile(compiler: str, file: Path) -> None:
     """
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         made = Path(folder, file.name)
-        command = [compiler, *FLAGS, *map(str, SOURCES), "-o", str(made), "-lm"]
         try:
-            _run([*command, *THREADS])
+            _link(compiler, [*FLAGS, *THREADS], made)
         except subprocess.CalledProcessError:  # a compiler without OpenMP
-            _run(command)
+            _link(compiler, FLAGS, made)
         os.replace(made, file)
 
 
-def _run(command: list[str]) -> None:
+def _link(compiler: str, flags: Sequence[str], made: Path) -> None:
+    """The sources side by side, then the library of them all."""
+    objects = [str(made.with_name(f"{source.stem}.o")) for source in SOURCES]
+    commands = [
+        [compiler, *flags, "-c", str(source), "-o", each]
+        for source, each in zip(SOURCES, objects, strict=True)
+    ]
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        list(workers.map(_run, commands))
+    _run([compiler, *flags, "-shared", *objects, "-o", str(made), "-lm"])
+
+
+def _run(command: Sequence[str]) -> None:
     subprocess.run(command, capture_output=True, timeout=SECONDS, check=True)  # noqa: S603 (the user's compiler)
 
 

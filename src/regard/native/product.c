@@ -34,7 +34,7 @@ INLINE void keep(vector sum, const float *residual, float *out, int relu) {
 }
 
 // A row of a panel's outputs, of which `width` are to be written. `residual` may be NULL.
-INLINE void finish(vector left, vector right, const float *residual, float *out, long width, int relu) {
+static __attribute__((noinline)) void finish(vector left, vector right, const float *residual, float *out, long width, int relu) {
     float edge[WIDTH], residue[WIDTH], *place = out;
     if (width < WIDTH) { // the last panel: its spare columns are no part of `out`
         if (residual) residual = memcpy(residue, residual, sizeof(float) * width);
