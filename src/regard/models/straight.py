@@ -12,7 +12,7 @@ and give a row the same bits from 2 rows on, where those with weights as they li
 """
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,6 @@ from regard.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
 from regard.models.straight_encoder import Start, starting
 from regard.models.straight_linear import (
     AddingMap,
-    Map,
     around,
     entering,
     feed_forward,
@@ -146,49 +145,29 @@ def _step(model: EncoderDecoder | DecoderOnly) -> Step:
     windowed = isinstance(model, DecoderOnly) and model.config.window is not None
     seats = has_kernels(model) and not windowed
     output = linear(model.output)
-    if isinstance(model, EncoderDecoder):
-        states = _read_with_memory(model, seats, output)
-    else:
-        states = _read(model, seats, output)
+    states = _states(model.decoder if isinstance(model, EncoderDecoder) else model, seats, output)
     start = (
         starting(model) if seats and isinstance(model, EncoderDecoder) and _is_known(model.encoder) else None
     )
     return Step(states, output, 1 if seats else ROWS, seats, start)
 
 
-def _read(model: DecoderOnly, seats: bool, output: AddingMap) -> Callable[[Tensor, Any], Tensor]:
-    through = _through(model.blocks, norm(model.norm), seats, output)
-    enter = entering(model.input)
-    return lambda ids, cache: through(enter(ids, cache.length), cache)
+def _states(stack: Decoder | DecoderOnly, seats: bool, output: AddingMap) -> Callable[[Tensor, Any], Tensor]:
+    """From ids to what goes to the output; what is made of the position is in the cache afterwards."""
+    blocks = [_block(block, straight_seated if seats else straight_attention) for block in stack.blocks]
+    read = straight_seated.Read(stack, blocks, output) if seats else _read(stack, blocks)
+    scale = stack.scale if isinstance(stack, Decoder) else 1
+    return read if scale == 1 else lambda ids, cache: read(ids, cache) * scale
 
 
-def _read_with_memory(
-    model: EncoderDecoder, seats: bool, output: AddingMap
+def _read(
+    stack: Decoder | DecoderOnly, blocks: Sequence[Callable[..., Tensor]]
 ) -> Callable[[Tensor, Any], Tensor]:
-    decoder, scale = model.decoder, model.decoder.scale
-    through = _through(decoder.blocks, norm(decoder.norm), seats, output)
-    enter = entering(decoder.input)
+    enter, leave = entering(stack.input), norm(stack.norm)
 
-    def states(ids: Tensor, cache: Any) -> Tensor:
-        x = through(enter(ids, cache.length), cache)
-        return x if scale == 1 else x * scale
-
-    return states
-
-
-def _through(
-    blocks: nn.ModuleList, leave: Map, seats: bool, output: AddingMap
-) -> Callable[[Tensor, Any], Tensor]:
-    """One block after the other and the norm; what they make of the position is in the cache afterwards.
-
-    `output`: what comes next.
-    """
-    each = [_block(block, straight_seated if seats else straight_attention) for block in blocks]
-    if seats:
-        return straight_seated.Blocks(blocks, each, leave, output)
-
-    def read(x: Tensor, cache: Any) -> Tensor:
-        for number, block in enumerate(each):
+    def read(ids: Tensor, cache: Any) -> Tensor:
+        x = enter(ids, cache.length)
+        for number, block in enumerate(blocks):
             x = block(x, cache, number)
         return leave(x)
 

@@ -16,6 +16,7 @@ from regard.models.adapters import Adapter
 from regard.models.parts import Input
 from regard.native import kernels
 from regard.native.activation import activate, kind_of
+from regard.native.embedding import embed
 from regard.native.linear import PackedLinear
 from regard.native.norm import Norm
 from regard.native.plan import Rows
@@ -68,17 +69,22 @@ def _activation(module: FeedForward | GatedFeedForward) -> Callable[[Rows, Rows]
     return lambda x, times: plain(x.contiguous()) if times is None else plain(x.contiguous()).mul_(times)
 
 
-def entering(module: Input) -> Callable[[Tensor, int], Tensor]:
-    """From the ids of a position to what enters the stack."""
+def entering(module: Input) -> Callable[[Rows, int | None], Rows]:
+    """From the ids of a position to what enters the stack. Without a position a plan is made."""
     if type(module.embedding) is not TokenEmbedding:
-        return lambda ids, start: module(ids[:, None], start)[:, 0]
+        return lambda ids, start: module(ids[:, None], start or 0)[:, 0]
     weight, scale, positions = module.embedding.weight.detach(), module.embedding.scale, module.positions
     after = None if type(module.norm) is nn.Identity else norm(module.norm)
 
-    def enter(ids: Tensor, start: int) -> Tensor:
-        x = torch.embedding(weight, ids).mul_(scale)
-        if positions is not None:
-            x = x + positions(start, 1)
+    seats = has_kernels(module)
+
+    def enter(ids: Rows, start: int | None) -> Rows:
+        plus = None if positions is None or start is None else positions(start, 1)
+        if seats:
+            x = embed(ids, weight, scale, plus)
+        else:
+            x = torch.embedding(weight, ids).mul_(scale)
+            x = x if plus is None else x + plus
         return x if after is None else after(x)
 
     return enter

@@ -9,13 +9,16 @@ from contextlib import suppress
 from typing import cast
 
 import torch
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.positions import RotaryPositions
 from regard.layers.seated_cache import SeatedCache
+from regard.models.decoder_only import DecoderOnly
+from regard.models.encoder_decoder import Decoder
 from regard.models.straight_attention import scale_of
-from regard.models.straight_linear import AddingMap, Map, linear, norm
+from regard.models.straight_linear import AddingMap, entering, linear, norm
 from regard.native.attention import attend_to_memory, attend_to_self, plan_to_memory, plan_to_self
 from regard.native.linear import PackedLinear
 from regard.native.plan import Plan, Rows, Seen, Unplanned
@@ -83,43 +86,46 @@ def _turning(module: SelfAttention) -> Callable[[Rows, SeatedCache | None], Rows
     return turn
 
 
-class Blocks:
-    """Blocks one after the other, and the norm behind them: of one new position a row."""
+class Read:
+    """From ids to what goes to the output: embedding, blocks, and the norm behind them."""
 
     def __init__(
-        self, blocks: nn.ModuleList, each: Sequence[Callable[..., Rows]], leave: Map, output: AddingMap
+        self, stack: Decoder | DecoderOnly, blocks: Sequence[Callable[..., Rows]], output: AddingMap
     ) -> None:
-        """`each`: the blocks in a straight line. `output`: what their outputs go to."""
-        self._each, self._leave = each, leave
-        first = cast(SelfAttention, blocks[0].self_attention)
+        """`blocks`: those of the stack in a straight line. `output`: what comes next."""
+        self._enter, self._blocks, self._leave = entering(stack.input), blocks, norm(stack.norm)
+        first = cast(SelfAttention, stack.blocks[0].self_attention)
         self._features = first.num_kv_heads * first.d_head
-        self._rotary, d_model = first.rotary, first.query_key_value.in_features
+        self._positions, self._rotary = stack.input.positions, first.rotary
         self._plan: Plan | None = None
-        if _turn_alike(blocks):
+        if _turn_alike(stack.blocks):
             with suppress(Unplanned):
-                self._plan = Plan(d_model, lambda x: self._through(x, None))
+                self._plan = Plan(1, lambda ids: self._through(ids, None))
                 _chain([*self._plan.linears, output])
 
-    def __call__(self, x: Tensor, cache: SeatedCache) -> Tensor:
+    def __call__(self, ids: Int64[Tensor, " rows"], cache: SeatedCache) -> Float[Tensor, "rows d_model"]:
         """Reads the position and keeps what is made of it."""
-        cache.take_seats(len(x), len(self._each), self._features)
-        x = self._through(x, cache) if self._plan is None else self._plan(x, self._seen(cache))
+        cache.take_seats(len(ids), len(self._blocks), self._features)
+        x = self._through(ids, cache) if self._plan is None else self._plan(ids, self._seen(cache))
         cache.length += 1
         return x
 
-    def _through(self, x: Rows, cache: SeatedCache | None) -> Rows:
-        for number, block in enumerate(self._each):
+    def _through(self, ids: Rows, cache: SeatedCache | None) -> Rows:
+        x = self._enter(ids, None if cache is None else cache.length)
+        for number, block in enumerate(self._blocks):
             x = block(x, cache, number)
         return self._leave(x)
 
     def _seen(self, cache: SeatedCache) -> Seen:
+        plus = None if self._positions is None else self._positions(cache.length, 1)
         turns = None if self._rotary is None else self._rotary.turns(cache.length, 1)
         held, memory = (cache.keys, cache.values, cache.table), cache.memory
         if memory is None:
-            return Seen(cache.length, *held, turns=turns)
+            return Seen(cache.length, *held, plus=plus, turns=turns)
         return Seen(
-            cache.length, *held, memory.layers, memory.starts, memory.lengths, memory.longest, turns=turns
-        )
+            *(cache.length, *held, memory.layers, memory.starts, memory.lengths, memory.longest),
+            plus=plus, turns=turns,
+        )  # fmt: skip
 
 
 def _chain(maps: Sequence[AddingMap]) -> None:

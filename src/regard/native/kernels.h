@@ -11,6 +11,7 @@ typedef struct {
     int threads;
 } Heads;
 
+int embed(const int64_t *ids, long rows, const float *table, long size, long features, float scale, const float *plus, float *out);
 void linear(const float *x, long rows, const Weights *weights, const float *residual, float *out, uint8_t *levels,
             float *level_scales, int threads);
 void norm(const float *x, long rows, long features, int center, float eps, const float *gain, const float *bias, float *out);

@@ -13,6 +13,7 @@ _TAKES = {
     "norm": [_ADDRESS, _COUNT, _COUNT, _FLAG, ctypes.c_float, _ADDRESS, _ADDRESS, _ADDRESS],
     "linear": [_ADDRESS, _COUNT, *[_ADDRESS] * 5, _FLAG],
     "likeliest": [_ADDRESS, _COUNT, *[_ADDRESS] * 2, _COUNT, *[_ADDRESS] * 7, _FLAG],
+    "embed": [_ADDRESS, _COUNT, _ADDRESS, _COUNT, _COUNT, ctypes.c_float, _ADDRESS, _ADDRESS],
     "rotate": [_ADDRESS, *[_COUNT] * 4, *[_ADDRESS] * 3],
     "run_plan": [_ADDRESS, _COUNT, _ADDRESS],
     "add_dropped": [*[_ADDRESS] * 3, _FLAG, ctypes.c_float, _COUNT, _ADDRESS, _FLAG],

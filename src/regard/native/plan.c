@@ -1,7 +1,7 @@
 // Kernels that follow one another, run by one call: among few rows the way to each through Python takes as long as it does.
 #include "kernels.h"
 
-enum { LINEAR, NORM, ACTIVATE, ROTATE, TO_SELF, TO_MEMORY }; // a call's `kind`
+enum { EMBED, LINEAR, NORM, ACTIVATE, ROTATE, TO_SELF, TO_MEMORY }; // a call's `kind`
 enum { NOTHING = -1, ENTERING = -2, LEAVING = -3 };          // a slot's `place`, if it is none in the room
 
 // Rows of `width` floats, of which those from `column` on are meant. `place`: floats a row that lie before it in the room.
@@ -12,18 +12,18 @@ typedef struct {
 typedef struct {
     Slot x, y, z, out; // y: a residual, or what is multiplied by, or keys; z: values
     long kind, features, heads, groups, layer;
-    const void *weights, *bias; // Weights, or the gain and the bias of a norm
-    float number; // epsilon, or the scale of scores
+    const void *weights, *bias; // Weights, or the gain and the bias of a norm, or a table, which has `layer` rows
+    float number; // epsilon, or the scale of scores or of embeddings
     int flag;     // of a norm whether the mean is taken off, of an activation which one
 } Call;
 
 // What a run is about: its rows, and what attention looks at, layer by layer (attention.c).
 typedef struct {
-    const float *entering;
+    const void *entering; // what the first call reads: rows of floats, or ids
     float *leaving, *room, *scores; // scores: rows x score_room
     uint8_t *levels;                // int8: room for the widest inputs, and `level_scales` for one a row
     float *level_scales;
-    const float *sine, *cosine; // of this position
+    const float *plus, *sine, *cosine; // of this position
     float **keys, **values;
     int32_t *table;
     const float **memory_keys, **memory_values;
@@ -54,13 +54,17 @@ static void attend(const Call *call, const Run *run, const float *x, const float
                          run->lengths, run->scores, out);
 }
 
-void run_plan(const Call *calls, long count, const Run *run) {
+// Returns 0, or 1 where an id has no embedding.
+int run_plan(const Call *calls, long count, const Run *run) {
     for (const Call *call = calls; call < calls + count; call++) {
         const float *x = at(call->x, run), *y = at(call->y, run), *z = at(call->z, run);
         float *out = at(call->out, run);
         long rows = run->rows, features = call->features;
         const Weights *weights = call->weights;
         switch (call->kind) {
+        case EMBED:
+            if (embed(run->entering, rows, call->weights, call->layer, features, call->number, run->plus, out)) return 1;
+            break;
         case LINEAR:
             linear(x, rows, weights, y, out, run->levels, run->level_scales,
                    threads_for(rows * weights->features * weights->columns, run));
@@ -71,4 +75,5 @@ void run_plan(const Call *calls, long count, const Run *run) {
         default: attend(call, run, x, y, z, out);
         }
     }
+    return 0;
 }

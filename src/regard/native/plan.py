@@ -6,7 +6,7 @@ It is written by calling them with what is not there yet (`Planned`) in the plac
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from jaxtyping import Float, Int32, Int64
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from regard.native.kernels import constant, kernel
 
-LINEAR, NORM, ACTIVATE, ROTATE, TO_SELF, TO_MEMORY = range(6)  # these and the next three as plan.c has them
-NOTHING, ENTERING, LEAVING = -1, -2, -3
+EMBED, LINEAR, NORM, ACTIVATE, ROTATE, TO_SELF, TO_MEMORY = range(7)  # as plan.c has them, and so
+NOTHING, ENTERING, LEAVING = -1, -2, -3  # these
 SCALE = 4  # bytes
 
 
@@ -32,9 +32,9 @@ class Planned:
     def __init__(self, plan: "Plan", call: int, column: int, features: int) -> None:
         self.plan, self.call, self.column, self.features = plan, call, column, features
 
-    def __getitem__(self, place: tuple[slice, slice]) -> "Planned":
+    def __getitem__(self, place: tuple[slice, slice | None]) -> "Planned":
         rows, columns = place
-        if rows != slice(None) or columns.step is not None:
+        if rows != slice(None) or columns is None or columns.step is not None:
             raise Unplanned
         first, last, _step = columns.indices(self.features)
         return Planned(self.plan, self.call, self.column + first, last - first)
@@ -52,16 +52,17 @@ class Planned:
 
 @dataclass(frozen=True)
 class Seen:
-    """What attention looks at (attention.py), layer by layer, and what this position turns heads by."""
+    """What attention looks at (attention.py), layer by layer, and what tells the position."""
 
     position: int
     keys: Sequence[Float[Tensor, "capacity seats features"]]
     values: Sequence[Float[Tensor, "capacity seats features"]]
     table: Int32[Tensor, "rows capacity"]
-    memory: Sequence[tuple[Float[Tensor, "positions features"], Float[Tensor, "positions features"]]] = ()
+    memory: Sequence[tuple[Float[Tensor, "positions width"], Float[Tensor, "positions width"]]] = ()
     starts: Int64[Tensor, " rows"] | None = None
     lengths: Int64[Tensor, " rows"] | None = None
     longest: int = 0
+    plus: Float[Tensor, "1 d_model"] | None = None  # to embeddings
     turns: tuple[Float[Tensor, "1 d_head"], Float[Tensor, "1 d_head"]] | None = None  # sines and cosines
 
 
@@ -83,7 +84,7 @@ class Call(ctypes.Structure):
 class Run(ctypes.Structure):
     _fields_ = [
         *[(name, ctypes.c_void_p) for name in (
-            "entering", "leaving", "room", "scores", "levels", "level_scales", "sine", "cosine",
+            "entering", "leaving", "room", "scores", "levels", "level_scales", "plus", "sine", "cosine",
             "keys", "values", "table", "memory_keys", "memory_values", "starts", "lengths",
         )],
         *[(name, ctypes.c_long) for name in (
@@ -105,7 +106,7 @@ class Plan:
     """What `path` does with rows of so many features, in one call."""
 
     def __init__(self, features: int, path: Callable[[Planned], Planned]) -> None:
-        """`path` is called once, with what is not there yet.
+        """`path` is called once, with what is not there yet: rows of so many features, or ids (1).
 
         Raises:
             Unplanned: there is more in it than kernels.
@@ -142,7 +143,12 @@ class Plan:
         self._levels = max(self._levels, levels)
         return Planned(self, len(self._noted) - 1, 0, features)
 
-    def __call__(self, x: Float[Tensor, "rows in_features"], seen: Seen) -> Float[Tensor, "rows features"]:
+    def __call__(
+        self, x: Float[Tensor, "rows in_features"] | Int64[Tensor, " rows"], seen: Seen
+    ) -> Float[Tensor, "rows features"]:
+        """Raises:
+        IndexError: an id has no embedding.
+        """
         rows, longest = x.size(0), max(seen.position + 1, seen.longest)
         out, room = torch.empty(rows, self.features), torch.empty(rows * self.room)
         scores = torch.empty(rows, longest + constant("panel_width"))
@@ -153,13 +159,19 @@ class Plan:
         sine, cosine = (None, None) if seen.turns is None else seen.turns
         run = Run(
             *map(_address, (x, out, room, scores, levels)), levels.data_ptr() + rows * self._levels,
-            *map(_address, (sine, cosine)), *map(ctypes.addressof, (keys, values)), seen.table.data_ptr(),
+            *map(_address, (seen.plus, sine, cosine)), *map(ctypes.addressof, (keys, values)),
+            seen.table.data_ptr(),
             *map(ctypes.addressof, (memory_keys, memory_values)), *map(_address, (seen.starts, seen.lengths)),
             rows, seen.keys[0].size(1), seen.table.stride(0), seen.position, seen.longest,
             torch.get_num_threads(),
         )  # fmt: skip
-        self._run(self._calls, len(self._calls), ctypes.addressof(run))
+        if self._run(self._calls, len(self._calls), ctypes.addressof(run)):
+            refuse_ids()
         return out
+
+
+def refuse_ids() -> NoReturn:
+    raise IndexError("an id has no embedding")
 
 
 def placed(noted: Sequence[Noted], entering: int) -> tuple[ctypes.Array[Call], int]:
