@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.layers import block, dropout, feedforward, fusing, kernels
 from regard.layers.attention import MultiHeadAttention, SelfAttention
-from regard.layers.block import AROUND, DecoderBlock
+from regard.layers.block import AROUND, DecoderBlock, PostNorm
 from regard.layers.feedforward import FeedForward
 from regard.layers.fusing import can_be_fused
 from regard.layers.masks import causal_mask, padding_mask
@@ -26,6 +26,20 @@ def decoder_block(position, p):
     )
 
 
+FUSED = {"AddNormBackward", "AddDroppedBackward", "FeedForwardReLUBackward", "TrainingAttentionBackward"}
+
+
+def fused_in(out):
+    """The kernels that stand in the graph behind `out`."""
+    seen, waiting = set(), [out.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [before for before, _ in node.next_functions]
+    return {node.name() for node in seen} & FUSED
+
+
 def learned(made, *, fused, monkeypatch):
     """What a block gives and its gradients, from one seed."""
     with monkeypatch.context() as patch:
@@ -35,6 +49,12 @@ def learned(made, *, fused, monkeypatch):
         torch.manual_seed(1)
         x, memory = (torch.randn(3, length, WIDTH, requires_grad=True) for length in (7, 5))
         out = made(x, memory, causal_mask(7), padding_mask(torch.tensor([5, 2, 4]), 5))
+        known = FUSED - {"AddNormBackward"}
+        if made.around_feed_forward.__class__ is PostNorm:
+            known = FUSED - {"AddDroppedBackward"}
+        elif not made.around_feed_forward.dropout.p:
+            known -= {"AddDroppedBackward"}
+        assert fused_in(out) == (known if fused else set())
         out.square().sum().backward()
         gradients = [x.grad, memory.grad, *(parameter.grad for parameter in made.parameters())]
         made.zero_grad()
@@ -83,6 +103,34 @@ def test_frozen_maps_get_no_gradients(frozen):
     made(x).sum().backward()
     learning = {name for name, parameter in made.named_parameters() if parameter.grad is not None}
     assert learning == {name for name, _ in made.named_parameters() if not name.startswith(frozen)}
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "value"),
+    [
+        ((3, 4, 2, 16), (1, 2, 5, 16), (1, 2, 5, 16)),
+        ((1, 4, 2, 16), (3, 2, 5, 16), (3, 2, 5, 16)),
+        ((2, 6, 2, 16), (2, 4, 5, 16), (2, 4, 5, 16)),
+        ((2, 4, 2, 16), (2, 4, 5, 16), (2, 4, 3, 16)),
+    ],
+)
+def test_attention_of_unlike_shapes_is_that_without_kernels(query, key, value):
+    """It broadcasts, or refuses."""
+    torch.manual_seed(4)
+    query, key, value = (torch.randn(shape, requires_grad=True) for shape in (query, key, value))
+    try:
+        expected = kernels.attention(query.detach(), key.detach(), value.detach())
+    except (RuntimeError, TypeError, ValueError) as refused:
+        with pytest.raises(type(refused)):
+            kernels.attention(query, key, value)
+    else:
+        torch.testing.assert_close(kernels.attention(query, key, value), expected)
+
+
+def test_a_norm_of_another_width_is_refused_as_without_kernels():
+    around = PostNorm(lambda: nn.LayerNorm(16), 0.0)
+    with pytest.raises(RuntimeError):
+        around(torch.randn(2, 3, 32, requires_grad=True), lambda y: y * 1.0)
 
 
 def test_they_are_for_training_in_float32_where_gradients_are_wanted():

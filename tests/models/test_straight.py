@@ -109,7 +109,7 @@ def refused(*_given):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_planned_step_is_that_of_its_kernels_one_by_one(make, shape, monkeypatch):
     if not kernels.available():
-        return
+        pytest.skip("nothing is planned")
     found, plans = [], []
     for plan in (lambda *given: plans.append(Plan(*given)) or plans[-1], refused):
         monkeypatch.setattr(straight_seated, "Plan", plan)

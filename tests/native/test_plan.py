@@ -1,9 +1,12 @@
 """A plan does what its kernels do one by one, to the bit, and says what it cannot plan."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 import torch.nn.functional as F
 
+from regard.layers.int8 import Int8Linear
 from regard.native import kernels
 from regard.native.activation import GELU, activate
 from regard.native.linear import PackedLinear
@@ -68,6 +71,10 @@ def test_results_nobody_will_read_are_written_over():
         F.relu,
         torch.nn.LayerNorm(20),
         lambda x: x + x,
+        lambda x: 2 * x,
+        lambda x: x[:5],
+        lambda x: x[:, None],
+        len,
         lambda x: x.view(-1, 2, 10),
         lambda x: x[1:, :],
         lambda x: x[:, ::2],
@@ -78,6 +85,53 @@ def test_results_nobody_will_read_are_written_over():
 def test_what_is_no_kernel_cannot_be_planned(path):
     with pytest.raises(Unplanned):
         Plan(20, path)
+
+
+@pytest.mark.parametrize("whole", ["map", "residual", "norm"])
+def test_maps_and_norms_want_whole_rows(whole):
+    """They would read what lies beside."""
+    wide, narrow = maps((20, 20), (4, 4))
+    norm = Norm(torch.ones(4), None, 1e-5, center=True)
+    paths = {
+        "map": lambda x: narrow(wide(x)[:, 3:7]),
+        "residual": lambda x: maps((4, 20))[0](x, wide(x)[:, :4]),
+        "norm": lambda x: norm(x[:, :4]),
+    }
+    with pytest.raises(Unplanned):
+        Plan(20, paths[whole])
+
+
+@pytest.mark.parametrize("int8", [True, False])
+def test_threads_change_no_bits(int8):
+    """Nor do several plans that run at once."""
+    if int8 and not kernels.has_int8():
+        pytest.skip("no int8")
+    wide, back = (
+        torch.nn.Linear(70, 900).requires_grad_(False),
+        torch.nn.Linear(900, 70).requires_grad_(False),
+    )
+    linears = [packed(each, int8) for each in (wide, back)]
+    plan = Plan(70, lambda x: linears[1](linears[0](x), x))
+    x = torch.randn(40, 70, generator=torch.Generator().manual_seed(4))
+    assert x.numel() * 900 > kernels.constant("worth")
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = plan(x, NOTHING_SEEN)
+        torch.set_num_threads(2)
+        with ThreadPoolExecutor(3) as pool:
+            found = list(pool.map(lambda _: plan(x, NOTHING_SEEN), range(6)))
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(each, alone) for each in found)
+    assert torch.equal(alone, linears[1](linears[0](x), x))
+
+
+def packed(linear, int8):
+    if not int8:
+        return PackedLinear(linear.weight, linear.bias)
+    rounded = Int8Linear(linear)
+    return PackedLinear(rounded.weight, rounded.bias, scale=rounded.weight_scale)
 
 
 def test_columns_of_columns():

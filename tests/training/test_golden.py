@@ -8,11 +8,13 @@ After a change that is meant to change them, and on a machine of another kind, w
 import hashlib
 import json
 import platform
+import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 
+from regard.native.build import find_compiler
 from regard.native.kernels import available
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder
@@ -59,8 +61,17 @@ def machine() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else [f"flags {platform.processor()}"]
     can = [line for line in lines if line.startswith(("flags", "model name"))][:2]
-    told = f"{torch.__version__} {platform.machine()} {can} {available()}"
+    told = f"{torch.__version__} {platform.machine()} {can} {compiler() if available() else None}"
     return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def compiler() -> str:
+    """What made the kernels: contraction of products and sums is its choice."""
+    found = find_compiler()
+    assert found is not None
+    return subprocess.run(
+        [found, "--version"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()[0]
 
 
 def losses(folder: Path) -> list[str]:

@@ -37,8 +37,13 @@ class PostNorm(nn.Module):
 
     def _can_be_fused(self, x: Tensor, y: Tensor) -> bool:
         norm = self.norm
-        known = type(norm) is nn.LayerNorm and norm.bias is not None and len(norm.normalized_shape) == 1
-        return known and _are_alike(x, y) and can_be_fused(y, norm, self.dropout)
+        known = type(norm) is nn.LayerNorm and norm.bias is not None
+        return (
+            known
+            and norm.normalized_shape == y.shape[-1:]
+            and _are_alike(x, y)
+            and can_be_fused(y, norm, self.dropout)
+        )
 
 
 class PreNorm(nn.Module):

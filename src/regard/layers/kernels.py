@@ -105,7 +105,7 @@ def attention(
     rows there are: a sentence must be decoded the same alone and in a batch. With dropout PyTorch fuses
     nothing on a CPU, and draws slowly. In training `native` has a kernel for that, and for few keys.
     """
-    if _can_be_native(query, key, value, position_bias, dropout):
+    if position_bias is None and _can_be_native(query, key, value, mask, dropout):
         chosen = drawn((*query.shape[:3], key.size(2)), dropout) if dropout else Drawn(None)
         return TrainingAttention.apply(query, key, value, mask, *chosen)
     plain = query.size(2) == 1 or (dropout and query.device.type == "cpu")
@@ -113,14 +113,14 @@ def attention(
     return kernel(query, key, value, mask, position_bias, dropout)
 
 
-def _can_be_native(
-    query: Query, key: Key, value: Value, position_bias: PositionBias | None, dropout: float
-) -> bool:
+def _can_be_native(query: Query, key: Key, value: Value, mask: Mask | None, dropout: float) -> bool:
+    """Whether `native` has a kernel for such tensors, and it gains. It broadcasts nothing but the mask."""
     few = dropout > 0 or key.size(2) <= FEW_KEYS
-    if position_bias is not None or not few or not can_be_fused(query):
+    if not few or key.numel() == 0 or not can_be_fused(query) or not query.dtype == key.dtype == value.dtype:
         return False
-    same = query.size(-1) == value.size(-1) and query.dtype == key.dtype == value.dtype
-    return same and key.numel() > 0 and query.size(-1) % constant("lanes") == 0
+    heads = query.size(1) % key.size(1) == 0 and query.size(-1) % constant("lanes") == 0
+    alike = key.shape == value.shape and (query.size(0), query.size(-1)) == (key.size(0), key.size(-1))
+    return heads and alike and (mask is None or (mask.dtype == torch.bool and mask.size(-1) == key.size(2)))
 
 
 def _for_each_query_head(

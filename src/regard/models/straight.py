@@ -1,8 +1,8 @@
 """A decoder's next step in a straight line: `extend` for one new token a row, in fewer operations.
 
 A step of a few rows is some hundred small operations, and half of its time is spent on the way from module
-to module. Here the decoder is read once into functions that follow one another; what is not of the usual
-kind (norms of queries) is called as it stands.
+to module. Here the decoder is read once into functions that follow one another, and where there are kernels
+for all of them into a plan, which is run by one call; what is not of the usual kind is called as it stands.
 
 Weights are kept a second time, as products of few rows want them: in panels for the kernels of `native/`,
 which give a row the same bits in any company; where there are none, transposed, with which PyTorch's

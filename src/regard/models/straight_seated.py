@@ -96,7 +96,7 @@ class Read:
         self._enter, self._blocks, self._leave = entering(stack.input), blocks, norm(stack.norm)
         first = cast(SelfAttention, stack.blocks[0].self_attention)
         self._features = first.num_kv_heads * first.d_head
-        self._positions, self._rotary = stack.input.positions, first.rotary
+        self._positions, self._rotary = stack.input.positions, _rotary(stack.blocks)
         self._plan: Plan | None = None
         if _turn_alike(stack.blocks):
             with suppress(Unplanned):
@@ -133,6 +133,11 @@ def _chain(maps: Sequence[AddingMap]) -> None:
     linears = [each for each in maps if isinstance(each, PackedLinear)]
     for one, other in zip(linears, linears[1:] + linears[:1], strict=True):
         one.before(other)
+
+
+def _rotary(blocks: nn.ModuleList) -> RotaryPositions | None:
+    """What turns heads in any of them."""
+    return next((each for each in blocks.modules() if isinstance(each, RotaryPositions)), None)
 
 
 def _turn_alike(blocks: nn.ModuleList) -> bool:

@@ -3,7 +3,7 @@
 
 typedef int16_t shorts __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
 
-// An element is dropped where its 16 bits are below `dropped`; the others are multiplied by `kept`.
+// An element is dropped, whatever it is, where its 16 bits are below `dropped`; the others are multiplied by `kept`.
 typedef struct {
     const int16_t *bits; // or NULL: nothing is dropped
     int dropped;

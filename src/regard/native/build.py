@@ -21,7 +21,15 @@ from regard.user_cache import user_cache
 SOURCES = sorted(Path(__file__).parent.glob("*.c"))
 HEADERS = sorted(Path(__file__).parent.glob("*.h"))
 COMPILERS = ("cc", "gcc", "clang")  # after $CC
-FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-fPIC")
+FLAGS = (
+    "-O3",
+    "-march=native",
+    "-std=gnu11",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fPIC",
+    "-fvisibility=protected",
+)
 THREADS = ("-fopenmp",)  # whose library is the one that PyTorch has loaded
 SECONDS = 60  # a compiler that takes longer is given up
 

@@ -38,7 +38,7 @@ void cross_entropy(float *logits, const int64_t *labels, long rows, long classes
         float *those = logits + row * classes, label = those[labels[row]], top, mean;
         survey(those, classes, &top, &mean);
         float sum = exponentials(those, classes, top), all = top + logf(sum), share = 1 / sum, even = smoothing / classes;
-        losses[2 * row] = (1 - smoothing) * (all - label) + smoothing * (all - mean);
+        losses[2 * row] = all - label + (smoothing ? smoothing * (label - mean) : 0);
         losses[2 * row + 1] = all - label;
         long place = 0;
         for (; place + LANES <= classes; place += LANES) AT(those + place) = SEEN(those + place) * share - even;

@@ -16,7 +16,7 @@ class LinearCrossEntropy(torch.autograd.Function):
     """Summed cross-entropy of softmax(x W^T + bias) with label smoothing, and without it, in nats.
 
     Smoothing as Szegedy et al. 2016, section 7, have it. Gradients are found on the way, while the logits are
-    there; there is none of the second sum.
+    there; there is none of the second sum. No label is ignored.
     """
 
     @staticmethod
@@ -28,11 +28,16 @@ class LinearCrossEntropy(torch.autograd.Function):
         labels: Int64[Tensor, " tokens"],
         smoothing: float,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        if len(labels) != len(x):
+            raise ValueError(f"{len(labels)} labels of {len(x)} states")
         if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < len(weight):
             raise IndexError(f"labels must be 0 to {len(weight) - 1}")
-        labels, losses = labels.contiguous(), x.new_empty(len(x), 2)
-        of_x, of_weight = torch.empty_like(x), torch.zeros_like(weight)
-        of_bias = None if bias is None else torch.zeros_like(bias)
+        labels, losses = labels.to(torch.int64).contiguous(), x.new_empty(len(x), 2)
+        of_x = torch.empty_like(x)
+        of_weight, of_bias = (  # or None: they may be frozen
+            torch.zeros_like(each) if each is not None and wanted else None
+            for each, wanted in zip((weight, bias), ctx.needs_input_grad[1:3], strict=True)
+        )
         for first in range(0, len(x), ROWS):
             piece = slice(first, first + ROWS)
             logits = torch.nn.functional.linear(x[piece], weight, bias)
@@ -41,10 +46,11 @@ class LinearCrossEntropy(torch.autograd.Function):
                 losses[piece].data_ptr(), threads_for(logits.numel()),
             )  # fmt: skip
             torch.mm(logits, weight, out=of_x[piece])
-            of_weight.addmm_(logits.T, x[piece])
+            if of_weight is not None:
+                of_weight.addmm_(logits.T, x[piece])
             if of_bias is not None:
                 of_bias += logits.sum(0)
-        total, nll = losses.sum(0).unbind()
+        total, nll = losses[:, 0].sum(), losses[:, 1].sum()
         ctx.mark_non_differentiable(nll)
         ctx.save_for_backward(of_x, of_weight, of_bias)
         return total, nll

@@ -39,9 +39,6 @@ class Planned:
         first, last, _step = columns.indices(self.features)
         return Planned(self.plan, self.call, self.column + first, last - first)
 
-    def __add__(self, other: Any) -> "Planned":
-        raise Unplanned
-
     def __getattr__(self, name: str) -> Any:
         raise Unplanned(name)
 
@@ -112,9 +109,13 @@ class Plan:
             Unplanned: there is more in it than kernels.
         """
         self._noted: list[Noted] = []
+        self._entering = features
         self._kept: list[Any] = []  # whose memory is read
         self._levels = 0  # that int8 makes of a row, at most
-        last = path(Planned(self, ENTERING, 0, features))
+        try:
+            last = path(Planned(self, ENTERING, 0, features))
+        except TypeError as error:  # an operator that what is planned has not
+            raise Unplanned from error
         if not self._noted or last.call != len(self._noted) - 1 or last.features != self._noted[-1].features:
             raise Unplanned
         self.features = last.features
@@ -137,11 +138,23 @@ class Plan:
         levels: int = 0,
         **details: Any,
     ) -> Planned:
-        """One more call, which reads what is planned or nothing, and what `kept` holds: what it will give."""
+        """One more call, which reads what is planned or nothing, and what `kept` holds: what it will give.
+
+        Raises:
+            Unplanned: it reads whole rows, and these are parts.
+        """
+        if kind in (LINEAR, NORM) and not all(map(self._is_whole, inputs)):
+            raise Unplanned
         self._noted.append(Noted(inputs, features, {"kind": kind, "features": features, **details}))
         self._kept.append(kept)
         self._levels = max(self._levels, levels)
         return Planned(self, len(self._noted) - 1, 0, features)
+
+    def _is_whole(self, given: Planned | None) -> bool:
+        if given is None:
+            return True
+        features = self._entering if given.call == ENTERING else self._noted[given.call].features
+        return (given.column, given.features) == (0, features)
 
     def __call__(
         self, x: Float[Tensor, "rows in_features"] | Int64[Tensor, " rows"], seen: Seen
@@ -187,7 +200,7 @@ def placed(noted: Sequence[Noted], entering: int) -> tuple[ctypes.Array[Call], i
         )
         leaves = number == len(noted) - 1
         places[number] = LEAVING if leaves else _gap(held, each.features)
-        room = max(room, places[number] + each.features)
+        room = room if leaves else max(room, places[number] + each.features)
         inputs = [_slot(given, places, noted, entering) for given in each.inputs]
         inputs += [Slot(NOTHING)] * (3 - len(inputs))
         calls[number] = Call(*inputs, Slot(places[number], each.features, 0), **each.details)
