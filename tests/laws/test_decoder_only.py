@@ -201,8 +201,8 @@ def test_each_dropout_acts_in_training_alone(model, where):
     off = {"attention_dropout": 0.0, "activation_dropout": 0.0, "dropout": 0.0}
     silent = build(type(model.config)(**{**model.config.to_dict(), **off}), seed=0)
     loud = build(type(model.config)(**{**model.config.to_dict(), **off, where: 0.5}), seed=0)
-    assert torch.equal(silent(IDS), silent.eval()(IDS))
-    assert not torch.equal(loud(IDS), silent(IDS))
+    torch.testing.assert_close(silent(IDS), silent.eval()(IDS), rtol=1e-5, atol=1e-6)  # other kernels
+    assert not torch.allclose(loud(IDS), silent(IDS), rtol=1e-3)
     assert torch.equal(loud.eval()(IDS), silent(IDS))
 
 

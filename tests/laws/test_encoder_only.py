@@ -184,9 +184,9 @@ def test_each_dropout_acts_in_training_alone(shape, where):
     silent = made(shape, "classification", {"num_labels": 3, **off})
     loud = made(shape, "classification", {"num_labels": 3, **off, where: 0.5})
     expected = silent(IDS, LENGTHS)
-    assert torch.equal(silent.train()(IDS, LENGTHS), expected)
+    torch.testing.assert_close(silent.train()(IDS, LENGTHS), expected, rtol=1e-5, atol=1e-6)  # other kernels
     assert torch.equal(loud(IDS, LENGTHS), expected)
-    assert not torch.equal(loud.train()(IDS, LENGTHS), expected)
+    assert not torch.allclose(loud.train()(IDS, LENGTHS), expected, rtol=1e-3)
 
 
 def test_a_model_runs_on_the_device_it_is_on(model):

@@ -15,14 +15,14 @@ def can_be_fused(x: Tensor, *modules: nn.Module) -> bool:
     else in the place of its `forward` needs it to be called.
     """
     return (
-        x.requires_grad
+        not torch.compiler.is_compiling()  # asked first: to a compiler every other question is a condition
+        and x.requires_grad
         and torch.is_grad_enabled()
         and type(x) is Tensor
         and x.device.type == "cpu"
         and x.dtype == torch.float32
         and x.numel() > 0
         and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
         and not _is_transformed()
         and all(module.training and not _is_heard(module) and _is_plain(module) for module in modules)
         and available()

@@ -115,8 +115,9 @@ def attention(
 
 def _can_be_native(query: Query, key: Key, value: Value, mask: Mask | None, dropout: float) -> bool:
     """Whether `native` has a kernel for such tensors, and it gains. It broadcasts nothing but the mask."""
-    few = dropout > 0 or key.size(2) <= FEW_KEYS
-    if not few or key.numel() == 0 or not can_be_fused(query) or not query.dtype == key.dtype == value.dtype:
+    if not can_be_fused(query) or not query.dtype == key.dtype == value.dtype or key.numel() == 0:
+        return False
+    if not dropout and key.size(2) > FEW_KEYS:
         return False
     heads = query.size(1) % key.size(1) == 0 and query.size(-1) % constant("lanes") == 0
     alike = key.shape == value.shape and (query.size(0), query.size(-1)) == (key.size(0), key.size(-1))
