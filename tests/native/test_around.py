@@ -5,10 +5,10 @@ import torch
 import torch.nn.functional as F
 
 from regard.layers.dropout import drawn
-from regard.native import around, kernels
+from regard.native import around
 from regard.native.around import AddDropped, AddNorm, Drawn, FeedForwardReLU
 
-pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C compiler")
+pytestmark = pytest.mark.usefixtures("any_width")
 SHAPES = [(1, 1), (3, 15), (2, 5, 16), (7, 33), (40, 64)]
 
 

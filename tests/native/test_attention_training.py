@@ -10,7 +10,7 @@ from regard.native import attention_training, kernels
 from regard.native.around import Drawn
 from regard.native.attention_training import TrainingAttention
 
-pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C compiler")
+pytestmark = pytest.mark.usefixtures("any_width")
 
 
 @pytest.fixture(params=[1, 2], autouse=True)

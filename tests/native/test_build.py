@@ -1,8 +1,6 @@
 """The C files compile where there is a compiler, once, and nothing stands in the way where there is none."""
 
-import ctypes
 import os
-import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -17,15 +15,6 @@ from regard.native.build import FLAGS, HEADERS, SOURCES, THREADS, built, find_co
 from regard.native.linear import PackedLinear
 from regard.native.norm import Norm
 
-X86 = platform.machine().lower() in ("x86_64", "amd64")
-NARROW = [(), ("-mno-avx512f",), ("-mno-avx",)] if X86 else [()]
-WARNINGS = (
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-    "-Wno-unknown-pragmas",
-    "-Wno-unused-parameter",
-)  # as without OpenMP
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
 
 
@@ -51,57 +40,29 @@ def test_a_compiler_gives_a_library_that_is_made_once(tmp_path):
     assert (file.stat().st_mtime_ns, file.stat().st_ino) == (made.st_mtime_ns, made.st_ino)
 
 
-@needs_compiler
-@pytest.mark.parametrize("narrow", NARROW)
-def test_vectors_of_any_width_compute_the_same(narrow, tmp_path, monkeypatch):
-    """And the compiler has nothing to say."""
-    file = tmp_path / "made.so"
-    command = [
-        find_compiler(),
-        *FLAGS,
-        "-shared",
-        "-O1",
-        *narrow,
-        *WARNINGS,
-        *map(str, SOURCES),
-        "-o",
-        str(file),
-        "-lm",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    made = ctypes.CDLL(str(file))
-    monkeypatch.setattr(kernels, "library", lambda: made)
-    forget()
-    try:
-        torch.manual_seed(0)
-        linear, x = torch.nn.Linear(50, 77).requires_grad_(False), torch.randn(14, 50)
-        exact = linear(x)
-        packed = PackedLinear(linear.weight, linear.bias)
-        torch.testing.assert_close(packed(x), exact, rtol=1e-5, atol=1e-5)
-        expected = exact.log_softmax(dim=1).topk(5)
-        values, ids, _told = packed.likeliest(x, 5, torch.zeros(14, dtype=torch.int64))
-        torch.testing.assert_close(values, expected.values, rtol=1e-5, atol=1e-5)
-        assert torch.equal(ids, expected.indices)
-        if kernels.has_int8():
-            int8 = Int8Linear(linear)
-            packed = PackedLinear(int8.weight, int8.bias, scale=int8.weight_scale)
-            torch.testing.assert_close(packed(x), int8.plain(x), rtol=1e-4, atol=1e-4)
-        gain = torch.rand(50)
-        torch.testing.assert_close(
-            Norm(gain, None, 1e-5, center=True)(x), torch.layer_norm(x, (50,), gain), rtol=1e-5, atol=1e-5
-        )
-        query, key, value = torch.randn(1, 20), torch.randn(9, 20), torch.randn(9, 20)
-        found = attend_to_memory(query, key, value, torch.tensor([0]), torch.tensor([9]), 9, 20, 0.3)
-        mixed = (query @ key.T * 0.3).softmax(dim=1) @ value
-        torch.testing.assert_close(found, mixed, rtol=1e-5, atol=1e-5)
-    finally:
-        forget()
-
-
-def forget():
-    kernels.kernel.cache_clear()
-    kernels.constant.cache_clear()
+@pytest.mark.usefixtures("any_width")
+def test_vectors_of_any_width_compute_the_same():
+    torch.manual_seed(0)
+    linear, x = torch.nn.Linear(50, 77).requires_grad_(False), torch.randn(14, 50)
+    exact = linear(x)
+    packed = PackedLinear(linear.weight, linear.bias)
+    torch.testing.assert_close(packed(x), exact, rtol=1e-5, atol=1e-5)
+    expected = exact.log_softmax(dim=1).topk(5)
+    values, ids, _told = packed.likeliest(x, 5, torch.zeros(14, dtype=torch.int64))
+    torch.testing.assert_close(values, expected.values, rtol=1e-5, atol=1e-5)
+    assert torch.equal(ids, expected.indices)
+    if kernels.has_int8():
+        int8 = Int8Linear(linear)
+        packed = PackedLinear(int8.weight, int8.bias, scale=int8.weight_scale)
+        torch.testing.assert_close(packed(x), int8.plain(x), rtol=1e-4, atol=1e-4)
+    gain = torch.rand(50)
+    torch.testing.assert_close(
+        Norm(gain, None, 1e-5, center=True)(x), torch.layer_norm(x, (50,), gain), rtol=1e-5, atol=1e-5
+    )
+    query, key, value = torch.randn(1, 20), torch.randn(9, 20), torch.randn(9, 20)
+    found = attend_to_memory(query, key, value, torch.tensor([0]), torch.tensor([9]), 9, 20, 0.3)
+    mixed = (query @ key.T * 0.3).softmax(dim=1) @ value
+    torch.testing.assert_close(found, mixed, rtol=1e-5, atol=1e-5)
 
 
 @needs_compiler

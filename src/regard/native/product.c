@@ -155,39 +155,38 @@ Inputs inputs_of(const float *x, long rows, const Weights *weights, uint8_t *lev
     return (Inputs){x, levels, scales, rows, 1};
 }
 
-static void by_panel(Inputs in, const Weights *weights, long column, const float *residual, float *out, long stride) {
+// The rows from `row` on that make a tile, by the panel that begins at `column`.
+static void by_panel(Inputs in, long row, const Weights *weights, long column, const float *residual, float *out, long stride) {
     long width = weights->columns - column < WIDTH ? weights->columns - column : WIDTH;
-    for (long row = 0; row < in.rows; row += ROWS) {
-        Inputs from = {in.x + row * weights->features, in.levels + row * quads(weights->features), in.scales + row, 0, !row};
-        const float *plus = residual ? residual + row * stride : 0;
-        float *to = out + row * stride;
+    Inputs from = {in.x + row * weights->features, in.levels + row * quads(weights->features), in.scales + row, 0, !row};
+    const float *plus = residual ? residual + row * stride : 0;
+    float *to = out + row * stride;
 #define TILE(count)                                                                                                            \
     if (weights->panels) tile(count, from, weights, column, plus, to, stride, width);                                          \
     else tile_int8(count, from, weights, column, plus, to, stride, width)
-        switch (in.rows - row) {
-        case 1: TILE(1); break;
-        case 2: TILE(2); break;
-        case 3: TILE(3); break;
+    switch (in.rows - row) {
+    case 1: TILE(1); break;
+    case 2: TILE(2); break;
+    case 3: TILE(3); break;
 #if __AVX512F__
-        case 4: TILE(4); break;
-        case 5: TILE(5); break;
-        case 6: TILE(6); break;
-        case 7: TILE(7); break;
-        case 8: TILE(8); break;
-        case 9: TILE(9); break;
-        case 10: TILE(10); break;
-        case 11: TILE(11); break;
+    case 4: TILE(4); break;
+    case 5: TILE(5); break;
+    case 6: TILE(6); break;
+    case 7: TILE(7); break;
+    case 8: TILE(8); break;
+    case 9: TILE(9); break;
+    case 10: TILE(10); break;
+    case 11: TILE(11); break;
 #endif
-        default: TILE(ROWS);
-        }
-#undef TILE
+    default: TILE(ROWS);
     }
+#undef TILE
 }
 
 void multiply(Inputs in, const Weights *weights, long column, const float *residual, float *out, long stride) {
     if (in.rows == 1 && weights->panels && column + GROUP * WIDTH <= weights->columns)
-        row_by_group(in, weights, column, residual, out);
-    else
+        return row_by_group(in, weights, column, residual, out);
+    for (long row = 0; row < in.rows; row += ROWS) // a tile of rows stays in the nearest cache, panels pass by
         for (long each = 0; each < GROUP * WIDTH && column + each < weights->columns; each += WIDTH)
-            by_panel(in, weights, column + each, residual ? residual + each : 0, out + each, stride);
+            by_panel(in, row, weights, column + each, residual ? residual + each : 0, out + each, stride);
 }

@@ -1,0 +1,43 @@
+"""Kernels as other processors have them: those without AVX-512, and those without AVX."""
+
+import ctypes
+import platform
+import subprocess
+
+import pytest
+
+from regard.native import kernels
+from regard.native.build import FLAGS, SOURCES, find_compiler
+
+X86 = platform.machine().lower() in ("x86_64", "amd64")
+WIDTHS = {"own": (), "AVX2": ("-mno-avx512f",), "SSE": ("-mno-avx",)} if X86 else {"own": ()}
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-parameter")  # as without OpenMP
+
+
+@pytest.fixture(scope="session", params=WIDTHS)
+def library_of_width(request, tmp_path_factory):
+    """The C files compiled for vectors of each width; the compiler has nothing to say."""
+    compiler = find_compiler()
+    if compiler is None:
+        pytest.skip("no C compiler")
+    file = tmp_path_factory.mktemp("library") / "made.so"
+    flags = (*FLAGS, "-shared", "-O1", *WIDTHS[request.param], *WARNINGS)
+    done = subprocess.run(
+        [compiler, *flags, *map(str, SOURCES), "-o", str(file), "-lm"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return ctypes.CDLL(str(file))
+
+
+@pytest.fixture
+def any_width(library_of_width, monkeypatch):
+    """These are the kernels."""
+    monkeypatch.setattr(kernels, "library", lambda: library_of_width)
+    forget()
+    yield
+    forget()
+
+
+def forget():
+    kernels.kernel.cache_clear()
+    kernels.constant.cache_clear()
