@@ -1,13 +1,18 @@
 // Attention of one query a head. A row has the same bits in any company and on any number of threads.
 #include "kernels.h"
 
+// SIDE: vectors of features that are mixed together. BLOCK: positions that all heads look at before they look at others,
+// so that what lies near stays near.
+enum { SIDE = 4, BLOCK = 32 };
+
 // Scores -> weights, in place; `scores` has room up to a multiple of LANES.
 INLINE void softmax(float *scores, long length) {
-    float most = -INFINITY;
-    for (long place = 0; place < length; place++) most = scores[place] > most ? scores[place] : most;
     long room = (length + LANES - 1) / LANES * LANES;
     for (long place = length; place < room; place++) scores[place] = -INFINITY;
-    vector sums = {0};
+    vector tops = (vector){0} - INFINITY, sums = {0};
+    for (long place = 0; place < room; place += LANES) tops = larger(tops, SEEN(scores + place));
+    float most = tops[0];
+    for (int lane = 1; lane < LANES; lane++) most = tops[lane] > most ? tops[lane] : most;
     for (long place = 0; place < room; place += LANES) sums += AT(scores + place) = exponential(SEEN(scores + place) - most);
     float share = 1 / total(sums);
     for (long place = 0; place < room; place += LANES) AT(scores + place) *= share;
@@ -33,20 +38,45 @@ INLINE const float *at(Held held, const int32_t *seats, long place) {
     return held.first + place * held.step + (seats ? seats[place] * held.seat : 0);
 }
 
-// out = softmax(q K^T scale) V (Vaswani et al. 2017, equation 1). `seats` may be NULL.
-INLINE void look(const float *query, Held keys, Held values, const int32_t *seats, long length, long d, float scale,
-                 float *weights, float *out) {
-    for (long place = 0; place < length; place++) weights[place] = product(query, at(keys, seats, place), d) * scale;
-    softmax(weights, length);
-    long feature = 0;
-    for (; feature + LANES <= d; feature += LANES) {
-        vector sum = {0};
-        for (long place = 0; place < length; place++) sum += weights[place] * SEEN(at(values, seats, place) + feature);
-        AT(out + feature) = sum;
+// To `count` vectors of features, from `feature` on, what the values from `begin` to `end` add by their weights.
+INLINE void add(int count, const float *weights, Held values, const int32_t *seats, long begin, long end, long feature, float *out) {
+    vector sums[SIDE];
+    for (int each = 0; each < count; each++) sums[each] = AT(out + feature + each * LANES);
+    for (long place = begin; place < end; place++) {
+        const float *value = at(values, seats, place) + feature;
+        for (int each = 0; each < count; each++) sums[each] += weights[place] * SEEN(value + each * LANES);
     }
-    for (; feature < d; feature++) {
-        out[feature] = 0;
-        for (long place = 0; place < length; place++) out[feature] += weights[place] * at(values, seats, place)[feature];
+    for (int each = 0; each < count; each++) AT(out + feature + each * LANES) = sums[each];
+}
+
+// The same to all d features.
+INLINE void mix(const float *weights, Held values, const int32_t *seats, long begin, long end, long d, float *out) {
+    long feature = 0;
+    for (; feature + SIDE * LANES <= d; feature += SIDE * LANES) add(SIDE, weights, values, seats, begin, end, feature, out);
+    for (; feature + LANES <= d; feature += LANES) add(1, weights, values, seats, begin, end, feature, out);
+    for (; feature < d; feature++)
+        for (long place = begin; place < end; place++) out[feature] += weights[place] * at(values, seats, place)[feature];
+}
+
+// out = softmax(q K^T scale) V (Vaswani et al. 2017, equation 1) for all heads of a row. `seats` may be NULL.
+INLINE void look(const Heads *heads, const float *query, Held keys, Held values, const int32_t *seats, long length,
+                 float *weights, float *out) {
+    long d = heads->d, count = heads->groups * heads->share, room = heads->room;
+    memset(out, 0, sizeof(float) * count * d);
+    for (long begin = 0; begin < length; begin += BLOCK) {
+        long end = begin + BLOCK < length ? begin + BLOCK : length;
+        for (long head = 0; head < count; head++)
+            for (long place = begin; place < end; place++)
+                weights[head * room + place] =
+                    product(query + head * d, at(keys, seats, place) + head / heads->share * d, d) * heads->scale;
+    }
+    for (long head = 0; head < count; head++) softmax(weights + head * room, length);
+    for (long begin = 0; begin < length; begin += BLOCK) {
+        long end = begin + BLOCK < length ? begin + BLOCK : length;
+        for (long head = 0; head < count; head++) {
+            Held its = {values.first + head / heads->share * d, values.step, values.seat};
+            mix(weights + head * room, its, seats, begin, end, d, out + head * d);
+        }
     }
 }
 
@@ -55,15 +85,13 @@ INLINE void look(const float *query, Held keys, Held values, const int32_t *seat
 void attend_to_memory(const Heads *heads, const float *query, long query_row, const float *key, long key_row,
                       const float *value, long value_row, const int64_t *starts, const int64_t *lengths, float *weights,
                       float *out) {
-    long d = heads->d, share = heads->share, count = heads->groups * share;
+    long d = heads->d, count = heads->groups * heads->share;
 #pragma omp parallel for num_threads(heads->threads) if (heads->threads > 1)
-    for (long row = 0; row < heads->rows; row++)
-        for (long head = 0; head < count; head++) {
-            Held keys = {key + starts[row] * key_row + head / share * d, key_row, 0};
-            Held values = {value + starts[row] * value_row + head / share * d, value_row, 0};
-            look(query + row * query_row + head * d, keys, values, 0, lengths[row], d, heads->scale,
-                 weights + row * heads->room, out + (row * count + head) * d);
-        }
+    for (long row = 0; row < heads->rows; row++) {
+        Held keys = {key + starts[row] * key_row, key_row, 0}, values = {value + starts[row] * value_row, value_row, 0};
+        look(heads, query + row * query_row, keys, values, 0, lengths[row], weights + row * count * heads->room,
+             out + row * count * d);
+    }
 }
 
 // To what was said before and to this position, whose keys and values (rows of `key_row` and `value_row` floats) are
@@ -72,17 +100,15 @@ void attend_to_memory(const Heads *heads, const float *query, long query_row, co
 void attend_to_self(const Heads *heads, const float *query, long query_row, const float *key, long key_row, const float *value,
                     long value_row, float *keys, float *values, long seats, int32_t *table, long table_row, long position,
                     float *weights, float *out) {
-    long d = heads->d, share = heads->share, count = heads->groups * share, width = heads->groups * d;
+    long d = heads->d, count = heads->groups * heads->share, width = heads->groups * d;
 #pragma omp parallel for num_threads(heads->threads) if (heads->threads > 1)
     for (long row = 0; row < heads->rows; row++) {
         long place = (position * seats + row) * width;
         memcpy(keys + place, key + row * key_row, sizeof(float) * width);
         memcpy(values + place, value + row * value_row, sizeof(float) * width);
         table[row * table_row + position] = (int32_t)row;
-        for (long head = 0; head < count; head++) {
-            Held before = {keys + head / share * d, seats * width, width}, said = {values + head / share * d, seats * width, width};
-            look(query + row * query_row + head * d, before, said, table + row * table_row, position + 1, d, heads->scale,
-                 weights + row * heads->room, out + (row * count + head) * d);
-        }
+        Held before = {keys, seats * width, width}, said = {values, seats * width, width};
+        look(heads, query + row * query_row, before, said, table + row * table_row, position + 1,
+             weights + row * count * heads->room, out + row * count * d);
     }
 }

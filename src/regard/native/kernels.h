@@ -6,7 +6,7 @@ enum { WORTH = 1 << 19 }; // multiplications: fewer are done by one thread, whic
 
 // What all heads of a row have in common. `share` heads in turn look at the keys of a group.
 typedef struct {
-    long rows, groups, share, d, room; // room: of a row's weights, LANES - 1 more than there are positions, or more
+    long rows, groups, share, d, room; // room: of a head's weights, LANES - 1 more than there are positions, or more
     float scale;
     int threads;
 } Heads;

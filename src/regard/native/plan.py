@@ -112,6 +112,7 @@ class Plan:
         self._entering = features
         self._kept: list[Any] = []  # whose memory is read
         self._levels = 0  # that int8 makes of a row, at most
+        self._heads = 0  # likewise
         try:
             last = path(Planned(self, ENTERING, 0, features))
         except TypeError as error:  # an operator that what is planned has not
@@ -148,6 +149,7 @@ class Plan:
         self._noted.append(Noted(inputs, features, {"kind": kind, "features": features, **details}))
         self._kept.append(kept)
         self._levels = max(self._levels, levels)
+        self._heads = max(self._heads, details.get("heads", 0))
         return Planned(self, len(self._noted) - 1, 0, features)
 
     def _is_whole(self, given: Planned | None) -> bool:
@@ -164,7 +166,7 @@ class Plan:
         """
         rows, longest = x.size(0), max(seen.position + 1, seen.longest)
         out, room = torch.empty(rows, self.features), torch.empty(rows * self.room)
-        scores = torch.empty(rows, longest + constant("panel_width"))
+        scores = torch.empty(rows, self._heads, longest + constant("panel_width"))
         levels = torch.empty(rows * (self._levels + SCALE), dtype=torch.uint8)
         x = x.contiguous()
         keys, values = map(_table, (seen.keys, seen.values))
