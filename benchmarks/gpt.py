@@ -97,6 +97,7 @@ def generation_entries(work: str, threads: int) -> list[Entry]:
     names = {
         NO_CACHE: ("nanogpt", {}),
         HOUSE: ("house", {}),
+        f"{HOUSE}, int8": ("house", {"precision": "int8"}),
         "Hugging Face GPT-2": ("gpt2", {}),
         "CTranslate2 float32": ("ctranslate", {"kind": "float32"}),
         "CTranslate2 int8": ("ctranslate", {"kind": "int8"}),

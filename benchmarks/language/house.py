@@ -6,16 +6,18 @@ from benchmarks.language.writer import Writer
 from regard.decoding.continuation import ContinuationSettings, continue_all, prompts_of
 from regard.models.build import build
 from regard.models.decoder_only import DecoderOnly
+from regard.verbs.precision import Precision, compute_in
 
 
 class Generator(Writer):
     """Greedy, with the cache."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, precision: Precision = "float32", **settings: Any) -> None:
         super().__init__(**settings)
         self._model = cast(DecoderOnly, build(self.config, seed=0))
         self._model.load_state_dict(dict(self.weights()))
         self._model.eval()
+        compute_in(precision, self._model, self._model.device)
 
     def write(self, length: int) -> list[int]:
         settings = ContinuationSettings(beam_size=1, begin=False, max_new_tokens=length)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from regard.errors import ConfigError, DataError, FolderError, RecipeError
 from regard.layers.int8 import to_int8
-from regard.native import kernels
 from regard.verbs.device import choose_workers
 from regard.verbs.translate import MAX_CHARACTERS, Translator, printed, translate, translate_file, write
 
@@ -38,26 +37,10 @@ def test_neither_batch_nor_neighbours_change_a_translation(untrained, batch_toke
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_workers_change_no_translation(untrained, monkeypatch, precision):
     monkeypatch.setattr("regard.verbs.translate.FEW", 2)
-    monkeypatch.setattr("regard.verbs.translate.to_int8", functools.partial(to_int8, least=0))
+    monkeypatch.setattr("regard.verbs.precision.to_int8", functools.partial(to_int8, least=0))
     alone = translate(LINES, model=untrained, workers=1, precision=precision)
     assert translate(LINES, model=untrained, workers=3, precision=precision) == alone
     assert translate(LINES, model=untrained, workers=1, precision=precision, batch_tokens=1) == alone
-
-
-def test_int8_is_near_float32_and_not_the_same(untrained, monkeypatch):
-    monkeypatch.setattr("regard.verbs.translate.to_int8", functools.partial(to_int8, least=0))
-    exact, near = (
-        next(Translator(untrained, precision=precision)(["1 2 3"])).candidates[0].log_prob
-        for precision in ("float32", "int8")
-    )
-    assert near != exact
-    assert near == pytest.approx(exact, rel=0.05)
-
-
-def test_where_int8_is_no_faster_that_is_said(untrained, capsys, monkeypatch):
-    monkeypatch.setattr(kernels, "has_int8", lambda: False)
-    Translator(untrained, precision="int8")
-    assert "stays float32" in capsys.readouterr().err
 
 
 def test_workers_are_for_a_cpu(untrained):

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -30,6 +31,7 @@ from regard.verbs.controls import Controls
 @options.as_json
 @options.device
 @options.threads
+@options.precision
 def command(
     prompt: str | None,
     model: Path,
@@ -40,6 +42,7 @@ def command(
     as_json: bool,
     device: str,
     threads: int | None,
+    precision: Literal["float32", "int8"],
 ) -> None:
     """Go on with a text, with each line of a file or of a pipe.
 
@@ -56,7 +59,9 @@ def command(
     from regard.verbs.generate import BETWEEN, Generator, printed
     from regard.verbs.lines import arriving, chunks, stream
 
-    generator = Generator(model, controls=controls, num=num, device=device, threads=threads)
+    generator = Generator(
+        model, controls=controls, num=num, device=device, threads=threads, precision=precision
+    )
     if prompt == "-":
         prompt = None
     if prompt is not None:

@@ -19,7 +19,8 @@ from regard.verbs.device import choose_device
 from regard.verbs.lines import lines_of, references_of
 from regard.verbs.settings import recipe_of
 from regard.verbs.tasks.kinds import kind_of
-from regard.verbs.translate import Precision, Translator
+from regard.verbs.precision import Precision
+from regard.verbs.translate import Translator
 from regard.weights.model_folder import LoadedModel
 
 

@@ -28,6 +28,7 @@ from regard.verbs.device import choose_device
 from regard.verbs.drafting import drafter_of
 from regard.verbs.lines import chunks
 from regard.verbs.lines import stream as stream_lines
+from regard.verbs.precision import Precision, compute_in
 from regard.verbs.samples import samples_for, told
 
 INCOMPLETE = "\ufffd"  # what the decoder makes of bytes that are no character, or not yet
@@ -75,7 +76,8 @@ class Generator:
 
     What it says to a prompt depends on that prompt and the seed alone, not on other prompts. Controls
     (`regard.decoding.controls`) that are not given are the model's own, from its `generation.json`; `num`
-    continuations are made of each prompt.
+    continuations are made of each prompt. With precision "int8" products are of whole numbers of 8 bits, on a
+    CPU.
 
     Raises:
         FolderError: the model does not go on with texts. ConfigError: a control cannot work, or contradicts
@@ -91,10 +93,12 @@ class Generator:
         num: int = 1,
         device: str = "auto",
         threads: int | None = None,
+        precision: Precision = "float32",
     ) -> None:
         chosen = choose_device(device, threads)
         self.loaded = load(model, chosen)
         self.model = model_that("goes on with texts", DecoderOnly, self.loaded)
+        compute_in(precision, self.model, chosen)
         self.tokenizer = self.loaded.tokenizers.source
         defaults = read(ContinuationSettings, self.loaded.generation, "generation.json")
         self.settings = defaults.changed(controls)
@@ -268,6 +272,7 @@ def generate(
     num: int = 1,
     device: str = "auto",
     threads: int | None = None,
+    precision: Precision = "float32",
 ) -> Any:
     """A text that begins with the prompt, or one for each prompt of several.
 
@@ -278,7 +283,9 @@ def generate(
     Returns:
         str for a str, list[str] for several; with `num` above 1 list[str] and list[list[str]].
     """
-    generator = Generator(model, controls=controls, num=num, device=device, threads=threads)
+    generator = Generator(
+        model, controls=controls, num=num, device=device, threads=threads, precision=precision
+    )
     found = [generator.one(prompt)] if isinstance(prompt, str) else generator(prompt)
     texts = [each.texts if num > 1 else each.texts[0] for each in found]
     return texts[0] if isinstance(prompt, str) else texts
@@ -293,10 +300,19 @@ def generate_file(
     num: int = 1,
     device: str = "auto",
     threads: int | None = None,
+    precision: Precision = "float32",
 ) -> list[Any]:
     """What `generate` gives of each line of a file, plain or gzipped."""
     lines = stream_lines(input)
-    return generate(lines, model=model, controls=controls, num=num, device=device, threads=threads)
+    return generate(
+        lines,
+        model=model,
+        controls=controls,
+        num=num,
+        device=device,
+        threads=threads,
+        precision=precision,
+    )
 
 
 def printed(generated: Generated, *, as_json: bool = False) -> str:

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from regard.verbs.controls import UNSET, Controls, spread
 from regard.verbs.lines import stream
-from regard.verbs.translate import Precision, Translation, Translator, answers, write
+from regard.verbs.precision import Precision
+from regard.verbs.translate import Translation, Translator, answers, write
 
 
 class Summary(Translation):

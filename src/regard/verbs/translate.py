@@ -7,27 +7,26 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from regard import console
 from regard.decoding.batches import Decoder, Job, decode_all, reach
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.pool import Pool
 from regard.decoding.settings import GenerationSettings
-from regard.errors import DataError, RecipeError
-from regard.layers.int8 import can_int8, to_int8
+from regard.errors import DataError
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.models.straight import round_steps, straight
+from regard.models.straight import straight
 from regard.recipe import read
 from regard.verbs.box import load, model_that
 from regard.verbs.controls import UNSET, Controls, spread
 from regard.verbs.device import choose_device, choose_workers
 from regard.verbs.drafting import drafter_of
 from regard.verbs.lines import stream
+from regard.verbs.precision import Precision, compute_in
 from regard.verbs.prefixes import prefix_of, usual_prefix
 from regard.verbs.samples import samples_for, told, translating
 
-Precision = Literal["float32", "int8"]
 FEW = 32  # lines for each worker, fewer than which are decoded without them
 CHUNK = 1024  # lines that are read, sorted by length and decoded before the first of them is given out
 MAX_CHARACTERS = 5000  # of a line; what follows is left out, which is said
@@ -98,8 +97,7 @@ class Translator:
         self.workers = choose_workers(workers, self.device, threads)
         self.loaded = load(model, self.device)
         self.model = model_that(self.does, SequenceToSequence, self.loaded)
-        if precision == "int8":
-            self._round()
+        compute_in(precision, self.model, self.device)
         defaults = read(GenerationSettings, self.loaded.generation, "generation.json")
         self.settings = self._settings(defaults.with_(n_best=1).changed(controls), controls, n_best)
         self.n_best, self.batch_tokens = n_best, batch_tokens
@@ -145,15 +143,6 @@ class Translator:
             empty = not line or line.isspace()
             candidates = [NOTHING] if empty else self._candidates(hypotheses) or [NOTHING]
             yield self.answer(line=number, source=line, candidates=tuple(candidates))
-
-    def _round(self) -> None:
-        """Raise a RecipeError where there are no such products."""
-        if self.device.type != "cpu" or not can_int8():
-            raise RecipeError("precision int8 needs a CPU with oneDNN", "leave it out: float32 is everywhere")
-        if not to_int8(self.model) + round_steps(self.model):
-            console.warn(
-                "precision int8: this model has no map so large that int8 is faster; it stays float32"
-            )
 
     def _pool(self, lines: int) -> Pool[Job, list[list[Hypothesis]]] | None:
         """The workers, started when there is enough for them to do."""

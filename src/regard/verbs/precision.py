@@ -1,0 +1,27 @@
+"""The precision that a model computes with: float32, or whole numbers of 8 bits."""
+
+from typing import Literal
+
+import torch
+from torch import nn
+
+from regard import console
+from regard.errors import RecipeError
+from regard.layers.int8 import can_int8, to_int8
+from regard.models.straight import round_steps
+
+Precision = Literal["float32", "int8"]
+
+
+def compute_in(precision: Precision, model: nn.Module, device: torch.device) -> None:
+    """Have the maps of `model` multiply in this precision; int8 only where that is faster.
+
+    Raises:
+        RecipeError: there are no products of int8 here.
+    """
+    if precision == "float32":
+        return
+    if device.type != "cpu" or not can_int8():
+        raise RecipeError("precision int8 needs a CPU with oneDNN", "leave it out: float32 is everywhere")
+    if not to_int8(model) + round_steps(model):
+        console.warn("precision int8: this model has no map so large that int8 is faster; it stays float32")

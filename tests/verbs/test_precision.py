@@ -1,0 +1,64 @@
+"""int8 is near float32, for translators and writers, in any company; where it is no faster that is said."""
+
+import functools
+
+import pytest
+import torch
+from torch import nn
+
+from regard.errors import RecipeError
+from regard.layers.int8 import to_int8
+from regard.native import kernels
+from regard.verbs.generate import Generator
+from regard.verbs.precision import compute_in
+from regard.verbs.translate import Translator
+
+PROMPTS = ["To be", "or not to be, that is the question", "a"]
+
+
+@pytest.fixture
+def any_size(monkeypatch):
+    """Maps of any size are rounded."""
+    monkeypatch.setattr("regard.verbs.precision.to_int8", functools.partial(to_int8, least=0))
+
+
+@pytest.fixture
+def writer(decoder_folder):
+    return decoder_folder("characters")
+
+
+def test_a_translation_is_as_likely_but_for_a_little(untrained, any_size):
+    exact, near = (
+        next(Translator(untrained, precision=precision)(["1 2 3"])).candidates[0].log_prob
+        for precision in ("float32", "int8")
+    )
+    assert near != exact
+    assert near == pytest.approx(exact, rel=0.05)
+
+
+def test_so_is_a_text(writer, any_size):
+    exact, near = (
+        Generator(writer, precision=precision, max_new_tokens=3, temperature=0.0).one("To be").continuations[0]
+        for precision in ("float32", "int8")
+    )
+    assert near.log_prob != exact.log_prob
+    assert near.log_prob == pytest.approx(exact.log_prob, rel=0.05)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_neighbours_change_no_text(writer, any_size, temperature):
+    generator = Generator(writer, precision="int8", max_new_tokens=12, temperature=temperature)
+    together = [each.texts for each in generator(PROMPTS)]
+    assert [[each.texts for each in generator([prompt])] for prompt in PROMPTS] == [[each] for each in together]
+
+
+def test_where_it_is_no_faster_that_is_said(untrained, writer, capsys, monkeypatch):
+    monkeypatch.setattr(kernels, "has_int8", lambda: False)
+    for made in (Translator(untrained, precision="int8"), Generator(writer, precision="int8")):
+        assert not any("Int8" in type(module).__name__ for module in made.model.modules())
+        assert "stays float32" in capsys.readouterr().err
+
+
+def test_it_is_for_a_cpu():
+    with pytest.raises(RecipeError, match="int8 needs a CPU"):
+        compute_in("int8", nn.Linear(2, 2), torch.device("cuda"))
