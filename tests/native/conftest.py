@@ -11,7 +11,7 @@ from regard.native.build import FLAGS, SOURCES, find_compiler
 
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 WIDTHS = {"own": (), "AVX2": ("-mno-avx512f",), "SSE": ("-mno-avx",)} if X86 else {"own": ()}
-WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-parameter")  # as without OpenMP
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-parameter")
 
 
 @pytest.fixture(scope="session", params=WIDTHS)

@@ -36,25 +36,28 @@ def test_a_translation_is_as_likely_but_for_a_little(untrained, any_size):
     assert near == pytest.approx(exact, rel=0.05)
 
 
-def test_so_is_a_text(writer, any_size):
-    exact, near = (
-        Generator(writer, precision=precision, max_new_tokens=3, temperature=0.0).one("To be").continuations[0]
-        for precision in ("float32", "int8")
-    )
-    assert near.log_prob != exact.log_prob
-    assert near.log_prob == pytest.approx(exact.log_prob, rel=0.05)
+def test_a_text_is_what_it_is_without_kernels(writer, any_size, monkeypatch):
+    settings = {"max_new_tokens": 5, "temperature": 0.0}
+    exact = Generator(writer, **settings).one("To be").continuations[0]
+    fast = Generator(writer, precision="int8", **settings).one("To be").continuations[0]
+    monkeypatch.setattr(kernels, "available", lambda: False)
+    plain = Generator(writer, precision="int8", **settings).one("To be").continuations[0]
+    assert fast.text == plain.text
+    assert fast.log_prob == pytest.approx(plain.log_prob, rel=1e-3)
+    assert fast.log_prob != exact.log_prob
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_neighbours_change_no_text(writer, any_size, temperature):
     generator = Generator(writer, precision="int8", max_new_tokens=12, temperature=temperature)
     together = [each.texts for each in generator(PROMPTS)]
-    assert [[each.texts for each in generator([prompt])] for prompt in PROMPTS] == [[each] for each in together]
+    assert [next(generator([prompt])).texts for prompt in PROMPTS] == together
 
 
 def test_where_it_is_no_faster_that_is_said(untrained, writer, capsys, monkeypatch):
     monkeypatch.setattr(kernels, "has_int8", lambda: False)
-    for made in (Translator(untrained, precision="int8"), Generator(writer, precision="int8")):
+    for kind, model in ((Translator, untrained), (Generator, writer)):
+        made = kind(model, precision="int8")
         assert not any("Int8" in type(module).__name__ for module in made.model.modules())
         assert "stays float32" in capsys.readouterr().err
 

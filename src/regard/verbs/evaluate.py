@@ -17,9 +17,9 @@ from regard.evaluation.translation import cautions, corpus_scores
 from regard.verbs.box import load
 from regard.verbs.device import choose_device
 from regard.verbs.lines import lines_of, references_of
+from regard.verbs.precision import Precision
 from regard.verbs.settings import recipe_of
 from regard.verbs.tasks.kinds import kind_of
-from regard.verbs.precision import Precision
 from regard.verbs.translate import Translator
 from regard.weights.model_folder import LoadedModel
 
