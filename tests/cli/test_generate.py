@@ -35,6 +35,11 @@ def test_a_prompt_goes_on(capsys, model):
     assert shown(capsys) == generate("To be,\nor", model=model, seed=3) + "\n"
 
 
+def test_it_goes_on_in_int8(capsys, model):
+    assert run(["generate", "To be", "--model", model, "--precision", "int8"]) == 0
+    assert shown(capsys) == generate("To be", model=model, precision="int8") + "\n"
+
+
 def test_what_is_streamed_is_what_is_printed_whole(capsys, model):
     for prompt in ("To be", ""):
         assert run(["generate", prompt, "--model", model, "--stream"]) == 0

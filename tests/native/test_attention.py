@@ -3,13 +3,12 @@
 import pytest
 import torch
 
-from regard.native import kernels
 from regard.native.attention import attend_to_memory, attend_to_self
 from regard.native.kernels import constant
 
-pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C compiler")
+pytestmark = pytest.mark.usefixtures("any_width")
 HEADS = [(1, 1), (4, 4), (4, 2), (6, 1)]  # heads, and groups of them that share keys
-D_HEADS = [4, 6, 16, 64, 80]
+D_HEADS = [4, 6, 16, 64, 80, 102]
 
 
 @pytest.fixture

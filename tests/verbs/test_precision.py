@@ -9,11 +9,17 @@ from torch import nn
 from regard.errors import RecipeError
 from regard.layers.int8 import to_int8
 from regard.native import kernels
-from regard.verbs.generate import Generator
+from regard.verbs.generate import Generator, generate, generate_file
 from regard.verbs.precision import compute_in
 from regard.verbs.translate import Translator
 
-PROMPTS = ["To be", "or not to be, that is the question", "a"]
+PROMPTS = [
+    "To be",
+    "or not to be, that is the question",
+    "a",
+    "that is the question",
+    "whether 'tis nobler or",
+]
 
 
 @pytest.fixture
@@ -65,3 +71,10 @@ def test_where_it_is_no_faster_that_is_said(untrained, writer, capsys, monkeypat
 def test_it_is_for_a_cpu():
     with pytest.raises(RecipeError, match="int8 needs a CPU"):
         compute_in("int8", nn.Linear(2, 2), torch.device("cuda"))
+
+
+def test_calls_and_files_take_it_too(writer, any_size, tmp_path):
+    expected = [each.texts[0] for each in Generator(writer, precision="int8")(PROMPTS)]
+    assert generate(PROMPTS, model=writer, precision="int8") == expected
+    (tmp_path / "prompts.txt").write_text("\n".join(PROMPTS))
+    assert generate_file(tmp_path / "prompts.txt", model=writer, precision="int8") == expected

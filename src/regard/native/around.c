@@ -21,9 +21,6 @@ INLINE float one_left_of(float x, Dropout dropout, long place) {
     return dropout.bits[place] >= dropout.dropped ? x * dropout.kept : 0;
 }
 
-// Where the part of a thread begins, in whole rows.
-INLINE long part(long rows, int thread, int threads) { return rows * thread / threads; }
-
 // out = residual + dropout(x); `residual` may be NULL.
 INLINE void add_row(const float *residual, const float *x, Dropout dropout, long begin, long end, float *out) {
     long place = begin;

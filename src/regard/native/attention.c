@@ -81,34 +81,39 @@ INLINE void look(const Heads *heads, const float *query, Held keys, Held values,
 }
 
 // To a memory. query: rows of `query_row` floats; key, value: positions, `key_row` and `value_row` floats each, of all
-// sequences one after the other; row i looks at `lengths[i]` of them from `starts[i]` on. out: rows x heads x d.
+// sequences one after the other; row i looks at `lengths[i]` of them from `starts[i]` on. weights: threads x heads x their
+// room. out: rows x heads x d.
 void attend_to_memory(const Heads *heads, const float *query, long query_row, const float *key, long key_row,
                       const float *value, long value_row, const int64_t *starts, const int64_t *lengths, float *weights,
                       float *out) {
-    long d = heads->d, count = heads->groups * heads->share;
-#pragma omp parallel for num_threads(heads->threads) if (heads->threads > 1)
-    for (long row = 0; row < heads->rows; row++) {
-        Held keys = {key + starts[row] * key_row, key_row, 0}, values = {value + starts[row] * value_row, value_row, 0};
-        look(heads, query + row * query_row, keys, values, 0, lengths[row], weights + row * count * heads->room,
-             out + row * count * d);
-    }
+    long rows = heads->rows, count = heads->groups * heads->share;
+    int threads = heads->threads;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int thread = 0; thread < threads; thread++)
+        for (long row = part(rows, thread, threads); row < part(rows, thread + 1, threads); row++) {
+            Held keys = {key + starts[row] * key_row, key_row, 0}, values = {value + starts[row] * value_row, value_row, 0};
+            look(heads, query + row * query_row, keys, values, 0, lengths[row], weights + thread * count * heads->room,
+                 out + row * count * heads->d);
+        }
 }
 
 // To what was said before and to this position, whose keys and values (rows of `key_row` and `value_row` floats) are
 // kept first. keys, values: positions x seats x groups x d; row i has those of position p on seat `table[i][p]`, and
-// its own of this position on seat i.
+// its own of this position on seat i. The rest as above.
 void attend_to_self(const Heads *heads, const float *query, long query_row, const float *key, long key_row, const float *value,
                     long value_row, float *keys, float *values, long seats, int32_t *table, long table_row, long position,
                     float *weights, float *out) {
-    long d = heads->d, count = heads->groups * heads->share, width = heads->groups * d;
-#pragma omp parallel for num_threads(heads->threads) if (heads->threads > 1)
-    for (long row = 0; row < heads->rows; row++) {
-        long place = (position * seats + row) * width;
-        memcpy(keys + place, key + row * key_row, sizeof(float) * width);
-        memcpy(values + place, value + row * value_row, sizeof(float) * width);
-        table[row * table_row + position] = (int32_t)row;
-        Held before = {keys, seats * width, width}, said = {values, seats * width, width};
-        look(heads, query + row * query_row, before, said, table + row * table_row, position + 1,
-             weights + row * count * heads->room, out + row * count * d);
-    }
+    long rows = heads->rows, count = heads->groups * heads->share, width = heads->groups * heads->d;
+    int threads = heads->threads;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int thread = 0; thread < threads; thread++)
+        for (long row = part(rows, thread, threads); row < part(rows, thread + 1, threads); row++) {
+            long place = (position * seats + row) * width;
+            memcpy(keys + place, key + row * key_row, sizeof(float) * width);
+            memcpy(values + place, value + row * value_row, sizeof(float) * width);
+            table[row * table_row + position] = (int32_t)row;
+            Held before = {keys, seats * width, width}, said = {values, seats * width, width};
+            look(heads, query + row * query_row, before, said, table + row * table_row, position + 1,
+                 weights + thread * count * heads->room, out + row * count * heads->d);
+        }
 }

@@ -34,7 +34,7 @@ def attend_to_memory(
     Equation 1; heads in turn share the keys of a group. Features of a row lie beside each other.
     """
     heads = _heads(query.size(0), key.size(1) // d_head, query.size(1), d_head, longest, scale)
-    weights, out = torch.empty(heads.rows, query.size(1) // d_head, heads.room), torch.empty(query.shape)
+    weights, out = torch.empty(heads.threads, query.size(1) // d_head, heads.room), torch.empty(query.shape)
     kernel("attend_to_memory")(
         ctypes.addressof(heads), query.data_ptr(), query.stride(0), key.data_ptr(), key.stride(0),
         value.data_ptr(), value.stride(0), starts.data_ptr(), lengths.data_ptr(), weights.data_ptr(),
@@ -60,7 +60,7 @@ def attend_to_self(
     `keys[position, i]`, which is written into the table. Features of a row lie beside each other.
     """
     heads = _heads(query.size(0), key.size(1) // d_head, query.size(1), d_head, position + 1, scale)
-    weights, out = torch.empty(heads.rows, query.size(1) // d_head, heads.room), torch.empty(query.shape)
+    weights, out = torch.empty(heads.threads, query.size(1) // d_head, heads.room), torch.empty(query.shape)
     kernel("attend_to_self")(
         ctypes.addressof(heads), query.data_ptr(), query.stride(0), key.data_ptr(), key.stride(0),
         value.data_ptr(), value.stride(0), keys.data_ptr(), values.data_ptr(), keys.size(1),

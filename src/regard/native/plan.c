@@ -20,7 +20,7 @@ typedef struct {
 // What a run is about: its rows, and what attention looks at, layer by layer (attention.c).
 typedef struct {
     const void *entering; // what the first call reads: rows of floats, or ids
-    float *leaving, *room, *scores; // scores: rows x heads x their room
+    float *leaving, *room, *scores; // scores: threads x heads x their room
     uint8_t *levels;                // int8: room for the widest inputs, and `level_scales` for one a row
     float *level_scales;
     const float *plus, *sine, *cosine; // of this position

@@ -112,7 +112,7 @@ class Plan:
         self._entering = features
         self._kept: list[Any] = []  # whose memory is read
         self._levels = 0  # that int8 makes of a row, at most
-        self._heads = 0  # likewise
+        self._heads = 0  # of an attention, at most
         try:
             last = path(Planned(self, ENTERING, 0, features))
         except TypeError as error:  # an operator that what is planned has not
@@ -149,7 +149,8 @@ class Plan:
         self._noted.append(Noted(inputs, features, {"kind": kind, "features": features, **details}))
         self._kept.append(kept)
         self._levels = max(self._levels, levels)
-        self._heads = max(self._heads, details.get("heads", 0))
+        if kind in (TO_SELF, TO_MEMORY):
+            self._heads = max(self._heads, details["heads"])
         return Planned(self, len(self._noted) - 1, 0, features)
 
     def _is_whole(self, given: Planned | None) -> bool:
@@ -166,7 +167,8 @@ class Plan:
         """
         rows, longest = x.size(0), max(seen.position + 1, seen.longest)
         out, room = torch.empty(rows, self.features), torch.empty(rows * self.room)
-        scores = torch.empty(rows, self._heads, longest + constant("panel_width"))
+        threads = torch.get_num_threads()
+        scores = torch.empty(threads, self._heads, longest + constant("panel_width"))
         levels = torch.empty(rows * (self._levels + SCALE), dtype=torch.uint8)
         x = x.contiguous()
         keys, values = map(_table, (seen.keys, seen.values))
@@ -178,7 +180,7 @@ class Plan:
             seen.table.data_ptr(),
             *map(ctypes.addressof, (memory_keys, memory_values)), *map(_address, (seen.starts, seen.lengths)),
             rows, seen.keys[0].size(1), seen.table.stride(0), seen.position, seen.longest,
-            torch.get_num_threads(),
+            threads,
         )  # fmt: skip
         if self._run(self._calls, len(self._calls), ctypes.addressof(run)):
             refuse_ids()

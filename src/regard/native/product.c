@@ -186,7 +186,7 @@ static void by_panel(Inputs in, long row, const Weights *weights, long column, c
 void multiply(Inputs in, const Weights *weights, long column, const float *residual, float *out, long stride) {
     if (in.rows == 1 && weights->panels && column + GROUP * WIDTH <= weights->columns)
         return row_by_group(in, weights, column, residual, out);
-    for (long row = 0; row < in.rows; row += ROWS) // a tile of rows stays in the nearest cache, panels pass by
+    for (long row = 0; row < in.rows; row += ROWS) // a tile of rows stays near while panels pass by
         for (long each = 0; each < GROUP * WIDTH && column + each < weights->columns; each += WIDTH)
             by_panel(in, row, weights, column + each, residual ? residual + each : 0, out + each, stride);
 }

@@ -32,5 +32,5 @@ typedef struct {
 // `levels` and `scales`: room for what int8 makes of the rows.
 OWN Inputs inputs_of(const float *x, long rows, const Weights *weights, uint8_t *levels, float *scales);
 
-// The outputs of all rows from `column` on, a panel of them. out, residual (or NULL): rows of `stride` floats.
+// The outputs of all rows from `column` on, GROUP panels of them or what is left. out, residual (or NULL): rows of `stride` floats.
 OWN void multiply(Inputs in, const Weights *weights, long column, const float *residual, float *out, long stride);

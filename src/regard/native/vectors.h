@@ -19,6 +19,9 @@ typedef int32_t integers __attribute__((vector_size(4 * LANES), aligned(4), may_
 #define SEEN(address) (*(const vector *)(address))
 #define INLINE static inline __attribute__((always_inline))
 
+// Where the part of a thread begins, in whole rows.
+INLINE long part(long rows, int thread, int threads) { return rows * thread / threads; }
+
 INLINE vector larger(vector a, vector b) {
     integers less = a < b;
     return (vector)((less & (integers)b) | (~less & (integers)a));

@@ -77,11 +77,11 @@ class Generator:
     What it says to a prompt depends on that prompt and the seed alone, not on other prompts. Controls
     (`regard.decoding.controls`) that are not given are the model's own, from its `generation.json`; `num`
     continuations are made of each prompt. With precision "int8" products are of whole numbers of 8 bits, on a
-    CPU.
+    CPU; a draft model stays float32.
 
     Raises:
         FolderError: the model does not go on with texts. ConfigError: a control cannot work, or contradicts
-            another.
+            another. RecipeError: there are no products of int8 here.
     """
 
     @spread

@@ -21,7 +21,9 @@ def compute_in(precision: Precision, model: nn.Module, device: torch.device) -> 
     """
     if precision == "float32":
         return
-    if device.type != "cpu" or not can_int8():
-        raise RecipeError("precision int8 needs a CPU with oneDNN", "leave it out: float32 is everywhere")
+    if device.type != "cpu":
+        raise RecipeError("precision int8 needs a CPU", "add --device cpu, or leave it out")
+    if not can_int8():
+        raise RecipeError("precision int8 needs a PyTorch with oneDNN", "leave it out: float32 is everywhere")
     if not to_int8(model) + round_steps(model):
         console.warn("precision int8: this model has no map so large that int8 is faster; it stays float32")
