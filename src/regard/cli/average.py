@@ -6,6 +6,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.cli.importing import importing
 
 
 @click.command("average", cls=Command)
@@ -20,6 +21,7 @@ from regard.cli.group import Command
 @click.option("--out", type=options.FILE, required=True, metavar="DIR", help="Model folder to write.")
 def command(run: Path, last: int, out: Path) -> None:
     """Average the last checkpoints of a run into one model."""
-    from regard.verbs.average import average
+    with importing():
+        from regard.verbs.average import average
 
     click.echo(average(run, last=last, out=out))

@@ -7,6 +7,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.cli.importing import importing
 from regard.errors import UserError
 
 
@@ -54,10 +55,11 @@ def command(
     if text is not None and input is not None:
         raise UserError("both TEXT and --input are given", "leave one of them out")
 
-    from regard.verbs.classify import Classifier, printed
-    from regard.verbs.classify_images import ImageClassifier, reads_images
-    from regard.verbs.classify_nodes import NodeClassifier, reads_graphs
-    from regard.verbs.lines import arriving, stream
+    with importing():
+        from regard.verbs.classify import Classifier, printed
+        from regard.verbs.classify_images import ImageClassifier, reads_images
+        from regard.verbs.classify_nodes import NodeClassifier, reads_graphs
+        from regard.verbs.lines import arriving, stream
 
     if input is not None and reads_images(model):
         found = ImageClassifier(model, top=top, device=device, threads=threads).file(input)

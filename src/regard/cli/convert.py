@@ -6,6 +6,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.cli.importing import importing
 
 PICKLE = (
     "Read weights in a pickle (.bin), which can run code: in a process of its own, that builds tensors and"
@@ -34,7 +35,8 @@ def command(model: Path, out: Path, to: str, family: str | None, trust_pickle: b
     Known families: gpt2, bert (sentence encoders too), roberta, distilbert, marian, bart, t5, llama, qwen3,
     vit. Logits stay the same.
     """
-    from regard.verbs.convert import convert
+    with importing():
+        from regard.verbs.convert import convert
 
     to_hf = to == "hf"
     done = convert(model, out=out, to="hf" if to_hf else "regard", family=family, trust_pickle=trust_pickle)

@@ -6,6 +6,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.cli.importing import importing
 
 
 @click.command("demo", cls=Command)
@@ -17,6 +18,7 @@ def command(out: Path | None, device: str, threads: int | None) -> None:
 
     Needs no network and no data: the dates are made on the fly. Takes a minute or two.
     """
-    from regard.verbs.demo import demo
+    with importing():
+        from regard.verbs.demo import demo
 
     demo(out=out, device=device, threads=threads)

@@ -7,6 +7,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.cli.importing import importing
 from regard.errors import UserError
 
 
@@ -45,8 +46,9 @@ def command(
     if text and input is not None:
         raise UserError("both TEXT and --input are given", "leave one of them out")
 
-    from regard.verbs.embed import Embedder, printed
-    from regard.verbs.lines import arriving, stream
+    with importing():
+        from regard.verbs.embed import Embedder, printed
+        from regard.verbs.lines import arriving, stream
 
     embedder = Embedder(model, batch_tokens=batch_tokens, device=device, threads=threads)
     if text:

@@ -8,6 +8,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.cli.importing import importing
 from regard.errors import UserError
 
 
@@ -65,8 +66,9 @@ def command(
     if src is not None and data is not None:
         raise UserError("both --data and --src are given", "leave one of them out")
 
-    from regard import console
-    from regard.verbs.evaluate import TranslationEvaluation, evaluate
+    with importing():
+        from regard import console
+        from regard.verbs.evaluate import TranslationEvaluation, evaluate
 
     found = evaluate(
         model=model,

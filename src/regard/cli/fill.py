@@ -7,6 +7,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.cli.importing import importing
 from regard.errors import UserError
 
 
@@ -49,8 +50,9 @@ def command(
     if text is not None and input is not None:
         raise UserError("both TEXT and --input are given", "leave one of them out")
 
-    from regard.verbs.fill import Filler, printed
-    from regard.verbs.lines import arriving, stream
+    with importing():
+        from regard.verbs.fill import Filler, printed
+        from regard.verbs.lines import arriving, stream
 
     filler = Filler(
         model,

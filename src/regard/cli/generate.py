@@ -8,6 +8,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.cli.importing import importing
 from regard.errors import UserError
 from regard.verbs.controls import Controls
 
@@ -56,8 +57,9 @@ def command(
     if streamed and as_json:
         raise UserError("--json prints a text when it is whole", "leave out --stream or --json")
 
-    from regard.verbs.generate import BETWEEN, Generator, printed
-    from regard.verbs.lines import arriving, chunks, stream
+    with importing():
+        from regard.verbs.generate import BETWEEN, Generator, printed
+        from regard.verbs.lines import arriving, chunks, stream
 
     generator = Generator(
         model, controls=controls, num=num, device=device, threads=threads, precision=precision

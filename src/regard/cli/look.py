@@ -11,6 +11,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.cli.importing import importing
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -140,8 +141,9 @@ def command(
     """
     _refuse_contradictions(text, outputs, asked, page)
 
-    from regard.verbs.look import Looker, Request
-    from regard.verbs.looking.files import writable
+    with importing():
+        from regard.verbs.look import Looker, Request
+        from regard.verbs.looking.files import writable
 
     for file in (outputs.html, outputs.npz):
         if file is not None:

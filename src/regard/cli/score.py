@@ -7,6 +7,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.cli.importing import importing
 
 
 @click.command("score", cls=Command)
@@ -26,8 +27,9 @@ def command(
     A line for each pair: the log-probability in nats and the number of tokens, the end of the
     sentence included in both.
     """
-    from regard import console
-    from regard.verbs.score import score
+    with importing():
+        from regard import console
+        from regard.verbs.score import score
 
     found = score(model=model, src=src, ref=ref, device=device, threads=threads)
     if as_json:

@@ -7,6 +7,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.cli.importing import importing
 from regard.cli.translating import answer, refuse_two, translating
 
 
@@ -22,7 +23,8 @@ def command(
     """
     refuse_two(text, input)
 
-    from regard.verbs.summarize import Summarizer
+    with importing():
+        from regard.verbs.summarize import Summarizer
 
     lines = None if text is None else [" ".join(text.splitlines())]
     waits = "type a text in one line to summarize it; Ctrl-D ends"

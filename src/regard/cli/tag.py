@@ -7,6 +7,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.cli.importing import importing
 from regard.errors import UserError
 
 
@@ -52,8 +53,9 @@ def command(
     if text is not None and input is not None:
         raise UserError("both TEXT and --input are given", "leave one of them out")
 
-    from regard.verbs.lines import STDIN, arriving, chunks, stream
-    from regard.verbs.tag import Tagger, is_conllu, printed
+    with importing():
+        from regard.verbs.lines import STDIN, arriving, chunks, stream
+        from regard.verbs.tag import Tagger, is_conllu, printed
 
     conllu = conllu or (input is not None and is_conllu(input))
     for given, option in ((text is not None, "TEXT"), (words, "--words"), (as_json, "--json")):

@@ -7,6 +7,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.cli.importing import importing
 
 
 @click.command("train", cls=Command, short_help="Train a model by a recipe, or go on where it was stopped.")
@@ -58,7 +59,8 @@ def command(
     """
     if "RANK" in os.environ:  # one of several: what torch logs of those that end says nothing to a user
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    from regard.verbs.train import train
+    with importing():
+        from regard.verbs.train import train
 
     result = train(
         recipe,

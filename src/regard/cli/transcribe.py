@@ -7,6 +7,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.cli.importing import importing
 
 
 @click.command("transcribe", cls=Command)
@@ -29,7 +30,8 @@ def command(
     RECORDINGS is an NPZ file: `frames`, the frames of all recordings one after the other, each a row of
     features, and `lengths`, how many frames each recording has. There is a line out for each.
     """
-    from regard.verbs.transcribe import Transcriber, printed
+    with importing():
+        from regard.verbs.transcribe import Transcriber, printed
 
     transcriber = Transcriber(model, beam_size=beam_size, device=device, threads=threads)
     for each in transcriber.file(input):

@@ -7,6 +7,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.cli.importing import importing
 from regard.cli.translating import answer, refuse_two, translating
 
 
@@ -22,7 +23,8 @@ def command(
     """
     refuse_two(text, input)
 
-    from regard.verbs.translate import Translator
+    with importing():
+        from regard.verbs.translate import Translator
 
     lines = None if text is None else text.split("\n")
     waits = "type a line to translate it; Ctrl-D ends"

@@ -133,10 +133,12 @@ class Rows:
             return np.arange(len(parents)), np.concatenate((parents, spare))
         if (parents[1:] > parents[:-1]).all():  # each has one heir, which stays
             return parents, np.arange(rows)
-        heirs = np.unique(parents, return_index=True)[1]
+        first = np.full(rows, SPARE)
+        first[parents[::-1]] = np.arange(len(parents))[::-1]  # of several heirs the last that is written
+        free = np.flatnonzero(first == SPARE)
+        heirs = first[first != SPARE]
         seats = np.full(len(parents), SPARE)
         seats[heirs] = parents[heirs]
-        free = np.setdiff1d(np.arange(rows), parents)
         others = np.flatnonzero(seats == SPARE)
         seats[others] = _nearest(self._source[parents[others]], free, self._source[free])
         origin = np.arange(rows)
