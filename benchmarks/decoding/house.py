@@ -15,6 +15,11 @@ from regard.weights.model_folder import load_model
 NO_LIMIT = 1 << 30  # batches are the benchmark's
 
 
+def ends(beam: int) -> dict[str, Any]:
+    """The controls by which a beam ends as those of the others do: as soon as so many hypotheses have."""
+    return {"early_stopping": True} if beam > 1 else {}
+
+
 class House(Decoder):
     """`decode_all` on one batch after the other."""
 
@@ -44,7 +49,7 @@ class House(Decoder):
         return [hypotheses[0].ids for hypotheses in found]
 
     def _prescribed(self, beam: int, length: int | None) -> GenerationSettings:
-        settings = self._settings.with_(beam_size=beam, n_best=1)
+        settings = self._settings.with_(beam_size=beam, n_best=1, **ends(beam))
         if length is None:
             return settings
         return settings.with_(
@@ -53,15 +58,18 @@ class House(Decoder):
 
 
 class Verb(Decoder):
-    """The Translator of `regard translate`: batches are its choice, and tokenising is in the time."""
+    """The Translator of `regard translate`: batches are its choice, and tokenising is in the time.
 
-    def __init__(self, *, sentences: str, **options: Any) -> None:
+    `patient`: a beam ends as regard's do by itself, when nothing could win any more.
+    """
+
+    def __init__(self, *, sentences: str, patient: bool = False, **options: Any) -> None:
         super().__init__(sentences=sentences)
         known = inspect.signature(Translator.__init__).parameters
         for option in options:
             if option not in known:
                 raise Unfit(f"this version of regard has no {option!r} in Translator")
-        self._options = options
+        self._options, self._patient = options, patient
         self._translators: dict[int, Translator] = {}
         self._texts: dict[str, list[str]] = {}
 
@@ -73,6 +81,8 @@ class Verb(Decoder):
     ) -> list[Any]:
         if any(length is not None for length in lengths):
             raise Unfit("Translator forces no lengths")
+        if self._patient and beam == 1:
+            raise Unfit("there is no beam")
         translator = self._translator(beam)
         chunks = batches if max(map(len, batches)) == 1 else [[place for batch in batches for place in batch]]
         lines = ([self.sentences.texts[place] for place in chunk] for chunk in chunks)
@@ -82,5 +92,8 @@ class Verb(Decoder):
 
     def _translator(self, beam: int) -> Translator:
         if beam not in self._translators:
-            self._translators[beam] = Translator(self.sentences.model, beam_size=beam, **self._options)
+            rule = {} if self._patient else ends(beam)
+            self._translators[beam] = Translator(
+                self.sentences.model, beam_size=beam, **rule, **self._options
+            )
         return self._translators[beam]

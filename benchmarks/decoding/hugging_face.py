@@ -14,7 +14,7 @@ PAD, BOS, EOS = 0, 2, 3
 
 
 class HuggingFace(Decoder):
-    """With its own cache, dropped rows and defaults of search."""
+    """With its own cache and dropped rows."""
 
     def __init__(self, *, sentences: str) -> None:
         super().__init__(sentences=sentences)
@@ -35,6 +35,7 @@ class HuggingFace(Decoder):
         ids = torch.nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=PAD)
         settings = transformers.GenerationConfig(
             num_beams=beam,
+            early_stopping=beam > 1,  # when as many have ended, which is the only rule of CTranslate2
             max_new_tokens=length or max(self.sentences.limits[place] for place in batch),
             min_new_tokens=length,
             length_penalty=self.sentences.alpha,
