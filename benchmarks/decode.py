@@ -46,8 +46,8 @@ def main() -> None:
     part.own_threads()
     parser = part.arguments(__doc__)
     parser.add_argument("--model", help="a model folder, of the paper's parts")
-    parser.add_argument("--sentences", type=int, default=1000, help="at batch 32 (1000)")
-    parser.add_argument("--alone", type=int, default=100, help="at batch 1 (100)")
+    parser.add_argument("--sentences", type=int, default=500, help="at batch 32 (500)")
+    parser.add_argument("--alone", type=int, default=50, help="at batch 1 (50)")
     part.run(decode, parser)
 
 

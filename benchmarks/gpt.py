@@ -39,13 +39,13 @@ COLUMNS = {
 def main() -> None:
     part.own_threads()
     parser = part.arguments(__doc__)
-    parser.add_argument("--updates", type=int, default=3, help="of each contender in a round (3)")
+    parser.add_argument("--updates", type=int, default=2, help="of each contender in a round (2)")
     parser.add_argument("--model", help="a trained decoder without a source, to generate with")
     part.run(gpt, parser)
 
 
 def gpt(options: argparse.Namespace) -> Result:
-    count = options.rounds or (1 if options.quick else 8)
+    count = options.rounds or (1 if options.quick else 4)
     updates = 1 if options.quick else options.updates
     settings = {"rounds": count, "updates a round": updates, "threads": options.threads}
     result = Result(part="gpt", settings=settings)

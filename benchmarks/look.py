@@ -47,7 +47,7 @@ def look(options: argparse.Namespace) -> Result:
     from regard.verbs.look import Looker
 
     torch.set_num_threads(options.threads)
-    count = options.rounds or (2 if options.quick else 9)
+    count = options.rounds or (2 if options.quick else 5)
     result = Result(part="look", settings={"rounds": count, "threads": options.threads})
     box = Looker(threads=options.threads)
     table = Table(title="seconds", columns=COLUMNS)

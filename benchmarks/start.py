@@ -51,7 +51,7 @@ def start(options: argparse.Namespace) -> Result:
     from benchmarks.decoding.prepared import prepared
     from regard.verbs.box import box_model
 
-    count = options.rounds or (1 if options.quick else 7)
+    count = options.rounds or (1 if options.quick else 5)
     work = prepared(box_model())
     tokenizer = str(box_model() / "tokenizer.json")
     commands = commands_with(work.converted, tokenizer)

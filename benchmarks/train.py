@@ -39,7 +39,7 @@ DROPOUT = {
 def main() -> None:
     part.own_threads()
     parser = part.arguments(__doc__)
-    parser.add_argument("--updates", type=int, default=4, help="of each contender in a round (4)")
+    parser.add_argument("--updates", type=int, default=3, help="of each contender in a round (3)")
     parser.add_argument("--dropout", nargs="+", choices=list(DROPOUT), default=list(DROPOUT))
     part.run(train, parser)
 
@@ -47,7 +47,7 @@ def main() -> None:
 def train(options: argparse.Namespace) -> Result:
     from benchmarks.work.pairs import training_task
 
-    count = options.rounds or (1 if options.quick else 10)
+    count = options.rounds or (1 if options.quick else 6)
     updates = 1 if options.quick else options.updates
     settings = {"rounds": count, "updates a round": updates, "threads": options.threads}
     result = Result(part="train", settings=settings)

@@ -10,17 +10,23 @@ from regard.native import kernels
 from regard.native.build import FLAGS, SOURCES, THREADS, find_compiler, library
 
 X86 = platform.machine().lower() in ("x86_64", "amd64")
-WIDTHS = {"own": (), "AVX2": ("-mno-avx512f",), "SSE": ("-mno-avx",)} if X86 else {"own": ()}
+NARROWER = {"AVX2": ["-mno-avx512f"], "SSE": ["-mno-avx"]} if X86 else {}
 
 
-@pytest.fixture(scope="session", params=WIDTHS)
-def library_of_width(request, tmp_path_factory):
+@pytest.fixture(scope="session", params=[[], *NARROWER.values()], ids=["own", *NARROWER])
+def width(request):
+    """What the compiler is told of vectors: nothing, or to leave out the wide ones."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def library_of_width(width, tmp_path_factory):
     """The kernels as they are used, and the same C files for vectors of other widths."""
-    if request.param == "own":
+    if not width:
         return library() or pytest.skip("no C compiler")
     compiler = find_compiler() or pytest.skip("no C compiler")
     file = tmp_path_factory.mktemp("library") / "made.so"
-    command = [compiler, *FLAGS, *THREADS, *WIDTHS[request.param], "-O1", "-shared", *map(str, SOURCES)]
+    command = [compiler, *FLAGS, *THREADS, *width, "-O1", "-shared", *map(str, SOURCES)]
     done = subprocess.run([*command, "-o", str(file), "-lm"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return ctypes.CDLL(str(file))

@@ -1,7 +1,6 @@
 """The C files compile where there is a compiler, once, and nothing stands in the way where there is none."""
 
 import os
-import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,6 @@ from regard.native.build import FLAGS, HEADERS, SOURCES, THREADS, built, find_co
 from regard.native.linear import PackedLinear
 from regard.native.norm import Norm
 
-X86 = platform.machine().lower() in ("x86_64", "amd64")
 WARNINGS = ("-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Wno-unused-parameter")  # as without OpenMP
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
 
@@ -44,7 +42,6 @@ def test_a_compiler_gives_a_library_that_is_made_once(tmp_path):
 
 
 @needs_compiler
-@pytest.mark.parametrize("width", [[], ["-mno-avx512f"], ["-mno-avx"]] if X86 else [[]])
 def test_the_compiler_has_nothing_to_say(width):
     command = [find_compiler(), *FLAGS, *width, *WARNINGS, "-fsyntax-only", *map(str, SOURCES)]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -1,0 +1,28 @@
+"""Importing with nobody looking for garbage, who looks again afterwards."""
+
+import gc
+
+import pytest
+
+from regard.cli.importing import importing
+
+
+@pytest.fixture(autouse=True)
+def thawed():
+    yield
+    gc.unfreeze()
+
+
+def test_nobody_looks_meanwhile_and_what_came_is_left_out_later():
+    frozen = gc.get_freeze_count()
+    with importing():
+        assert not gc.isenabled()
+        came = [[] for _ in range(100)]
+    assert gc.isenabled()
+    assert gc.get_freeze_count() >= frozen + len(came)
+
+
+def test_somebody_looks_again_after_a_failure():
+    with pytest.raises(ModuleNotFoundError), importing():
+        import no_such_module  # noqa: F401
+    assert gc.isenabled()
