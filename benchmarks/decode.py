@@ -4,7 +4,7 @@
 
 test_2016_flickr of Multi30k at batch 32 on all cores and at batch 1 on one thread, greedy and beam 5, with
 natural lengths (each model ends where it likes) and with forced ones (each sentence of a batch gets the mean
-length of the batch's references). Beams end when five hypotheses have, which is the only rule of CTranslate2;
+length of the batch's references). Beams end when five hypotheses have, which is CTranslate2's rule;
 regard's own, to wait for all that could still win, has a row to itself. Each contender is a process of its
 own and idle while another works.
 Without --model a model of the workload's size (3 + 3 layers of width 256) is trained first, once, for some

@@ -35,7 +35,7 @@ class HuggingFace(Decoder):
         ids = torch.nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=PAD)
         settings = transformers.GenerationConfig(
             num_beams=beam,
-            early_stopping=beam > 1,  # when as many have ended, which is the only rule of CTranslate2
+            early_stopping=beam > 1,  # when as many have ended, as CTranslate2 does
             max_new_tokens=length or max(self.sentences.limits[place] for place in batch),
             min_new_tokens=length,
             length_penalty=self.sentences.alpha,

@@ -11,7 +11,7 @@ __all__ = ["importing"]
 def importing() -> Iterator[None]:
     """Import with nobody looking for garbage: of all that importing torch makes, next to nothing is.
 
-    That takes a tenth off a first translation. Later searches leave out what is there by then.
+    A first translation is the sooner there (`docs/log.md`). Later searches leave out what is there by then.
     """
     gc.disable()
     try:

@@ -134,7 +134,7 @@ class Rows:
         if (parents[1:] > parents[:-1]).all():  # each has one heir, which stays
             return parents, np.arange(rows)
         first = np.full(rows, SPARE)
-        first[parents[::-1]] = np.arange(len(parents))[::-1]  # of several heirs the last that is written
+        first[parents[::-1]] = np.arange(len(parents))[::-1]  # of several heirs the first, written last
         free = np.flatnonzero(first == SPARE)
         heirs = first[first != SPARE]
         seats = np.full(len(parents), SPARE)
