@@ -54,6 +54,8 @@ def test_importing_regard_imports_no_torch():
         (["trian"], "no command 'trian'", "did you mean 'train'?"),
         (["data", "lst"], "no command `regard data lst`", "did you mean 'list'?"),
         (["translate", "--beam-sze", "3"], "no option --beam-sze", "did you mean '--beam-size'?"),
+        (["translate", "--early"], "no option --early", "did you mean '--early-stopping'?"),
+        (["trans"], "no command 'trans'", "did you mean 'translate' or 'transcribe'?"),
         (["--verison"], "no option --verison", "did you mean '--version'?"),
         (["train"], "missing argument 'RECIPE'", "see `regard train --help`"),
         (["compare", "a", "b"], "missing option '--ref'", "see `regard compare --help`"),
