@@ -75,10 +75,8 @@ class Stopped(Interrupted):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The hint for a misspelt name: up to three that begin with it, else the nearest known one, else all."""
+    """The hint for a misspelt name: the shortest that begins with it, else the nearest, else all known."""
     known = sorted(known)
-    begun = [each for each in known if name and each.startswith(name)]
-    near = difflib.get_close_matches(name, begun, n=3, cutoff=0) or difflib.get_close_matches(
-        name, known, n=1, cutoff=0.5
-    )
-    return f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(known)}"
+    begun = sorted((each for each in known if name and each.startswith(name)), key=len)
+    near = begun or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
