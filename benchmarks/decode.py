@@ -58,19 +58,19 @@ def decode(options: argparse.Namespace) -> Result:
     model = options.model or (None if options.quick else trained_model(options.threads))
     work = prepared(model)
     count = options.rounds or (1 if options.quick else 3)
-    counts = {32: 32, 1: 4} if options.quick else {32: options.sentences, 1: options.alone}
+    many, alone = (32, 4) if options.quick else (options.sentences, options.alone)
+    counts = {(32, 5): many, (32, 1): 2 * many, (1, 5): alone, (1, 1): alone}  # greedy: or it takes no second
     result = Result(
         part="decode",
-        settings={"model": work.name, "rounds": count, "sentences": counts[32], "alone": counts[1],
-                  "threads": options.threads},
+        settings={"model": work.name, "rounds": count, "sentences": many, "greedily": 2 * many,
+                  "alone": alone, "threads": options.threads},
     )  # fmt: skip
     roofs = {threads: peak_of(threads) for threads in {1, options.threads}}
     with contenders(entries_for(str(work.path), options.threads)) as here:
         for size, beam, forced in QUICK if options.quick else TABLES:
             threads = options.threads if size > 1 else 1
             asked = {"size": size, "beam": beam, "forced": forced, "threads": threads}
-            sentences = counts[size] * (2 if size > 1 and beam == 1 else 1)  # or they take no second
-            table = compared(here, work, asked, sentences, count, roofs[threads])
+            table = compared(here, work, asked, counts[size, beam], count, roofs[threads])
             result.tables.append(table)
     result.checks = work.checks
     return result
