@@ -4,9 +4,9 @@
 
 test_2016_flickr of Multi30k at batch 32 on all cores and at batch 1 on one thread, greedy and beam 5, with
 natural lengths (each model ends where it likes) and with forced ones (each sentence of a batch gets the mean
-length of the batch's references). Beams end when five hypotheses have, which is CTranslate2's rule;
-regard's own, to wait for all that could still win, has a row to itself. Each contender is a process of its
-own and idle while another works.
+length of the batch's references). Beams end when five hypotheses have, which is CTranslate2's rule (eole
+keeps to its own, when the likeliest of a step is an end); regard's own, to wait for all that could still win,
+has a row to itself. Each contender is a process of its own and idle while another works.
 Without --model a model of the workload's size (3 + 3 layers of width 256) is trained first, once, for some
 ten minutes; with --quick it is the model in the box.
 """
@@ -82,6 +82,7 @@ def entries_for(sentences: str, threads: int) -> list[Entry]:
     alike = {"workers": threads, "batch_tokens": SOME_32}
     entries: dict[str, tuple[str, int, dict[str, Any]]] = {
         REFERENCE: ("hugging_face:HuggingFace", threads, {}),
+        "eole": ("eole:Eole", threads, {}),
         HOUSE: ("house:House", threads, {}),
         "regard, Translator": ("house:Verb", threads, {"workers": 1}),
         "regard, workers": ("house:Verb", 1, alike),

@@ -77,6 +77,7 @@ def entries_for(work: str, dropout: str, options: argparse.Namespace) -> list[En
         Entry(
             name="x-transformers", make="benchmarks.training.lucid:Lucid", settings=common, threads=threads
         ),
+        Entry(name="eole", make="benchmarks.training.eole:Eole", settings=common, threads=threads),
     ]
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 UNITS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16")
-PACKAGES = ("regard", "torch", "transformers", "ctranslate2", "x-transformers", "tokenizers", "sacrebleu")
+PACKAGES = (
+    "regard", "torch", "transformers", "ctranslate2", "x-transformers", "eole", "tokenizers", "sacrebleu",
+)  # fmt: skip
 
 
 def cores() -> int:

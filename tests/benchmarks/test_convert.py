@@ -39,6 +39,20 @@ def test_torch_transformer_has_the_same_logits(norm_position):
     torch.testing.assert_close(other(batch)[real], ours, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore")  # its imports warn of kernels for GPUs and of what is deprecated
+def test_eole_has_the_same_logits():
+    pytest.importorskip("eole")
+    from benchmarks.convert import to_eole
+
+    config, model = pair_model(norm_position="pre")
+    other = to_eole.pair_model(config, model.state_dict(), to_eole.vocabularies_of(PIECES)).eval()
+    src, lengths = torch.tensor([[4, 5, 6, 3], [7, 3, 0, 0]]), torch.tensor([4, 2])
+    target = torch.tensor([[2, 8, 9, 10, 3], [2, 4, 11, 5, 3]])
+    ours = model(src, lengths, target[:, :-1])
+    theirs = other.generator(other(src, target, lengths).dec_out)
+    torch.testing.assert_close(theirs, ours, atol=1e-5, rtol=1e-4)
+
+
 @pytest.mark.parametrize("settings", [{"norm_position": "pre"}, {"norm_position": "post"}])
 def test_ctranslate2_translates_the_same(settings, tmp_path):
     ctranslate2 = pytest.importorskip("ctranslate2")

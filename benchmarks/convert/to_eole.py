@@ -1,0 +1,145 @@
+"""regard's encoder-decoder -> eole's, which is pre-norm."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pyonmttok
+from eole.config.models import TransformerModelConfig
+from eole.models.model import EncoderDecoderModel
+from torch import Tensor, nn
+
+from benchmarks.convert.names import Weights, block, refuse
+from regard.layers.positions import sinusoids
+
+MAX_POSITIONS = 5000  # of eole's table of sinusoids
+MARKS = {"pad_token": 0, "unk_token": 1, "bos_token": 2, "eos_token": 3}  # by their ids in regard
+
+
+def pair_model(
+    config: Any, weights: Weights | None, vocabularies: Any, *, like: bool = False
+) -> EncoderDecoderModel:
+    """eole's model of this shape, with these weights or fresh ones; with `like`, of these sizes only.
+
+    Raises:
+        Unfit: it has not this shape.
+    """
+    if not like:
+        refuse(
+            config, tied=("all",), norm=("layer",), norm_position=("pre",), positions=("sinusoidal",),
+            activation=("relu", "gelu", "silu"), bias=(True,), num_kv_heads=(None, config.num_heads),
+            qk_norm=(False,),
+        )  # fmt: skip
+    running = _running(config)
+    model = EncoderDecoderModel.build(settings_of(config), vocabularies, running)
+    if weights is None:
+        model.init_weights(running)
+    else:
+        missing, unexpected = model.load_state_dict(pair_weights(config, weights), strict=False)
+        odd = [name for name in missing if not name.endswith((".pe.pe", ".layer_scalar"))]
+        assert not odd, odd
+        assert not unexpected, unexpected
+    for side in (model.src_emb, model.tgt_emb):
+        side.pe.pe.copy_(sinusoids(0, MAX_POSITIONS, config.d_model).unsqueeze(1))
+    _drop_inside(model, config.activation_dropout)
+    return model
+
+
+def vocabularies_of(pieces: Sequence[str]) -> dict[str, Any]:
+    """What eole wants to know of a joint vocabulary: its pieces by their ids, and which are marks."""
+    vocabulary = pyonmttok.Vocab()
+    for piece in pieces:
+        vocabulary.add_token(piece)
+    return {
+        "src": vocabulary,
+        "tgt": vocabulary,
+        "specials": {name: pieces[number] for name, number in MARKS.items()},
+        "decoder_start_token": pieces[MARKS["bos_token"]],
+    }
+
+
+def pair_weights(config: Any, weights: Weights) -> dict[str, Tensor]:
+    """The weights of eole's model under its names."""
+    embedding = weights["encoder.input.embedding.weight"]
+    found = {
+        f"{name}.weight": embedding for name in ("src_emb.embeddings", "tgt_emb.embeddings", "generator")
+    }
+    for side in ("encoder", "decoder"):
+        for number in range(getattr(config, f"num_{side}_layers")):
+            layer = _layer(block(weights, f"{side}.blocks.{number}"))
+            found |= {f"{side}.transformer_layers.{number}.{name}": each for name, each in layer.items()}
+        for kind in ("weight", "bias"):
+            found[f"{side}.layer_norm.{kind}"] = weights[f"{side}.norm.{kind}"]
+    return found
+
+
+NAMES = {
+    "self.out": "self_attn.final_linear",
+    "norm.self": "input_layernorm",
+    "cross.q": "context_attn.linear_query",
+    "cross.k": "context_attn.linear_keys",
+    "cross.v": "context_attn.linear_values",
+    "cross.out": "context_attn.final_linear",
+    "norm.cross": "precontext_layernorm",
+    "ff.in": "mlp.gate_up_proj",
+    "ff.out": "mlp.down_proj",
+    "norm.ff": "post_attention_layernorm",
+}
+
+
+def _layer(own: Weights) -> dict[str, Tensor]:
+    layer = {
+        f"{theirs}.{kind}": own[f"{ours}.{kind}"]
+        for ours, theirs in NAMES.items()
+        for kind in ("weight", "bias")
+        if f"{ours}.{kind}" in own
+    }
+    for kind in ("weight", "bias"):
+        parts = own[f"self.in.{kind}"].chunk(3)
+        names = ("query", "keys", "values")
+        layer |= {f"self_attn.linear_{name}.{kind}": part for name, part in zip(names, parts, strict=True)}
+    return layer
+
+
+def settings_of(config: Any) -> TransformerModelConfig:
+    positions = {"position_encoding_type": "SinusoidalInterleaved"}
+    return TransformerModelConfig(
+        architecture="transformer",
+        encoder={"encoder_type": "transformer", "layers": config.num_encoder_layers},
+        decoder={"decoder_type": "transformer", "layers": config.num_decoder_layers},
+        hidden_size=config.d_model,
+        heads=config.num_heads,
+        transformer_ff=config.d_ff,
+        mlp_activation_fn="silu" if config.activation == "swiglu" else config.activation,
+        embeddings={"word_vec_size": config.d_model, **positions},
+        share_embeddings=True,
+        share_decoder_embeddings=True,
+        generator_bias=False,
+        add_qkvbias=True,
+        add_final_linear_bias=True,
+        add_ffnbias=True,
+        **positions,
+    )
+
+
+def _running(config: Any) -> SimpleNamespace:
+    """What eole's modules ask of the settings of a training; the whole of those wants data as well."""
+    return SimpleNamespace(
+        dropout=[config.dropout],
+        attention_dropout=[config.attention_dropout],
+        self_attn_backend="pytorch",
+        param_init_method="xavier_uniform",
+        parallel_gpu=1,
+        use_ckpting=[],
+        quant_layers=[],
+        quant_type="",
+        lora_layers=[],
+        lora_embedding=False,
+    )
+
+
+def _drop_inside(model: nn.Module, rate: float) -> None:
+    """One rate is for all in eole; between the two maps of the feed-forward network it is this one."""
+    for side in (model.encoder, model.decoder):
+        for layer in side.transformer_layers:
+            layer.mlp.dropout_1.p = rate
