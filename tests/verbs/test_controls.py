@@ -6,7 +6,6 @@ import pytest
 
 from regard.decoding.controls import CONTROLS, Controls
 from regard.errors import ConfigError, FolderError
-from regard.verbs.controls import spread
 from regard.verbs.generate import Generator, generate
 from regard.verbs.translate import Translator, translate
 
@@ -126,12 +125,3 @@ def test_a_call_shows_each_control_and_takes_it_or_all_together(model):
         generate("To", model=model, temprature=0.3)
     with pytest.raises(TypeError, match="both controls and seed"):
         generate("To", model=model, controls=Controls(), seed=3)
-
-
-def test_a_text_alone_stands_for_a_tuple_of_one():
-    @spread
-    def asked(*, controls: Controls) -> Controls:
-        return controls
-
-    assert asked(stop="\n", ban=["a", "b"], end_ids=5) == Controls(stop=("\n",), ban=("a", "b"), end_ids=(5,))
-    assert asked() == Controls()

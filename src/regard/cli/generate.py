@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import click
 
@@ -10,7 +10,6 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.errors import UserError
-from regard.verbs.controls import Controls
 
 
 @click.command("generate", cls=Command)
@@ -33,18 +32,7 @@ from regard.verbs.controls import Controls
 @options.device
 @options.threads
 @options.precision
-def command(
-    prompt: str | None,
-    model: Path,
-    input: Path | None,
-    controls: Controls,
-    num: int,
-    streamed: bool,
-    as_json: bool,
-    device: str,
-    threads: int | None,
-    precision: Literal["float32", "int8"],
-) -> None:
+def command(prompt: str | None, input: Path | None, streamed: bool, as_json: bool, **given: Any) -> None:
     """Go on with a text, with each line of a file or of a pipe.
 
     Without PROMPT (or with - for it) and --input the standard input is read, each line a prompt. The text is
@@ -61,9 +49,7 @@ def command(
         from regard.verbs.generate import BETWEEN, Generator, printed
         from regard.verbs.lines import arriving, chunks, stream
 
-    generator = Generator(
-        model, controls=controls, num=num, device=device, threads=threads, precision=precision
-    )
+    generator = Generator(**given)
     if prompt == "-":
         prompt = None
     if prompt is not None:

@@ -23,13 +23,15 @@ from regard.errors import ConfigError
 from regard.models.decoder_only import DecoderOnly
 from regard.recipe import read
 from regard.verbs.box import load, model_that
-from regard.verbs.controls import UNSET, Controls, spread
+from regard.verbs.computing import USUAL, Computing
+from regard.verbs.controls import UNSET, Controls
 from regard.verbs.device import choose_device
 from regard.verbs.drafting import drafter_of
 from regard.verbs.lines import chunks
 from regard.verbs.lines import stream as stream_lines
-from regard.verbs.precision import Precision, compute_in
+from regard.verbs.precision import compute_in
 from regard.verbs.samples import samples_for, told
+from regard.verbs.spread import spread
 
 INCOMPLETE = "\ufffd"  # what the decoder makes of bytes that are no character, or not yet
 BETWEEN = "---\n"  # between several texts
@@ -91,14 +93,12 @@ class Generator:
         *,
         controls: Controls = UNSET,
         num: int = 1,
-        device: str = "auto",
-        threads: int | None = None,
-        precision: Precision = "float32",
+        computing: Computing = USUAL,
     ) -> None:
-        chosen = choose_device(device, threads)
+        chosen = choose_device(computing.device, computing.threads)
         self.loaded = load(model, chosen)
         self.model = model_that("goes on with texts", DecoderOnly, self.loaded)
-        compute_in(precision, self.model, chosen)
+        compute_in(computing.precision, self.model, chosen)
         self.tokenizer = self.loaded.tokenizers.source
         defaults = read(ContinuationSettings, self.loaded.generation, "generation.json")
         self.settings = defaults.changed(controls)
@@ -270,9 +270,7 @@ def generate(
     model: str | Path,
     controls: Controls = UNSET,
     num: int = 1,
-    device: str = "auto",
-    threads: int | None = None,
-    precision: Precision = "float32",
+    computing: Computing = USUAL,
 ) -> Any:
     """A text that begins with the prompt, or one for each prompt of several.
 
@@ -283,9 +281,7 @@ def generate(
     Returns:
         str for a str, list[str] for several; with `num` above 1 list[str] and list[list[str]].
     """
-    generator = Generator(
-        model, controls=controls, num=num, device=device, threads=threads, precision=precision
-    )
+    generator = Generator(model, controls=controls, num=num, computing=computing)
     found = [generator.one(prompt)] if isinstance(prompt, str) else generator(prompt)
     texts = [each.texts if num > 1 else each.texts[0] for each in found]
     return texts[0] if isinstance(prompt, str) else texts
@@ -298,21 +294,11 @@ def generate_file(
     model: str | Path,
     controls: Controls = UNSET,
     num: int = 1,
-    device: str = "auto",
-    threads: int | None = None,
-    precision: Precision = "float32",
+    computing: Computing = USUAL,
 ) -> list[Any]:
     """What `generate` gives of each line of a file, plain or gzipped."""
     lines = stream_lines(input)
-    return generate(
-        lines,
-        model=model,
-        controls=controls,
-        num=num,
-        device=device,
-        threads=threads,
-        precision=precision,
-    )
+    return generate(lines, model=model, controls=controls, num=num, computing=computing)
 
 
 def printed(generated: Generated, *, as_json: bool = False) -> str:

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from regard.verbs.controls import UNSET, Controls, spread
+from regard.verbs.computing import USUAL, Computing
+from regard.verbs.controls import UNSET, Controls
 from regard.verbs.lines import stream
-from regard.verbs.precision import Precision
+from regard.verbs.spread import spread
 from regard.verbs.translate import Translation, Translator, answers, write
 
 
@@ -34,10 +35,8 @@ def summarize(
     batch_tokens: int = 4096,
     n_best: int = 1,
     prefix: str | None = None,
-    device: str = "auto",
-    threads: int | None = None,
     workers: int | None = None,
-    precision: Precision = "float32",
+    computing: Computing = USUAL,
 ) -> Any:
     """A text in short, or each of several.
 
@@ -54,10 +53,8 @@ def summarize(
         batch_tokens=batch_tokens,
         n_best=n_best,
         prefix=prefix,
-        device=device,
-        threads=threads,
         workers=workers,
-        precision=precision,
+        computing=computing,
     )
     return answers(summarizer, text, n_best)
 
@@ -73,10 +70,8 @@ def summarize_file(
     n_best: int = 1,
     prefix: str | None = None,
     as_json: bool = False,
-    device: str = "auto",
-    threads: int | None = None,
     workers: int | None = None,
-    precision: Precision = "float32",
+    computing: Computing = USUAL,
 ) -> int:
     """Say each line of a file in short, into another, which appears when it is whole; the number of lines."""
     summarizer = Summarizer(
@@ -85,9 +80,7 @@ def summarize_file(
         batch_tokens=batch_tokens,
         n_best=n_best,
         prefix=prefix,
-        device=device,
-        threads=threads,
         workers=workers,
-        precision=precision,
+        computing=computing,
     )
     return write(summarizer(stream(input)), Path(output), ranked=n_best > 1, as_json=as_json)

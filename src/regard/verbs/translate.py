@@ -19,13 +19,15 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.models.straight import straight
 from regard.recipe import read
 from regard.verbs.box import load, model_that
-from regard.verbs.controls import UNSET, Controls, spread
+from regard.verbs.computing import USUAL, Computing
+from regard.verbs.controls import UNSET, Controls
 from regard.verbs.device import choose_device, choose_workers
 from regard.verbs.drafting import drafter_of
 from regard.verbs.lines import stream
-from regard.verbs.precision import Precision, compute_in
+from regard.verbs.precision import compute_in
 from regard.verbs.prefixes import prefix_of, usual_prefix
 from regard.verbs.samples import samples_for, told, translating
+from regard.verbs.spread import spread
 
 FEW = 32  # lines for each worker, fewer than which are decoded without them
 CHUNK = 1024  # lines that are read, sorted by length and decoded before the first of them is given out
@@ -88,16 +90,14 @@ class Translator:
         batch_tokens: int = 4096,
         n_best: int = 1,
         prefix: str | None = None,
-        device: str = "auto",
-        threads: int | None = None,
         workers: int | None = None,
-        precision: Precision = "float32",
+        computing: Computing = USUAL,
     ) -> None:
-        self.device = choose_device(device, threads)
-        self.workers = choose_workers(workers, self.device, threads)
+        self.device = choose_device(computing.device, computing.threads)
+        self.workers = choose_workers(workers, self.device, computing.threads)
         self.loaded = load(model, self.device)
         self.model = model_that(self.does, SequenceToSequence, self.loaded)
-        compute_in(precision, self.model, self.device)
+        compute_in(computing.precision, self.model, self.device)
         defaults = read(GenerationSettings, self.loaded.generation, "generation.json")
         self.settings = self._settings(defaults.with_(n_best=1).changed(controls), controls, n_best)
         self.n_best, self.batch_tokens = n_best, batch_tokens
@@ -196,10 +196,8 @@ def translate(
     batch_tokens: int = 4096,
     n_best: int = 1,
     prefix: str | None = None,
-    device: str = "auto",
-    threads: int | None = None,
     workers: int | None = None,
-    precision: Precision = "float32",
+    computing: Computing = USUAL,
 ) -> Any:
     """The translation of a text, or of each text of several, by `model` or the model in the box.
 
@@ -215,10 +213,8 @@ def translate(
         batch_tokens=batch_tokens,
         n_best=n_best,
         prefix=prefix,
-        device=device,
-        threads=threads,
         workers=workers,
-        precision=precision,
+        computing=computing,
     )
     return answers(translator, text, n_best)
 
@@ -234,10 +230,8 @@ def translate_file(
     n_best: int = 1,
     prefix: str | None = None,
     as_json: bool = False,
-    device: str = "auto",
-    threads: int | None = None,
     workers: int | None = None,
-    precision: Precision = "float32",
+    computing: Computing = USUAL,
 ) -> int:
     """Translate a file line by line into another, which appears when it is whole; the number of lines."""
     translator = Translator(
@@ -246,10 +240,8 @@ def translate_file(
         batch_tokens=batch_tokens,
         n_best=n_best,
         prefix=prefix,
-        device=device,
-        threads=threads,
         workers=workers,
-        precision=precision,
+        computing=computing,
     )
     return write(translator(stream(input)), Path(output), ranked=n_best > 1, as_json=as_json)
 
