@@ -65,7 +65,7 @@ bench-install: .venv/installed-bench
 
 .venv/installed-bench: $(INSTALLED)
 	@$(PIP) --no-build-isolation --editable '.[dev,bench]'
-	@$(PIP) eole || echo 'eole does not install here; its rows in the tables say that it is not there'
+	@$(PIP) eole || echo 'eole did not install, which its rows will say; rm $@ and make $@ try again'
 	@for data in multi30k_tok multi30k tiny_shakespeare; do $(BIN)/regard data get $$data >/dev/null || exit; done
 	@touch $@
 

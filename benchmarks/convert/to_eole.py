@@ -102,6 +102,7 @@ def _layer(own: Weights) -> dict[str, Tensor]:
 
 
 def settings_of(config: Any) -> TransformerModelConfig:
+    """The shape as eole writes it down; its Translator asks for it beside the model."""
     positions = {"position_encoding_type": "SinusoidalInterleaved"}
     return TransformerModelConfig(
         architecture="transformer",
@@ -110,7 +111,7 @@ def settings_of(config: Any) -> TransformerModelConfig:
         hidden_size=config.d_model,
         heads=config.num_heads,
         transformer_ff=config.d_ff,
-        mlp_activation_fn="silu" if config.activation == "swiglu" else config.activation,
+        mlp_activation_fn="gated-silu" if config.activation == "swiglu" else config.activation,
         embeddings={"word_vec_size": config.d_model, **positions},
         share_embeddings=True,
         share_decoder_embeddings=True,

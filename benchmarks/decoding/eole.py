@@ -9,6 +9,7 @@ from eole.predict import Translator
 from eole.predict.beam_search import GNMTGlobalScorer
 
 from benchmarks.common.unfit import Unfit
+from benchmarks.convert.names import Weights
 from benchmarks.convert.to_eole import MARKS, pair_model, settings_of, vocabularies_of
 from benchmarks.decoding.sentences import Decoder, Ids
 from regard.weights.model_folder import load_model
@@ -22,15 +23,19 @@ class Eole(Decoder):
     def __init__(self, *, sentences: str) -> None:
         super().__init__(sentences=sentences)
         loaded = load_model(self.sentences.model)
+        self.take(loaded.config, loaded.model.state_dict())
+
+    def take(self, shape: Any, weights: Weights) -> None:
+        """Translate by a model of this shape."""
         vocabularies = vocabularies_of(self.sentences.vocabulary)
         self._unfit = ""
         try:
-            model = pair_model(loaded.config, loaded.model.state_dict(), vocabularies)
+            model = pair_model(shape, weights, vocabularies)
         except Unfit as unfit:  # the same sizes, other weights: lengths can be forced, and nothing compared
             self._unfit = f"cannot take these weights: {unfit}"
-            model = pair_model(loaded.config, None, vocabularies, like=True)
+            model = pair_model(shape, None, vocabularies, like=True)
         model.update_dropout(0.0, 0.0)
-        self._translator = self._made(loaded.config, model.eval(), vocabularies)
+        self._translator = self._made(shape, model.eval(), vocabularies)
 
     @torch.inference_mode()
     def decode(self, batch: Sequence[int], beam: int, length: int | None) -> list[Ids]:

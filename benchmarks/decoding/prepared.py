@@ -98,7 +98,7 @@ def _converted(loaded: LoadedModel) -> tuple[str, str]:
         return f"!cannot take these weights: {unfit}", f"CTranslate2 cannot take the weights: {unfit}"
     except ModuleNotFoundError as error:
         return f"!{error.name} is not installed", f"{error.name} is not installed"
-    return str(folder), "CTranslate2 and Hugging Face have regard's weights; `same` says how often they agree"
+    return str(folder), "the others have regard's weights; `same` says how often they agree"
 
 
 def _vocabulary(tokenizer: Tokenizer) -> list[str]:

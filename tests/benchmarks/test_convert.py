@@ -6,6 +6,7 @@ import torch
 from benchmarks.common.unfit import Unfit
 from benchmarks.convert.to_ctranslate2 import write_pair_model, write_text_model
 from benchmarks.convert.to_torch import transformer_weights
+from benchmarks.decoding.sentences import Sentences
 from benchmarks.language.nanogpt import made
 from benchmarks.training.plain import Translator
 from regard.data.batch import collate
@@ -51,6 +52,26 @@ def test_eole_has_the_same_logits():
     ours = model(src, lengths, target[:, :-1])
     theirs = other.generator(other(src, target, lengths).dec_out)
     torch.testing.assert_close(theirs, ours, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_eole_translates_the_same(tmp_path):
+    pytest.importorskip("eole")
+    from benchmarks.decoding.eole import Eole
+
+    config, model = pair_model(norm_position="pre")
+    sources = [[4, 5, 6], [7], [8, 9, 10, 11, 12]]
+    eole = object.__new__(Eole)  # without the model folder that others are read from
+    eole.sentences = Sentences(
+        model="", converted="", texts=[], ids=sources, vocabulary=PIECES, lengths=[], limits=[], alpha=1.0
+    )
+    eole.take(config, model.state_dict())
+    for beam in (1, 4):
+        decoding = GenerationSettings(
+            beam_size=beam, min_length=6, max_length=6, length_penalty="power", alpha=1.0
+        )
+        ours = [found[0].ids for found in decode_all(decoding.strategy(), model, sources)]
+        assert eole.decode([0, 1, 2], beam, 6) == ours
 
 
 @pytest.mark.parametrize("settings", [{"norm_position": "pre"}, {"norm_position": "post"}])

@@ -6,6 +6,7 @@ import pytest
 
 from regard.decoding.controls import CONTROLS, Controls
 from regard.errors import ConfigError, FolderError
+from regard.verbs.computing import Computing
 from regard.verbs.generate import Generator, generate
 from regard.verbs.translate import Translator, translate
 
@@ -121,6 +122,7 @@ def test_a_call_shows_each_control_and_takes_it_or_all_together(model):
     alone = generate("To", model=model, **given)
     together = generate("To", model=model, controls=Controls(**{**given, "stop": ("e",)}))
     assert alone == together
+    assert generate("To", model=model, computing=Computing(threads=1), **given) == alone
     with pytest.raises(TypeError, match="temprature"):
         generate("To", model=model, temprature=0.3)
     with pytest.raises(TypeError, match="both controls and seed"):

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import click
 
@@ -37,7 +37,21 @@ from regard.errors import UserError
 @options.threads
 @options.workers
 @options.precision
-def command(data: Path | None, src: Path | None, ref: tuple[Path, ...], as_json: bool, **given: Any) -> None:
+def command(
+    model: Path | None,
+    data: Path | None,
+    src: Path | None,
+    ref: tuple[Path, ...],
+    tokenize: str,
+    lowercase: bool,
+    by_length: bool,
+    beam_size: int | None,
+    as_json: bool,
+    device: str,
+    threads: int | None,
+    workers: int | None,
+    precision: Literal["float32", "int8"],
+) -> None:
     """Score a model on test data: classes, labels, running text, translations.
 
     Without --data and --src those of the recipe that the model was trained by are taken. Scores have
@@ -56,7 +70,20 @@ def command(data: Path | None, src: Path | None, ref: tuple[Path, ...], as_json:
         from regard import console
         from regard.verbs.evaluate import TranslationEvaluation, evaluate
 
-    found = evaluate(data=data, src=src, ref=ref, **given)
+    found = evaluate(
+        model=model,
+        data=data,
+        src=src,
+        ref=ref,
+        tokenize="none" if tokenize == "none" else "13a",
+        lowercase=lowercase,
+        by_length=by_length,
+        beam_size=beam_size,
+        device=device,
+        threads=threads,
+        workers=workers,
+        precision=precision,
+    )
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2))
         return

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import click
 
@@ -10,6 +10,7 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.errors import UserError
+from regard.verbs.controls import Controls
 
 
 @click.command("generate", cls=Command)
@@ -32,7 +33,18 @@ from regard.errors import UserError
 @options.device
 @options.threads
 @options.precision
-def command(prompt: str | None, input: Path | None, streamed: bool, as_json: bool, **given: Any) -> None:
+def command(
+    prompt: str | None,
+    model: Path,
+    input: Path | None,
+    controls: Controls,
+    num: int,
+    streamed: bool,
+    as_json: bool,
+    device: str,
+    threads: int | None,
+    precision: Literal["float32", "int8"],
+) -> None:
     """Go on with a text, with each line of a file or of a pipe.
 
     Without PROMPT (or with - for it) and --input the standard input is read, each line a prompt. The text is
@@ -49,7 +61,9 @@ def command(prompt: str | None, input: Path | None, streamed: bool, as_json: boo
         from regard.verbs.generate import BETWEEN, Generator, printed
         from regard.verbs.lines import arriving, chunks, stream
 
-    generator = Generator(**given)
+    generator = Generator(
+        model, controls=controls, num=num, device=device, threads=threads, precision=precision
+    )
     if prompt == "-":
         prompt = None
     if prompt is not None:

@@ -1,4 +1,4 @@
-"""Where a model computes, and how: what every verb that decodes is told alike."""
+"""Where a model computes, and how: what translating, summarizing and generating are told alike."""
 
 from dataclasses import dataclass
 

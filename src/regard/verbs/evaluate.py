@@ -15,11 +15,10 @@ from regard.evaluation.score import Score
 from regard.evaluation.streams import check_aligned
 from regard.evaluation.translation import cautions, corpus_scores
 from regard.verbs.box import load
-from regard.verbs.computing import USUAL, Computing
 from regard.verbs.device import choose_device
 from regard.verbs.lines import lines_of, references_of
+from regard.verbs.precision import Precision
 from regard.verbs.settings import recipe_of
-from regard.verbs.spread import spread
 from regard.verbs.tasks.kinds import kind_of
 from regard.verbs.translate import Translator
 from regard.weights.model_folder import LoadedModel
@@ -67,7 +66,6 @@ class TranslationEvaluation(Evaluation):
         return {**found, "by_length": [asdict(each) for each in self.by_length]} if self.by_length else found
 
 
-@spread
 def evaluate(
     *,
     model: str | Path | None = None,
@@ -78,8 +76,10 @@ def evaluate(
     lowercase: bool = False,
     by_length: bool = False,
     beam_size: int | None = None,
+    device: str = "auto",
+    threads: int | None = None,
     workers: int | None = None,
-    computing: Computing = USUAL,
+    precision: Precision = "float32",
 ) -> Evaluation:
     """Score a model on the test data of the recipe that it was trained by.
 
@@ -99,19 +99,26 @@ def evaluate(
     if src is not None and references and data is None:
         lines, lines_of_references = lines_of(src), references_of(references)
         check_aligned(lines, lines_of_references, str(src))
-        translator = Translator(model, beam_size=beam_size, workers=workers, computing=computing)
+        translator = Translator(
+            model,
+            beam_size=beam_size,
+            device=device,
+            threads=threads,
+            workers=workers,
+            precision=precision,
+        )
         return _of_translations(translator, lines, lines_of_references, tokenize, lowercase, by_length)
     if src is not None or references:
         raise UserError(
             "a source, references and other data do not go together",
             "give a source and its references, or a file of test data, or neither",
         )
-    if by_length or lowercase or tokenize != "13a" or workers is not None or computing.precision != "float32":
+    if by_length or lowercase or tokenize != "13a" or workers is not None or precision != "float32":
         raise UserError(
             "scores by length, without case or of other words, workers and precision are of translations",
             "give a source and its references; for other data the recipe's [validation] says it",
         )
-    return _of_held_out(load(model, choose_device(computing.device, computing.threads)), data, beam_size)
+    return _of_held_out(load(model, choose_device(device, threads)), data, beam_size)
 
 
 def _of_held_out(loaded: LoadedModel, data: str | Path | None, beam_size: int | None) -> Evaluation:

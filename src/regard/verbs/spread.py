@@ -10,45 +10,58 @@ Result = TypeVar("Result")
 
 
 def spread(call: Callable[..., Result]) -> Callable[..., Result]:
-    """`call`, whose keywords that are dataclasses may also be given field by field: `top_k=40, threads=2`.
+    """`call`, whose keywords that default to a dataclass may be given field by field: `top_k=40, threads=2`.
 
-    Its signature, which `help` shows, names each of them. A text alone stands for a tuple of one.
+    What is not given is as in that default. The signature, which `help` shows, names each field. A text alone
+    stands for a tuple of one.
     """
     signature = inspect.signature(call)
     parameters = signature.parameters.values()
-    kinds: dict[str, Any] = {
-        each.name: each.annotation for each in parameters if dataclasses.is_dataclass(each.annotation)
-    }
+    usual = {each.name: each.default for each in parameters if _is_spread(each)}
     shown = signature.replace(parameters=[part for each in parameters for part in _parts(each)])
 
     @functools.wraps(call)
     def called(*arguments: Any, **keywords: Any) -> Result:
-        wholes = {name: keywords.pop(name, None) for name in kinds}
+        wholes = {name: keywords.pop(name, None) for name in usual}
         shown.bind(*arguments, **keywords)
-        for name, kind in kinds.items():
+        for name, default in usual.items():
             mine = {
                 field.name: _tupled(field, keywords.pop(field.name))
-                for field in dataclasses.fields(kind)
+                for field in dataclasses.fields(default)
                 if field.name in keywords
             }
-            if wholes[name] is not None and mine:
-                raise TypeError(f"{call.__name__}() got both {name} and {', '.join(mine)}")
-            wholes[name] = wholes[name] or kind(**mine)
+            wholes[name] = _whole(call.__qualname__, name, default, wholes[name], mine)
         return call(*arguments, **wholes, **keywords)
 
     called.__signature__ = shown  # type: ignore[attr-defined]
     return called
 
 
+def _is_spread(parameter: inspect.Parameter) -> bool:
+    return dataclasses.is_dataclass(parameter.default) and not isinstance(parameter.default, type)
+
+
 def _parts(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
     """The parameter, or one for each of its fields."""
-    if not dataclasses.is_dataclass(parameter.annotation):
+    if not _is_spread(parameter):
         yield parameter
         return
-    for each in dataclasses.fields(parameter.annotation):
+    for each in dataclasses.fields(parameter.default):
+        default = getattr(parameter.default, each.name)
         yield inspect.Parameter(
-            each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type
+            each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=each.type
         )
+
+
+def _whole(call: str, name: str, default: Any, given: Any, mine: dict[str, Any]) -> Any:
+    """The value that was given, or the default with the fields that were."""
+    if given is None:
+        return dataclasses.replace(default, **mine)
+    if mine:
+        raise TypeError(f"{call}() got both {name} and {', '.join(mine)}")
+    if not isinstance(given, type(default)):
+        raise TypeError(f"{call}() wants a {type(default).__name__} as {name}, not {given!r}")
+    return given
 
 
 def _tupled(field: dataclasses.Field[Any], value: Any) -> Any:
