@@ -55,7 +55,7 @@ def test_eole_has_the_same_logits():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_eole_translates_the_same(tmp_path):
+def test_eole_translates_the_same():
     pytest.importorskip("eole")
     from benchmarks.decoding.eole import Eole
 
@@ -66,12 +66,9 @@ def test_eole_translates_the_same(tmp_path):
         model="", converted="", texts=[], ids=sources, vocabulary=PIECES, lengths=[], limits=[], alpha=1.0
     )
     eole.take(config, model.state_dict())
-    for beam in (1, 4):
-        decoding = GenerationSettings(
-            beam_size=beam, min_length=6, max_length=6, length_penalty="power", alpha=1.0
-        )
-        ours = [found[0].ids for found in decode_all(decoding.strategy(), model, sources)]
-        assert eole.decode([0, 1, 2], beam, 6) == ours
+    decoding = GenerationSettings(beam_size=1, min_length=6, max_length=6)
+    ours = [found[0].ids for found in decode_all(decoding.strategy(), model, sources)]
+    assert eole.decode([0, 1, 2], 1, 6) == ours
 
 
 @pytest.mark.parametrize("settings", [{"norm_position": "pre"}, {"norm_position": "post"}])
