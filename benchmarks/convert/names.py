@@ -45,6 +45,25 @@ def block(weights: Weights, name: str) -> dict[str, Tensor]:
     }
 
 
+def renamed(own: Weights, names: Mapping[str, str]) -> dict[str, Tensor]:
+    """Weights and biases of a block under the names of a peer, those that are there."""
+    return {
+        f"{theirs}.{kind}": own[f"{ours}.{kind}"]
+        for ours, theirs in names.items()
+        for kind in ("weight", "bias")
+        if f"{ours}.{kind}" in own
+    }
+
+
+def unstacked(own: Weights, names: tuple[str, str, str]) -> dict[str, Tensor]:
+    """Queries, keys and values of self-attention, under these names of a peer."""
+    return {
+        f"{name}.{kind}": part
+        for kind in ("weight", "bias")
+        for name, part in zip(names, own[f"self.in.{kind}"].chunk(3), strict=True)
+    }
+
+
 def stacked(found: Mapping[str, Tensor], names: tuple[str, ...], kind: str) -> Tensor:
     """Several matrices, or their biases, as one."""
     return torch.cat([found[f"{name}.{kind}"] for name in names])

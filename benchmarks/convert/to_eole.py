@@ -9,7 +9,7 @@ from eole.config.models import TransformerModelConfig
 from eole.models.model import EncoderDecoderModel
 from torch import Tensor, nn
 
-from benchmarks.convert.names import Weights, block, refuse
+from benchmarks.convert.names import Weights, block, refuse, renamed, unstacked
 from regard.layers.positions import sinusoids
 
 MAX_POSITIONS = 5000  # of eole's table of sinusoids
@@ -88,17 +88,8 @@ NAMES = {
 
 
 def _layer(own: Weights) -> dict[str, Tensor]:
-    layer = {
-        f"{theirs}.{kind}": own[f"{ours}.{kind}"]
-        for ours, theirs in NAMES.items()
-        for kind in ("weight", "bias")
-        if f"{ours}.{kind}" in own
-    }
-    for kind in ("weight", "bias"):
-        parts = own[f"self.in.{kind}"].chunk(3)
-        names = ("query", "keys", "values")
-        layer |= {f"self_attn.linear_{name}.{kind}": part for name, part in zip(names, parts, strict=True)}
-    return layer
+    parts = ("self_attn.linear_query", "self_attn.linear_keys", "self_attn.linear_values")
+    return renamed(own, NAMES) | unstacked(own, parts)
 
 
 def settings_of(config: Any) -> TransformerModelConfig:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks.convert.names import Weights, block, refuse
+from benchmarks.convert.names import Weights, block, refuse, renamed, unstacked
 from regard.layers.positions import sinusoids
 
 MAX_POSITIONS = 1024
@@ -95,16 +95,8 @@ PAIR_NAMES = {
 
 
 def _pair_layer(own: Weights) -> dict[str, Tensor]:
-    layer = {
-        f"{theirs}.{kind}": own[f"{ours}.{kind}"]
-        for ours, theirs in PAIR_NAMES.items()
-        for kind in ("weight", "bias")
-        if f"{ours}.{kind}" in own
-    }
-    for kind in ("weight", "bias"):
-        parts = own[f"self.in.{kind}"].chunk(3)
-        layer |= {f"self_attn.{name}_proj.{kind}": part for name, part in zip("qkv", parts, strict=True)}
-    return layer
+    parts = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+    return renamed(own, PAIR_NAMES) | unstacked(own, parts)
 
 
 def text_model(config: Any, weights: Weights | None) -> nn.Module:

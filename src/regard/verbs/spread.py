@@ -33,7 +33,7 @@ def spread(call: Callable[..., Result]) -> Callable[..., Result]:
             wholes[name] = _whole(call.__qualname__, name, default, wholes[name], mine)
         return call(*arguments, **wholes, **keywords)
 
-    called.__signature__ = shown  # type: ignore[attr-defined]
+    called.__signature__ = shown  # type: ignore[attr-defined]  # read by inspect, unknown to the types
     return called
 
 
