@@ -1,4 +1,4 @@
-"""The layers of the Transformer family, one idea a file; each is built of numbers, and knows tensors alone.
+"""The layers of the Transformer family, one idea a file; they know tensors alone.
 
     from regard.layers import EncoderBlock, MultiHeadAttention, causal_mask
 

@@ -6,9 +6,11 @@ from typing import Literal
 
 from regard.errors import DataError
 from regard.evaluation.translation import Comparison, compare_systems
+from regard.verbs.arguments import checked
 from regard.verbs.lines import lines_of, references_of
 
 
+@checked
 def compare(
     systems: Sequence[str | Path],
     *,
@@ -19,6 +21,12 @@ def compare(
     """Files of translations by two systems or more against the first, the baseline, metric by metric.
 
     Paired bootstrap resampling (Koehn 2004), as sacreBLEU does it.
+
+    Args:
+        systems: a file of translations by each system, the baseline first.
+        ref: one file of references or several, aligned line by line.
+        tokenize: what sacreBLEU counts as words; "none" for text that is tokenised already.
+        lowercase: score without regard to case.
 
     Raises:
         DataError: fewer than two files, one of them twice, or files that are not aligned.

@@ -18,16 +18,19 @@ from regard.errors import DataError
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.models.straight import straight
 from regard.recipe import read
-from regard.verbs.box import load, model_that
+from regard.verbs.any_model import AnyModel, open_model
+from regard.verbs.arguments import checked
+from regard.verbs.box import model_that
 from regard.verbs.computing import USUAL, Computing
 from regard.verbs.controls import UNSET, Controls
-from regard.verbs.device import choose_device, choose_workers
+from regard.verbs.device import choose_workers
 from regard.verbs.drafting import drafter_of
 from regard.verbs.lines import stream
 from regard.verbs.precision import compute_in
 from regard.verbs.prefixes import prefix_of, usual_prefix
 from regard.verbs.samples import samples_for, told, translating
 from regard.verbs.spread import spread
+from regard.verbs.texts import several
 
 FEW = 32  # lines for each worker, fewer than which are decoded without them
 CHUNK = 1024  # lines that are read, sorted by length and decoded before the first of them is given out
@@ -73,7 +76,14 @@ class Translator:
     What it says of a line depends on that line alone: not on `batch_tokens`, nor on the line's neighbours,
     nor on `workers`, the processes that share many lines (None: one for each core of a CPU, but only one
     where `threads` are given). With precision "int8" products are of whole numbers of 8 bits, on a CPU.
-    `prefix` stands before each line; where it is not given, what the model's folder says.
+
+    Args:
+        model: a model or run folder, or what `regard.load` gives; the model in the box without.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        n_best: candidates of each text; a beam is as wide as that at least.
+        prefix: what stands before each text; what the model's folder says without.
+        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
+            given.
     """
 
     task: ClassVar[str] = "translation"  # as T5's folders call it
@@ -81,10 +91,11 @@ class Translator:
     answer: ClassVar[type[Translation]] = Translation
     max_characters: ClassVar[int] = MAX_CHARACTERS
 
+    @checked
     @spread
     def __init__(
         self,
-        model: str | Path | None = None,
+        model: AnyModel | None = None,
         *,
         controls: Controls = UNSET,
         batch_tokens: int = 4096,
@@ -93,9 +104,10 @@ class Translator:
         workers: int | None = None,
         computing: Computing = USUAL,
     ) -> None:
-        self.device = choose_device(computing.device, computing.threads)
+        """Load the model; controls that are not given are its own."""
+        self.loaded = open_model(model, computing.device, computing.threads, precision=computing.precision)
+        self.device = self.loaded.model.device
         self.workers = choose_workers(workers, self.device, computing.threads)
-        self.loaded = load(model, self.device)
         self.model = model_that(self.does, SequenceToSequence, self.loaded)
         compute_in(computing.precision, self.model, self.device)
         defaults = read(GenerationSettings, self.loaded.generation, "generation.json")
@@ -116,8 +128,12 @@ class Translator:
         return changed.with_(n_best=samples_for(changed, n_best))
 
     def __call__(self, lines: Iterable[str]) -> Iterator[Translation]:
-        """A translation for each line, in order; `lines` may be without end."""
-        lines = iter(lines)
+        """A translation for each line, in order; `lines` may be without end.
+
+        Raises:
+            DataError: a line is no string, or `lines` is one.
+        """
+        lines = several(lines)
         return self.in_chunks(iter(lambda: list(islice(lines, CHUNK)), []))
 
     def in_chunks(self, chunks: Iterable[Sequence[str]]) -> Iterator[Translation]:
@@ -187,11 +203,12 @@ class Translator:
 NOTHING = Candidate(text="", score=0.0, log_prob=0.0, tokens=(), token_log_probs=())
 
 
+@checked
 @spread
 def translate(
     text: str | Iterable[str],
     *,
-    model: str | Path | None = None,
+    model: AnyModel | None = None,
     controls: Controls = UNSET,
     batch_tokens: int = 4096,
     n_best: int = 1,
@@ -203,6 +220,15 @@ def translate(
 
     A text is one line. With `n_best` above 1 there is a list of that many, best first, in the place of
     each translation. For many calls keep a `Translator`, which also tells scores.
+
+    Args:
+        text: one line, or several.
+        model: a model or run folder, or what `regard.load` gives; the model in the box without.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        n_best: candidates of each text; a beam is as wide as that at least.
+        prefix: what stands before each text; what the model's folder says without.
+        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
+            given.
 
     Returns:
         str for a str, list[str] for several; with `n_best` above 1 list[str] and list[list[str]].
@@ -219,12 +245,13 @@ def translate(
     return answers(translator, text, n_best)
 
 
+@checked
 @spread
 def translate_file(
     input: str | Path,
     output: str | Path,
     *,
-    model: str | Path | None = None,
+    model: AnyModel | None = None,
     controls: Controls = UNSET,
     batch_tokens: int = 4096,
     n_best: int = 1,
@@ -233,7 +260,19 @@ def translate_file(
     workers: int | None = None,
     computing: Computing = USUAL,
 ) -> int:
-    """Translate a file line by line into another, which appears when it is whole; the number of lines."""
+    """Translate a file line by line into another, which appears when it is whole; the number of lines.
+
+    Args:
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
+        output: the file to write.
+        model: a model or run folder, or what `regard.load` gives; the model in the box without.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        n_best: candidates of each text; a beam is as wide as that at least.
+        prefix: what stands before each text; what the model's folder says without.
+        as_json: write a line of JSON for each line.
+        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
+            given.
+    """
     translator = Translator(
         model,
         controls=controls,
