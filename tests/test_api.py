@@ -62,7 +62,7 @@ def test_pyright_finds_a_misspelt_parameter_and_nothing_wrong_with_right_ones(tm
 
 
 def test_the_stub_is_what_the_verbs_say():
-    assert output_of("tools/stub.py", "--check") == ""
+    assert output_of("tools/stub.py", "--check") == ""  # else: python tools/stub.py
 
 
 def test_importing_regard_does_not_import_pytorch():

@@ -63,8 +63,8 @@ def test_importing_regard_imports_no_torch():
         (["data", "get"], "missing argument 'NAME'", "see `regard data get --help`"),
         (
             ["translate", "--beam-size", "0"],
-            "invalid value for '--beam-size': 0 is not in the range 1<=x<=1000",
-            "see `regard translate --help`",
+            "--beam-size is 0, but must be at least 1",
+            "--beam-size = 1",
         ),
     ],
 )

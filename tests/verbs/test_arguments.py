@@ -36,6 +36,7 @@ WRONG = [
     ("translate", {"n_best": -1}, "n_best is -1, but must be at least 1"),
     ("translate", {"n_best": 2.0}, "n_best must be a whole number, not 2.0"),
     ("translate", {"prefix": 7}, "prefix must be a str, not 7"),
+    ("translate", {"prefix": "x" * 10**6}, "prefix has 1,000,000 characters, more than 5,000"),
     ("translate", {"model": b"folder"}, "model must be a str or a path or"),
     ("translate", {"length_penalty": "wo"}, "length_penalty must be one of"),
     ("generate", {"temperature": math.nan}, "temperature must be a finite number, not nan"),
@@ -75,7 +76,10 @@ def test_what_is_no_text_is_refused_before_the_model_is_loaded(verb, text):
     assert told.value.hint
 
 
-def test_one_text_is_not_taken_for_its_letters(untrained, decoder_folder):
+def test_one_text_is_not_taken_for_its_letters(untrained, decoder_folder, encoder_folder):
+    tagger = regard.Tagger(encoder_folder("tokens", ("A", "B")))
+    with pytest.raises(DataError, match="'a film' is one text, not several"):
+        tagger("a film")
     for several in (regard.Translator(untrained), regard.Generator(decoder_folder())):
         with pytest.raises(DataError, match="'1 2 3' is one text, not several") as told:
             several("1 2 3")
@@ -113,7 +117,7 @@ def test_the_limit_of_threads_is_that_of_the_machine():
     assert LIMITS["threads"].most == THREADS_PER_CORE * cores() >= THREADS_PER_CORE
     with pytest.raises(UserError, match="threads is") as told:
         regard.load(NOWHERE, threads=LIMITS["threads"].most + 1)
-    assert f"may use {cores()} core" in told.value.hint
+    assert f"{THREADS_PER_CORE} threads for " in told.value.hint
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ FILE = click.Path(path_type=Path)  # whether it is there is for the verb to say
 class Within(click.IntRange):
     """A whole number within the limit of that name, which refuses it as it does in a Python call."""
 
+    name = "integer"
+
     def __init__(self, name: str) -> None:
         self.limit = LIMITS[name]
         super().__init__(min=self.limit.least, max=self.limit.most)
@@ -133,9 +135,10 @@ def _option(name: str, kind: Any, control: Control) -> Callable[[Callable[..., N
     if typing.get_origin(kind) is typing.Literal:
         choice = click.Choice(list(typing.get_args(kind)))
         return click.option(flag, type=choice, help=control.help)
-    if kind in (int, float):
+    if name in LIMITS:
+        kind = Within(name)
+    elif kind in (int, float):
         ranged: Any = click.IntRange if kind is int else click.FloatRange
-        least = 1 if name == "beam_size" else control.least  # 0 is for files: no beam
-        if (least, control.most) != (None, None):
-            kind = ranged(min=least, max=control.most)
+        if (control.least, control.most) != (None, None):
+            kind = ranged(min=control.least, max=control.most)
     return click.option(*flags, name, type=kind, metavar=control.metavar, help=control.help)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, Union
 
 from regard.errors import UserError, did_you_mean
-from regard.verbs.limits import LIMITS
+from regard.verbs.limits import LIMITS, refuse_long
 from regard.verbs.texts import refuse_other
 
 Parameters = ParamSpec("Parameters")
@@ -64,6 +64,8 @@ def _checked(signature: inspect.Signature, name: str, value: Any) -> Any:
         _refuse(name, kinds, value)
     if type(value) is int and name in LIMITS:
         LIMITS[name].refuse(name, value)
+    if isinstance(value, str):
+        refuse_long(name, value)
     return value
 
 

@@ -7,7 +7,7 @@ their limits in `decoding/controls.py`. PyTorch is not imported here, so that `-
 import os
 from dataclasses import dataclass
 
-from regard.decoding.controls import MOST_HYPOTHESES, MOST_TOKENS
+from regard.decoding.controls import MOST_CHARACTERS, MOST_HYPOTHESES, MOST_TOKENS
 from regard.errors import UserError
 
 THREADS_PER_CORE = 4
@@ -41,8 +41,10 @@ def cores() -> int:
 
 def _of_cores(what: str) -> Limit:
     found = cores()
-    each = f"{THREADS_PER_CORE} {what} for each"
-    return Limit(most=THREADS_PER_CORE * found, why=f"this process may use {found} core(s), and takes {each}")
+    of = "the core" if found == 1 else f"each of the {found} cores"
+    return Limit(
+        most=THREADS_PER_CORE * found, why=f"{THREADS_PER_CORE} {what} for {of} that this process may use"
+    )
 
 
 _HYPOTHESES = Limit(most=MOST_HYPOTHESES, why="more of one text do not fit into memory")
@@ -62,3 +64,10 @@ LIMITS: dict[str, Limit] = {
     "num_heads": Limit(most=1000, why="a figure has no room for more"),
     "port": Limit(least=0, most=65_535, why="there are no others"),
 }
+LENGTHS = {"prefix": MOST_CHARACTERS}  # of texts that stand before each other text
+
+
+def refuse_long(name: str, text: str) -> None:
+    """Raise a UserError if a text of this name has more characters than it may."""
+    if name in LENGTHS and len(text) > LENGTHS[name]:
+        raise UserError(f"{name} has {len(text):,} characters, more than {LENGTHS[name]:,}", "shorten it")

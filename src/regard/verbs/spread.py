@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
+from regard.errors import did_you_mean
+
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 WIDTH = 100  # of a line of a docstring
@@ -27,6 +29,10 @@ def spread(call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     @functools.wraps(call)
     def called(*arguments: Any, **keywords: Any) -> Result:
         wholes = {name: keywords.pop(name, None) for name in usual}
+        for name in keywords:
+            if name not in shown.parameters:
+                near = did_you_mean(name, shown.parameters)
+                raise TypeError(f"{call.__qualname__}() got an unexpected keyword argument {name!r}; {near}")
         shown.bind(*arguments, **keywords)
         for name, default in usual.items():
             mine = {

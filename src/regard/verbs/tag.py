@@ -18,6 +18,7 @@ from regard.verbs.encoder import encoder_that, probabilities
 from regard.verbs.lines import stream
 from regard.verbs.tasks.tagging import WORDS, pieces_of
 from regard.verbs.tasks.text import logits_of
+from regard.verbs.texts import refuse_one
 from regard.weights.model_folder import LoadedModel, open_model_folder
 
 CHUNK = 256  # sentences that are read and looked at before the first of them is given out
@@ -89,7 +90,11 @@ class Tagger:
 
         A sentence is a list of its words, or a text: words then stand between white space, and punctuation
         at their ends is a word of its own. There may be sentences without end.
+
+        Raises:
+            DataError: there is one text in the place of several.
         """
+        refuse_one(sentences)
         sentences = iter(sentences)
         return self.in_chunks(iter(lambda: list(islice(sentences, CHUNK)), []))
 

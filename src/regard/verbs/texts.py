@@ -22,10 +22,15 @@ def several(texts: Any) -> Iterator[str]:
     Raises:
         DataError: what is given, or one of it, is no string.
     """
-    if isinstance(texts, str):
-        raise DataError(f"{_shown(texts)} is one text, not several", "put it into a list: [text]")
+    refuse_one(texts)
     refuse_other(texts)
     return _checked(texts)
+
+
+def refuse_one(texts: Any) -> None:
+    """Raise a DataError where one text stands for several."""
+    if isinstance(texts, str):
+        raise DataError(f"{_shown(texts)} is one text, not several", "put it into a list: [text]")
 
 
 def refuse_other(texts: Any) -> None:
