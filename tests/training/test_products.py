@@ -1,6 +1,8 @@
 """The library of matrix products: as exact as float32, chosen once a run."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -68,3 +70,20 @@ def test_a_run_keeps_its_choice(tmp_path):
     ]
     train("reverse", out=run, overrides=sets, threads=1)
     assert json.loads((run / PRODUCTS).read_text()) == {"float32_matmul_precision": "highest"}
+
+
+def test_memory_stays_flat_over_products_of_many_shapes():
+    script = """
+import resource, sys, torch
+from regard.training.products import matmul_precision
+weight = torch.randn(192, 864)
+with matmul_precision("medium"):
+    for rows in range(400, 420):
+        torch.randn(rows, 192) @ weight
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for rows in range(420, 600):
+        torch.randn(rows, 192) @ weight
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 40 * 1024  # KiB; with a thousand kernels kept it is 140 MiB
