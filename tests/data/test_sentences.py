@@ -36,6 +36,7 @@ Apple Inc. Executives met. |They left.
 See p. 3 and fig. 2 for more. |Then go on.
 No. 5 is alive. |It moves.
 Oh no. |He fell.
+I do not mind. |Tom does.
 We love the sun. |Tom does not.
 They told me. |Tom knew.
 Visit https://www.example.com/a.b?c=d. |It is free.
@@ -126,7 +127,7 @@ def test_white_space_and_line_breaks(text, pieces):
 
 
 MARKS = st.sampled_from(
-    list(".!?…。！？؟।;:,-–'\"“”„»«()[]「」 \n\r\t\u2028\xa0aAbB1Ü我هमै😊́") + ["Mr.", " z. B. ", "\r\n"]
+    [*".!?…。！？؟।;:,-–'\"“”„»«()[]「」 \n\r\t\u2028\xa0aAbB1Ü我هमै😊́", "Mr.", " z. B. ", "\r\n"]
 )
 
 
@@ -150,6 +151,6 @@ def test_the_lines_of_a_text_are_split_apart(text):
 @pytest.mark.parametrize("part", ["Mr. ", "! ", ".", "a. ", "\n", "「。」と", " »", "1. ", "x", "Hello. "])
 def test_long_texts_take_no_longer_than_their_length_allows(part):
     began = time.process_time()
-    text = "a " + part * (100_000 // len(part))
+    text = "a " + part * (30_000 // len(part))
     assert "".join(split_sentences(text)) == text
-    assert time.process_time() - began < 4  # a few microseconds a character, with types checked
+    assert time.process_time() - began < 1.5  # a few microseconds a character, with types checked

@@ -1,9 +1,9 @@
 """Sentence splitter: where sentences end, by rules that need no language and no model.
 
 A sentence ends after `.`, `!`, `?`, an ellipsis or the full stop of another script, with the quotes and
-brackets that close there, if a new sentence can begin behind it. A full stop alone is ambiguous: it may belong
-to an abbreviation, an ordinal, an initial, a number or an address, which the tables below tell apart. Where the
-rules cannot know, the text stays together. A line break always ends a sentence.
+brackets that close there, if a new sentence can begin behind it. A full stop alone is ambiguous: it may
+belong to an abbreviation, an ordinal, an initial, a number or an address, which the tables below tell apart.
+Where the rules cannot know, the text stays together. A line break always ends a sentence.
 """
 
 import re
@@ -35,61 +35,80 @@ def _words(text: str) -> frozenset[str]:
 
 # Followed by what they belong to, so no sentence ends here. Compared in lower case.
 TITLES = _words(
-    "mr mrs ms mx wm dr drs prof rev hon st ste mt ft gen col lt capt cpt sgt cmdr maj adm gov sen rep pres supt messrs"
-    " hr hrn fr frl dipl ing hl univ bzgl bzw ca evtl ggf inkl exkl insb jew mind sog vgl zzgl abzgl"
-    " mm mme mlle mgr env sra srta dña ud uds vd dott ssa avv geom exmo exma dhr mevr mej"
-    " vs cf viz resp approx incl excl esp tzv např tj inż ul np tzn śp tzw"
+    """
+    mr mrs ms mx wm dr drs prof rev hon st ste mt ft gen col lt capt cpt sgt cmdr maj adm gov sen rep
+    pres supt messrs hr hrn fr frl dipl ing hl univ bzgl bzw ca evtl ggf inkl exkl insb sog vgl
+    zzgl abzgl mm mme mlle mgr env sra srta dña ud uds vd dott ssa avv geom exmo exma dhr mevr mej vs cf
+    viz resp approx incl excl esp tzv např tj inż ul np tzn śp tzw
+    """
 )
 # The same, written with several full stops.
 BEFORE_MORE = _words(
-    "e.g i.e z.b d.h u.a v.a m.e i.d.r o.ä u.ä s.o s.u p.ex c.-à-d p.ej t.ex bl.a f.eks m.a.w d.w.z"
+    """
+    e.g i.e z.b d.h u.a v.a m.e i.d.r o.ä u.ä s.o s.u p.ex c.-à-d p.ej t.ex bl.a f.eks m.a.w d.w.z
+    """
 )
 # Followed by a number: "p. 3"; before anything else they are words.
 BEFORE_NUMBERS = _words(
-    "no nos est nr nrn num art arts abs abschn anm aufl bd bde kap ch chap sec sect fig figs abb tab tbl eq vol vols p pp s"
-    " ss seq cap lib n nn pág págs pag pagg str par tel ziff z zl č čl obr sp"
+    """
+    no nos est nr nrn num art arts abs abschn anm aufl bd bde kap ch chap sec sect fig figs abb tab tbl
+    eq vol vols p pp s ss seq cap lib n nn pág págs pag pagg str par tel ziff z zl č čl obr sp
+    """
 )
 # May end a sentence: it does if a word follows that begins one.
 EITHER = _words(
-    "etc usw inc ltd co corp bros jr sr esq plc gmbh dept est ave blvd rd apt bldg al ibid ff f u.s u.k u.n a.m p.m"
-    " jan feb febr mär apr jun jul aug sep sept okt oct nov dez dec janv févr avr juil déc ene abr ago dic giu lug"
-    " mo di mi do sa so mon tue tues wed thu thur thurs fri sat sun std min sek stk tsd mio mrd mld tys oz lbs hrs"
+    """
+    etc usw inc ltd co corp bros jr sr esq plc gmbh dept est ave blvd rd apt bldg al ibid ff f u.s u.k
+    u.n a.m p.m jan feb febr mär apr jun jul aug sep sept okt oct nov dez dec janv févr avr juil déc ene
+    abr ago dic giu lug mo di mi do sa so mon tue tues wed thu thur thurs fri sat sun std min sek stk
+    tsd mio mrd mld tys oz lbs hrs
+    """
 )
-CAPITALISED = _words(  # of both, what in small letters is a word or a name's end: "the sun.", "we sat.", "a rep."
-    "hon gen col maj gov sen rep pres ste mt fr ing sun sat wed fri mon so do mi di mo sa ago dic est dec jan"
+# Of both, what is another word in small letters: "the sun.", "we sat.", "a rep."
+CAPITALISED = _words(
+    """
+    hon gen col maj gov sen rep pres ste mt fr ing sun sat wed fri mon so do mi di mo sa ago dic est dec
+    jan
+    """
 )
 # Words that begin sentences, and hardly ever names: they tell "at 5 p.m. He left" from "the U.S. Army".
 STARTERS = _words(
-    "A After All Also An And Another Are As At But By Can Could Did Do Does Each Even Every For From Had Has Have He"
-    " Her Here His How However I I'm If In Is It Its Let Many May Maybe More Most My Nevertheless No Nobody Not Now On"
-    " Once One Our Please Perhaps She Should Since So Some Still That The Their Then There These They This Those Though"
-    " Thus To Today Under Until Was We Were What When Where Which While Who Why Will With Would Yes Yet You Your"
-    " Aber Alle Als Also Am Auch Auf Aus Bei Bis Bitte Da Danach Dann Das Dass Dein Dem Den Denn Der Deshalb Die Dies"
-    " Diese Dieser Dieses Doch Dort Du Ein Eine Einen Einer Er Es Für Gibt Hast Hat Heute Hier Ich Ihr Ihre Im Ist Ja"
-    " Jeder Jetzt Kann Mein Meine Mit Nach Nein Nicht Niemand Noch Nun Nur Ob Oder Ohne Sein Seine Seit Sie Sind Sogar"
-    " Soll Trotzdem Und Unser Vielleicht Von Vor Wann War Waren Warum Was Wegen Weil Wenn Wer Wie Wir Wird Wo Zu Zum"
-    " Alors Après Au Aussi Avec Avant C Ce Ces Cet Cette Ceci Cela Chaque Comment Comme D Dans De Des Donc Du Elle Elles"
-    " En Est Et Il Ils J Je L La Le Les Leur Lui Ma Mais Mes Moi Mon Ne Non Notre Nous On Ou Oui Où Par Parce Pour"
-    " Pourquoi Qu Quand Que Qui Quoi Sa Sans Si Son Sous Sur Tous Tu Un Une Vous"
-    " Ahora Cada Con Cuando Cuándo Cómo Dónde El Él Ella Ellas Ellos Entonces Era Eso Esta Esto Este Está Fue Hay Hoy"
-    " La Las Lo Los Me Mi Nadie No Nosotros Otra Para Pero Por Porque Qué Quién Se Sí Sin Su Sus También Te Tú Un Una"
-    " Usted Ustedes Y Ya Yo"
-    " Anche Che Chi Ci Come Da Di Dopo Dove E È Era Gli Ha I Il Io Lei Loro Ma Non Noi Ora Perché Poi Qui Quando Questa"
-    " Questo Se Sono Tutti Voi"
-    " Ao As Agora Como Depois Ela Eles Ele Em Então Eu Foi Hoje Isso Mas Muito Na Não Nós O Onde Os Porque Quando Quem"
-    " Seu Sua Também Um Uma Você"
-    " Dat De Deze Dit Een Er Geen Haar Het Hij Hoe Ik Je Jij Maar Met Naar Niet Niemand Nu Omdat Ons Onze Op Toen Van"
-    " Voor Waar Waarom Wat Wie Wij We Ze Zij Zijn"
+    """
+    A After All Also An And Another Are As At But By Can Could Did Do Does Each Even Every For From Had
+    Has Have He Her Here His How However I I'm If In Is It Its Let Many May Maybe More Most My
+    Nevertheless No Nobody Not Now On Once One Our Please Perhaps She Should Since So Some Still That
+    The Their Then There These They This Those Though Thus To Today Under Until Was We Were What When
+    Where Which While Who Why Will With Would Yes Yet You Your Aber Alle Als Am Auch Auf Aus Bei Bis
+    Bitte Da Danach Dann Das Dass Dein Dem Den Denn Der Deshalb Die Dies Diese Dieser Dieses Doch Dort
+    Du Ein Eine Einen Einer Er Es Für Gibt Hast Hat Heute Hier Ich Ihr Ihre Im Ist Ja Jeder Jetzt Kann
+    Mein Meine Mit Nach Nein Nicht Niemand Noch Nun Nur Ob Oder Ohne Sein Seine Seit Sie Sind Sogar Soll
+    Trotzdem Und Unser Vielleicht Von Vor Wann War Waren Warum Wegen Weil Wenn Wer Wie Wir Wird Wo Zu
+    Zum Alors Après Au Aussi Avec Avant C Ce Ces Cet Cette Ceci Cela Chaque Comment Comme D Dans De Des
+    Donc Elle Elles En Est Et Il Ils J Je L La Le Les Leur Lui Ma Mais Mes Moi Mon Ne Non Notre Nous Ou
+    Oui Où Par Parce Pour Pourquoi Qu Quand Que Qui Quoi Sa Sans Si Son Sous Sur Tous Tu Un Une Vous
+    Ahora Cada Con Cuando Cuándo Cómo Dónde El Él Ella Ellas Ellos Entonces Era Eso Esta Esto Este Está
+    Fue Hay Hoy Las Lo Los Me Mi Nadie Nosotros Otra Para Pero Por Porque Qué Quién Se Sí Sin Su Sus
+    También Te Tú Una Usted Ustedes Y Ya Yo Anche Che Chi Ci Come Di Dopo Dove E È Gli Ha Io Lei Loro
+    Noi Ora Perché Poi Quando Questa Questo Sono Tutti Voi Ao Agora Como Depois Ela Eles Ele Em Então Eu
+    Foi Hoje Isso Mas Muito Na Não Nós O Onde Os Quem Seu Sua Também Um Uma Você Dat Deze Dit Een Geen
+    Haar Het Hij Hoe Ik Jij Maar Met Naar Niet Nu Omdat Ons Onze Op Toen Van Voor Waar Waarom Wat Wij Ze
+    Zij Zijn
+    """
 )
 # Before a day or an ordinal of German, and behind one.
 BEFORE_ORDINALS = _words(
-    "ab am an auf beim bis das dem den der des die eine einem einen einer ihr ihre im in jeden jedem jedes mein meine"
-    " nach seit sein seine seinem seinen seiner vom von vor zu zum zur"
+    """
+    ab am an auf beim bis das dem den der des die eine einem einen einer ihr ihre im in jeden jedem
+    jedes mein meine nach seit sein seine seinem seinen seiner vom von vor zu zum zur
+    """
 )
 AFTER_ORDINALS = _words(
-    "januar jänner februar feber märz april mai juni juli august september oktober november dezember jan feb apr jun"
-    " jul aug sep sept okt nov dez januari februari jahrhundert jh jahrhunderts weltkrieg weltkriegs auflage klasse"
-    " stock etage mal platz kapitel band semester lebensjahr jahrestag geburtstag"
+    """
+    januar jänner februar feber märz april mai juni juli august september oktober november dezember jan
+    feb apr jun jul aug sep sept okt nov dez januari februari jahrhundert jh jahrhunderts weltkrieg
+    weltkriegs auflage klasse stock etage mal platz kapitel band semester lebensjahr jahrestag
+    geburtstag
+    """
 )
 
 
