@@ -13,6 +13,14 @@ from regard.cli.translating import answer, refuse_two, translating
 
 @click.command("translate", cls=Command)
 @translating("Translate", "line", options.model)
+@click.option(
+    "--split",
+    type=click.Choice(["auto", "on", "off"]),
+    default="auto",
+    show_default=True,
+    help="Translate each sentence of a line alone; auto: of TEXT always, of other lines those that are longer"
+    " than the model was trained on.",
+)
 def command(
     text: str | None, input: Path | None, output: Path | None, n_best: int, as_json: bool, **given: Any
 ) -> None:

@@ -77,7 +77,7 @@ def answer(
     from regard.verbs.translate import printed, write
 
     if lines is not None:
-        answers = translator(lines)
+        answers = translator.texts(lines)
     elif input is not None:
         answers = translator(stream(input))
     else:

@@ -3,20 +3,19 @@
 A sentence ends after `.`, `!`, `?`, an ellipsis or the full stop of another script, with the quotes and
 brackets that close there, if a new sentence can begin behind it. A full stop alone is ambiguous: it may
 belong to an abbreviation, an ordinal, an initial, a number or an address, which the tables below tell apart.
-Where the rules cannot know, the text stays together. A line break always ends a sentence.
+Where the rules cannot know, the text stays together. A line break ends a sentence always.
 """
 
 import re
 
 CLOSERS = "\"'”’“»›«‹)\\]}」』）】》〉〕"
 OPENERS = "-\"'“„‘‚«‹»›(\\[{¿¡*_–—•「『（【《〈"
+BREAKS = re.compile(r"[\n\r\v\f\x85\u2028\u2029]\s*")
 ENDS = re.compile(
-    rf"(?P<breaks>[\n\r\v\f\x85\u2028\u2029]\s*)"
-    rf"|(?P<wide>[。！？｡।॥։።፧။។۔؟\u037e][。！？｡।॥؟.!?…]*[{CLOSERS}]*)"  # no white space needed behind these
+    rf"(?P<wide>[。！？｡।॥։።፧။។۔؟\u037e][。！？｡।॥؟.!?…]*[{CLOSERS}]*)"  # no white space needed behind these
     rf"|(?P<marks>[.!?…‼⁇⁈⁉]+(?: [.!?…]+)*[{CLOSERS}]*(?:[ \u00a0\u202f]»(?=\s|$))?)(?=\s|$)"
 )
 SPACE = re.compile(r"\s*")
-BREAK = re.compile(r"[\n\r\v\f\x85\u2028\u2029]")
 OPENED = re.compile(rf"[{OPENERS}\s]*")
 LEADING = re.compile(rf"[{OPENERS}]*")
 WORD = re.compile(r"[^\W_]+")
@@ -115,25 +114,41 @@ AFTER_ORDINALS = _words(
 def split_sentences(text: str) -> list[str]:
     """The sentences of a text, in order, each with the white space behind it.
 
-    Joined they are the text, to the character. White space that opens the text belongs to the first; a text
+    Joined they are the text, to the character. White space that opens the text belongs to the first; a line
     without a letter or digit is one sentence, the empty text none. The time is proportional to the length.
     """
-    pieces: list[str] = []
-    start, content = 0, _content(text, 0)
-    last = next((place for place in reversed(range(len(text))) if text[place].isalnum()), -1)
     caseless = text == text.lower()  # then a small letter may begin a sentence
-    for found in ENDS.finditer(text):
+    return [piece for line in split_lines(text) for piece in _sentences(line, caseless)]
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of a text, each with the white space behind it; joined they are the text.
+
+    Empty lines are white space behind the line before them.
+    """
+    pieces: list[str] = []
+    start = 0
+    for found in BREAKS.finditer(text):
+        if found.end() < len(text) and text[start : found.start()].strip():
+            pieces.append(text[start : found.end()])
+            start = found.end()
+    return [*pieces, text[start:]] if start < len(text) else pieces
+
+
+def _sentences(line: str, caseless: bool) -> list[str]:
+    pieces: list[str] = []
+    start, content = 0, _content(line, 0)
+    last = next((place for place in reversed(range(len(line))) if line[place].isalnum()), -1)
+    for found in ENDS.finditer(line):
         if found.end() <= content:
             continue
-        end = _after_space(text, found.end())
+        end = _after_space(line, found.end())
         if end > last:
             break
-        if _ends(text, found, end, start, caseless):
-            pieces.append(text[start:end])
-            start, content = end, _content(text, end)
-    if start < len(text):
-        pieces.append(text[start:])
-    return pieces
+        if _ends(line, found, end, start, caseless):
+            pieces.append(line[start:end])
+            start, content = end, _content(line, end)
+    return [*pieces, line[start:]]
 
 
 def _content(text: str, start: int) -> int:
@@ -144,8 +159,6 @@ def _content(text: str, start: int) -> int:
 
 def _ends(text: str, found: re.Match[str], behind: int, start: int, caseless: bool) -> bool:
     """Whether the sentence from `start` ends at `found`, behind whose white space the next would begin."""
-    if found["breaks"] or BREAK.search(text, found.end(), behind):
-        return True
     if found["wide"]:
         return not (found.group()[-1] in "」』" and QUOTATIVE.match(text, found.end()))
     return not _goes_on(text, found, behind, start, caseless)
