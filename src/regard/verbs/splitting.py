@@ -23,7 +23,7 @@ class Splitter:
     """
 
     def __init__(
-        self, split: Split, controls: Controls, is_long: Callable[[Sequence[str]], list[bool]]
+        self, split: str, controls: Controls, is_long: Callable[[Sequence[str]], list[bool]]
     ) -> None:
         if split not in get_args(Split):
             raise ConfigError(f"split = {split!r} is none of {', '.join(get_args(Split))}", "split = 'auto'")
@@ -80,17 +80,19 @@ class Unsplit:
 
 
 def joined(pieces: Sequence[str], translations: Sequence[str]) -> str:
-    """The translations with the white space of the pieces around them.
+    """The translations with the white space that stands between the pieces.
 
     Where pieces touch, as in Chinese, a space parts translations of scripts that have spaces.
     """
-    text = ""
+    text, space = "", None
     for piece, translation in zip(pieces, translations, strict=True):
-        bare = piece.strip()
-        before, after = piece[: piece.index(bare)], piece[piece.index(bare) + len(bare) :]
-        between = " " if not before and _touches(text, translation) else before
-        text += between + translation + after
-    return text.strip()
+        before = piece[: len(piece) - len(piece.lstrip())]
+        if space is not None:
+            space += before
+            text += " " if not space and _touches(text, translation) else space
+        text += translation
+        space = piece[len(piece.rstrip()) :]
+    return text
 
 
 def _touches(text: str, more: str) -> bool:

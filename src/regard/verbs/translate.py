@@ -290,8 +290,8 @@ def translate(
 
     A text may have several sentences and lines: each sentence is translated alone, and they are put together
     with the spaces and line breaks that stood between them; with `split` "off" only lines are apart. With
-    `n_best` above 1 there is a list of that many, best first, in the place of each translation. For many calls
-    keep a `Translator`, which also tells scores.
+    `n_best` above 1 there is a list of that many, best first, in the place of each translation. For many
+    calls keep a `Translator`, which also tells scores.
 
     Returns:
         str for a str, list[str] for several; with `n_best` above 1 list[str] and list[list[str]].
