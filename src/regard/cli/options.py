@@ -18,7 +18,7 @@ model = click.option(
     "--model",
     type=FILE,
     metavar="DIR",
-    help="Model or run folder. [default: the English-German model in the box]",
+    help="Model or run folder, or en-de. [default: en-de, the English-German model in the box]",
 )
 own_model = click.option(
     "--model", type=FILE, metavar="DIR", required=True, help="Model or run folder, such as runs/NAME."

@@ -36,6 +36,7 @@ class GenerationSettings(Controls):
     top_k: int = 0  # 0 keeps all
     top_p: float = 1.0
     seed: int = 0
+    split_above: int = 0  # source tokens; longer lines are split into sentences. 0: not known
     prefixes: dict[str, str] | None = None  # what stands before a text, by the task; "": of any other
 
     def __post_init__(self) -> None:
@@ -103,4 +104,5 @@ _LEAST = {
     "max_length_offset": 0,
     "max_length": 1,
     "min_length": 0,
+    "split_above": 0,
 }

@@ -10,7 +10,7 @@ from jaxtyping import UInt8
 from regard.data.corpus import locate
 from regard.data.images import normalised, read_images, refuse_other_sizes
 from regard.models.vision import VisionConfig, VisionTransformer
-from regard.verbs.box import load, model_that
+from regard.verbs.box import load, model_path, model_that
 from regard.verbs.classify import Classified, candidates
 from regard.verbs.device import choose_device
 from regard.verbs.encoder import probabilities, refuse_other_labels
@@ -60,7 +60,7 @@ class ImageClassifier:
 
 def reads_images(model: str | Path) -> bool:
     """Whether the model in a folder is one for images."""
-    config, _ = read_config(open_model_folder(model))
+    config, _ = read_config(open_model_folder(model_path(model)))
     return isinstance(config, VisionConfig)
 
 

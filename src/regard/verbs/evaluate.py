@@ -101,6 +101,7 @@ def evaluate(
         check_aligned(lines, lines_of_references, str(src))
         translator = Translator(
             model,
+            split="off",  # a line is one example, as in training
             beam_size=beam_size,
             device=device,
             threads=threads,

@@ -23,6 +23,7 @@ class Summarizer(Translator):
     task: ClassVar[str] = "summarization"
     does: ClassVar[str] = "summarizes"
     answer: ClassVar[type[Translation]] = Summary
+    splits: ClassVar[bool] = False
     max_characters: ClassVar[int] = 100_000
 
 

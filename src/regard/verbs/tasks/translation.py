@@ -6,9 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
+import numpy as np
+
 from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, Pair, open_corpus
 from regard.data.examples import Examples, PairExamples
-from regard.data.shards import write_shards
+from regard.data.shards import Shards, write_shards
 from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError
@@ -88,7 +90,8 @@ class Translation(Task):
             src_vocab_size=tokenizers.source.vocab_size,
             tgt_vocab_size=tokenizers.target.vocab_size,
         )
-        self.files = {**tokenizers.files(), "generation.json": json_bytes(recipe.decoding.to_dict())}
+        decoding = recipe.decoding.with_(split_above=recipe.decoding.split_above or usual_length(shards))
+        self.files = {**tokenizers.files(), "generation.json": json_bytes(decoding.to_dict())}
         self._validate = validator(valid, tokenizers, recipe.validation, recipe.decoding)
 
     def objective(self) -> Objective:
@@ -121,6 +124,13 @@ def _measured(
 ) -> Measured:
     found = decoded_scores(model, pairs, tokenizers, recipe.validation, decoding.with_(n_best=1))
     return Measured(scores=list(found.values()))
+
+
+def usual_length(shards: Path) -> int:
+    """The source tokens, without the mark, that all but a hundredth of the training examples have at most."""
+    found = Shards(shards)
+    lengths = found.copy(0).source_lengths(np.arange(len(found)))
+    return int(np.quantile(lengths, 0.99, method="higher")) - 1
 
 
 def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
