@@ -2,8 +2,8 @@
 
 .venv/bin/python tools/real_words.py runs/shakespeare-char-cpu --prompt ROMEO:
 
-A word is real if the text that the model was trained on has it. A model that sees more text than it was trained
-on writes fewer and fewer of them.
+A word is real if the text that the model was trained on has it. A model that sees more tokens at once than it
+was trained on writes fewer and fewer of them (`--max-context 0` shows it).
 """
 
 import argparse
