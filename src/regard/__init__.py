@@ -124,27 +124,12 @@ _ELSEWHERE = {
     "classify_nodes": "classify_nodes",
 }
 
-# Files of the verbs for which no model comes with regard.
-_NEED_A_MODEL = (
-    "classify",
-    "classify_images",
-    "classify_nodes",
-    "embed",
-    "fill",
-    "generate",
-    "summarize",
-    "tag",
-    "transcribe",
-)
-
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
     module = _ELSEWHERE.get(name, name.partition("_")[0])
     value = getattr(importlib.import_module(f"regard.verbs.{module}"), name)
-    if module in _NEED_A_MODEL:
-        value = importlib.import_module("regard.verbs.suggested_recipes").needs_model(value)
     globals()[name] = value
     return value
 

@@ -31,6 +31,7 @@ from regard.verbs.lines import stream as stream_lines
 from regard.verbs.precision import compute_in
 from regard.verbs.samples import samples_for, told
 from regard.verbs.spread import spread
+from regard.verbs.suggested_recipes import needs_model
 
 INCOMPLETE = "\ufffd"  # what the decoder makes of bytes that are no character, or not yet
 BETWEEN = "---\n"  # between several texts
@@ -85,6 +86,7 @@ class Generator:
             another. RecipeError: there are no products of int8 here.
     """
 
+    @needs_model
     @spread
     def __init__(
         self,
@@ -283,6 +285,7 @@ def before_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
         yield waiting
 
 
+@needs_model
 @spread
 def generate(
     prompt: str | Iterable[str],
@@ -307,6 +310,7 @@ def generate(
     return texts[0] if isinstance(prompt, str) else texts
 
 
+@needs_model
 @spread
 def generate_file(
     input: str | Path,

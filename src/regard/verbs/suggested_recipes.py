@@ -5,11 +5,14 @@ import inspect
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from regard.errors import UserError
 from regard.verbs.recipe_data import missing_data_sets
 from regard.verbs.recipes import recipes_show
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ SUGGESTED = {  # verb -> the recipe of a model for it that is trained soonest
     "classify": Suggestion("sst2", 1),
     "classify_images": Suggestion("vit-mnist", 91),
     "classify_nodes": Suggestion("graph-transformer-cora", 1),
-    "tag": Suggestion("ud-pos", 1),
+    "tag": Suggestion("ud-pos", 4),
     "embed": Suggestion("sst-mlm", 24),
     "fill": Suggestion("sst-mlm", 24),
     "transcribe": Suggestion("conformer-digits", 2),
@@ -51,31 +54,29 @@ def missing_model(verb: str) -> UserError:
     )
 
 
-def needs_model(verb: Any) -> Any:
-    """A verb, or the class that keeps its model, which says more where `model` is left out or None.
+def needs_model(
+    call: Callable[Parameters, Result], verb: str | None = None
+) -> Callable[Parameters, Result]:
+    """A verb, or the constructor of its class, which says more where `model` is left out or None.
+
+    `verb`: its name, if that is not the name of its file.
 
     Raises:
         UserError: (when called) there is no model; the hint names a recipe that trains one.
     """
-    name = verb.__module__.rpartition(".")[2]
-    if isinstance(verb, type):
-        verb.__init__ = _refusing(name, verb.__init__)  # pyright: ignore[reportAttributeAccessIssue]
-        return verb
-    return _refusing(name, verb)
-
-
-def _refusing(verb: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    signature = inspect.signature(call)
+    signature, name = inspect.signature(call), verb or call.__module__.rpartition(".")[2]
 
     @functools.wraps(call)
-    def asked(*arguments: Any, **keywords: Any) -> Any:
-        try:
-            given = signature.bind_partial(*arguments, **keywords).arguments
-        except TypeError:  # another mistake, which the call itself explains
-            return call(*arguments, **keywords)
-        if given.get("model") is None:
-            raise missing_model(verb)
+    def asked(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Result:
+        if keywords.get("model") is None and _lacks_model(signature, arguments, keywords):
+            raise missing_model(name)
         return call(*arguments, **keywords)
 
-    asked.__signature__ = signature  # type: ignore[attr-defined]  # read by inspect, unknown to the types
     return asked
+
+
+def _lacks_model(signature: inspect.Signature, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    try:
+        return signature.bind_partial(*arguments, **keywords).arguments.get("model") is None
+    except TypeError:  # another mistake, which the call itself explains
+        return False
