@@ -54,9 +54,7 @@ def missing_model(verb: str) -> UserError:
     )
 
 
-def needs_model(
-    call: Callable[Parameters, Result], verb: str | None = None
-) -> Callable[Parameters, Result]:
+def needs_model(call: Callable[Parameters, Result], verb: str | None = None) -> Callable[Parameters, Result]:
     """A verb, or the constructor of its class, which says more where `model` is left out or None.
 
     `verb`: its name, if that is not the name of its file.
