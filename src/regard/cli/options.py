@@ -20,8 +20,23 @@ model = click.option(
     metavar="DIR",
     help="Model or run folder, or en-de. [default: en-de, the English-German model in the box]",
 )
+
+
+def _refuse_no_model(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+    """The model; where there is none, it is said which recipe trains one."""
+    if value is None and not context.resilient_parsing:
+        from regard.verbs.suggested_recipes import missing_model
+
+        raise missing_model(str(context.command.name))
+    return value
+
+
 own_model = click.option(
-    "--model", type=FILE, metavar="DIR", required=True, help="Model or run folder, such as runs/NAME."
+    "--model",
+    type=FILE,
+    metavar="DIR",
+    callback=_refuse_no_model,
+    help="Model or run folder, such as runs/NAME.  [required]",
 )
 allow_fresh_head = click.option(
     "--allow-fresh-head", is_flag=True, help="Let a model speak whose head nobody has trained."

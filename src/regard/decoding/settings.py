@@ -47,6 +47,11 @@ class GenerationSettings(Controls):
                     f"{name} = {max(least, getattr(type(self), name))} would do",
                 )
         super().__post_init__()
+        if self.max_context is not None:
+            raise ConfigError(
+                f"max_context = {self.max_context} is for a language model, but this one has a source",
+                "leave it out",
+            )
         if not all(isinstance(text, str) for text in (self.prefixes or {}).values()):
             raise ConfigError(f"prefixes = {self.prefixes} are no texts", 'summarization = "summarize: "')
         for one, other in (("min_length", "max_length"), ("min_length", "max_new_tokens")):

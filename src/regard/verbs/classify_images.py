@@ -14,6 +14,7 @@ from regard.verbs.box import load, model_path, model_that
 from regard.verbs.classify import Classified, candidates
 from regard.verbs.device import choose_device
 from regard.verbs.encoder import probabilities, refuse_other_labels
+from regard.verbs.suggested_recipes import needs_model
 from regard.weights.model_folder import LoadedModel, open_model_folder, read_config
 
 BATCH = 500  # images that are looked at together
@@ -27,6 +28,7 @@ class ImageClassifier:
     `top`: how many classes are told of each image.
     """
 
+    @needs_model
     def __init__(
         self,
         model: str | Path | LoadedModel,
@@ -64,6 +66,7 @@ def reads_images(model: str | Path) -> bool:
     return isinstance(config, VisionConfig)
 
 
+@needs_model
 def classify_images(
     input: str | Path | Pixels,
     *,

@@ -13,6 +13,7 @@ from regard.verbs.box import load, model_path, model_that
 from regard.verbs.classify import Classified, candidates
 from regard.verbs.device import choose_device
 from regard.verbs.encoder import probabilities, refuse_other_labels
+from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.nodes import structure
 from regard.weights.model_folder import LoadedModel, open_model_folder, read_config
 
@@ -23,6 +24,7 @@ class NodeClassifier:
     `top`: how many classes are told of each node.
     """
 
+    @needs_model
     def __init__(
         self,
         model: str | Path | LoadedModel,
@@ -65,6 +67,7 @@ def reads_graphs(model: str | Path) -> bool:
     return isinstance(config, GraphConfig | GraphTransformerConfig)
 
 
+@needs_model
 def classify_nodes(
     input: str | Path,
     *,

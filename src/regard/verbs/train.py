@@ -25,6 +25,7 @@ from regard.training.trainer import Trainer
 from regard.verbs.device import choose_device
 from regard.verbs.dry_run import try_recipe
 from regard.verbs.finish import finish
+from regard.verbs.recipe_data import refuse_missing_data
 from regard.verbs.recipes import recipe_path
 from regard.verbs.settings import RESOLVED, load_recipe, load_run
 from regard.verbs.sharing import refuse_another_run, refuse_another_step, refuse_too_many
@@ -91,6 +92,7 @@ def train(
     with started(place, workers, command) as group:
         path = recipe_path(recipe)
         source = _load(path, overrides, init)
+        refuse_missing_data(source.table)
         chosen = place.device(choose_device(device, threads))
         run_path = Path(out) if out else _default_folder(path, source)
         refuse_too_many(source.recipe, group.size)
