@@ -60,7 +60,7 @@ def command(
     columns: str | None,
     out: str | None,
 ) -> None:
-    """Write a commented recipe for a corpus.
+    """Write a commented recipe for a corpus of your own.
 
     SOURCE and TARGET are two aligned text files for a translation. SOURCE alone is a table (CSV, TSV, JSON
     Lines) of pairs or of texts with labels, a CoNLL-U file, words with a label a line, or running text. All

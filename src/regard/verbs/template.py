@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping
 
 from regard.verbs.plan import Plan
-from regard.verbs.proposals.published import toml
+from regard.verbs.proposals.published import commented, toml
 
 
 def head(name: str, about: str) -> str:
@@ -39,7 +39,7 @@ def _line(line: str, values: Mapping[str, object]) -> str:
     """A line with its values put in and its comment set in one column with the others."""
     setting, mark, comment = line.partition("  # ")
     text = setting.format(**values)
-    return f"{text.rstrip():<25} # {comment}\n" if mark else f"{text}\n"
+    return f"{commented(text.rstrip(), comment) if mark else text}\n"
 
 
 HEAD = """\

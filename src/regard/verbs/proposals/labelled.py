@@ -183,9 +183,7 @@ def _recipe(kind: Kind, given: Given, parts: Mapping[str, Texts], place: Place) 
         settings={"max_characters": (MAX_CHARACTERS, "a longer text is left out and counted")},
     )
     published = CLASSIFICATION.text()
-    steps = changes.get(
-        "training.max_steps", Change(value=CLASSIFICATION.table()["training"]["max_steps"])
-    ).value
+    steps = changes["training.max_steps"].value
     return adapted(published, head(place.name, about), f"{data}\n{lines}", changes), steps
 
 

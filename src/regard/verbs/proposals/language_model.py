@@ -13,7 +13,7 @@ from regard.verbs.proposals.given import Given, found
 from regard.verbs.proposals.labelled import table_of
 from regard.verbs.proposals.place import Place
 from regard.verbs.proposals.proposal import Written, digest, held_out
-from regard.verbs.proposals.published import Change, Published, Section, adapted
+from regard.verbs.proposals.published import Published, Section, adapted
 from regard.verbs.template import head
 
 FEWEST = 2000  # characters
@@ -57,7 +57,7 @@ def new_language_model(given: Given, columns: Sequence[str], place: Place, folde
     amount = sum(len(text.encode()) for text in texts["train"])
     published = CHARACTERS if amount <= BY_CHARACTER else PIECES
     changes = published.scaled(amount)
-    steps = changes.get("training.max_steps", Change(value=published.table()["training"]["max_steps"])).value
+    steps = changes["training.max_steps"].value
     counts = {part: sum(map(len, documents)) for part, documents in texts.items()}
     about = f"{counts['train']:,} characters of {path.name}"
     return Written(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regard.errors import RecipeError
-from regard.verbs.recipes import recipes_show
+from regard.verbs.recipes import recipe_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,18 +39,18 @@ class Published:
     largest_batch: int = 8192
 
     def text(self) -> str:
-        return recipes_show(self.recipe)
+        return (recipe_folder() / f"{self.recipe}.toml").read_text("utf-8")
 
     def table(self) -> dict[str, Any]:
         return tomllib.loads(self.text())
 
     def scaled(self, amount: int) -> dict[str, Change]:
-        """What differs for `amount` bytes of training text."""
+        """What differs for `amount` bytes of training text; in any case `training.max_steps`."""
         root = math.sqrt(amount / min(max(amount, self.low), self.high))
-        if root == 1:
-            return {}
         table = self.table()
         training, schedule = table["training"], table["training"]["schedule"]
+        if root == 1:
+            return {"training.max_steps": Change(value=training["max_steps"], comment="updates")}
         steps = _within(training["max_steps"] * root, self.updates)
         share = steps / training["max_steps"]
         changes = {
@@ -61,20 +61,20 @@ class Published:
             ),
         }
         for name in ("validate_every", "save_every"):
-            changes[f"training.{name}"] = Change(value=_rounded(max(10, training[name] * share)))
+            changes[f"training.{name}"] = Change(value=_rounded(max(10.0, training[name] * share)))
         if "vocab_size" in table["tokenizer"]:
             size = _within(table["tokenizer"]["vocab_size"] * root, self.vocabulary)
             changes["tokenizer.vocab_size"] = Change(value=size)
         if root > 1:
             batch = min(table["batches"]["batch_tokens"] * math.sqrt(root), self.largest_batch)
             changes["batches.batch_tokens"] = Change(
-                value=_rounded(batch), comment="padded positions in a batch"
+                value=_rounded(float(batch)), comment="padded positions in a batch"
             )
         return changes
 
 
 def _within(value: float, bounds: tuple[int, int]) -> int:
-    return _rounded(min(max(value, bounds[0]), bounds[1]))
+    return _rounded(float(min(max(value, bounds[0]), bounds[1])))
 
 
 def _rounded(value: float) -> int:

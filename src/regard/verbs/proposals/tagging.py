@@ -10,7 +10,7 @@ from regard.errors import DataError, did_you_mean
 from regard.verbs.proposals.given import Given, found
 from regard.verbs.proposals.place import Place
 from regard.verbs.proposals.proposal import Written, digest, held_out
-from regard.verbs.proposals.published import Change, Published, Section, adapted
+from regard.verbs.proposals.published import Published, Section, adapted
 from regard.verbs.template import head
 
 FEWEST = 20  # sentences
@@ -53,7 +53,7 @@ def new_tagging(given: Given, columns: Sequence[str], place: Place, folder: Path
             file.writelines(map(str, each))
     words = sum(map(len, sentences["train"]))
     changes = TAGGING.scaled(sum(len(_text(each).encode()) for each in sentences["train"]))
-    steps = changes.get("training.max_steps", Change(value=TAGGING.table()["training"]["max_steps"])).value
+    steps = changes["training.max_steps"].value
     about = f"{words:,} words of {path.name} and their {column.upper()}"
     labels = {label for each in sentences["train"] for label in each.column(column)}
     return Written(
