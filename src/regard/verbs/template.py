@@ -1,23 +1,22 @@
 """The text of a new recipe: each key with a word about it."""
 
-import json
 import shlex
 from collections.abc import Mapping
 
 from regard.verbs.plan import Plan
+from regard.verbs.proposals.published import commented, toml
 
 
-def recipe_text(name: str, data: str, about: str, plan: Plan) -> str:
-    """A recipe for the corpus that `regard new` has split into the folder `data`, beside it."""
-    values = dict(
-        recipe=shlex.quote(f"{name}.toml"),
-        name=json.dumps(name, ensure_ascii=False),
-        description=json.dumps(about, ensure_ascii=False),
-        **{
-            f"{part}_{side}": json.dumps(f"{data}/{part}.{side}", ensure_ascii=False)
-            for part in ("train", "valid")
-            for side in ("source", "target")
-        },
+def head(name: str, about: str) -> str:
+    """How the recipe `name`.toml begins, whatever its task: commands to type, its name, what it is for."""
+    return _filled(
+        HEAD, {"recipe": shlex.quote(f"{name}.toml"), "name": toml(name), "description": toml(about)}
+    )
+
+
+def recipe_text(name: str, about: str, data: str, plan: Plan) -> str:
+    """A recipe for the corpus that `regard new` has split; `data` are its sections [data.*]."""
+    values = dict[str, object](
         vocab_size=plan.tier.vocab_size,
         joint=str(plan.joint).lower(),
         preset=plan.tier.preset,
@@ -29,17 +28,21 @@ def recipe_text(name: str, data: str, about: str, plan: Plan) -> str:
         learning_rate=plan.tier.learning_rate,
         warmup_steps=plan.warmup_steps,
     )
-    return "".join(_line(line, values) for line in TEMPLATE.splitlines())
+    return f"{head(name, about)}{data}\n{_filled(TEMPLATE, values)}"
+
+
+def _filled(template: str, values: Mapping[str, object]) -> str:
+    return "".join(_line(line, values) for line in template.splitlines())
 
 
 def _line(line: str, values: Mapping[str, object]) -> str:
     """A line with its values put in and its comment set in one column with the others."""
     setting, mark, comment = line.partition("  # ")
     text = setting.format(**values)
-    return f"{text.rstrip():<25} # {comment}\n" if mark else f"{text}\n"
+    return f"{commented(text.rstrip(), comment) if mark else text}\n"
 
 
-TEMPLATE = """\
+HEAD = """\
 # Try it:    regard train {recipe} --dry-run
 # Train it:  regard train {recipe}    (again after an interruption: it goes on)
 # Change a setting for once:  --set training.max_steps=2000
@@ -48,20 +51,10 @@ name = {name}  # the run goes to runs/NAME
 description = {description}
 card = ""  # words for the model card: licence and attribution of the data, limits
 
-[data.train]  # two aligned files, line by line, plain or gzipped; paths begin at this recipe
-source = {train_source}
-target = {train_target}
+"""
 
-[data.valid]  # held out: never trained on; chooses the best model
-source = {valid_source}
-target = {valid_target}
-
-# A test set, that you never tune by, is scored once, at the end:
-# [data.test]
-# source = "test.source"
-# target = "test.target"
-
-[data.lines]  # what befalls a line that cannot be used: "skip" counts it, "error" stops
+TEMPLATE = """\
+[data.lines]  # what happens to a line that cannot be used: "skip" counts it, "error" stops
 empty = "skip"
 too_long = "skip"
 max_characters = 5000
