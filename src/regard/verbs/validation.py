@@ -20,6 +20,7 @@ from regard.evaluation.proportion import wilson_interval
 from regard.evaluation.score import Score
 from regard.evaluation.sequences import exact_matches, word_edits
 from regard.evaluation.streams import References
+from regard.evaluation.tokenizers import Tokenize
 from regard.evaluation.translation import corpus_scores
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.objective import CrossEntropy
@@ -40,7 +41,7 @@ class ValidationSettings:
     sentences: int = 0  # how many of the validation pairs, taken evenly; 0 is all
     several_references: bool = False  # pairs of one source are one sentence with several right answers
     beam_size: int = 1
-    tokenize: Literal["13a", "none"] = "13a"  # sacreBLEU's; none for text that is tokenised already
+    tokenize: Tokenize = "auto"  # sacreBLEU's; auto fits the script, none is for text tokenised already
     lowercase: bool = False
     batch_tokens: int = 4096
 
