@@ -20,6 +20,7 @@ def command(source: Path, target: Path, out: Path | None) -> None:
     Holds out some lines for validation, and proposes sizes by how much text there is. The lines are
     written into a folder beside the recipe; the files themselves stay as they are.
     """
+    from regard import console
     from regard.verbs.new import new
 
     written = new(source, target, out=out)
@@ -27,6 +28,8 @@ def command(source: Path, target: Path, out: Path | None) -> None:
     click.echo(
         f"{written.recipe}: {written.train_pairs:,} pairs to train, {written.valid_pairs:,} held out{skipped}"
     )
+    for finding in written.survey.findings:
+        console.warn(finding.text)
     click.echo(
         f"a {written.plan.tier.preset} model, {written.plan.max_steps:,} updates: change what you like, then"
     )

@@ -2,23 +2,21 @@
 
 import hashlib
 import heapq
-import math
 import os
 import re
 import shutil
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, Pair, open_corpus
 from regard.errors import DataError, RecipeError
 from regard.verbs.plan import Plan, plan_for
+from regard.verbs.survey import Survey, Surveyor
 from regard.verbs.template import recipe_text
 
 FEWEST = 20  # pairs: with fewer there is nothing to hold out and nothing to learn from
 HELD_OUT = 2000  # pairs at the most, and one in twenty
-SURVEYED = 20_000  # pairs whose letters are counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,29 +29,7 @@ class NewRecipe:
     valid_pairs: int
     skipped: dict[str, int]
     plan: Plan
-
-
-@dataclass
-class Survey:
-    """What a first reading tells about a corpus."""
-
-    pairs: int = 0
-    tokens: float = 0.0  # of the target side, guessed: 1.3 a word, and one for every six characters at least
-    letters: tuple[Counter[str], Counter[str]] = field(default_factory=lambda: (Counter(), Counter()))
-
-    def see(self, pair: Pair) -> None:
-        self.pairs += 1
-        self.tokens += max(1.3 * (pair.target.count(" ") + 1), len(pair.target) / 6) + 2
-        if self.pairs <= SURVEYED:
-            for side, text in zip(self.letters, (pair.source, pair.target), strict=True):
-                side.update(character for character in text.lower() if character.isalnum())
-
-    @property
-    def shared_letters(self) -> float:
-        """How much of the two sides' writing is the same, from 0 to 1."""
-        left, right = self.letters
-        size = max(left.total(), 1), max(right.total(), 1)
-        return math.fsum(min(count / size[0], right[letter] / size[1]) for letter, count in left.items())
+    survey: Survey
 
 
 def new(source: str | Path, target: str | Path, *, out: str | Path | None = None) -> NewRecipe:
@@ -74,7 +50,7 @@ def new(source: str | Path, target: str | Path, *, out: str | Path | None = None
             raise RecipeError(f"{path} is there already", "name another with --out RECIPE, or remove it")
     corpus = open_corpus(CorpusSettings(source=str(source), target=str(target)), LinePolicy(), Path())
     survey, last = _survey(corpus)
-    plan = plan_for(survey.pairs, survey.tokens, survey.shared_letters)
+    plan = plan_for(survey.pairs, survey.target_tokens, survey.shared_letters)
     partial = data.with_name(f".{data.name}.partial")
     try:
         partial.mkdir(parents=True, exist_ok=True)
@@ -85,7 +61,8 @@ def new(source: str | Path, target: str | Path, *, out: str | Path | None = None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     about = f"{survey.pairs:,} pairs of {source.name} and {target.name}"
-    recipe.write_text(recipe_text(recipe.stem, data.name, about, plan), "utf-8")
+    text = recipe_text(recipe.stem, data.name, about, plan, survey.tokenize, survey.best_metric)
+    recipe.write_text(text, "utf-8")
     return NewRecipe(
         recipe=recipe,
         data=data,
@@ -93,6 +70,7 @@ def new(source: str | Path, target: str | Path, *, out: str | Path | None = None
         valid_pairs=survey.pairs - train_pairs,
         skipped=dict(corpus.skipped),
         plan=plan,
+        survey=survey,
     )
 
 
@@ -106,21 +84,22 @@ def _name(source: Path, target: Path) -> str:
 
 def _survey(corpus: Corpus) -> tuple[Survey, int]:
     """One reading: what there is, and the last digest that is held out."""
-    survey = Survey()
+    surveyor = Surveyor(corpus)
 
     def digests() -> Iterator[int]:
         for pair in corpus:
-            survey.see(pair)
+            surveyor.see(pair)
             yield _digest(pair)
 
     smallest = heapq.nsmallest(HELD_OUT, digests())
-    if survey.pairs < FEWEST:
+    pairs = surveyor.pairs
+    if pairs < FEWEST:
         left_out = sum(corpus.skipped.values())
         raise DataError(
-            f"{corpus.name}: {survey.pairs} pairs are too few to learn from ({left_out} lines were left out)",
+            f"{corpus.name}: {pairs} pairs are too few to learn from ({left_out} lines were left out)",
             f"give {FEWEST} or more; a model that says anything needs some thousands",
         )
-    return survey, smallest[min(HELD_OUT, survey.pairs // 20) - 1]
+    return surveyor.survey(), smallest[min(HELD_OUT, pairs // 20) - 1]
 
 
 def _digest(pair: Pair) -> int:

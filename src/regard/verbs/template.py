@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from regard.verbs.plan import Plan
 
 
-def recipe_text(name: str, data: str, about: str, plan: Plan) -> str:
+def recipe_text(
+    name: str, data: str, about: str, plan: Plan, tokenize: str = "auto", best_metric: str = "bleu"
+) -> str:
     """A recipe for the corpus that `regard new` has split into the folder `data`, beside it."""
     values = dict(
         recipe=shlex.quote(f"{name}.toml"),
@@ -28,6 +30,8 @@ def recipe_text(name: str, data: str, about: str, plan: Plan) -> str:
         validate_every=plan.validate_every,
         learning_rate=plan.tier.learning_rate,
         warmup_steps=plan.warmup_steps,
+        tokenize=tokenize,
+        best_metric=best_metric,
     )
     return "".join(_line(line, values) for line in TEMPLATE.splitlines())
 
@@ -89,7 +93,7 @@ moving_average = 0.998  # the average of the weights is what is validated and ke
 validate_every = {validate_every}
 save_every = {validate_every}
 patience = 0  # validations without a better score before stopping; 0 never stops
-best_metric = "bleu"
+best_metric = "{best_metric}"
 
 [training.schedule]
 kind = "inverse_square_root"
@@ -103,7 +107,7 @@ strategy = "ddp"  # each has the whole model; fsdp2: each has a part of every we
 [validation]
 metrics = ["bleu", "chrf"]
 sentences = 1000  # of the validation pairs; 0 is all
-tokenize = "13a"  # "none" for text that is tokenised already
+tokenize = "{tokenize}"  # sacreBLEU's, by the script; "none" for text that is tokenised already
 
 [decoding]
 beam_size = 5
