@@ -29,7 +29,7 @@ def command(source: Path, target: Path, out: Path | None) -> None:
         f"{written.recipe}: {written.train_pairs:,} pairs to train, {written.valid_pairs:,} held out{skipped}"
     )
     for finding in written.survey.findings:
-        console.warn(finding.text)
+        (console.note if finding.is_note else console.warn)(finding.text)
     click.echo(
         f"a {written.plan.tier.preset} model, {written.plan.max_steps:,} updates: change what you like, then"
     )

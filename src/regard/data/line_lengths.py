@@ -55,7 +55,7 @@ class LineLengths:
             side.append(LEVELS[min(len(text), LONGEST)])
 
     def misalignment(self) -> Misalignment | None:
-        """The stretch of lines that is most clearly misaligned; None without one, or without lengths to go by."""
+        """The stretch of lines that is most clearly misaligned; None without one."""
         source, target = (np.frombuffer(side, np.uint8).astype(np.float64) for side in self._sides)
         if np.count_nonzero(source) < FEWEST or min(_spread(source), _spread(target)) < 1e-6:
             return None

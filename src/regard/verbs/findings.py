@@ -1,5 +1,6 @@
 """What looks wrong in a parallel corpus, each in a plain line with the places where it stands."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -13,6 +14,7 @@ from regard.data.repeats import digest, pair_digest
 from regard.data.scripts import Writing, writing_of
 from regard.verbs.language_codes import script_of_name
 
+_NOT_LATIN = re.compile("[^\0-\u024f\u1e00-\u1eff\u2000-\u206f]")  # for speed: most lines have none
 Kind = Literal[
     "swapped", "misaligned", "language", "script", "overlap", "copies", "duplicates", "several targets"
 ]
@@ -30,6 +32,12 @@ class Finding:
     kind: Kind
     text: str
     count: int  # of lines or pairs
+    lines: tuple[int, ...] = field(default=(), repr=False)  # of the sample, where it is of single lines
+
+    @property
+    def is_note(self) -> bool:
+        """True for what good corpora have too; anything else looks like a mistake."""
+        return self.kind in ("duplicates", "several targets")
 
     def __str__(self) -> str:
         return self.text
@@ -65,12 +73,14 @@ def findings_of(
 ) -> Iterator[Finding]:
     """All that was found, the gravest first."""
     readings = [training, *held_out.values()]
+    profiles = _profiles(_translated(training.sample.pairs))
     for reading in readings:
         yield from _by_name(reading)
-        yield from _misaligned(reading)
-    yield from _languages(training, held_out)
-    for reading in readings:
-        yield from _scripts(reading)
+        wrong = list(_scripts(reading))
+        if profiles is not None:
+            wrong += _other_language(reading, profiles, held_out=reading is not training)
+        yield from _misaligned(reading, {line for finding in wrong for line in finding.lines})
+        yield from wrong
     for part, reading in held_out.items():
         yield from _overlap(training, reading, overlaps[part])
     for reading in readings:
@@ -89,8 +99,8 @@ def _by_name(reading: Reading) -> Iterator[Finding]:
     if len(wrong) == 2 and scripts == named[::-1]:
         yield Finding(
             kind="swapped",
-            text=f"{reading.files[0]} and {reading.files[1]} look swapped: they are written in {scripts[0]} and"
-            f" {scripts[1]}, and their names say the opposite",
+            text=f"{reading.files[0]} and {reading.files[1]} look swapped: they are written in {scripts[0]}"
+            f" and {scripts[1]}, and their names say the opposite",
             count=reading.pairs,
         )
         return
@@ -102,9 +112,13 @@ def _by_name(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def _misaligned(reading: Reading) -> Iterator[Finding]:
+def _misaligned(reading: Reading, wrong: set[int]) -> Iterator[Finding]:
+    """By the lengths of lines, but for a stretch in a wrong language: its lengths are others."""
     found = reading.lengths.misalignment()
     if found is None:
+        return
+    stretch = [pair.line for pair in reading.sample.pairs if found.first <= pair.line <= found.last]
+    if 2 * sum(line in wrong for line in stretch) > len(stretch):
         return
     source, target = reading.files
     if found.shift is None and found.whole:
@@ -115,22 +129,14 @@ def _misaligned(reading: Reading) -> Iterator[Finding]:
         place = place if found.to_the_end else f"from line {found.first:,} to {found.last:,}"
         fits = "the lines do not go together"
         if found.shift is not None:
-            fits = f"line n of {source} goes with line n {found.shift:+d} of {target}"
+            sign = "+" if found.shift > 0 else "-"
+            fits = f"line n of {source} goes with line n {sign} {abs(found.shift)} of {target}"
         text = f"{source} and {target} look misaligned: {place} {fits}, by their lengths"
     yield Finding(kind="misaligned", text=text, count=found.last - found.first + 1)
 
 
-def _languages(training: Reading, held_out: Mapping[str, Reading]) -> Iterator[Finding]:
-    """Lines in the language of the other side, told by trigrams; the held-out ones by those of training."""
-    pairs = _translated(training.sample.pairs)
-    profiles = _profiles(pairs)
-    if profiles is None:
-        return
-    for reading in [training, *held_out.values()]:
-        yield from _other_language(reading, profiles, held_out=reading is not training)
-
-
 def _other_language(reading: Reading, profiles: LanguageProfiles, *, held_out: bool) -> Iterator[Finding]:
+    """Lines in the language of the other side, told by the trigrams of training."""
     pairs = _translated(reading.sample.pairs)
     sides = [profiles.sides([pair.source for pair in pairs]), profiles.sides([pair.target for pair in pairs])]
     scale = reading.sample.scale
@@ -150,6 +156,7 @@ def _other_language(reading: Reading, profiles: LanguageProfiles, *, held_out: b
             text=f"{_count(len(swapped), scale, 'pair')} with source and target swapped:"
             f" {_places(reading.files[0], [pair.line for pair in swapped])}",
             count=round(scale * len(swapped)),
+            lines=tuple(pair.line for pair in swapped),
         )
     for i, (wrong, other) in enumerate(((sides[0] < 0, "target"), (sides[1] > 0, "source"))):
         lines = [pair.line for pair, is_so in zip(pairs, wrong & ~both, strict=True) if is_so]
@@ -159,6 +166,7 @@ def _other_language(reading: Reading, profiles: LanguageProfiles, *, held_out: b
                 text=f"{_count(len(lines), scale, 'line')} of {reading.files[i]} in the language of the"
                 f" {other} side: {_places(reading.files[i], lines)}",
                 count=round(scale * len(lines)),
+                lines=tuple(lines),
             )
 
 
@@ -212,11 +220,12 @@ def _scripts(reading: Reading) -> Iterator[Finding]:
                 text=f"{_count(len(lines), reading.sample.scale, 'line')} of {reading.files[i]} not in"
                 f" {usual.script} as the others: {_places(reading.files[i], lines)}",
                 count=round(reading.sample.scale * len(lines)),
+                lines=tuple(lines),
             )
 
 
 def _is_other(text: str, usual: Writing) -> bool:
-    if usual.script == "Latin" and text.isascii():
+    if usual.script == "Latin" and not _NOT_LATIN.search(text):
         return False
     found = writing_of([text])
     if {found.script, usual.script} <= {"Japanese", "Han"} or found.script == "mixed":

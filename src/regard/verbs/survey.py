@@ -82,7 +82,7 @@ class Survey:
     def target_tokens_by(self, vocab_size: int) -> float:
         """Tokens of the target side by a BPE of `vocab_size` trained on it, within some 20 %."""
         texts = [pair.target for pair in self.sample.pairs]
-        found = estimated_tokens(texts, self.target.writing, vocab_size)
+        found = estimated_tokens(texts, vocab_size, spaces=self.target.writing.spaces)
         return found * self.target.characters / max(sum(map(len, texts)), 1) + MARKS * self.pairs
 
 
