@@ -10,6 +10,7 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.errors import UserError
+from regard.verbs.tokenize import Tokenize
 
 
 @click.command("evaluate", cls=Command)
@@ -42,7 +43,7 @@ def command(
     data: Path | None,
     src: Path | None,
     ref: tuple[Path, ...],
-    tokenize: str,
+    tokenize: Tokenize,
     lowercase: bool,
     by_length: bool,
     beam_size: int | None,
@@ -75,7 +76,7 @@ def command(
         data=data,
         src=src,
         ref=ref,
-        tokenize="none" if tokenize == "none" else "13a",
+        tokenize=tokenize,
         lowercase=lowercase,
         by_length=by_length,
         beam_size=beam_size,

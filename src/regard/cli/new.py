@@ -47,6 +47,18 @@ class NewCommand(Command):
     help="Columns of a table, by name or number from 0: source,target or text,label. [default: found out]",
 )
 @click.option(
+    "--minutes",
+    type=float,
+    metavar="N",
+    help="How long a translation may train; its speed here is measured. [default: 60]",
+)
+@click.option(
+    "--cores",
+    type=int,
+    metavar="N",
+    help="CPU cores that it may use. [default: all; or a GPU, where there is one]",
+)
+@click.option(
     "--out",
     metavar="RECIPE",
     help="The recipe to write, or a folder for it. [default: named after the files, in this folder]",
@@ -58,6 +70,8 @@ def command(
     valid: tuple[Path, ...],
     test: tuple[Path, ...],
     columns: str | None,
+    minutes: float | None,
+    cores: int | None,
     out: str | None,
 ) -> None:
     """Write a commented recipe for a corpus of your own.
@@ -66,13 +80,25 @@ def command(
     Lines) of pairs or of texts with labels, a CoNLL-U file, words with a label a line, or running text. All
     may be gzipped.
 
-    Holds out some lines for validation, and proposes sizes by how much text there is. The lines are
-    written into a folder beside the recipe; the files themselves stay as they are.
+    Holds out some lines for validation, says what looks wrong in the files, and proposes a model and a run
+    that fit the amount of text and the time. The lines are written into a folder beside the recipe; the files
+    themselves stay as they are.
     """
+    from regard import console
     from regard.verbs.new import new
 
     names = [name.strip() for name in columns.split(",")] if columns else []
-    written = new(source, target, task=task, valid=valid, test=test, columns=names, out=out)
+    written = new(
+        source,
+        target,
+        task=task,
+        valid=valid,
+        test=test,
+        columns=names,
+        minutes=minutes,
+        cores=cores,
+        out=out,
+    )
     if written.reading:
         click.echo(f"{source}: {written.reading}; another with --task and --columns")
     skipped = "".join(f", {count:,} {reason} left out" for reason, count in sorted(written.skipped.items()))
@@ -80,9 +106,12 @@ def command(
     trained = f"{written.train:,} {written.unit} to train"
     validated = f"{written.valid:,} {'to validate' if valid else 'held out'}"
     click.echo(f"{written.recipe}: {trained}, {validated}{tested}{skipped}")
+    for warning in written.warnings:
+        console.warn(warning)
     for note in written.notes:
         click.echo(note)
     click.echo(f"{written.summary}: change what you like, then")
     recipe = shlex.quote(str(written.recipe))
-    click.echo(f"  regard train {recipe} --dry-run")
-    click.echo(f"  regard train {recipe}")
+    threads = "" if cores is None else f" --threads {cores}"
+    click.echo(f"  regard train {recipe}{threads} --dry-run")
+    click.echo(f"  regard train {recipe}{threads}")

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from regard.verbs.controls import CONTROLS, Control, Controls
+from regard.verbs.tokenize import TOKENIZE
 
 FILE = click.Path(path_type=Path)  # whether it is there is for the verb to say
 
@@ -68,10 +69,11 @@ refs = click.option(
 )
 tokenize = click.option(
     "--tokenize",
-    type=click.Choice(["13a", "none"]),
-    default="13a",
+    type=click.Choice(TOKENIZE),
+    default="auto",
     show_default=True,
-    help="sacreBLEU's tokeniser; none for text that is tokenised already.",
+    help="sacreBLEU's tokeniser. auto: by the script of the references, 13a where words stand between"
+    " spaces; none: for text that is tokenised already; spm, flores and spBLEU fetch a model.",
 )
 lowercase = click.option("--lowercase", is_flag=True, help="Score without regard to case.")
 device = click.option(

@@ -152,6 +152,10 @@ class Proposal:
         }
 
     @property
+    def parameters(self) -> int:
+        return self.size.parameters + (self.vocab_size - self.size.vocab_size) * self.size.d_model
+
+    @property
     def dropout(self) -> float:
         return next(share for epochs, share in DROPOUT if self.epochs <= epochs)
 

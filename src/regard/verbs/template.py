@@ -3,8 +3,9 @@
 import shlex
 from collections.abc import Mapping
 
-from regard.verbs.plan import Plan
+from regard.verbs.plan import CLIP_NORM, Proposal
 from regard.verbs.proposals.published import commented, toml
+from regard.verbs.survey import Survey
 
 
 def head(name: str, about: str) -> str:
@@ -14,19 +15,35 @@ def head(name: str, about: str) -> str:
     )
 
 
-def recipe_text(name: str, about: str, data: str, plan: Plan) -> str:
-    """A recipe for the corpus that `regard new` has split; `data` are its sections [data.*]."""
+def recipe_text(
+    name: str,
+    about: str,
+    data: str,
+    proposal: Proposal,
+    survey: Survey,
+    expected: tuple[float, float] | None = None,
+) -> str:
+    """A recipe for the corpus that `regard new` has split.
+
+    Args:
+        data: its sections [data.*].
+        expected: the interval of BLEU that such runs gave.
+    """
     values = dict[str, object](
-        vocab_size=plan.tier.vocab_size,
-        joint=str(plan.joint).lower(),
-        preset=plan.tier.preset,
-        norm_position=plan.tier.norm_position,
-        tied="all" if plan.joint else "target",
-        batch_tokens=plan.tier.batch_tokens,
-        max_steps=plan.max_steps,
-        validate_every=plan.validate_every,
-        learning_rate=plan.tier.learning_rate,
-        warmup_steps=plan.warmup_steps,
+        vocab_size=proposal.vocab_size,
+        joint=toml(proposal.joint),
+        **{key: toml(value) for key, value in proposal.model.items()},
+        batch_tokens=proposal.size.batch_tokens,
+        max_steps=proposal.max_steps,
+        epochs=f"{proposal.epochs:.0f}",
+        clip_norm=CLIP_NORM,
+        moving_average=proposal.moving_average,
+        validate_every=proposal.validate_every,
+        best_metric=toml(survey.best_metric),
+        learning_rate=proposal.size.learning_rate,
+        warmup_steps=proposal.warmup_steps,
+        tokenize=toml(survey.tokenize),
+        expected=toml(list(expected or ())),
     )
     return f"{head(name, about)}{data}\n{_filled(TEMPLATE, values)}"
 
@@ -39,7 +56,7 @@ def _line(line: str, values: Mapping[str, object]) -> str:
     """A line with its values put in and its comment set in one column with the others."""
     setting, mark, comment = line.partition("  # ")
     text = setting.format(**values)
-    return f"{commented(text.rstrip(), comment) if mark else text}\n"
+    return f"{commented(text.rstrip(), comment.format(**values)) if mark else text}\n"
 
 
 HEAD = """\
@@ -66,9 +83,17 @@ joint = {joint}  # one vocabulary for both sides; false where they share few let
 lowercase = false
 
 [model]
-preset = "{preset}"  # tiny, small, medium, base, big; any key below changes it
-tied = "{tied}"  # all: source and target embedding and output weight are one; target; none
-norm_position = "{norm_position}"
+d_model = {d_model}  # width of the hidden states
+num_heads = {num_heads}  # each d_model / num_heads wide
+d_ff = {d_ff}  # inner width of the feed-forward layers: with a gate as large as 1.5 times that without
+num_encoder_layers = {num_encoder_layers}
+num_decoder_layers = {num_decoder_layers}
+norm_position = {norm_position}  # pre trains at higher rates than the paper's post
+norm = {norm}  # layer, rms
+activation = {activation}  # relu, gelu, silu, swiglu
+positions = {positions}  # sinusoidal, learned, rotary, alibi, t5, none
+tied = {tied}  # all: source and target embedding and output weight are one; target; none
+dropout = {dropout}  # more for more epochs
 
 [batches]
 batch_tokens = {batch_tokens}  # padded positions of the longer side in a batch: less needs less memory
@@ -76,30 +101,34 @@ max_tokens = 256  # of one side; a longer pair is left out and counted
 
 [training]
 seed = 1
-max_steps = {max_steps}  # updates
+max_steps = {max_steps}  # updates; {epochs} epochs
+clip_norm = {clip_norm}  # longer gradients are shortened to this
 label_smoothing = 0.1
-moving_average = 0.998  # the average of the weights is what is validated and kept
+moving_average = {moving_average}  # the average of the weights is what is validated and kept
 validate_every = {validate_every}
 save_every = {validate_every}
 patience = 0  # validations without a better score before stopping; 0 never stops
-best_metric = "bleu"
+best_metric = {best_metric}  # chooses the best model: loss, bleu, chrf
 
 [training.schedule]
 kind = "inverse_square_root"
 learning_rate = {learning_rate}
 warmup_steps = {warmup_steps}
-cooldown = 0.3  # over the last 30 % of the run the rate falls to 0
+cooldown = 0.6  # over the last 60 % of the run the rate falls to 0
 
 [distributed]  # of several processes: --workers N on one machine, or torchrun on many
 strategy = "ddp"  # each has the whole model; fsdp2: each has a part of every weight, for big models
 
 [validation]
 metrics = ["bleu", "chrf"]
-sentences = 1000  # of the validation pairs; 0 is all
-tokenize = "13a"  # "none" for text that is tokenised already
+sentences = 500  # of the validation pairs; 0 is all
+tokenize = {tokenize}  # sacreBLEU's, by the script; "none" for text that is tokenised already
+expected_bleu = {expected}  # of corpora of this size and runs of this length: docs/recipes-by-size.md
 
 [decoding]
 beam_size = 5
 length_penalty = "power"  # score / length^alpha; alpha 1 is the mean over tokens
 alpha = 1.0
+max_length_ratio = 2.0  # a translation has at most twice the tokens of its source,
+max_length_offset = 20  # and 20 more
 """

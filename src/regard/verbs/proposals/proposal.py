@@ -19,7 +19,7 @@ class Written:
         unit: what they are: "texts", "sentences", "characters".
         skipped: how many were left out, by the reason.
         summary: the model and how long it trains, in words.
-        notes: what the user should know about the data, a line each.
+        warnings: what looks wrong in the data, a line each; `notes`: what else should be known.
     """
 
     text: str
@@ -27,6 +27,7 @@ class Written:
     unit: str
     summary: str
     skipped: Mapping[str, int] = field(default_factory=Counter)
+    warnings: Sequence[str] = ()
     notes: Sequence[str] = ()
 
 

@@ -20,6 +20,7 @@ from regard.recipe import read
 from regard.training.objective import Objective, build_objective
 from regard.verbs.box import model_that
 from regard.verbs.corpora import counts_of_skipped, refuse_other_data, refuse_unknown
+from regard.verbs.scoring import scoring_for
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import (
     TAKEN_FROM,
@@ -32,7 +33,7 @@ from regard.verbs.tasks.task import (
     held_settings,
     model_config,
 )
-from regard.verbs.validation import ValidationSettings, decoded_scores, validator
+from regard.verbs.validation import ValidationSettings, decoded_scores, validator, verdict
 from regard.weights.folder import verify_folder, write_folder
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
@@ -114,6 +115,9 @@ class Translation(Task):
             return []
         return _measured(model, self._test, self.tokenizers, self.recipe, self.recipe.decoding).scores
 
+    def verdict(self, metrics: Mapping[str, float]) -> str:
+        return verdict(self.recipe.validation, metrics)
+
 
 def _measured(
     model: Any,
@@ -183,6 +187,8 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         f" {report.target_tokens:,} target tokens{counts_of_skipped(report.skipped)}"
     )
     valid, test = _pairs(corpora, "valid", "validation", say), _pairs(corpora, "test", "test", say)
+    if valid and "bleu" in recipe.validation.metrics:  # refused now rather than after hours of training
+        scoring_for([[pair.target for pair in valid]], recipe.validation.tokenize, say)
     most = None if limit is None else TRIAL
     return Translation(recipe, tokenizers, folder / "train", valid[:most], test[:most])
 
