@@ -111,10 +111,9 @@ patience = 0  # validations without a better score before stopping; 0 never stop
 best_metric = {best_metric}  # chooses the best model: loss, bleu, chrf
 
 [training.schedule]
-kind = "inverse_square_root"
-learning_rate = {learning_rate}
+kind = "linear"  # after the warm-up the rate falls to 0 at the end of the run
+learning_rate = {learning_rate}  # at the end of the warm-up
 warmup_steps = {warmup_steps}
-cooldown = 0.6  # over the last 60 % of the run the rate falls to 0
 
 [distributed]  # of several processes: --workers N on one machine, or torchrun on many
 strategy = "ddp"  # each has the whole model; fsdp2: each has a part of every weight, for big models

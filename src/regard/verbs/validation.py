@@ -72,8 +72,8 @@ def verdict(settings: ValidationSettings, metrics: Mapping[str, float]) -> str:
     interval = f"{low:.0f} to {high:.0f} of corpora of this size in such runs"
     if bleu < low:
         return (
-            f"BLEU {bleu:.1f} is below the {interval}: a harder domain, noise in the corpus, or a run that failed"
-            " (`regard curves`)"
+            f"BLEU {bleu:.1f} is below the {interval}:"
+            " a harder domain, noise in the corpus, or a run that failed (`regard curves`)"
         )
     return f"BLEU {bleu:.1f} is {'above' if bleu > high else 'within'} the {interval}"
 
