@@ -4,11 +4,12 @@ import gzip
 
 import pytest
 
-from regard.data.corpus import Pair
+from regard.cli import run
 from regard.errors import DataError, RecipeError
+from regard.evaluation import tokenizers
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.recipe import read_toml
-from regard.verbs.new import Survey, new
+from regard.verbs.new import new
 from regard.verbs.plan import TIERS, plan_for
 
 
@@ -92,13 +93,33 @@ def test_nothing_is_overwritten_and_nothing_half_written_is_left(corpus, tmp_pat
     assert not {name for name in names if "partial" in name or name.endswith(".data")}
 
 
-def test_sides_that_share_no_letters_get_a_vocabulary_each():
-    survey = Survey()
-    survey.see(Pair(source="Где вокзал?", target="Where is the station?", line=1))
-    assert survey.shared_letters == 0
-    assert not plan_for(1000, 1e4, survey.shared_letters).joint
-    survey.see(Pair(source="the station", target="the station", line=2))
-    assert 0 < survey.shared_letters < 1
+def test_sides_that_share_no_letters_get_a_vocabulary_each(corpus, tmp_path):
+    russian = write(tmp_path / "train.ru", [f"Предложение номер {i}, из корпуса" for i in range(200)])
+    written = new(corpus[0], russian, out=tmp_path / "r.toml")
+    assert written.survey.shared_letters < 0.5
+    assert not written.plan.joint
+    assert new(*corpus, out=tmp_path / "joint.toml").plan.joint
+
+
+def test_a_script_without_spaces_is_scored_by_its_characters(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(tokenizers, "find_spec", lambda name: None)
+    japanese = write(tmp_path / "train.ja", [f"これはコーパスの{i}番目の文です。" for i in range(200)])
+    table, _ = read_toml(new(corpus[0], japanese, out=tmp_path / "ja.toml").recipe)
+    assert table["validation"]["tokenize"] == "char"
+    assert table["training"]["best_metric"] == "chrf"
+    table, _ = read_toml(new(*corpus, out=tmp_path / "de.toml").recipe)
+    assert table["validation"]["tokenize"] == "13a"
+    assert table["training"]["best_metric"] == "bleu"
+
+
+def test_what_looks_wrong_is_said_in_a_line_each(corpus, tmp_path, capsys):
+    shifted = write(tmp_path / "shifted.de", lines(corpus[0])[::-1])
+    assert run(["new", str(corpus[0]), str(shifted), "--out", str(tmp_path / "s.toml")]) == 0
+    findings = new(corpus[0], shifted, out=tmp_path / "t.toml").survey.findings
+    assert findings
+    shown = capsys.readouterr().err
+    assert all(finding.text in shown for finding in findings)
+    assert len(shown.splitlines()) == len(findings)
 
 
 @pytest.mark.parametrize("pairs", [20, 4999, 29_000, 160_000, 1_000_000, 30_000_000])
