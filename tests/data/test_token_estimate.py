@@ -25,7 +25,7 @@ def made(count=2000):
     return [" ".join(draw.choices(words, weights, k=draw.randint(4, 16))) + "." for _ in range(count)]
 
 
-@pytest.mark.parametrize("vocab_size", [1500, 4000])
+@pytest.mark.parametrize("vocab_size", [1000, 2500])
 def test_where_words_stand_between_spaces(vocab_size):
     texts = made()
     true = true_tokens(texts, vocab_size)
@@ -34,7 +34,7 @@ def test_where_words_stand_between_spaces(vocab_size):
 
 def test_where_they_do_not():
     texts = [text.replace(" ", "") for text in made()]
-    assert estimated_tokens(texts, 4000, spaces=False) == pytest.approx(true_tokens(texts, 4000), rel=0.2)
+    assert estimated_tokens(texts, 1000, spaces=False) == pytest.approx(true_tokens(texts, 1000), rel=0.2)
 
 
 def test_a_larger_vocabulary_gives_fewer_tokens_and_more_text_gives_more():
@@ -54,12 +54,7 @@ def test_no_text_has_no_tokens():
 
 @pytest.mark.slow
 @pytest.mark.skipif("REGARD_DATA" not in os.environ, reason="REGARD_DATA names no data sets")
-@pytest.mark.parametrize("vocab_size", [4000, 8000])
-@pytest.mark.parametrize("spaces", [True, False])
-@pytest.mark.parametrize(
-    "file", ["newstest_en_de:newstest2013.de", "multi30k:train.fr.gz", "tatoeba_en_de:test.de"]
-)
-def test_on_published_corpora(file, spaces, vocab_size):
-    texts = [text if spaces else text.replace(" ", "") for text in read_lines(locate(file, Path()))][:10_000]
-    true = true_tokens(texts, vocab_size)
-    assert estimated_tokens(texts, vocab_size, spaces=spaces) == pytest.approx(true, rel=0.2)
+@pytest.mark.parametrize("file", ["newstest_en_de:newstest2013.de", "multi30k:train.fr.gz"])
+def test_on_published_corpora(file):
+    texts = list(read_lines(locate(file, Path())))
+    assert estimated_tokens(texts, 4000, spaces=True) == pytest.approx(true_tokens(texts, 4000), rel=0.2)

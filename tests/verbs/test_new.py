@@ -2,16 +2,23 @@
 
 import gzip
 import json
+import re
 
 import pytest
 
-from regard.data.corpus import Pair
+from regard.cli import run
 from regard.errors import DataError, RecipeError, UserError
+from regard.evaluation import tokenizers
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.recipe import read_toml
-from regard.verbs.new import Survey, new
-from regard.verbs.plan import TIERS, plan_for
+from regard.verbs.new import new
 from regard.verbs.settings import load_recipe
+
+
+@pytest.fixture(autouse=True)
+def _measured_for_a_moment(monkeypatch):
+    monkeypatch.setattr("regard.verbs.speed.SECONDS", 0.02)
+    monkeypatch.setattr("regard.verbs.speed.PAIRS", 50)
 
 
 def write(path, lines):
@@ -197,19 +204,54 @@ def test_a_task_that_is_not_known_is_answered_with_the_nearest(corpus, tmp_path)
     assert caught.value.hint == "did you mean 'classification'?"
 
 
-def test_sides_that_share_no_letters_get_a_vocabulary_each():
-    survey = Survey()
-    survey.see(Pair(source="Где вокзал?", target="Where is the station?", line=1))
-    assert survey.shared_letters == 0
-    assert not plan_for(1000, 1e4, survey.shared_letters).joint
-    survey.see(Pair(source="the station", target="the station", line=2))
-    assert 0 < survey.shared_letters < 1
+def test_sides_that_share_no_letters_get_a_vocabulary_each(corpus, tmp_path):
+    russian = write(tmp_path / "train.ru", [f"Предложение номер {i}, из корпуса" for i in range(200)])
+    written = new(corpus[0], russian, out=tmp_path / "r.toml")
+    assert not read_toml(written.recipe)[0]["tokenizer"]["joint"]
+    assert read_toml(new(*corpus, out=tmp_path / "joint.toml").recipe)[0]["tokenizer"]["joint"]
 
 
-@pytest.mark.parametrize("pairs", [20, 4999, 29_000, 160_000, 1_000_000, 30_000_000])
-def test_the_plan_grows_with_the_corpus_and_names_a_known_preset(pairs):
-    plan, more = (plan_for(count, 20.0 * count, 1.0) for count in (pairs, 2 * pairs))
-    assert plan.tier.preset in EncoderDecoderConfig.presets
-    assert 1000 <= plan.max_steps <= 100_000
-    assert plan.warmup_steps < plan.max_steps
-    assert TIERS.index(more.tier) >= TIERS.index(plan.tier)
+def test_a_script_without_spaces_is_scored_by_its_characters(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(tokenizers, "find_spec", lambda name: None)
+    japanese = write(tmp_path / "train.ja", [f"これはコーパスの{i}番目の文です。" for i in range(200)])
+    table, _ = read_toml(new(corpus[0], japanese, out=tmp_path / "ja.toml").recipe)
+    assert table["validation"]["tokenize"] == "char"
+    assert table["training"]["best_metric"] == "chrf"
+    table, _ = read_toml(new(*corpus, out=tmp_path / "de.toml").recipe)
+    assert table["validation"]["tokenize"] == "13a"
+    assert table["training"]["best_metric"] == "bleu"
+
+
+def test_what_looks_wrong_is_said_in_a_line_each(corpus, tmp_path, capsys):
+    shifted = write(tmp_path / "shifted.de", lines(corpus[0])[::-1])
+    assert run(["new", str(corpus[0]), str(shifted), "--out", str(tmp_path / "s.toml")]) == 0
+    warnings = new(corpus[0], shifted, out=tmp_path / "t.toml").warnings
+    assert warnings
+    assert capsys.readouterr().err.splitlines() == [f"warning: {warning}" for warning in warnings]
+
+
+def test_the_run_fits_the_minutes_and_says_what_to_expect(corpus, tmp_path, capsys):
+    short = read_toml(new(*corpus, minutes=0.2, cores=1, out=tmp_path / "short.toml").recipe)[0]
+    long = read_toml(new(*corpus, minutes=5.0, cores=1, out=tmp_path / "long.toml").recipe)[0]
+    assert short["training"]["max_steps"] < long["training"]["max_steps"]
+    command = ["new", *map(str, corpus), "--minutes", "1", "--cores", "1", "--out", str(tmp_path / "r.toml")]
+    assert run(command) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"a model of [\d.]+ M parameters, [\d,]+ updates \(\d+ epochs\), about", shown)
+    assert f"regard train {tmp_path / 'r.toml'} --threads 1" in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"minutes": 0.0}, "minutes must be above 0"),
+        ({"minutes": float("nan")}, "minutes must be above 0"),
+        ({"cores": 0}, "cores must be 1 to"),
+        ({"cores": 100_000}, "cores must be 1 to"),
+        ({"minutes": 5.0, "task": "language_model"}, "is not made for a time"),
+    ],
+)
+def test_a_time_or_number_of_cores_that_cannot_be_is_refused(corpus, tmp_path, given, message):
+    files = corpus[:1] if "task" in given else corpus
+    with pytest.raises(RecipeError, match=message):
+        new(*files, **given, out=tmp_path / "r.toml")

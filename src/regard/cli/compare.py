@@ -24,7 +24,7 @@ def command(
 
     Each SYSTEM is a file of translations, aligned with the references; the first is the baseline.
     p is the chance of a difference as large as that to the baseline, if there were none (paired
-    bootstrap resampling, Koehn 2004).
+    bootstrap resampling, Koehn 2004). All are scored by the same tokeniser.
     """
     from regard import console
     from regard.verbs.compare import compare

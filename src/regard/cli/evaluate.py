@@ -58,8 +58,9 @@ def command(
     Without --data and --src those of the recipe that the model was trained by are taken. Scores have
     signatures and 95 % intervals; of classes there is a table of which are taken for which.
 
-    --src and --ref translate a file and score it by sacreBLEU: BLEU, chrF++ and TER. NAME:FILE is a
-    file of a data set (`regard data list`).
+    --src and --ref translate a file and score it by sacreBLEU: BLEU, chrF++ and TER; chrF++ comes first
+    where the references have no spaces between words. NAME:FILE is a file of a data set (`regard data
+    list`).
     """
     if (src is None) != (not ref):
         missing = "--src FILE" if src is None else "--ref FILE"
