@@ -57,8 +57,12 @@ class Pieces:
         return [row for row in self._table(corpus).rows if wanted <= row.items() and "bleu" in row]
 
     def write(self) -> None:
-        result = self.result
-        result.date, result.machine, result.versions = now(), machine(), versions()
+        result, own = self.result, versions()
+        result.date, result.machine = now(), machine()
+        result.versions = {name: own[name] for name in ("python", "sacrebleu")}
+        for table in result.tables:
+            for row in table.rows:
+                result.versions |= row.get("versions", {})
         result.write(quick=self._quick)
 
     def note(self, notes: list[str]) -> None:

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.significance import PairedTest
+from sacrebleu.significance import PairedTest, Result
 
 SAMPLES = 1000
 SIGNIFICANT = 0.05
@@ -46,11 +46,15 @@ def ahead(
     named = [("the system", list(system)), *((name, list(lines)) for name, lines in others.items())]
     test = PairedTest(named, {"BLEU": BLEU()}, [list(references)], test_type="bs", n_samples=samples)
     _, results = test()
-    first, *rest = results["BLEU"]
+    first, *rest = cast("list[Result]", results["BLEU"])
     return {
-        name: Difference(
-            bleu=first.score - result.score,
-            p=1.0 if first.score == result.score else float(result.p_value),
-        )
+        name: Difference(bleu=first.score - result.score, p=_p_value(first, result))
         for name, result in zip(others, rest, strict=True)
     }
+
+
+def _p_value(first: Result, second: Result) -> float:
+    """No difference at all is none; sacreBLEU would call it significant."""
+    if first.score == second.score or second.p_value is None:
+        return 1.0
+    return float(second.p_value)
