@@ -1,7 +1,7 @@
 """Quality: what regard and its peers learn from the same corpus in the same minutes of one core.
 
     python -m benchmarks.quality [--data NAME ...] [--minutes M ...] [--contender NAME ...] [--seeds S ...]
-                                 [--peers FOLDER] [--against NAME] [--list] [--quick]
+                                 [--peers FOLDER] [--against NAME] [--quick]
 
 A budget is processor time of all processes and threads of a system, from raw text to its last update;
 translating the test set is not counted. Each training is stored in results/quality.json when it is done,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import quality
-from benchmarks.common import results
+from benchmarks.common import report, results
 from benchmarks.common.memory import busy_seconds
 from benchmarks.common.unfit import Unfit
 from benchmarks.systems import budget as budgets
@@ -231,3 +231,13 @@ class TestPieces:
             pieces.store("tiny", {"minutes": 1.0, "name": name, "seed": 1, "settings": "no"})
         kept = results.read(results.FOLDER / "quality.json").tables[0].rows
         assert {row["name"] for row in kept} == {"clipped", "a", "b"}
+
+
+def test_every_environment_is_made_by_make():
+    makefile = (Path(__file__).parent.parent.parent / "Makefile").read_text()
+    for _, environment in quality.SYSTEMS.values():
+        assert not environment or f"\tpeer {environment} " in makefile
+
+
+def test_the_page_has_a_place_for_the_results():
+    assert "a new table" in report.filled(report.PAGE.read_text("utf-8"), "quality", "a new table")
