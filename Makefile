@@ -81,7 +81,7 @@ bench-quality: bench-quality-install
 bench-quality-install: $(PEERS)/installed
 
 # Each peer has an environment of its own, with our torch. What does not install is named in the tables. The last
-# packages of a line are imported by the peer, which does not name them among what it depends on.
+# packages of a line are what a peer imports and does not name among what it depends on, or not in which version.
 $(PEERS)/installed: $(INSTALLED)
 	@mkdir -p $(PEERS)
 	@torch=$$(grep '^torch==' constraints.txt); \
@@ -90,7 +90,7 @@ $(PEERS)/installed: $(INSTALLED)
 	  $(PEERS)/$$name/bin/python -m pip install --quiet --disable-pip-version-check --no-input $$torch "$$@" || \
 	  echo "$$name did not install, which its rows will say; rm $@ and make bench-quality-install try again"; }; \
 	peer transformers transformers accelerate tokenizers; \
-	peer joeynmt joeynmt importlib_metadata; \
+	peer joeynmt joeynmt importlib_metadata 'sentencepiece<0.2.2'; \
 	peer eole eole sentencepiece aiohttp; \
 	peer fairseq fairseq sentencepiece
 	@for data in multi30k tatoeba_en_de; do $(BIN)/regard data get $$data >/dev/null || exit; done
