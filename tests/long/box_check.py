@@ -70,7 +70,8 @@ class Figure:
 
 def main() -> int:
     translator = Translator(sys.argv[1] if sys.argv[1:] else None, device="cpu")
-    print(f"{translator.path}; {processor()}, {torch.get_num_threads()} thread(s); torch {torch.__version__}")
+    print(f"{translator.loaded.path}, torch {torch.__version__}")
+    print(f"{processor()}, {torch.get_num_threads()} thread(s)")
     begin, missed = time.perf_counter(), 0
     for figure in figures(translator):
         missed += not figure.reached

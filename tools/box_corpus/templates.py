@@ -1,73 +1,19 @@
-"""Draws names, numbers, sentences of templates and captions from tools/box_texts/."""
+"""Sentences of templates (templates.txt), and the numbers, prices, times and addresses in them."""
 
 import random
 import re
-import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-TEXTS = Path(__file__).with_name("box_texts")
+from tools.box_corpus.names import Names
+from tools.box_corpus.pairs import Pair, parsed
+
+TEXTS = Path(__file__).with_name("templates.txt")
+# What German writes otherwise, each by a method of its name
+WRITTEN = ["price", "dec", "huge", "timepm", "timeam", "address", "street", "date", "daydate", "daymonth"]
+WRITTEN += ["weekdays", "ordinal", "color"]
+PLAIN = str.maketrans("äöüßéáèêçñøłşı", "aousaeeecnolsi")  # in e-mail addresses
 SLOT = re.compile(r"\{([a-z]+)(\d?)\}")
-
-Pair = tuple[str, str]
-
-STARTS = "B Br C Ch D Dr F Fl G Gr H J K Kl Kr L M N P Pr Qu R S Sch Sh Sk St T Th Tr V W X Y Z Zw".split()
-VOWELS = "a e i o u a e i o ai au ea ei ie oo ou y ä ö ü é á".split()
-MIDDLES = "b d f g k l ll m n nd ng nn p r rd rk rt s ss st sh t tt v x z lm nt ck".split()
-ENDS = ["", "", "", "n", "r", "l", "s", "k", "m", "t", "ck", "nd", "rt", "sch", "x", "ng", "lf"]
-
-
-@dataclass(frozen=True)
-class Names:
-    """Names of people and places: half of them from the lists, the rest made of syllables."""
-
-    lists: dict[str, list[str]]
-    draw: random.Random
-
-    @classmethod
-    def load(cls, draw: random.Random) -> "Names":
-        table = tomllib.loads((TEXTS / "names.toml").read_text("utf-8"))
-        return cls({name: text.split() for name, text in table.items()}, draw)
-
-    def one(self, name: str) -> str:
-        return self.draw.choice(self.lists[name])
-
-    def translated(self, name: str) -> Pair:
-        english, german = self.one(name).split("=")
-        return english, german
-
-    def made(self) -> str:
-        """A name that nobody has."""
-        syllables = self.draw.choice((1, 2, 2, 2, 3))
-        text = self.draw.choice(STARTS)
-        for number in range(syllables):
-            text += self.draw.choice(VOWELS)
-            if number + 1 < syllables:
-                text += self.draw.choice(MIDDLES)
-        return text + self.draw.choice(ENDS)
-
-    def first(self, man: bool | None = None) -> str:
-        if self.draw.random() < 0.35:
-            return self.made()
-        if man is None:
-            man = self.draw.random() < 0.5
-        return self.one("men" if man else "women")
-
-    def last(self) -> str:
-        return self.made() if self.draw.random() < 0.4 else self.one("surnames")
-
-    def person(self, man: bool | None = None) -> str:
-        """A first name, sometimes with a surname."""
-        return self.full(man) if self.draw.random() < 0.15 else self.first(man)
-
-    def full(self, man: bool | None = None) -> str:
-        middle = f" {self.draw.choice('ABCDEFGHJKLMPRSTW')}." if self.draw.random() < 0.1 else ""
-        double = f"-{self.one('surnames')}" if self.draw.random() < 0.05 else ""
-        return f"{self.first(man)}{middle} {self.last()}{double}"
-
-    def city(self) -> str:
-        return self.made() if self.draw.random() < 0.25 else self.one("cities")
 
 
 class Templates:
@@ -77,21 +23,19 @@ class Templates:
         self.pairs, self.names, self.draw = pairs, names, draw
         self.values: dict[str, Callable[[], Pair]] = {
             **{slot: self._same(make) for slot, make in self._copied().items()},
-            **{slot: getattr(self, f"_{slot}") for slot in
-               ("price", "dec", "huge", "timepm", "timeam", "address", "street", "date", "daydate", "daymonth",
-                "weekdays", "ordinal", "color")},
+            **{slot: getattr(self, f"_{slot}") for slot in WRITTEN},
             "things": lambda: names.translated("things"),
             "weekday": lambda: names.translated("weekdays"),
             "month": lambda: names.translated("months"),
             "few": lambda: names.translated("few"),
             "nationality": lambda: names.translated("nationalities"),
-        }  # fmt: skip
+        }
         self.values["colore"] = self.values["color"]
 
     @classmethod
     def load(cls, names: Names, draw: random.Random) -> "Templates":
-        lines = (TEXTS / "templates.txt").read_text("utf-8").splitlines()
-        return cls([split(line) for line in lines if line and line[0] != "#"], names, draw)
+        lines = TEXTS.read_text("utf-8").splitlines()
+        return cls([parsed(line) for line in lines if line and line[0] != "#"], names, draw)
 
     def pair(self) -> Pair:
         """A sentence of a template; those with slots are drawn three times as often."""
@@ -146,30 +90,55 @@ class Templates:
     def _code(self) -> str:
         shape = self.draw.choice(("{l}-{d}", "{d}-{d2}", "{l}{d}", "{d}{l}", "{d}", "#{d}"))
         count = self.draw.randint(2, 5)
-        return shape.format(l=self._letters(self.draw.randint(1, 3)), d=self._digits(count), d2=self._digits(3))
+        return shape.format(
+            l=self._letters(self.draw.randint(1, 3)), d=self._digits(count), d2=self._digits(3)
+        )
 
     def _phone(self) -> str:
         digits = self._digits
-        return self.draw.choice((
-            f"+49 {self.draw.randint(30, 899)} {digits(7)}", f"0{digits(3)} {digits(6)}", f"555-{digits(4)}",
-            f"({digits(3)}) {digits(3)}-{digits(4)}", f"{digits(3)}-{digits(3)}-{digits(4)}",
-            f"0{digits(2)}/{digits(7)}", f"+1 {digits(3)} {digits(3)} {digits(4)}", digits(9), f"+44 20 {digits(4)} {digits(4)}",
-        ))  # fmt: skip
+        return self.draw.choice(
+            (
+                f"+49 {self.draw.randint(30, 899)} {digits(7)}",
+                f"0{digits(3)} {digits(6)}",
+                f"555-{digits(4)}",
+                f"({digits(3)}) {digits(3)}-{digits(4)}",
+                f"{digits(3)}-{digits(3)}-{digits(4)}",
+                f"0{digits(2)}/{digits(7)}",
+                f"+1 {digits(3)} {digits(3)} {digits(4)}",
+                digits(9),
+                f"+44 20 {digits(4)} {digits(4)}",
+            )
+        )
 
     def _email(self) -> str:
         one, other = self.names.first().lower(), self.names.last().lower()
-        plain = str.maketrans("äöüßéáèêçñøłşı", "aousaeeecnolsi"[:14])
-        user = self.draw.choice((one, f"{one}.{other}", f"{one[0]}.{other}", f"{one}{self._digits(2)}", f"{one}_{other}", "info", "office"))
-        return f"{user.translate(plain)}@{self.draw.choice((self.names.one('domains'), f'{self.names.made().lower().translate(plain)}.com'))}"
+        user = self.draw.choice(
+            (
+                one,
+                f"{one}.{other}",
+                f"{one[0]}.{other}",
+                f"{one}{self._digits(2)}",
+                f"{one}_{other}",
+                "info",
+                "office",
+            )
+        )
+        usual, own = self.names.one("domains"), f"{self.names.made().lower().translate(PLAIN)}.com"
+        return f"{user.translate(PLAIN)}@{self.draw.choice((usual, own))}"
 
     def _url(self) -> str:
         name = self.names.made().lower().translate(str.maketrans("äöüßéá", "aousea"))
         site = self.draw.choice((self.names.one("domains"), f"{name}.com", f"{name}.de", f"{name}.org"))
         start = self.draw.choice(("www.", "www.", "https://", "https://www.", "http://", ""))
-        return start + site + self.draw.choice(("", "", "", "/help", "/news", f"/{name[:4]}", f"/{self._digits(3)}"))
+        return (
+            start
+            + site
+            + self.draw.choice(("", "", "", "/help", "/news", f"/{name[:4]}", f"/{self._digits(3)}"))
+        )
 
     def _german_address(self) -> str:
-        return f"{self.names.one('german_streets')} {self.draw.randint(1, 150)}, {self._digits(5)} {self.names.city()}"
+        street, number = self.names.one("german_streets"), self.draw.randint(1, 150)
+        return f"{street} {number}, {self._digits(5)} {self.names.city()}"
 
     def _street(self) -> Pair:
         name = f"{self._street_name()} {self.names.one('kinds_of_street')}"
@@ -244,64 +213,3 @@ class Templates:
 
     def _color(self) -> Pair:
         return self.names.translated("colors")
-
-
-class Captions:
-    """Sentences that describe what can be seen: who, in what clothes, does what, where."""
-
-    def __init__(self, table: dict[str, list[str]], draw: random.Random) -> None:
-        self.table, self.draw = table, draw
-
-    @classmethod
-    def load(cls, draw: random.Random) -> "Captions":
-        return cls(tomllib.loads((TEXTS / "captions.toml").read_text("utf-8")), draw)
-
-    def pair(self) -> Pair:
-        draw = self.draw
-        animal, several = draw.random() < 0.2, draw.random() < 0.35
-        subjects = ("animals" if animal else "singular", "animals_plural" if animal else "plural")[several]
-        who, wer = self._one(subjects)
-        if not animal and draw.random() < 0.45:
-            wearing, tracht = self._clothes(several)
-            who, wer = f"{who} {wearing}", f"{wer} {tracht}"
-        if draw.random() < 0.08:
-            where, wo = self._one("places")
-            return self._sentence(f"{who} {where}", f"{wer} {wo}")
-        act, verbs = self._one("animal_acts" if animal else "acts")
-        verbs, _, prefix = verbs.partition("~")
-        verb = verbs.split(",")[_is_plural(wer, several)].strip()
-        moves = act in ("walking", "running", "riding a bike", "riding a horse") and draw.random() < 0.4
-        where, wo = self._one("ways" if moves else "places") if draw.random() < 0.8 else ("", "")
-        is_ = draw.choice(("are", "are", "") if several else ("is", "is", "is", ""))
-        german = f"{verb} {prefix.strip()}{wo}" if wo.startswith(",") else f"{verb} {wo} {prefix}"
-        return self._sentence(f"{who} {is_} {act} {where}", f"{wer} {german}")
-
-    def _one(self, name: str) -> Pair:
-        return split(self.draw.choice(self.table[name]))
-
-    def _clothes(self, several: bool) -> Pair:
-        plural = several or self.draw.random() < 0.2
-        english, gender, german = self.draw.choice(self.table["wear_plural" if plural else "wear"]).rsplit(" ", 2)
-        shade, farbe = "", ""
-        if self.draw.random() < 0.75:
-            shade, stem = self.draw.choice(self.table["shades"]).split()
-            farbe = ("dunkl" if stem == "dunkel" else stem) + "en"
-        article = "" if plural else ("an" if (shade or english)[0] in "aeo" else "a")
-        ein = {"p": "", "f": "einer"}.get(gender, "einem")
-        worn = self.draw.choice(("in", "in", "wearing"))
-        return f"{worn} {article} {shade} {english}", f"in {ein} {farbe} {german}"
-
-    def _sentence(self, english: str, german: str) -> Pair:
-        sides = (" ".join(side.split()).replace(" ,", ",") for side in (english, german))
-        one, other = (f"{side[0].upper()}{side[1:]}." for side in sides)
-        return one, other
-
-
-def _is_plural(german: str, several: bool) -> bool:
-    """A group is one in German."""
-    return several and not german.startswith(("eine Gruppe", "eine Menschenmenge"))
-
-
-def split(line: str) -> Pair:
-    source, target = line.split(" = ")
-    return source, target
