@@ -63,10 +63,5 @@ class Captions:
 
 
 def _is_plural(german: str, several: bool) -> bool:
-    """A group is one in German."""
-    return several and not german.startswith(("eine Gruppe", "eine Menschenmenge"))
-
-
-def _is_plural(german: str, several: bool) -> bool:
     """False for a group too: it is one in German."""
     return several and not german.startswith(("eine Gruppe", "eine Menschenmenge"))

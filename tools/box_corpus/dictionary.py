@@ -19,7 +19,7 @@ def aligned_dictionary(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """English words in lower case, each with its German word as it is written within a sentence."""
     english = [[word.lower() for word in WORD.findall(source)] for source, _ in pairs]
     written = _within_sentences(pairs)
-    german = [[written.get(word.lower(), word) for word in WORD.findall(target)] for _, target in pairs]
+    german = [[written.get(word.lower()) or word for word in WORD.findall(target)] for _, target in pairs]
     forward = _translations(english, german)
     backward = _translations(german, english)
     counts = Counter(word for words in english for word in words)
