@@ -20,7 +20,7 @@ PARTS := start train decode gpt growth look profile
 BENCHES := $(PARTS:%=bench-%)
 LONG := crash fuzz corpora guided soak ranks alignment
 
-.PHONY: help install demo test check clean bench bench-quick bench-install audit sbom $(LONG) $(BENCHES)
+.PHONY: help install demo test check clean box-check bench bench-quick bench-install audit sbom $(LONG) $(BENCHES)
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -74,6 +74,10 @@ bench-install: .venv/installed-bench
 # of the dates.
 $(LONG): install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/long/$@.py
+
+# The figures of the model in the box, beside those that it shall reach; some minutes.
+box-check: install
+	OMP_NUM_THREADS=1 $(BIN)/python tests/long/box_check.py
 
 guided: .venv/installed-guided
 

@@ -45,6 +45,7 @@ I have lost my keys. Can you help me?
 We have been waiting for half an hour.
 See you next week!""".splitlines()
 WORDS = 2000
+SHOWN = 20  # of what went wrong
 SAME_THRICE = re.compile(r"(\S.{1,20}?)(?:[\s,.-]*\1){2,}")
 SAME_WORD = re.compile(r"\b(\w+)[ ,]+\1\b", re.IGNORECASE)
 
@@ -118,9 +119,9 @@ def copied(translator: Translator) -> Iterator[Figure]:
     rows = [line.split("\t") for line in MADE.read_text("utf-8").splitlines()]
     outputs = translated(translator, [row[1] for row in rows])
     right = [holds(output, row[2:]) for output, row in zip(outputs, rows, strict=True)]
-    for row, output, fine in zip(rows, outputs, right, strict=True):
-        if not fine:
-            print(f"  not copied: {row[1]}  ->  {output}")
+    wrong = [(row[1], output) for row, output, fine in zip(rows, outputs, right, strict=True) if not fine]
+    for source, output in wrong[:SHOWN]:
+        print(f"  not copied: {source}  ->  {output}")
     shares = []
     for kind in dict.fromkeys(row[0] for row in rows):
         of_kind = [fine for fine, row in zip(right, rows, strict=True) if row[0] == kind]
@@ -146,7 +147,7 @@ def loops(translator: Translator) -> Figure:
     words = sorted({word.lower() for word in re.findall(r"[A-Za-z]{2,}", english)})
     words = random.Random(1).sample(words, WORDS)
     looped = [pair for pair in zip(words, translated(translator, words), strict=True) if is_loop(*pair)]
-    for word, output in looped[:20]:
+    for word, output in looped[:SHOWN]:
         print(f"  loop: {word}  ->  {output}")
     return Figure(name=f"loops on {WORDS:,} single words", value=len(looped), bound=0, at_most=True)
 
