@@ -65,6 +65,39 @@ def word_in_a_form(pair: Pair, draw: random.Random) -> Pair:
     return (source.upper(), target) if chance < 0.95 else (f"{source}?", f"{target}?")
 
 
+def make_corpus(
+    pairs: list[Pair], out: Path, *, seed: int, passes: int, templates: int, captions: int
+) -> Counter[str]:
+    """Write train.en and train.de into `out`; how many lines and German words of each kind there are."""
+    draw = random.Random(seed)
+    names = Names.load(draw)
+    varied, sentences, pictures = Variation(names, draw), Templates.load(names, draw), Captions.load(draw)
+    dictionary = aligned_dictionary(pairs)
+    out.mkdir(parents=True, exist_ok=True)
+    count = Counter[str]()
+    with (
+        (out / "train.en").open("w", encoding="utf-8", newline="\n") as sources,
+        (out / "train.de").open("w", encoding="utf-8", newline="\n") as targets,
+    ):
+
+        def write(kind: str, pair: Pair) -> None:
+            sources.write(f"{pair[0]}\n")
+            targets.write(f"{pair[1]}\n")
+            count[f"{kind}, lines"] += 1
+            count[f"{kind}, words"] += pair[1].count(" ") + 1
+
+        for number in range(passes):
+            for pair in one_pass(pairs, varied, draw, number):
+                write("Tatoeba", pair)
+            for _ in range(templates):
+                write("templates", varied.written(sentences.pair()))
+            for _ in range(captions):
+                write("captions", varied.written(pictures.pair()))
+            for pair in dictionary:
+                write("dictionary", word_in_a_form(pair, draw))
+    return count
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -74,37 +107,10 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=4, help="draws over all pairs of Tatoeba")
     parser.add_argument("--templates", type=int, default=8000, help="sentences of templates in a pass")
     parser.add_argument("--captions", type=int, default=6000, help="made captions in a pass")
-    asked = parser.parse_args()
+    asked = vars(parser.parse_args())
     sides = [list(read_lines(find(f"tatoeba_en_de:train.{side}.gz"))) for side in ("en", "de")]
     pairs = [cleaned(*pair) for pair in zip(*sides, strict=True)]
-    draw = random.Random(asked.seed)
-    names = Names.load(draw)
-    varied, templates, captions = Variation(names, draw), Templates.load(names, draw), Captions.load(draw)
-    dictionary = aligned_dictionary(pairs)
-    asked.out.mkdir(parents=True, exist_ok=True)
-    count = Counter[str]()
-    with (
-        (asked.out / "train.en").open("w", encoding="utf-8", newline="\n") as sources,
-        (asked.out / "train.de").open("w", encoding="utf-8", newline="\n") as targets,
-    ):
-
-        def write(kind: str, pair: Pair) -> None:
-            sources.write(f"{pair[0]}\n")
-            targets.write(f"{pair[1]}\n")
-            count[f"{kind} lines"] += 1
-            count[f"{kind} words"] += pair[1].count(" ") + 1
-
-        for number in range(asked.passes):
-            for pair in one_pass(pairs, varied, draw, number):
-                write("Tatoeba", pair)
-            for _ in range(asked.templates):
-                write("templates", varied.written(templates.pair()))
-            for _ in range(asked.captions):
-                write("captions", varied.written(captions.pair()))
-            for pair in dictionary:
-                write("dictionary", word_in_a_form(pair, draw))
-    print(f"{len(dictionary):,} words in the dictionary")
-    for kind, found in count.items():
+    for kind, found in make_corpus(pairs, asked.pop("out"), **asked).items():
         print(f"{kind}: {found:,}")
 
 
