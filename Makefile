@@ -22,7 +22,7 @@ LONG := crash fuzz corpora guided soak ranks alignment
 
 PEERS := build/benchmarks/peers
 
-.PHONY: help install demo test check clean bench bench-quick bench-install audit sbom $(LONG) $(BENCHES) \
+.PHONY: help install demo test check clean box-check proposals bench bench-quick bench-install audit sbom $(LONG) $(BENCHES) \
   bench-quality bench-quality-install
 
 help:
@@ -101,6 +101,10 @@ $(PEERS)/installed: $(INSTALLED)
 # of the dates.
 $(LONG): install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/long/$@.py
+
+# The figures of the model in the box, beside those that it shall reach; some minutes.
+box-check: install
+	OMP_NUM_THREADS=1 $(BIN)/python tests/long/box_check.py
 
 guided: .venv/installed-guided
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -34,6 +35,50 @@ def test_the_box_holds_a_small_whole_model_that_says_where_it_comes_from():
     assert "CC BY 2.0" in card
     assert "BLEU" in card
     assert "Bahnhof" in translate("Where is the station?")
+
+
+EVERYDAY = {
+    "Good morning, how are you today?": "Guten Morgen, wie geht es",
+    "hi": "Hallo",
+    "My name is Anna.": "Ich heiße Anna",
+    "12 apples for $3.75": "12 Äpfel für 3,75 Dollar",
+    "allergy": "Allergie",
+    "THANK YOU VERY MUCH.": "Danke",
+    "where is the station": "Wo ist der Bahnhof",
+    "I don’t know. Can you help me?": "Ich weiß es nicht.",
+}
+
+
+@pytest.mark.parametrize("sentence", EVERYDAY)
+def test_everyday_sentences_come_out_right(sentence):
+    assert EVERYDAY[sentence] in translate(sentence)
+
+
+COPIED = {
+    "Our new neighbor is Katinka Vandenberg.": ("Katinka", "Vandenberg"),
+    "Saoirse moved to Swansea last year.": ("Saoirse", "Swansea"),
+    "He read 268 pages in one day.": ("268",),
+    "This cheese costs $61.24.": ("61,24",),
+    "The ferry leaves at 8:23.": ("8:23",),
+    "She moved to 72 Marlborough Road.": ("Marlborough Road", "72"),
+    "His email address is imogen.abernathy@northwind.io.": ("imogen.abernathy@northwind.io",),
+    "You can call her at 364-768-6620.": ("364-768-6620",),
+}
+
+
+@pytest.mark.parametrize("sentence", COPIED)
+def test_names_and_numbers_are_copied(sentence):
+    german = translate(sentence)
+    assert [part for part in COPIED[sentence] if part not in german] == []
+
+
+@pytest.mark.parametrize(
+    "word", ["thermometer", "digital", "allergy", "months", "voyage", "logic", "holding"]
+)
+def test_a_single_word_does_not_loop(word):
+    german = translate(word)
+    assert len(german) < 3 * len(word) + 15
+    assert re.search(r"(\S.{1,20}?)(?:[\s,.-]*\1){2,}", german) is None
 
 
 def test_an_installation_without_a_box_says_what_to_do(tmp_path, monkeypatch):
