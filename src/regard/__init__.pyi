@@ -158,6 +158,7 @@ class Generator(_Generator):
         boost: Sequence[str] = (),
         min_new_tokens: int | None = None,
         max_new_tokens: int | None = None,
+        max_context: int | None = None,
         stop: Sequence[str] = (),
         end_ids: Sequence[int] = (),
         prompt_lookup: int | None = None,
@@ -196,6 +197,8 @@ class Generator(_Generator):
             boost: Add X to the logits of this (below 0: take away).
             min_new_tokens: No end before that many tokens.
             max_new_tokens: Tokens at most. [default: the model's own]
+            max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+                was trained on]
             stop: End before this text, which is not shown.
             end_ids: Another token (its number) that ends a text.
             prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
@@ -238,6 +241,7 @@ def generate(
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
+    max_context: int | None = None,
     stop: Sequence[str] = (),
     end_ids: Sequence[int] = (),
     prompt_lookup: int | None = None,
@@ -283,6 +287,8 @@ def generate(
         boost: Add X to the logits of this (below 0: take away).
         min_new_tokens: No end before that many tokens.
         max_new_tokens: Tokens at most. [default: the model's own]
+        max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+            was trained on]
         stop: End before this text, which is not shown.
         end_ids: Another token (its number) that ends a text.
         prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
@@ -328,6 +334,7 @@ def generate_file(
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
+    max_context: int | None = None,
     stop: Sequence[str] = (),
     end_ids: Sequence[int] = (),
     prompt_lookup: int | None = None,
@@ -369,6 +376,8 @@ def generate_file(
         boost: Add X to the logits of this (below 0: take away).
         min_new_tokens: No end before that many tokens.
         max_new_tokens: Tokens at most. [default: the model's own]
+        max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+            was trained on]
         stop: End before this text, which is not shown.
         end_ids: Another token (its number) that ends a text.
         prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
@@ -392,6 +401,7 @@ class Summarizer(_Summarizer):
         batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
         n_best: candidates of each text; a beam is as wide as that at least.
         prefix: what stands before each text; what the model's folder says of summaries without.
+        split: leave it out, or "off": a document is summarized whole.
         workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
             given.
     """
@@ -423,6 +433,7 @@ class Summarizer(_Summarizer):
         boost: Sequence[str] = (),
         min_new_tokens: int | None = None,
         max_new_tokens: int | None = None,
+        max_context: int | None = None,
         stop: Sequence[str] = (),
         end_ids: Sequence[int] = (),
         prompt_lookup: int | None = None,
@@ -433,6 +444,7 @@ class Summarizer(_Summarizer):
         batch_tokens: int = 4096,
         n_best: int = 1,
         prefix: str | None = None,
+        split: Literal["auto", "on", "off"] = "auto",
         workers: int | None = None,
         device: str = "auto",
         threads: int | None = None,
@@ -464,6 +476,8 @@ class Summarizer(_Summarizer):
             boost: Add X to the logits of this (below 0: take away).
             min_new_tokens: No end before that many tokens.
             max_new_tokens: Tokens at most. [default: the model's own]
+            max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+                was trained on]
             stop: End before this text, which is not shown.
             end_ids: Another token (its number) that ends a text.
             prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
@@ -506,6 +520,7 @@ def summarize(
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
+    max_context: int | None = None,
     stop: Sequence[str] = (),
     end_ids: Sequence[int] = (),
     prompt_lookup: int | None = None,
@@ -557,6 +572,8 @@ def summarize(
         boost: Add X to the logits of this (below 0: take away).
         min_new_tokens: No end before that many tokens.
         max_new_tokens: Tokens at most. [default: the model's own]
+        max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+            was trained on]
         stop: End before this text, which is not shown.
         end_ids: Another token (its number) that ends a text.
         prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
@@ -603,6 +620,7 @@ def summarize_file(
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
+    max_context: int | None = None,
     stop: Sequence[str] = (),
     end_ids: Sequence[int] = (),
     prompt_lookup: int | None = None,
@@ -654,6 +672,8 @@ def summarize_file(
         boost: Add X to the logits of this (below 0: take away).
         min_new_tokens: No end before that many tokens.
         max_new_tokens: Tokens at most. [default: the model's own]
+        max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+            was trained on]
         stop: End before this text, which is not shown.
         end_ids: Another token (its number) that ends a text.
         prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
@@ -676,11 +696,17 @@ class Translator(_Translator):
     nor on `workers`, the processes that share many lines (None: one for each core of a CPU, but only one
     where `threads` are given). With precision "int8" products are of whole numbers of 8 bits, on a CPU.
 
+    A model is trained on lines that mostly hold one sentence. `split` says what is done with several: "on"
+    translates each sentence alone and puts them together as they stood, "off" leaves lines as they are, and
+    "auto" splits what `texts` is given, and of other lines those longer than the model was trained on
+    (`split_above` in its generation.json) or than it can read. Limits and penalties are then of a sentence.
+
     Args:
         model: a model or run folder, or what `regard.load` gives; the model in the box without.
         batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
         n_best: candidates of each text; a beam is as wide as that at least.
         prefix: what stands before each text; what the model's folder says without.
+        split: "auto", "on" or "off", as above.
         workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
             given.
     """
@@ -712,6 +738,7 @@ class Translator(_Translator):
         boost: Sequence[str] = (),
         min_new_tokens: int | None = None,
         max_new_tokens: int | None = None,
+        max_context: int | None = None,
         stop: Sequence[str] = (),
         end_ids: Sequence[int] = (),
         prompt_lookup: int | None = None,
@@ -722,6 +749,7 @@ class Translator(_Translator):
         batch_tokens: int = 4096,
         n_best: int = 1,
         prefix: str | None = None,
+        split: Literal["auto", "on", "off"] = "auto",
         workers: int | None = None,
         device: str = "auto",
         threads: int | None = None,
@@ -753,6 +781,8 @@ class Translator(_Translator):
             boost: Add X to the logits of this (below 0: take away).
             min_new_tokens: No end before that many tokens.
             max_new_tokens: Tokens at most. [default: the model's own]
+            max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+                was trained on]
             stop: End before this text, which is not shown.
             end_ids: Another token (its number) that ends a text.
             prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
@@ -795,6 +825,7 @@ def translate(
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
+    max_context: int | None = None,
     stop: Sequence[str] = (),
     end_ids: Sequence[int] = (),
     prompt_lookup: int | None = None,
@@ -805,6 +836,7 @@ def translate(
     batch_tokens: int = 4096,
     n_best: int = 1,
     prefix: str | None = None,
+    split: Literal["auto", "on", "off"] = "auto",
     workers: int | None = None,
     device: str = "auto",
     threads: int | None = None,
@@ -812,15 +844,18 @@ def translate(
 ) -> Any:
     """The translation of a text, or of each text of several, by `model` or the model in the box.
 
-    A text is one line. With `n_best` above 1 there is a list of that many, best first, in the place of
-    each translation. For many calls keep a `Translator`, which also tells scores.
+    A text may have several sentences and lines: each sentence is translated alone, and they are put together
+    with the spaces and line breaks that stood between them; with `split` "off" only lines are apart. With
+    `n_best` above 1 there is a list of that many, best first, in the place of each translation. For many
+    calls keep a `Translator`, which also tells scores.
 
     Args:
-        text: one line, or several.
+        text: one text, or several.
         model: a model or run folder, or what `regard.load` gives; the model in the box without.
         batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
         n_best: candidates of each text; a beam is as wide as that at least.
         prefix: what stands before each text; what the model's folder says without.
+        split: "auto" and "on" translate each sentence alone, "off" each line.
         workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
             given.
         sample: Sample at random, or search. [default: the model's own]
@@ -846,6 +881,8 @@ def translate(
         boost: Add X to the logits of this (below 0: take away).
         min_new_tokens: No end before that many tokens.
         max_new_tokens: Tokens at most. [default: the model's own]
+        max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+            was trained on]
         stop: End before this text, which is not shown.
         end_ids: Another token (its number) that ends a text.
         prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
@@ -892,6 +929,7 @@ def translate_file(
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
+    max_context: int | None = None,
     stop: Sequence[str] = (),
     end_ids: Sequence[int] = (),
     prompt_lookup: int | None = None,
@@ -902,6 +940,7 @@ def translate_file(
     batch_tokens: int = 4096,
     n_best: int = 1,
     prefix: str | None = None,
+    split: Literal["auto", "on", "off"] = "auto",
     as_json: bool = False,
     workers: int | None = None,
     device: str = "auto",
@@ -917,6 +956,7 @@ def translate_file(
         batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
         n_best: candidates of each text; a beam is as wide as that at least.
         prefix: what stands before each text; what the model's folder says without.
+        split: "on" translates each sentence of a line alone, "off" a line as it is; "auto" splits long lines.
         as_json: write a line of JSON for each line.
         workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
             given.
@@ -943,6 +983,8 @@ def translate_file(
         boost: Add X to the logits of this (below 0: take away).
         min_new_tokens: No end before that many tokens.
         max_new_tokens: Tokens at most. [default: the model's own]
+        max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+            was trained on]
         stop: End before this text, which is not shown.
         end_ids: Another token (its number) that ends a text.
         prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer

@@ -1,16 +1,19 @@
 """A wrong argument is refused by its name before anything is loaded, in Python and on the command line."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import regard
 from regard.cli import run
 from regard.decoding.controls import MOST_HYPOTHESES, MOST_TOKENS
 from regard.errors import DataError, UserError
 from regard.verbs.arguments import checked
+from regard.verbs.device import choose_workers
 from regard.verbs.limits import LIMITS, THREADS_PER_CORE, cores
 
 NOWHERE = Path("there/is/no/such/model")  # whoever tries to load it fails with another error
@@ -39,6 +42,9 @@ WRONG = [
     ("translate", {"prefix": "x" * 10**6}, "prefix has 1,000,000 characters, more than 5,000"),
     ("translate", {"model": b"folder"}, "model must be a str or a path or"),
     ("translate", {"length_penalty": "wo"}, "length_penalty must be one of"),
+    ("generate", {"max_context": 10**8}, "max_context is 100000000, but must be at most 100,000"),
+    ("generate", {"max_context": -1}, "max_context is -1, but must be at least 0"),
+    ("translate", {"split": "sentences"}, "split must be one of 'auto', 'on', 'off', not 'sentences'"),
     ("generate", {"temperature": math.nan}, "temperature must be a finite number, not nan"),
     ("generate", {"temperature": math.inf}, "temperature must be a finite number, not inf"),
     ("generate", {"temperature": "0.5"}, "temperature must be a finite number, not '0.5'"),
@@ -84,6 +90,7 @@ def test_one_text_is_not_taken_for_its_letters(untrained, decoder_folder, encode
         with pytest.raises(DataError, match="'1 2 3' is one text, not several") as told:
             several("1 2 3")
         assert "[text]" in told.value.hint
+        assert ("Translator.texts" in told.value.hint) == isinstance(several, regard.Translator)
         with pytest.raises(DataError, match="text 2 is int, not a string"):
             list(several(iter(["1", 2])))
 
@@ -105,6 +112,13 @@ def test_the_other_verbs_are_checked_too(tmp_path):
         (regard.plot_positions, {"out": tmp_path / "a.svg", "length": 10**9}, "length is 1000000000"),
         (regard.plot_positions, {"out": tmp_path / "a.svg", "scheme": "x"}, "scheme must be one of"),
         (regard.transcribe, {"input": "x.npz", "model": NOWHERE, "beam_size": -1}, "beam_size is -1"),
+        (regard.train, {"recipe": NOWHERE, "workers": 100_000}, "workers is 100000, but must be at most"),
+        (regard.train, {"recipe": NOWHERE, "threads": 100_000}, "threads is 100000, but must be at most"),
+        (regard.train, {"recipe": NOWHERE, "overrides": "a.b=1"}, "overrides must be a list, each a str"),
+        (regard.new, {"source": file, "minutes": "5"}, "minutes must be a finite number, not '5'"),
+        (regard.new, {"source": file, "cores": 10**6}, "cores is 1000000, but must be at most"),
+        (regard.new, {"source": file, "columns": "a,b"}, "columns must be a list, each a str"),
+        (regard.new, {"source": file, "valid": [file, 5]}, "valid must be a str or a path or a list"),
         (regard.load, {"model": 5}, "model must be a str or a path"),
         (regard.load, {"model": NOWHERE, "threads": True}, "threads must be a whole number, not True"),
     ):
@@ -141,16 +155,37 @@ def test_the_command_line_refuses_what_python_refuses(capsys, option, value):
         regard.translate("a text", model=NOWHERE, **{option[2:].replace("-", "_"): value})
 
 
+def test_training_is_refused_more_processes_than_fit(capsys):
+    assert run(["train", str(NOWHERE), "--workers", "100000"]) == 2
+    assert "--workers is 100000, but must be at most" in capsys.readouterr().err
+
+
+def test_where_a_device_is_missing_the_hint_is_for_python_and_for_the_command_line():
+    name = "cuda" if torch.backends.mps.is_available() else "mps"
+    with pytest.raises(UserError, match=f"device {name} is not available here") as told:
+        regard.load(NOWHERE, device=name)
+    assert 'device="auto" (--device auto)' in told.value.hint
+    with pytest.raises(UserError, match="workers is 2, but several decode on a CPU only") as told:
+        choose_workers(2, torch.device("cuda"), None)
+    assert 'device="cpu" (--device cpu)' in told.value.hint
+
+
 def test_what_is_right_comes_through_as_it_is():
     @checked
     def given(
-        number: int, *, share: float = 0.5, name: str | None = None, files: tuple[str | Path, ...] = ()
+        number: int,
+        *,
+        share: float = 0.5,
+        name: str | None = None,
+        files: tuple[str | Path, ...] = (),
+        told: Callable[[str, int], None] | None = None,
     ) -> tuple:
-        return number, share, name, files
+        return number, share, name, files if told is None else told
 
     assert given(3) == (3, 0.5, None, ())
     assert given(np.int64(3), share=1, files=["a", Path("b")]) == (3, 1, None, ["a", Path("b")])
     assert type(given(np.int64(3))[0]) is int
+    assert given(3, told=print)[-1] is print
     with pytest.raises(TypeError, match="naem"):
         given(3, naem="x")
     with pytest.raises(TypeError, match="number"):

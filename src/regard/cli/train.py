@@ -24,7 +24,7 @@ from regard.cli.importing import importing
     "--init",
     type=options.FILE,
     metavar="DIR",
-    help="Start from this trained model: its shape, its tokeniser, its weights wherever they fit.",
+    help="Start from this trained model (a folder, or en-de): its shape, tokeniser, weights where they fit.",
 )
 @click.option("--resume", is_flag=True, help="Refuse to start from nothing.")
 @click.option(
@@ -34,7 +34,7 @@ from regard.cli.importing import importing
 @options.threads
 @click.option(
     "--workers",
-    type=click.IntRange(min=1),
+    type=options.Within("workers"),
     default=1,
     show_default=True,
     metavar="N",

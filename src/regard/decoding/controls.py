@@ -159,6 +159,11 @@ class Controls:
     max_new_tokens: int | None = _control(
         "Tokens at most. [default: the model's own]", least=1, most=MOST_TOKENS
     )
+    max_context: int | None = _control(
+        "A language model sees at most the last N tokens; 0: all. [default: as many as it was trained on]",
+        least=0,
+        most=MOST_TOKENS,
+    )
     stop: tuple[str, ...] = _control("End before this text, which is not shown.", (), metavar="TEXT")
     end_ids: tuple[int, ...] = _control("Another token (its number) that ends a text.", (), metavar="ID")
     prompt_lookup: int | None = _control(

@@ -105,7 +105,7 @@ def _holds_texts(kind: Any) -> bool:
 
 
 def _holds_paths(kind: Any) -> bool:
-    return {str, Path} <= {*_kinds(kind)}
+    return {str, Path} <= {each for each in _kinds(kind) if isinstance(each, type)}
 
 
 def _refuse(name: str, kinds: tuple[Any, ...], value: Any) -> typing.NoReturn:

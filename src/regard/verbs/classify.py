@@ -13,6 +13,7 @@ from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.encoder import encoder_that, probabilities
 from regard.verbs.lines import stream
+from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.text import logits_of
 from regard.verbs.texts import strings
 
@@ -67,6 +68,7 @@ class Classifier:
         threads: CPU threads; PyTorch's choice without.
     """
 
+    @needs_model
     @checked
     def __init__(
         self,
@@ -133,6 +135,7 @@ def candidates(shares: Sequence[float], labels: Sequence[str], top: int) -> tupl
     return tuple(Candidate(label=labels[number], probability=shares[number]) for number in best)
 
 
+@needs_model
 @checked
 def classify(
     text: str | Iterable[str],
@@ -175,6 +178,7 @@ def classify(
     return found[0] if isinstance(text, str) else found
 
 
+@needs_model
 @checked
 def classify_file(
     input: str | Path,

@@ -11,9 +11,10 @@ from regard.errors import DataError
 from regard.models.graph import GraphConfig, GraphModel, GraphTransformerConfig
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
-from regard.verbs.box import model_that
+from regard.verbs.box import model_path, model_that
 from regard.verbs.classify import Classified, candidates
 from regard.verbs.encoder import probabilities, refuse_other_labels
+from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.nodes import structure
 from regard.weights.model_folder import open_model_folder, read_config
 
@@ -28,6 +29,7 @@ class NodeClassifier:
         threads: CPU threads; PyTorch's choice without.
     """
 
+    @needs_model
     @checked
     def __init__(
         self,
@@ -67,10 +69,11 @@ class NodeClassifier:
 
 def reads_graphs(model: str | Path) -> bool:
     """Whether the model in a folder is one for graphs."""
-    config, _ = read_config(open_model_folder(model))
+    config, _ = read_config(open_model_folder(model_path(model)))
     return isinstance(config, GraphConfig | GraphTransformerConfig)
 
 
+@needs_model
 @checked
 def classify_nodes(
     input: str | Path,

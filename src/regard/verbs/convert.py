@@ -11,6 +11,7 @@ from regard.errors import FolderError
 from regard.models.build import count_parameters
 from regard.verbs.any_model import AnyModel
 from regard.verbs.arguments import checked
+from regard.verbs.box import model_path
 from regard.weights.folder import write_folder
 from regard.weights.foreign_files import refuse_taken, write_plain_folder
 from regard.weights.model_folder import LoadedModel, load_model, model_files, reads_text
@@ -60,11 +61,11 @@ def convert(
     """
     refuse_taken(Path(out))
     if to == "hf":
-        loaded = model if isinstance(model, LoadedModel) else load_model(model)
+        loaded = model if isinstance(model, LoadedModel) else load_model(model_path(model))
         return _to_theirs(loaded, Path(out), family)
     if isinstance(model, LoadedModel):
         raise FolderError(f"{model.path}: this is a model of regard already", 'give a folder, or to="hf"')
-    return _to_ours(Path(model).expanduser(), Path(out), trust_pickle)
+    return _to_ours(model_path(model), Path(out), trust_pickle)
 
 
 def _to_ours(folder: Path, out: Path, trust_pickle: bool) -> Converted:

@@ -23,7 +23,9 @@ def choose_device(name: str = "auto", threads: int | None = None) -> torch.devic
     if name not in there:
         raise RecipeError(f"unknown device {name!r}", did_you_mean(name, DEVICES))
     if not there[name]:
-        raise RecipeError(f"device {name} is not available here", "--device auto takes the best there is")
+        raise RecipeError(
+            f"device {name} is not available here", 'device="auto" (--device auto) takes the best there is'
+        )
     return torch.device(name)
 
 
@@ -39,7 +41,10 @@ def choose_workers(workers: int | None, device: torch.device, threads: int | Non
         LIMITS["workers"].refuse("workers", workers)
     if device.type != "cpu":
         if workers is not None and workers > 1:
-            raise RecipeError(f"--workers {workers} decode on a CPU only", "leave it out, or --device cpu")
+            raise RecipeError(
+                f"workers is {workers}, but several decode on a CPU only",
+                'leave workers out, or take device="cpu" (--device cpu)',
+            )
         return 1
     if workers is None:
         return 1 if threads is not None else cores()

@@ -20,6 +20,7 @@ from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import model_that
 from regard.verbs.lines import stream
+from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.texts import strings
 
 CHUNK = 1024  # texts that are read, sorted by length and looked at before the first of them is given out
@@ -73,6 +74,7 @@ class Embedder:
         FolderError: the model is no encoder.
     """
 
+    @needs_model
     @checked
     def __init__(
         self,
@@ -147,6 +149,7 @@ def sentence_vectors(
     return F.normalize(pooled(model.encode(ids, lengths), lengths, "mean"), dim=-1)
 
 
+@needs_model
 @checked
 def embed(
     text: str | Iterable[str],
@@ -177,6 +180,7 @@ def embed(
     return torch.stack(vectors) if vectors else torch.zeros(0, embedder.model.config.d_model)
 
 
+@needs_model
 @checked
 def embed_file(
     input: str | Path,
@@ -198,6 +202,7 @@ def embed_file(
     return embed(stream(input), model=model, batch_tokens=batch_tokens, device=device, threads=threads)
 
 
+@needs_model
 @checked
 def embed_similar(
     text: Iterable[str],

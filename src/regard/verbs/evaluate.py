@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -20,8 +20,10 @@ from regard.verbs.computing import Computing
 from regard.verbs.controls import Controls
 from regard.verbs.lines import lines_of, references_of
 from regard.verbs.precision import Precision
+from regard.verbs.scoring import Scoring, scoring_for
 from regard.verbs.settings import recipe_of
 from regard.verbs.tasks.kinds import kind_of
+from regard.verbs.tokenize import Tokenize
 from regard.verbs.translate import Translator
 from regard.weights.model_folder import LoadedModel
 
@@ -75,7 +77,7 @@ def evaluate(
     data: str | Path | None = None,
     src: str | Path | None = None,
     ref: str | Path | Iterable[str | Path] = (),
-    tokenize: Literal["13a", "none"] = "13a",
+    tokenize: Tokenize = "auto",
     lowercase: bool = False,
     by_length: bool = False,
     beam_size: int | None = None,
@@ -91,7 +93,8 @@ def evaluate(
         data: a file to be read as those are, in their place; NAME:FILE is a file of the catalogue.
         src: a file to translate, one sentence a line; it is scored against `ref`.
         ref: one file of references or several, aligned with `src` line by line.
-        tokenize: what sacreBLEU counts as words; "none" for text that is tokenised already.
+        tokenize: what sacreBLEU counts as words; "auto" is the tokeniser that fits the script of the
+            references, "none" is for text that is tokenised already.
         lowercase: score without regard to case.
         by_length: of such translations, BLEU by the length of the source too.
         beam_size: hypotheses kept; the model's own without.
@@ -109,19 +112,21 @@ def evaluate(
     if src is not None and references and data is None:
         lines, lines_of_references = lines_of(src), references_of(references)
         check_aligned(lines, lines_of_references, str(src))
+        scoring = scoring_for(lines_of_references, tokenize)
         translator = Translator(
             model,
             controls=Controls(beam_size=beam_size),
+            split="off",  # a line is one example, as in training
             workers=workers,
             computing=Computing(device=device, threads=threads, precision=precision),
         )
-        return _of_translations(translator, lines, lines_of_references, tokenize, lowercase, by_length)
+        return _of_translations(translator, lines, lines_of_references, scoring, lowercase, by_length)
     if src is not None or references:
         raise UserError(
             "a source, references and other data do not go together",
             "give a source and its references, or a file of test data, or neither",
         )
-    if by_length or lowercase or tokenize != "13a" or workers is not None or precision != "float32":
+    if by_length or lowercase or tokenize != "auto" or workers is not None or precision != "float32":
         raise UserError(
             "scores by length, without case or of other words, workers and precision are of translations",
             "give a source and its references; for other data the recipe's [validation] says it",
@@ -153,7 +158,7 @@ def _of_translations(
     translator: Translator,
     sources: list[str],
     references: list[list[str]],
-    tokenize: Literal["13a", "none"],
+    scoring: Scoring,
     lowercase: bool,
     by_length: bool,
 ) -> TranslationEvaluation:
@@ -162,7 +167,7 @@ def _of_translations(
         f" {torch.get_num_threads()} threads, {translator.workers} workers"
     )
     translations = [each.text for each in translator(sources)]
-    for caution in cautions(translations, tokenize=tokenize):
+    for caution in cautions(translations, tokenize=scoring.tokenize):
         console.warn(caution)
     return TranslationEvaluation(
         model=translator.loaded.path,
@@ -170,9 +175,17 @@ def _of_translations(
         sentences=len(sources),
         beam_size=translator.settings.beam_size,
         device=str(translator.device),
-        scores=corpus_scores(translations, references, tokenize=tokenize, lowercase=lowercase),
+        scores=corpus_scores(
+            translations,
+            references,
+            tokenize=scoring.tokenize,
+            lowercase=lowercase,
+            metrics=scoring.metrics,
+        ),
         translations=translations,
-        by_length=bleu_by_length(sources, translations, references, tokenize=tokenize, lowercase=lowercase)
+        by_length=bleu_by_length(
+            sources, translations, references, tokenize=scoring.tokenize, lowercase=lowercase
+        )
         if by_length
         else [],
     )

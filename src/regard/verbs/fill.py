@@ -21,6 +21,7 @@ from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.encoder import encoder_that, probabilities
 from regard.verbs.lines import stream
+from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.text import logits_of
 from regard.verbs.texts import strings
 
@@ -69,6 +70,7 @@ class Filler:
         FolderError: the model does not guess hidden tokens.
     """
 
+    @needs_model
     @checked
     def __init__(
         self,
@@ -180,6 +182,7 @@ def _after_a_word(tokenizer: Tokenizer, segment: str) -> list[list[int]]:
     return tokenizer.encode_words(segment)  # it goes on with the word: "un[MASK]able"
 
 
+@needs_model
 @checked
 def fill(
     text: str | Iterable[str],
@@ -224,6 +227,7 @@ def fill(
     return found[0] if isinstance(text, str) else found
 
 
+@needs_model
 @checked
 def fill_file(
     input: str | Path,

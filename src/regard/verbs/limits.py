@@ -52,6 +52,7 @@ _SIZE = Limit(most=10_000, why="a figure has no room for more")
 LIMITS: dict[str, Limit] = {
     "threads": _of_cores("threads"),
     "workers": _of_cores("processes"),
+    "cores": Limit(most=cores(), why="as many as this process may use"),
     "batch_tokens": Limit(most=1_000_000, why="a batch must fit into memory"),
     "n_best": _HYPOTHESES,
     "num": _HYPOTHESES,

@@ -10,6 +10,7 @@ from regard.verbs.computing import USUAL, Computing
 from regard.verbs.controls import UNSET, Controls
 from regard.verbs.lines import stream
 from regard.verbs.spread import spread
+from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.translate import Translation, Translator, answers, write
 
 
@@ -27,6 +28,7 @@ class Summarizer(Translator):
         batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
         n_best: candidates of each text; a beam is as wide as that at least.
         prefix: what stands before each text; what the model's folder says of summaries without.
+        split: leave it out, or "off": a document is summarized whole.
         workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
             given.
     """
@@ -34,9 +36,12 @@ class Summarizer(Translator):
     task: ClassVar[str] = "summarization"
     does: ClassVar[str] = "summarizes"
     answer: ClassVar[type[Translation]] = Summary
+    splits: ClassVar[bool] = False
     max_characters: ClassVar[int] = 100_000
+    __init__ = needs_model(Translator.__init__, "summarize")
 
 
+@needs_model
 @checked
 @spread
 def summarize(
@@ -79,6 +84,7 @@ def summarize(
     return answers(summarizer, text, n_best)
 
 
+@needs_model
 @checked
 @spread
 def summarize_file(

@@ -16,6 +16,7 @@ from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.encoder import encoder_that, probabilities
 from regard.verbs.lines import stream
+from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.tagging import WORDS, pieces_of
 from regard.verbs.tasks.text import logits_of
 from regard.verbs.texts import refuse_one
@@ -67,6 +68,7 @@ class Tagger:
         threads: CPU threads; PyTorch's choice without.
     """
 
+    @needs_model
     @checked
     def __init__(
         self,
@@ -166,6 +168,7 @@ def _column(loaded: LoadedModel) -> str:
     return column
 
 
+@needs_model
 @checked
 def tag(
     text: str | Sequence[str],
@@ -202,6 +205,7 @@ def tag(
     return [(word.form, word.label) for word in found.words]
 
 
+@needs_model
 @checked
 def tag_file(
     input: str | Path,

@@ -6,6 +6,8 @@ from typing import Any
 
 from regard.errors import DataError
 
+IN_A_LIST = "put it into a list: [text]"
+
 
 def strings(texts: Any) -> Iterator[str]:
     """One text, or the texts of several, of which a list or a tuple is checked as a whole at once.
@@ -16,21 +18,23 @@ def strings(texts: Any) -> Iterator[str]:
     return several([texts] if isinstance(texts, str) else texts)
 
 
-def several(texts: Any) -> Iterator[str]:
+def several(texts: Any, hint: str = IN_A_LIST) -> Iterator[str]:
     """The texts of several. A text alone is refused: as an iterable it is its characters, one by one.
+
+    `hint`: what a caller is told to do with one.
 
     Raises:
         DataError: what is given, or one of it, is no string.
     """
-    refuse_one(texts)
+    refuse_one(texts, hint)
     refuse_other(texts)
     return _checked(texts)
 
 
-def refuse_one(texts: Any) -> None:
+def refuse_one(texts: Any, hint: str = IN_A_LIST) -> None:
     """Raise a DataError where one text stands for several."""
     if isinstance(texts, str):
-        raise DataError(f"{_shown(texts)} is one text, not several", "put it into a list: [text]")
+        raise DataError(f"{_shown(texts)} is one text, not several", hint)
 
 
 def refuse_other(texts: Any) -> None:

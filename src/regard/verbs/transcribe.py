@@ -18,6 +18,7 @@ from regard.models.conformer import Conformer
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import model_that
+from regard.verbs.suggested_recipes import needs_model
 
 BATCH_FRAMES = 16_384  # padded frames that are looked at together
 
@@ -47,6 +48,7 @@ class Transcriber:
         threads: CPU threads; PyTorch's choice without.
     """
 
+    @needs_model
     @checked
     def __init__(
         self,
@@ -97,6 +99,7 @@ class Transcriber:
         return self.search(logits.float().cpu(), self.model.subsampled(lengths))
 
 
+@needs_model
 @checked
 def transcribe(
     input: str | Path | Sequence[Recording],
