@@ -85,7 +85,7 @@ lowercase = false
 [model]
 d_model = {d_model}  # width of the hidden states
 num_heads = {num_heads}  # each d_model / num_heads wide
-d_ff = {d_ff}  # inner width of the feed-forward layers: with a gate as large as 1.5 times that without
+d_ff = {d_ff}  # inner width of the gated feed-forward layers
 num_encoder_layers = {num_encoder_layers}
 num_decoder_layers = {num_decoder_layers}
 norm_position = {norm_position}  # pre trains at higher rates than the paper's post
