@@ -6,8 +6,10 @@ from typing import TypeVar
 
 import torch
 
+from regard import console
 from regard.errors import FolderError
 from regard.models.model import Model
+from regard.verbs.unfinished import unfinished
 from regard.weights.foreign_files import is_foreign
 from regard.weights.model_folder import LoadedModel, load_model
 from regard.weights.pretrained import load_pretrained
@@ -41,6 +43,8 @@ def box_model() -> Path:
 def load(model: str | Path | None, device: torch.device) -> LoadedModel:
     """The model in a folder, regard's own or a Hugging Face one; or the one in the box."""
     path = Path(model).expanduser() if model is not None else box_model()
+    if where := unfinished(path):
+        console.note(where)
     return load_pretrained(path, device).loaded if is_foreign(path) else load_model(path, device)
 
 
