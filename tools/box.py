@@ -1,6 +1,6 @@
 """Puts a trained model into the box: its weights in float16, its card and files as they are.
 
-.venv/bin/python tools/box.py runs/tatoeba-en-de
+.venv/bin/python tools/box.py runs/box-en-de --recipe tools/box_corpus/box-en-de.toml
 """
 
 import argparse
@@ -20,12 +20,18 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("run", type=Path, help="a run folder or a model folder")
-    folder = open_model_folder(parser.parse_args().run)
+    parser.add_argument(
+        "--recipe", type=Path, help="kept in the place of the run's own, which names its paths"
+    )
+    asked = parser.parse_args()
+    folder = open_model_folder(asked.run)
     files = {
         **model_files_of(folder),
         "README.md": (folder.path / "README.md").read_bytes(),
         "model.safetensors": half(folder.read_tensors("model.safetensors")),
     }
+    if asked.recipe:
+        files["recipe.toml"] = asked.recipe.read_bytes()
     write_folder(BOXES / BOX, files)
     size = sum(file.stat().st_size for file in (BOXES / BOX).iterdir())
     print(f"{BOXES / BOX}: {size / 10**6:.1f} MB")

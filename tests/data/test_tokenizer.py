@@ -263,6 +263,20 @@ def test_lower_case_and_normal_forms_are_asked_for(kind):
     assert tokenizer.decode(tokenizer.encode("EIN Mann")) == "ein mann"
 
 
+@pytest.mark.parametrize("kind", ["bpe", "bytebpe", "unigram"])
+def test_digits_stand_alone_where_that_is_asked_for(kind, tmp_path):
+    lines = [f"in 1999 he paid 1999 dollars to B2B-19 at 19:{minute}" for minute in range(10, 60)]
+    pairs = [Pair(source=text, target=text, line=line) for line, text in enumerate(lines, start=1)]
+    settings = TokenizerSettings(kind=kind, vocab_size=450, split_digits=True)
+    tokenizer = train_tokenizers(pairs, settings).source
+    (tmp_path / "tokenizer.json").write_bytes(tokenizer.to_bytes())
+    for one in (tokenizer, Tokenizer.load(tmp_path / "tokenizer.json")):
+        assert max(sum(symbol.isdigit() for symbol in piece) for piece in one.vocabulary()) == 1
+        assert one.decode(one.encode("1999 B2B-19 dollars")) == "1999 B2B-19 dollars"
+    whole = train_tokenizers(pairs, TokenizerSettings(kind=kind, vocab_size=450)).source
+    assert max(sum(symbol.isdigit() for symbol in piece) for piece in whole.vocabulary()) > 1
+
+
 @pytest.mark.slow
 def test_training_gives_the_same_bytes_in_another_process():
     program = """if True:
@@ -294,6 +308,7 @@ def test_training_gives_the_same_bytes_in_another_process():
         {"dropout": -0.1},
         {"dropout": 0.1, "kind": "unigram"},
         {"copies": 0},
+        {"split_digits": True, "kind": "words"},
     ],
 )
 def test_settings_that_cannot_work_are_refused(choices):

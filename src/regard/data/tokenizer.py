@@ -20,12 +20,22 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.data.corpus import Pair
-from regard.data.tokenizer_file import CONTINUING, PIECES, SPECIALS, SPELLED_MARK, UNK, UNKNOWN_WORD, inspect
+from regard.data.tokenizer_file import (
+    CONTINUING,
+    PIECES,
+    PIECES_AND_DIGITS,
+    SPECIALS,
+    SPELLED_MARK,
+    UNK,
+    UNKNOWN_WORD,
+    inspect,
+)
 from regard.data.tokenizer_foreign import Marks
 from regard.data.unigram import Vocabulary, train_unigram
 from regard.errors import DataError, FolderError, RecipeError
 
 Kind = Literal["bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram"]
+CUT_IN_PIECES: set[Kind] = {"bpe", "bytebpe", "unigram"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +45,8 @@ class TokenizerSettings:
     `vocab_size` counts the four marks and is an upper bound: a small corpus gives fewer. `joint`: one
     vocabulary for both sides. `target_kind`: the target's kind where it differs from the source's.
     `normalization`: "auto" is "none" for `bytes` and `bytebpe`, which keep every string as it is, and
-    "nfc" for the rest. `dropout`: of BPE merges in training, over `copies` sampled segmentations.
+    "nfc" for the rest. `split_digits`: a piece has one digit at most, so that a model can copy any number.
+    `dropout`: of BPE merges in training, over `copies` sampled segmentations.
     """
 
     kind: Kind = "bpe"
@@ -44,6 +55,7 @@ class TokenizerSettings:
     joint: bool = True
     lowercase: bool = False
     normalization: Literal["auto", "none", "nfc", "nfkc"] = "auto"
+    split_digits: bool = False
     dropout: float = 0.0
     copies: int = 4
 
@@ -54,6 +66,11 @@ class TokenizerSettings:
             raise RecipeError(
                 f"target_kind = {self.target_kind!r} differs from kind = {self.kind!r} in a joint vocabulary",
                 "set joint = false",
+            )
+        if self.split_digits and not {self.kind, self.target_kind or self.kind} <= CUT_IN_PIECES:
+            raise RecipeError(
+                f"split_digits does not go with kind = {self.kind!r}",
+                f"choose among {', '.join(sorted(CUT_IN_PIECES))}, or set split_digits = false",
             )
         if not 0 <= self.dropout < 1:
             raise RecipeError(f"dropout = {self.dropout} is no probability below 1", "0.1 is usual")
@@ -211,7 +228,7 @@ def train_tokenizer(texts: Iterable[str], kind: Kind, settings: TokenizerSetting
     """One vocabulary from the texts of a corpus."""
     backend = tokenizers.Tokenizer(models.BPE())
     backend.normalizer = _normalizer(kind, settings)
-    backend.pre_tokenizer = _pre_tokenizer(kind)
+    backend.pre_tokenizer = _pre_tokenizer(kind, settings.split_digits)
     with _library(f"train a tokeniser of {kind}"):
         backend.model = _trained_model(backend, texts, kind, settings.vocab_size - len(SPECIALS))
     backend.decoder = _decoder(kind)
@@ -325,9 +342,10 @@ def _normalizer(kind: Kind, settings: TokenizerSettings) -> normalizers.Normaliz
     return normalizers.Sequence(steps) if steps else None
 
 
-def _pre_tokenizer(kind: Kind) -> pre_tokenizers.PreTokenizer | None:
+def _pre_tokenizer(kind: Kind, split_digits: bool) -> pre_tokenizers.PreTokenizer | None:
     to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    pieces = pre_tokenizers.Split(tokenizers.Regex(PIECES), "isolated")
+    pattern = PIECES_AND_DIGITS if split_digits else PIECES
+    pieces = pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
     match kind:
         case "characters":
             return None

@@ -14,10 +14,12 @@ UNK = SPECIALS[1]
 
 # A word with its inner apostrophes and hyphens, or a run of punctuation; each with the space before it.
 PIECES = r" ?[\p{L}\p{M}\p{N}]+(?:['’\-][\p{L}\p{M}\p{N}]+)*| ?[^\s\p{L}\p{M}\p{N}]+|\s"
+# The same with every digit by itself, as numbers are copied best
+PIECES_AND_DIGITS = r" ?\p{N}| ?[\p{L}\p{M}]+(?:['’\-][\p{L}\p{M}]+)*| ?[^\s\p{L}\p{M}\p{N}]+|\s"
 SPELLED_MARK = r"<(?=(?:pad|unk|s|/s)>)"
 UNKNOWN_WORD = rf"\A{UNK}\z"
 CONTINUING = r"\A##"
-REGEXES = {PIECES, SPELLED_MARK, UNKNOWN_WORD, CONTINUING}
+REGEXES = {PIECES, PIECES_AND_DIGITS, SPELLED_MARK, UNKNOWN_WORD, CONTINUING}
 
 PARTS = {
     "normalizer": {"Sequence", "NFC", "NFKC", "Lowercase", "Prepend"},

@@ -21,6 +21,7 @@ from regard.models.adapters import merged
 from regard.models.model import Model
 from regard.training.losses import chosen_loss
 from regard.training.pace import Update, validations_after
+from regard.training.products import choose_precision, matmul_precision
 from regard.training.trainer import Trainer
 from regard.verbs.finish import scores_of
 from regard.verbs.start import begin
@@ -49,7 +50,8 @@ def try_recipe(source: RecipeFile, device: torch.device, *, say: Say = console.n
         RunFolder(Path(name) / "run").lock() as run,
     ):
         task, model = begin(source, run, device, say=say, limit=EXAMPLES)
-        updates = _some_updates(source, task, model, run)
+        with matmul_precision(choose_precision(source.recipe.training.products, task.config.d_model, device)):
+            updates = _some_updates(source, task, model, run)
         began = time.perf_counter()
         metrics = _validate(task, model)
         for line in _needs(source, task, updates, time.perf_counter() - began, model.device):

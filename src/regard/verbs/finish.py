@@ -27,7 +27,14 @@ def finish(
         run.append_metrics({"kind": "test", "scores": {score.name: score.value for score in scores}})
         if not quiet:
             console.scores(f"{source.recipe.name}: test", scores)
-        return {score.name: score.value for score in scores}
+    found = {score.name: score.value for score in scores} or _of_best(run)
+    if not quiet and (verdict := task.verdict(found)):
+        console.note(verdict)
+    return found
+
+
+def _of_best(run: RunFolder) -> dict[str, float]:
+    """The scores of the best model's validation."""
     folder = run.best()
     step = folder.manifest.get("step") if folder else None
     measured = [record for record in run.metrics() if record.get("step") == step]

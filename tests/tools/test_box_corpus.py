@@ -1,0 +1,145 @@
+"""Laws of the box's training corpus: both sides hold the same names and numbers; a seed gives the same."""
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from regard.verbs.train import train
+from tools.box_corpus.__main__ import cleaned, make_corpus, one_pass
+from tools.box_corpus.captions import Captions
+from tools.box_corpus.dictionary import aligned_dictionary
+from tools.box_corpus.names import Names
+from tools.box_corpus.templates import SLOT, Templates
+from tools.box_corpus.variation import Variation
+
+RECIPE = Path(__file__).parents[2] / "tools" / "box_corpus" / "box-en-de.toml"
+HELD_OUT = Path(__file__).parents[1] / "long" / "box_sentences.tsv"
+TATOEBA = [
+    ("Tom's dog bit Mary in Boston.", "Toms Hund hat Maria in Boston gebissen."),
+    ("I have 300 books and 25 pens.", "Ich habe 300 Bücher und 25 Stifte."),
+    ("It's 2:30.", "Es ist 2:30 Uhr."),
+]
+
+
+@pytest.fixture
+def draw():
+    return random.Random(5)
+
+
+@pytest.fixture
+def names(draw):
+    return Names.load(draw)
+
+
+def digits(text):
+    return sorted(re.findall(r"\d", text))
+
+
+def test_a_template_has_the_same_slots_on_both_sides(names, draw):
+    templates = Templates.load(names, draw)
+    assert len(templates.pairs) > 300
+    for source, target in templates.pairs:
+        english, german = ({at[0].replace("colore", "color") for at in SLOT.finditer(side)}
+                           for side in (source, target))  # fmt: skip
+        assert english == german, source
+
+
+def test_what_fills_a_template_stands_on_both_sides(names, draw):
+    templates = Templates.load(names, draw)
+    for source, target in templates.pairs:
+        for _ in range(5):
+            english, german = templates.filled(source, target)
+            assert "{" not in english + german
+            if "timepm" not in source:
+                assert digits(english) == digits(german), (english, german)
+            if "{full}" in source:
+                assert any(name in german for name in re.findall(r"\w{3,}", english))
+
+
+def test_names_cities_and_numbers_are_exchanged_on_both_sides(names, draw):
+    varied = Variation(names, draw)
+    drawn = [varied.exchanged(pair) for _ in range(100) for pair in TATOEBA]
+    assert len(set(drawn)) > 100
+    for english, german in drawn:
+        assert digits(english) == digits(german)
+        for owner in re.findall(r"^(.+)'s dog", english):
+            assert f"{owner}s Hund" in german
+        for city in re.findall(r" in (\w+)\.", english):
+            assert f"in {city} " in german
+
+
+def test_german_is_answered_in_ordinary_spelling(names, draw):
+    varied = Variation(names, draw)
+    drawn = {varied.written(TATOEBA[1]) for _ in range(500)}
+    sources = {source for source, _ in drawn}
+    assert TATOEBA[1][0].upper() in sources
+    assert TATOEBA[1][0].lower() in sources
+    assert {target.rstrip(".!") for _, target in drawn} == {TATOEBA[1][1].rstrip(".")}
+
+
+def test_a_pass_has_every_pair_once_and_long_ones_twice_in_an_odd_pass(names, draw):
+    long = "a long sentence of more than ten words stands here twice in all"
+    pairs = [(f"{word} x", f"{word} y") for word in ("one", "two", "three", "four", "five")]
+    pairs.append((long, "lang"))
+    varied = Variation(names, random.Random(0))
+    for number, times in ((0, 1), (1, 2)):
+        lines = " ".join(target for _, target in one_pass(pairs, varied, draw, number))
+        assert lines.count("lang") == times
+        assert lines.count(" y") == 5
+
+
+def test_captions_are_whole_sentences(draw):
+    captions = Captions.load(draw)
+    for english, german in (captions.pair() for _ in range(500)):
+        for side in (english, german):
+            assert re.fullmatch(r"[A-ZÄÖÜ][^{}=~]*\.", side), side
+            assert "  " not in side
+            assert " ." not in side
+
+
+def test_a_dictionary_comes_out_of_sentences():
+    nouns = [("dog", "Hund"), ("cat", "Katze"), ("bird", "Vogel"), ("horse", "Pferd")]
+    verbs = [("sees", "sieht"), ("hears", "hört"), ("finds", "findet")]
+    pairs = [
+        (f"The {noun} {verb} him.", f"Er sagt, {subject} {does} ihn.")
+        for noun, subject in nouns
+        for verb, does in verbs
+    ]
+    assert set(nouns + verbs) <= set(aligned_dictionary(pairs))
+
+
+def test_a_seed_gives_the_same_files_and_its_recipe_trains_on_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("one", "two"):
+        make_corpus(TATOEBA * 20, tmp_path / folder, seed=3, passes=2, templates=300, captions=100)
+    for name in ("train.en", "train.de"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    (tmp_path / "held.en").write_text("I have 12 books.\n", "utf-8")
+    (tmp_path / "held.de").write_text("Ich habe 12 Bücher.\n", "utf-8")
+    files = {
+        f"{part}.{side}": f"{folder}.{suffix}"
+        for part, folder in (("train", "one/train"), ("valid", "held"), ("test", "held"))
+        for side, suffix in (("source", "en"), ("target", "de"))
+    }
+    overrides = [f"data.{key}={tmp_path / file}" for key, file in files.items()]
+    result = train(RECIPE, overrides=[*overrides, "tokenizer.vocab_size=400"], dry_run=True)
+    assert result.metrics["loss"] > 0
+
+
+def test_quotes_and_spaces_of_the_corpus_are_made_plain():
+    assert cleaned("He said: \u00a0no.", 'Er sagte: "Nein\u00ad."') == ("He said:  no.", "Er sagte: „Nein.“")
+
+
+def test_what_the_check_asks_for_is_not_trained_on(names, draw):
+    templates = {re.sub(r"\{\w+\}", "", source) for source, _ in Templates.load(names, draw).pairs}
+    known = {word for one in names.lists.values() for word in one}
+    for line in HELD_OUT.read_text("utf-8").splitlines():
+        kind, sentence, *wanted = line.split("\t")
+        bare = sentence
+        for one in wanted:
+            bare = bare.replace(one.split("|")[0], "")
+        assert bare not in templates, sentence
+        if kind == "name":
+            assert known.isdisjoint(wanted), sentence

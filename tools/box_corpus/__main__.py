@@ -1,0 +1,118 @@
+"""Makes the training corpus of the model in the box: Tatoeba's training pairs, varied, and made sentences.
+
+.venv/bin/python -m tools.box_corpus runs/box-corpus
+
+Everything comes from Tatoeba's training part (CC BY 2.0) and from the texts beside this file, which were
+written for it. The same seed gives the same two files, train.en and train.de. Each of `--passes` draws goes
+through all pairs of Tatoeba: most stay as they are, of some the names, cities and numbers are exchanged, the
+source is in capitals or lower case, its punctuation differs, or several stand in a line. Then come sentences
+made of templates, made captions, and a dictionary that is aligned out of the pairs themselves.
+"""
+
+import argparse
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from regard.data.catalogue import find
+from regard.data.corpus import read_lines
+from tools.box_corpus.captions import Captions
+from tools.box_corpus.dictionary import aligned_dictionary
+from tools.box_corpus.names import Names
+from tools.box_corpus.pairs import Pair
+from tools.box_corpus.templates import Templates
+from tools.box_corpus.variation import Variation
+
+ODD = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u00ad": None, "\u200b": None})
+LONG = 11  # words; pairs of so many stand twice in every second pass, for most of Tatoeba is short
+
+
+def cleaned(source: str, target: str) -> Pair:
+    """Plain spaces, and German quotation marks around what is quoted in German."""
+    source, target = source.translate(ODD).strip(), target.translate(ODD).strip()
+    if target.count('"') == 2:
+        target = re.sub(r'"([^"]*)"', r"„\1“", target)
+    return source, target
+
+
+def one_pass(pairs: list[Pair], varied: Variation, draw: random.Random, number: int) -> Iterator[Pair]:
+    """Every pair once, alone or in a line with others; long ones twice where the number is odd."""
+    order = [pair for pair in pairs for _ in range(1 + (number % 2 and pair[0].count(" ") + 1 >= LONG))]
+    draw.shuffle(order)
+    at = 0
+    while at < len(order):
+        together = 1 if draw.random() > 0.06 else draw.choice((2, 2, 2, 3, 3, 4))
+        group = [varied.exchanged(pair) for pair in order[at : at + together]]
+        yield varied.written(
+            (" ".join(source for source, _ in group), " ".join(target for _, target in group))
+        )
+        at += together
+
+
+def word_in_a_form(pair: Pair, draw: random.Random) -> Pair:
+    """A word of the dictionary as people type it."""
+    source, target = pair
+    chance = draw.random()
+    if chance < 0.5:
+        return source, target
+    capital = source[:1].upper() + source[1:], target[:1].upper() + target[1:]
+    if chance < 0.7:
+        return capital
+    if chance < 0.85:
+        return f"{capital[0]}.", f"{capital[1]}."
+    return (source.upper(), target) if chance < 0.95 else (f"{source}?", f"{target}?")
+
+
+def make_corpus(
+    pairs: list[Pair], out: Path, *, seed: int, passes: int, templates: int, captions: int
+) -> Counter[str]:
+    """Write train.en and train.de into `out`; how many lines and German words of each kind there are."""
+    draw = random.Random(seed)
+    names = Names.load(draw)
+    varied, sentences, pictures = Variation(names, draw), Templates.load(names, draw), Captions.load(draw)
+    dictionary = aligned_dictionary(pairs)
+    out.mkdir(parents=True, exist_ok=True)
+    count = Counter[str]()
+    with (
+        (out / "train.en").open("w", encoding="utf-8", newline="\n") as sources,
+        (out / "train.de").open("w", encoding="utf-8", newline="\n") as targets,
+    ):
+
+        def write(kind: str, pair: Pair) -> None:
+            sources.write(f"{pair[0]}\n")
+            targets.write(f"{pair[1]}\n")
+            count[f"{kind}, lines"] += 1
+            count[f"{kind}, words"] += pair[1].count(" ") + 1
+
+        for number in range(passes):
+            for pair in one_pass(pairs, varied, draw, number):
+                write("Tatoeba", pair)
+            for _ in range(templates):
+                write("templates", varied.written(sentences.pair()))
+            for _ in range(captions):
+                write("captions", varied.written(pictures.pair()))
+            for pair in dictionary:
+                write("dictionary", word_in_a_form(pair, draw))
+    return count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path, help="the folder for train.en and train.de")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--passes", type=int, default=4, help="draws over all pairs of Tatoeba")
+    parser.add_argument("--templates", type=int, default=8000, help="sentences of templates in a pass")
+    parser.add_argument("--captions", type=int, default=6000, help="made captions in a pass")
+    asked = vars(parser.parse_args())
+    sides = [list(read_lines(find(f"tatoeba_en_de:train.{side}.gz"))) for side in ("en", "de")]
+    pairs = [cleaned(*pair) for pair in zip(*sides, strict=True)]
+    for kind, found in make_corpus(pairs, asked.pop("out"), **asked).items():
+        print(f"{kind}: {found:,}")
+
+
+if __name__ == "__main__":
+    main()
