@@ -186,13 +186,14 @@ def propose(
         pairs: how many there are in all.
         shared_letters, characters: as `drafts` takes them.
     """
-    for draft in drafts(pairs, shared_letters, characters):
+    candidates = list(drafts(pairs, shared_letters, characters))
+    for draft in candidates:
         tokenizer = TokenizerSettings(vocab_size=draft.vocab_size, joint=draft.joint)
         speed = measure_speed(draft.model, tokenizer, draft.size.batch_tokens, sample, device, threads)
         proposal = in_time(draft, speed, pairs, minutes)
-        if is_trained_enough(proposal, speed):
+        if draft is candidates[-1] or is_trained_enough(proposal, speed):
             return proposal
-    return proposal
+    raise AssertionError("the smallest is always proposed")
 
 
 def drafts(pairs: int, shared_letters: float, characters: int = 0) -> Iterator[Proposal]:
@@ -205,7 +206,9 @@ def drafts(pairs: int, shared_letters: float, characters: int = 0) -> Iterator[P
     """
     fits = next(size for size in SIZES if pairs <= size.pairs)
     vocab_size = max(fits.vocab_size, 2 * characters)
-    smaller = sorted({size.d_model: size for size in SIZES if size.d_model < fits.d_model}.values(), key=_width)
+    smaller = sorted(
+        {size.d_model: size for size in SIZES if size.d_model < fits.d_model}.values(), key=_width
+    )
     for size in (fits, *reversed(smaller)):
         yield Proposal(size=size, joint=shared_letters >= 0.5, vocab_size=vocab_size)
 
