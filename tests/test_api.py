@@ -97,7 +97,7 @@ COMMANDS = [  # command, the calls that it stands for, options without a keyword
     ("score", ["score"], "json", ""),
     ("summarize", ["summarize", "summarize_file"], "", ""),
     ("tag", ["tag", "tag_file"], "json", ""),
-    ("train", ["train"], "", ""),
+    ("train", ["train"], "", "on_report"),
     ("transcribe", ["transcribe"], "json", ""),
     ("translate", ["translate", "translate_file"], "", ""),
     ("plot alignment", ["plot_alignment"], "", ""),

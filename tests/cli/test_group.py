@@ -98,7 +98,7 @@ def test_each_verb_is_listed_with_the_first_line_of_its_own_help(name):
 
 # How the command line prints, and nothing that the Python call knows.
 DOOR = {"as_json", "as_text", "debug", "help", "html", "no_browser", "npz", "pair", "port", "streamed"}
-CODE = {"as_json", "changes", "prefix_ids", "progress"}  # what only the Python call knows
+CODE = {"as_json", "changes", "on_report", "prefix_ids", "progress"}  # what only the Python call knows
 CALLS = {
     **{name: [f"{name}:{name}"] for name in NAMES if name not in ("data", "plot")},
     "translate": ["translate:translate", "translate:translate_file"],

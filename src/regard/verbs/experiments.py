@@ -1,4 +1,4 @@
-"""What proposals gave: the measured runs of docs/recipes-by-size.md, and the score to expect."""
+"""What proposals gave: the runs of docs/recipes-by-size.md, and the score to expect from them."""
 
 import math
 import tomllib

@@ -22,7 +22,7 @@ from regard.training.optimizer import OptimizerSettings, build_optimizer
 from regard.training.products import choose_precision, matmul_precision
 
 PAIRS = 4000  # that are tokenised
-SECONDS = 4.0  # of updates
+SECONDS = 3.0  # of updates
 WARM_UP = 2  # updates that are not measured: memory is taken, kernels are compiled
 FEWEST = 3
 
