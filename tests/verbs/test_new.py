@@ -187,6 +187,8 @@ def test_files_that_are_no_corpus_are_refused_by_name(corpus, tmp_path):
     assert "is given twice" in refused(*corpus, valid=corpus)
     assert "two to train on" in refused(*corpus, valid=write(tmp_path / "dev", ["one", "two"]))
     assert "reads one file" in refused(*corpus, task="tagging")
+    tables = [write(tmp_path / f"{name}.csv", ["a,b"]) for name in ("one", "two")]
+    assert "is a table" in refused(*tables)
     assert not (tmp_path / "r.toml").exists()
     assert not (tmp_path / "r.data").exists()
 

@@ -23,6 +23,10 @@ class NewCommand(Command):
         return super().parse_args(ctx, told)
 
 
+def _names(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in value.split(",")) if value else ()
+
+
 @click.command("new", cls=NewCommand)
 @click.argument("source", type=options.FILE)
 @click.argument("target", type=options.FILE, required=False)
@@ -44,6 +48,7 @@ class NewCommand(Command):
 @click.option(
     "--columns",
     metavar="NAME,NAME",
+    callback=_names,
     help="Columns of a table, by name or number from 0: source,target or text,label. [default: found out]",
 )
 @click.option(
@@ -57,7 +62,7 @@ def command(
     task: str | None,
     valid: tuple[Path, ...],
     test: tuple[Path, ...],
-    columns: str | None,
+    columns: tuple[str, ...],
     out: str | None,
 ) -> None:
     """Write a commented recipe for a corpus of your own.
@@ -71,8 +76,7 @@ def command(
     """
     from regard.verbs.new import new
 
-    names = [name.strip() for name in columns.split(",")] if columns else []
-    written = new(source, target, task=task, valid=valid, test=test, columns=names, out=out)
+    written = new(source, target, task=task, valid=valid, test=test, columns=columns, out=out)
     if written.reading:
         click.echo(f"{source}: {written.reading}; another with --task and --columns")
     skipped = "".join(f", {count:,} {reason} left out" for reason, count in sorted(written.skipped.items()))

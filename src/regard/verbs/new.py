@@ -12,7 +12,7 @@ from typing import TextIO
 
 from regard.data.corpus import Corpus, Pair
 from regard.errors import DataError
-from regard.verbs.plan import plan_for
+from regard.verbs.plan import Plan, plan_for
 from regard.verbs.proposals.given import Files, Given, given_files
 from regard.verbs.proposals.labelled import new_labelled
 from regard.verbs.proposals.language_model import new_language_model
@@ -41,6 +41,7 @@ class NewRecipe:
         skipped: how many were left out, by the reason.
         summary: the model and how long it trains, in words.
         notes: what is odd about the data, a line each.
+        plan: the proposal for a translation; None for other tasks.
     """
 
     recipe: Path
@@ -54,6 +55,7 @@ class NewRecipe:
     skipped: dict[str, int]
     summary: str
     notes: tuple[str, ...] = ()
+    plan: Plan | None = None
 
 
 @dataclass
@@ -129,9 +131,10 @@ def new(
         valid=made.counts["valid"],
         test=made.counts.get("test", 0),
         unit=made.unit,
-        skipped=dict(made.skipped),
+        skipped={reason: count for reason, count in made.skipped.items() if count},
         summary=made.summary,
         notes=tuple(made.notes),
+        plan=made.plan,
     )
 
 
@@ -153,6 +156,7 @@ def _translation(given: Given, found: Recognised, place: Place, folder: Path) ->
         counts=counts,
         unit="pairs",
         skipped=Counter(corpus.skipped),
+        plan=plan,
         summary=f"a {plan.tier.preset} model, {plan.max_steps:,} updates",
     )
 

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from regard.verbs.plan import Plan
+
 SHARE = 0.1  # of the texts, held out to validate on
 MOST = 2000  # texts held out
 
@@ -20,6 +22,7 @@ class Written:
         skipped: how many were left out, by the reason.
         summary: the model and how long it trains, in words.
         notes: what the user should know about the data, a line each.
+        plan: the proposal for a translation.
     """
 
     text: str
@@ -28,6 +31,7 @@ class Written:
     summary: str
     skipped: Mapping[str, int] = field(default_factory=Counter)
     notes: Sequence[str] = ()
+    plan: Plan | None = None
 
 
 def digest(text: str) -> int:
