@@ -106,6 +106,10 @@ $(LONG): install
 box-check: install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/long/box_check.py
 
+# What `regard new` proposes for known corpora, trained for two minutes each: fails where one learns too little.
+proposals: install
+	$(BIN)/python tools/proposals.py all --minutes 2 --least
+
 guided: .venv/installed-guided
 
 .venv/installed-guided: $(INSTALLED)

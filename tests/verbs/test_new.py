@@ -194,6 +194,8 @@ def test_files_that_are_no_corpus_are_refused_by_name(corpus, tmp_path):
     assert "is given twice" in refused(*corpus, valid=corpus)
     assert "two to train on" in refused(*corpus, valid=write(tmp_path / "dev", ["one", "two"]))
     assert "reads one file" in refused(*corpus, task="tagging")
+    tables = [write(tmp_path / f"{name}.csv", ["a,b"]) for name in ("one", "two")]
+    assert "is a table" in refused(*tables)
     assert not (tmp_path / "r.toml").exists()
     assert not (tmp_path / "r.data").exists()
 
@@ -238,7 +240,7 @@ def test_the_run_fits_the_minutes_and_says_what_to_expect(corpus, tmp_path, caps
     assert run(command) == 0
     shown = capsys.readouterr().out
     assert re.search(r"a model of [\d.]+ M parameters, [\d,]+ updates \(\d+ epochs\), about", shown)
-    assert f"regard train {tmp_path / 'r.toml'} --threads 1" in shown
+    assert f"regard train {tmp_path / 'r.toml'} --device cpu --threads 1" in shown
 
 
 @pytest.mark.parametrize(

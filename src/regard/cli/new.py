@@ -1,6 +1,7 @@
 """`regard new`."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -15,12 +16,20 @@ class NewCommand(Command):
     """A command in which some options take one word or two: `--valid A B` is `--valid A --valid B`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        rest, told = list(args), list[str]()
-        while rest:
-            told.append(rest.pop(0))
-            if told[-1] in SEVERAL and len(rest) > 1 and not any(word.startswith("-") for word in rest[:2]):
-                told += [rest.pop(0), told[-1], rest.pop(0)]
-        return super().parse_args(ctx, told)
+        try:
+            return super().parse_args(ctx, _in_pairs(args))
+        except click.MissingParameter:  # `--valid dev.csv train.csv`: the second word is SOURCE
+            return super().parse_args(ctx, args)
+
+
+def _in_pairs(args: Sequence[str]) -> list[str]:
+    """`--valid A B` as `--valid A --valid B`."""
+    rest, found = list(args), list[str]()
+    while rest:
+        found.append(rest.pop(0))
+        if found[-1] in SEVERAL and len(rest) > 1 and not any(word.startswith("-") for word in rest[:2]):
+            found += [rest.pop(0), found[-1], rest.pop(0)]
+    return found
 
 
 def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -116,6 +125,6 @@ def command(
         click.echo(note)
     click.echo(f"{written.summary}: change what you like, then")
     recipe = shlex.quote(str(written.recipe))
-    threads = "" if cores is None else f" --threads {cores}"
+    threads = "" if cores is None else f" --device cpu --threads {cores}"
     click.echo(f"  regard train {recipe}{threads} --dry-run")
     click.echo(f"  regard train {recipe}{threads}")

@@ -85,10 +85,17 @@ def _fits(kind: Any, value: Any) -> bool:
     if kind is int:
         return type(value) is int
     if kind is float:
-        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, Real) and not isinstance(value, bool) and _is_finite(value)
     if kind is bool:
         return type(value) is bool
     return not isinstance(kind, type) or isinstance(value, kind)
+
+
+def _is_finite(value: Real) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
 
 
 def _each_fits(kind: Any, values: Any, *, alone: bool) -> bool:

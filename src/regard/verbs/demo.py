@@ -124,7 +124,7 @@ def _say_what_next(run: Path) -> None:
         (f"regard curves {run}", "how its training went"),
         ('regard look "Where is the station?"', "the same page of the model in the box, alive"),
         ('regard translate "What do you see?"', "the model in the box"),
-        ("regard new SOURCE TARGET", "a recipe for two text files of your own"),
+        ("regard new SOURCE TARGET", "a recipe for text files of your own"),
         ("regard recipes", "other things to train"),
     ):
         console.say(f"  {command:<58} {what}")

@@ -24,6 +24,7 @@ class Experiment:
     parameters: int
     steps: int
     test: str
+    tokenize: str = "13a"  # sacreBLEU's
     bleu: float
     chrf: float
     seed: int = 1
@@ -37,17 +38,18 @@ def experiments() -> tuple[Experiment, ...]:
     return tuple(sorted(found, key=lambda each: (each.pairs, each.corpus, each.target_tokens)))
 
 
-def expected_bleu(pairs: int, target_tokens: float) -> tuple[float, float] | None:
+def expected_bleu(pairs: int, target_tokens: float, tokenize: str = "13a") -> tuple[float, float] | None:
     """The interval of BLEU that runs like this one gave; None where none was like it.
 
-    Runs are alike if neither the pairs nor the target tokens differ by more than a factor of three.
+    Runs are alike if neither the pairs nor the target tokens differ by more than a factor of three, and
+    sacreBLEU's tokeniser is the same.
     """
 
     def is_near(each: Experiment) -> bool:
         distances = math.log(each.pairs / pairs), math.log(each.target_tokens / target_tokens)
         return max(map(abs, distances)) <= NEAR
 
-    scores = [each.bleu for each in experiments() if is_near(each)]
+    scores = [each.bleu for each in experiments() if each.tokenize == tokenize and is_near(each)]
     if not scores:
         return None
     return round(min(scores) * (1 - ALLOWANCE), 1), round(max(scores) * (1 + ALLOWANCE), 1)

@@ -103,7 +103,7 @@ def new(
         valid=made.counts["valid"],
         test=made.counts.get("test", 0),
         unit=made.unit,
-        skipped=dict(made.skipped),
+        skipped={reason: count for reason, count in made.skipped.items() if count},
         summary=made.summary,
         warnings=tuple(made.warnings),
         notes=tuple(made.notes),

@@ -1,7 +1,7 @@
 """The proposal of `regard new`: size, vocabulary and length of a run, by the corpus and the time.
 
-Every value comes from the experiments of docs/recipes-by-size.md. The recipes that regard publishes for
-such corpora are this proposal too, which tests/verbs/test_plan.py compares.
+Sizes up to 100,000 pairs come from the experiments of docs/log.md (2026-11-23) and docs/recipes-by-size.md;
+those above are not measured yet. A published recipe is this proposal too: tests/verbs/test_plan.py compares.
 """
 
 import math
@@ -22,7 +22,7 @@ DROPOUT = (
     (8, 0.1),
     (25, 0.2),
     (math.inf, 0.3),
-)  # up to so many epochs: who reads less often learns less by heart
+)  # up to so many epochs: the more there are, the more a model overfits
 TOKENS_A_PARAMETER = 2.0  # target tokens in all, repetitions counted, below which a smaller model is better
 
 
@@ -46,12 +46,12 @@ class Size:
     epochs: int  # more of them gave nothing
 
     @property
-    def parameters(self) -> int:
-        """About as many as the model has with one vocabulary for both sides."""
+    def layer_parameters(self) -> int:
+        """About as many as the blocks have."""
         attention, network = 4 * self.d_model**2, 3 * self.d_model * self.d_ff
         encoder = self.num_encoder_layers * (attention + network)
         decoder = self.num_decoder_layers * (2 * attention + network)
-        return encoder + decoder + self.vocab_size * self.d_model
+        return encoder + decoder
 
 
 SIZES = (
@@ -153,7 +153,9 @@ class Proposal:
 
     @property
     def parameters(self) -> int:
-        return self.size.parameters + (self.vocab_size - self.size.vocab_size) * self.size.d_model
+        """About as many as the model has; the target's embedding and output weight are one."""
+        vocabularies = 1 if self.joint else 2
+        return self.size.layer_parameters + vocabularies * self.vocab_size * self.size.d_model
 
     @property
     def dropout(self) -> float:
@@ -202,7 +204,8 @@ def drafts(pairs: int, shared_letters: float, characters: int = 0) -> Iterator[P
     Args:
         pairs: of the training data.
         shared_letters: 0 to 1; sides that share less than half of their letters get a vocabulary each.
-        characters: distinct ones of the side that has more; half of a vocabulary is left for longer pieces.
+        characters: that make up nearly all of the side that has more; half of a vocabulary is left for
+            longer pieces.
     """
     fits = next(size for size in SIZES if pairs <= size.pairs)
     vocab_size = max(fits.vocab_size, 2 * characters)
@@ -229,9 +232,7 @@ def in_time(draft: Proposal, speed: Speed, pairs: int, minutes: float) -> Propos
 
 def is_trained_enough(proposal: Proposal, speed: Speed) -> bool:
     """False if a smaller model would learn more in that time."""
-    return (
-        proposal.max_steps * speed.target_tokens_per_update >= proposal.size.parameters * TOKENS_A_PARAMETER
-    )
+    return proposal.max_steps * speed.target_tokens_per_update >= proposal.parameters * TOKENS_A_PARAMETER
 
 
 def _round(value: float) -> int:

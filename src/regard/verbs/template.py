@@ -43,9 +43,10 @@ def recipe_text(
         learning_rate=proposal.size.learning_rate,
         warmup=proposal.size.warmup,
         tokenize=toml(survey.tokenize),
-        expected=toml(list(expected or ())),
+        expected=expected and commented(f"expected_bleu = {toml(list(expected))}", EXPECTED),
     )
-    return f"{head(name, about)}{data}\n{_filled(TEMPLATE, values)}"
+    template = TEMPLATE if expected else TEMPLATE.replace("{expected}\n", "")
+    return f"{head(name, about)}{data}\n{_filled(template, values)}"
 
 
 def _filled(template: str, values: Mapping[str, object]) -> str:
@@ -59,10 +60,12 @@ def _line(line: str, values: Mapping[str, object]) -> str:
     return f"{commented(text.rstrip(), comment.format(**values)) if mark else text}\n"
 
 
+EXPECTED = "of like corpora and runs: docs/recipes-by-size.md"
+
 HEAD = """\
 # Try it:    regard train {recipe} --dry-run
 # Train it:  regard train {recipe}    (again after an interruption: it goes on)
-# Change a setting for once:  --set training.max_steps=2000
+# Try another setting:  regard train {recipe} --set training.max_steps=2000 --out runs/try
 
 name = {name}  # the run goes to runs/NAME
 description = {description}
@@ -122,8 +125,7 @@ strategy = "ddp"  # each has the whole model; fsdp2: each has a part of every we
 metrics = ["bleu", "chrf"]
 sentences = 500  # of the validation pairs; 0 is all
 tokenize = {tokenize}  # sacreBLEU's, by the script; "none" for text that is tokenised already
-expected_bleu = {expected}  # of corpora of this size and runs of this length: docs/recipes-by-size.md
-
+{expected}
 [decoding]
 beam_size = 5
 length_penalty = "power"  # score / length^alpha; alpha 1 is the mean over tokens

@@ -66,17 +66,19 @@ class ValidationSettings:
 
 def verdict(settings: ValidationSettings, metrics: Mapping[str, float]) -> str:
     """How the BLEU of a run compares with what was expected of it; empty where nothing was."""
-    bleu = next((value for name, value in metrics.items() if name.lower() == "bleu"), None)
+    of_test = "BLEU" in metrics
+    bleu = metrics.get("BLEU" if of_test else "bleu")
     if bleu is None or not settings.expected_bleu:
         return ""
     low, high = settings.expected_bleu
     interval = f"{low:.0f} to {high:.0f} of corpora of this size in such runs"
+    where = "" if of_test else " on the validation pairs (greedy)"
     if bleu < low:
         return (
-            f"BLEU {bleu:.1f} is below the {interval}:"
+            f"BLEU {bleu:.1f}{where} is below the {interval}:"
             " a harder domain, noise in the corpus, or a run that failed (`regard curves`)"
         )
-    return f"BLEU {bleu:.1f} is {'above' if bleu > high else 'within'} the {interval}"
+    return f"BLEU {bleu:.1f}{where} is {'above' if bleu > high else 'within'} the {interval}"
 
 
 def validator(

@@ -19,6 +19,7 @@ class Budget:
     minutes: float
     cores: int | None
     device: torch.device
+    given: bool  # somebody said how long
 
     @classmethod
     def of(cls, minutes: float | None, cores: int | None, task: str) -> "Budget":
@@ -38,4 +39,9 @@ class Budget:
         if cores is not None:
             LIMITS["cores"].refuse("cores", cores)
         device = torch.device("cpu") if cores is not None else choose_device()
-        return cls(minutes=MINUTES if minutes is None else float(minutes), cores=cores, device=device)
+        return cls(
+            minutes=MINUTES if minutes is None else float(minutes),
+            cores=cores,
+            device=device,
+            given=minutes is not None,
+        )

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,7 +36,8 @@ def new_language_model(given: Given, columns: Sequence[str], place: Place, folde
     Raises:
         DataError: there is too little text.
     """
-    texts = {part: _documents(files, columns) for part, files in given.parts()}
+    skipped = Counter[str]()
+    texts = {part: _documents(files, columns, skipped) for part, files in given.parts()}
     several = len(texts["train"]) > 1
     path, size = given.path("train"), sum(map(len, texts["train"]))
     if size < FEWEST:
@@ -64,20 +66,23 @@ def new_language_model(given: Given, columns: Sequence[str], place: Place, folde
         text=adapted(published.text(), head(place.name, about), _data(tuple(texts), place, several), changes),
         counts=counts,
         unit="characters",
+        skipped=skipped,
         summary=f"the model of recipes/{published.recipe}, {steps:,} updates",
     )
 
 
-def _documents(files: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """The texts of a file: one of plain text, one for each record of a table."""
+def _documents(files: Sequence[str], columns: Sequence[str], skipped: Counter[str]) -> list[str]:
+    """The texts of a file: one of plain text, one for each record of a table; `skipped` counts empty ones."""
     path = found(files[0])
     if format_of(path) not in ("jsonl", "csv", "tsv"):
         return list(Documents(DocumentSettings(file=str(path)), Path()))
     table = table_of(files[0])
     [name] = roles_of(table, "language_model", columns).columns
     [place] = table.columns([name])
-    cells = (record.cells[place] or "" for record in table.records())
-    return [re.sub("[\ud800-\udfff]", "\ufffd", cell) for cell in cells if cell.strip()]
+    cells = [record.cells[place] or "" for record in table.records()]
+    found_texts = [re.sub("[\ud800-\udfff]", "\ufffd", cell) for cell in cells if cell.strip()]
+    skipped["empty"] += len(cells) - len(found_texts)
+    return found_texts
 
 
 def _divided(documents: list[str]) -> dict[str, list[str]]:

@@ -1,6 +1,6 @@
-"""A published recipe made to fit other data: its sections and comments, other values where needed.
+"""A published recipe made to fit other data: its text, with other values where needed.
 
-The proposal and the recipe that was measured are the same text, so they cannot drift apart.
+The proposal and the published recipe are the same text, so they cannot drift apart.
 """
 
 import json
@@ -25,7 +25,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A recipe that was measured on corpora of `low` to `high` bytes of text: there it stays as it is.
+    """A published recipe, written for corpora of `low` to `high` bytes of text: there it stays as it is.
 
     Elsewhere the number of updates and the vocabulary grow or shrink with the square root of the amount of
     text, and batches grow with its fourth root, each within its bounds.
@@ -100,7 +100,7 @@ class Section:
 
 def commented(setting: str, comment: str) -> str:
     """A line of a recipe with its comment in the column of the others."""
-    return f"{setting:<36} # {comment}" if comment else setting
+    return f"{setting:<35}  # {comment}" if comment else setting
 
 
 def toml(value: Any) -> str:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
-from regard.data.tables import format_of, open_table
+from regard.data.tables import SUFFIXES, format_of, open_table
 from regard.data.word_columns import word_format
 from regard.errors import RecipeError, did_you_mean
 from regard.verbs.proposals.columns import roles_of
@@ -34,6 +35,7 @@ def recognised(given: Given, task: str | None, columns: Sequence[str]) -> Recogn
     if len(given.train) == 2:
         if columns:
             raise RecipeError("two aligned files have no columns", "leave out --columns")
+        _refuse_tables(given.train)
         return Recognised(task="translation")
     path = given.path("train")
     words = word_format(path)
@@ -57,6 +59,16 @@ def recognised(given: Given, task: str | None, columns: Sequence[str]) -> Recogn
     several = f" of {len(table.names)}" if len(table.names) > 2 else ""
     reading = f"{roles.task} (column{'s' * (len(roles.columns) > 1)} {names}{several})"
     return Recognised(task=roles.task, columns=roles.columns, reading=reading)
+
+
+def _refuse_tables(files: Sequence[str]) -> None:
+    """Two aligned files have text alone on a line."""
+    for file in files:
+        if Path(file.lower().removesuffix(".gz")).suffix in (*SUFFIXES, ".conllu"):
+            raise RecipeError(
+                f"{file} is a table, and no side of two aligned files",
+                "name one table, and others after --valid and --test",
+            )
 
 
 def _task_name(task: str | None) -> TaskName | None:

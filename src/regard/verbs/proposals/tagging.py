@@ -60,7 +60,7 @@ def new_tagging(given: Given, columns: Sequence[str], place: Place, folder: Path
         text=adapted(TAGGING.text(), head(place.name, about), _data(files, column), changes),
         counts={part: len(each) for part, each in sentences.items()},
         unit="sentences",
-        summary=f"{len(labels)} labels, the model of recipes/{TAGGING.recipe}, {steps:,} updates",
+        summary=f"{len(labels)} {column.upper()}, the model of recipes/{TAGGING.recipe}, {steps:,} updates",
     )
 
 

@@ -50,12 +50,12 @@ def new_translation(
         survey.sample.pairs,
         pairs=train_pairs,
         shared_letters=survey.shared_letters,
-        characters=max(survey.source.distinct_characters, survey.target.distinct_characters),
+        characters=max(survey.source.frequent_characters, survey.target.frequent_characters),
         minutes=budget.minutes,
         device=budget.device,
         threads=budget.cores,
     )
-    expected = expected_bleu(train_pairs, proposal.epochs * survey.target_tokens)
+    expected = expected_bleu(train_pairs, proposal.epochs * survey.target_tokens, survey.tokenize)
     about = f"{survey.pairs:,} pairs of {' and '.join(Path(file).name for file in given.train)}"
     data = "\n".join(map(str, sections.values()))
     return Written(
@@ -71,9 +71,10 @@ def new_translation(
 
 def _summary(proposal: Proposal, budget: Budget) -> str:
     cores = "" if budget.cores is None else f" of {budget.cores} core{'s' * (budget.cores > 1)}"
+    limit = "" if budget.given else "; an hour at most, as no --minutes is given"
     return (
         f"a model of {proposal.parameters / 1e6:.1f} M parameters, {proposal.max_steps:,} updates"
-        f" ({proposal.epochs:.0f} epochs), {_minutes(proposal.minutes)}{cores} on this machine"
+        f" ({proposal.epochs:.0f} epochs), {_minutes(proposal.minutes)}{cores} on this machine{limit}"
     )
 
 
