@@ -1,6 +1,7 @@
 """What the documentation names is there."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,11 @@ def test_every_file_that_a_page_names_is_there(page):
 def test_every_link_leads_somewhere(page):
     targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text("utf-8"))
     assert not [target for target in targets if not (page.parent / target).exists()]
+
+
+def test_every_target_of_the_makefile_does_something():
+    database = subprocess.run(["make", "-pRrq"], cwd=ROOT, capture_output=True, text=True).stdout
+    rules = {rule.partition(":")[0]: rule for rule in database.split("\n\n")}
+    for name in re.findall(r"^\.PHONY: (.*)$", database, re.M)[0].split():
+        head, _, rest = rules[name].partition("\n")
+        assert head.partition(":")[2].strip() or "\n\t" in rest, f"make {name} does nothing"
