@@ -2,7 +2,7 @@
 
 Published: configs/transformer_iwslt14_deen_bpe.yaml of joeynmt/joeynmt, 6 + 6 layers of 256, dropout 0.3,
 batches of 4,096 tokens, Adam at 0.0003. Changed: its rate falls when the validation score no longer rises,
-which fails with a PyTorch newer than 2.6 (`ReduceLROnPlateau` has no `verbose`), so the schedule is that of
+which fails with today's PyTorch (`ReduceLROnPlateau` has no `verbose` any more), so the schedule is that of
 configs/iwslt14_deen_sp.yaml, warm-up and inverse square root, the warm-up cut to a tenth; 8,000 subwords by
 SentencePiece on raw, cased text, as 32,000 merges would be whole words of so small a corpus; 200 validation
 sentences, so that validation is cheap.

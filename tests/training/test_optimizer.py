@@ -69,6 +69,15 @@ def test_a_restored_optimiser_goes_on_to_the_same_bits(kind):
         assert torch.equal(expected, found)
 
 
+def test_what_is_restored_of_the_start_has_forgotten_all_steps():
+    net = network()
+    optimizer = build_optimizer(net, OptimizerSettings())
+    before = optimizer_tensors(net, optimizer)
+    steps(net, optimizer, 2)
+    restore_optimizer(net, optimizer, before)
+    assert optimizer_tensors(net, optimizer) == before == {}
+
+
 def test_a_tied_parameter_has_one_state():
     net = nn.ModuleList([nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)])
     net[1].weight = net[0].weight

@@ -158,12 +158,13 @@ def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dic
 def restore_optimizer(
     model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
 ) -> None:
-    """Put back what `optimizer_tensors` gave.
+    """Put back what `optimizer_tensors` gave, in the place of all that was gathered since.
 
     Raises:
         FolderError: a tensor belongs to no parameter, or has another shape.
     """
     parameters = dict(_parameters(model))
+    optimizer.state.clear()  # before its first step an optimiser has none
     for full_name, value in tensors.items():
         name, _, slot = full_name.rpartition("/")
         if name not in parameters:
