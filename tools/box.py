@@ -1,6 +1,6 @@
 """Puts a trained model into the box: its weights in float16, its card and files as they are.
 
-.venv/bin/python tools/box.py runs/box-en-de --recipe tools/box_corpus/stage-2.toml
+.venv/bin/python tools/box.py runs/box-en-de --recipe tools/box_corpus/stage-3.toml
 """
 
 import argparse

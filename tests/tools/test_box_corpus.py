@@ -113,10 +113,11 @@ def test_a_dictionary_comes_out_of_sentences():
     assert set(nouns + verbs) <= set(aligned_dictionary(pairs))
 
 
-@pytest.mark.parametrize("number", STAGES)
+@pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_stage_gives_the_same_files_and_its_recipe_trains_on_them(number, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    stage = dataclasses.replace(STAGES[number], passes=2, templates=300, captions=100)
+    corpus = min(number, max(STAGES))  # the last two stages read the same
+    stage = dataclasses.replace(STAGES[corpus], passes=2, templates=300, captions=100)
     for folder in ("one", "two"):
         make_corpus(TATOEBA * 20, tmp_path / folder, stage)
     for name in ("train.en", "train.de"):
@@ -130,7 +131,7 @@ def test_a_stage_gives_the_same_files_and_its_recipe_trains_on_them(number, tmp_
     }
     overrides = [f"data.{key}={tmp_path / file}" for key, file in files.items()]
     recipe = read_toml(FOLDER / f"stage-{number}.toml")[0]
-    assert recipe["data"]["train"]["source"] == f"../../runs/box-corpus-{number}/train.en"
+    assert recipe["data"]["train"]["source"] == f"../../runs/box-corpus-{corpus}/train.en"
     if number == 1:
         result = train(
             FOLDER / "stage-1.toml", overrides=[*overrides, "tokenizer.vocab_size=400"], dry_run=True
