@@ -20,7 +20,10 @@ PARTS := start train decode gpt growth look profile
 BENCHES := $(PARTS:%=bench-%)
 LONG := crash fuzz corpora guided soak ranks alignment
 
-.PHONY: help install demo test check clean box-check bench bench-quick bench-install audit sbom $(LONG) $(BENCHES)
+PEERS := build/benchmarks/peers
+
+.PHONY: help install demo test check clean box-check proposals bench bench-quick bench-install audit sbom $(LONG) $(BENCHES) \
+  bench-quality bench-quality-install
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -67,6 +70,30 @@ bench-install: .venv/installed-bench
 	@$(PIP) --no-build-isolation --editable '.[dev,bench]'
 	@$(PIP) eole || echo 'eole did not install, which its rows will say; rm $@ and make $@ try again'
 	@for data in multi30k_tok multi30k tiny_shakespeare; do $(BIN)/regard data get $$data >/dev/null || exit; done
+	@touch $@
+
+# What regard and its peers learn in the same minutes of one core. Some eighteen hours for all of it, so no part
+# of `make bench`; each training is stored when it is done, and one that is there is not done again.
+bench-quality: bench-quality-install
+	$(BIN)/python -m benchmarks.quality
+	$(BIN)/python -m benchmarks.common.report
+
+bench-quality-install: $(PEERS)/installed
+
+# Each peer has an environment of its own, with our torch. What does not install is named in the tables. The last
+# packages of a line are what a peer imports and does not name among what it depends on, or not in which version.
+$(PEERS)/installed: $(INSTALLED)
+	@mkdir -p $(PEERS)
+	@torch=$$(grep '^torch==' constraints.txt); \
+	peer() { name=$$1; shift; \
+	  { test -x $(PEERS)/$$name/bin/pip || $(PYTHON) -m venv $(PEERS)/$$name; } && \
+	  $(PEERS)/$$name/bin/python -m pip install --quiet --disable-pip-version-check --no-input $$torch "$$@" || \
+	  echo "$$name did not install, which its rows will say; rm $@ and make bench-quality-install try again"; }; \
+	peer transformers transformers accelerate tokenizers; \
+	peer joeynmt joeynmt importlib_metadata 'sentencepiece<0.2.2'; \
+	peer eole eole sentencepiece aiohttp; \
+	peer fairseq fairseq sentencepiece
+	@for data in multi30k tatoeba_en_de; do $(BIN)/regard data get $$data >/dev/null || exit; done
 	@touch $@
 
 # Long checks that print their figures (docs/reliability.md), each half an hour or so: runs killed and failed,

@@ -227,6 +227,29 @@ def test_a_loss_that_is_no_number_is_shown_as_such(plain, capsys):
     assert "loss nan" in capsys.readouterr().err
 
 
+def test_lines_that_are_done_have_a_bar_on_a_terminal(terminal, capsys, monkeypatch):
+    clock = iter([0.0, 0.05, 10.0, 10.01, 20.0])
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    with console.LinesProgress(4000) as progress:
+        progress.advance(1)  # too soon to be drawn
+        progress.advance(999)
+        progress.advance(100)
+    out, err = capsys.readouterr()
+    assert out == ""
+    shown = uncoloured(err)
+    assert "0/4,000 lines" in shown
+    assert "1,000/4,000 lines" in shown
+    assert "100.0 lines/s  eta 0:00:30" in shown
+    assert "1,100/4,000 lines" in shown, "the end is drawn"
+    assert "1/4,000 lines" not in shown.replace("0/4,000", "")
+
+
+def test_off_a_terminal_nothing_is_said_of_lines(plain, capsys):
+    with console.LinesProgress(4) as progress:
+        progress.advance(4)
+    assert capsys.readouterr() == ("", "")
+
+
 def test_downloads_are_told_when_they_are_whole(plain, capsys):
     with console.downloads() as progress:
         progress("a/train.gz", 10, 1000)

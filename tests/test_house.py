@@ -21,7 +21,7 @@ MAY_USE = {
     "recipe": "errors",
     "braille": "",
     "console": "braille errors",
-    "evaluation": "errors",
+    "evaluation": "data errors",
     "data": "user_cache errors",
     "models": "layers native errors",
     "decoding": "models layers errors",

@@ -5,11 +5,9 @@
 
 import argparse
 from pathlib import Path
-from typing import cast
 
 from regard.verbs.box import BOX
 from regard.verbs.settings import load_recipe
-from regard.verbs.tasks.translation import TranslationRecipe
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import model_files_of, open_model_folder
 from regard.weights.strict_json import json_bytes
@@ -36,8 +34,8 @@ def main() -> None:
     }
     if asked.recipe:
         files["recipe.toml"] = asked.recipe.read_bytes()
-        decoding = cast(TranslationRecipe, load_recipe(asked.recipe).recipe).decoding
-        files["generation.json"] = json_bytes(decoding.to_dict())
+        changes = load_recipe(asked.recipe).table.get("decoding", {})
+        files["generation.json"] = json_bytes({**folder.read_json("generation.json"), **changes})
     write_folder(BOXES / BOX, files)
     size = sum(file.stat().st_size for file in (BOXES / BOX).iterdir())
     print(f"{BOXES / BOX}: {size / 10**6:.1f} MB")

@@ -22,5 +22,5 @@ class Generator(Writer):
     def write(self, length: int) -> list[int]:
         settings = ContinuationSettings(beam_size=1, begin=False, max_new_tokens=length)
         prompts = prompts_of([self.prompt], begin_id=None)
-        found = continue_all(settings.strategy(), self._model, prompts, max_new_tokens=length, exactly=True)
+        found = continue_all(settings.strategy(), self._model, prompts, max_new_tokens=length)
         return found[0][0].ids

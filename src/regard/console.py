@@ -62,6 +62,11 @@ def is_terminal() -> bool:
     return _out().is_terminal
 
 
+def notes_to_terminal() -> bool:
+    """Whether notes and progress go to a terminal."""
+    return _err().is_terminal
+
+
 # Words and tables
 
 
@@ -234,8 +239,13 @@ class Progress:
         began, first_step = self._first
         if step <= first_step:
             return "-:--:--"
-        seconds = round((now - began) / (step - first_step) * max(self.total_steps - step, 0))
-        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        return _clock((now - began) / (step - first_step) * max(self.total_steps - step, 0))
+
+
+def _clock(duration: float) -> str:
+    """Seconds as hours, minutes and seconds."""
+    seconds = round(duration)
+    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
 def _is_fact(name: str, value: object) -> bool:
@@ -244,6 +254,57 @@ def _is_fact(name: str, value: object) -> bool:
 
 def _number(value: int | float) -> str:
     return f"{value:.3f}" if abs(value) < 10 else f"{value:.2f}"
+
+
+class LinesProgress:
+    """How many lines of a file are done: a bar with speed and time left on a terminal, else nothing."""
+
+    LEAST = 0.1  # seconds between two drawings
+
+    def __init__(self, total: int) -> None:
+        self.total, self._done = total, 0
+        self._began = self._drawn = time.monotonic()
+        self._bar: bars.Progress | None = None
+
+    def __enter__(self) -> "LinesProgress":
+        if _err().is_terminal:
+            self._bar = bars.Progress(
+                bars.TextColumn("{task.completed:,.0f}/{task.total:,.0f} lines"),
+                bars.BarColumn(bar_width=None),
+                bars.TextColumn("{task.fields[facts]}"),
+                console=_err(),
+                auto_refresh=False,  # `advance` refreshes it: no thread in a process that forks workers
+                redirect_stdout=False,
+                expand=True,
+            )
+            self._bar.start()
+            self._bar.add_task("", total=self.total, facts=self._facts(self._began))
+            self._bar.refresh()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._draw(time.monotonic())
+            self._bar.stop()
+
+    def advance(self, lines: int) -> None:
+        """So many more lines are done."""
+        self._done += lines
+        now = time.monotonic()
+        if self._bar is not None and now - self._drawn >= self.LEAST:
+            self._draw(now)
+
+    def _draw(self, now: float) -> None:
+        assert self._bar is not None
+        self._drawn = now
+        self._bar.update(bars.TaskID(0), completed=self._done, facts=self._facts(now), refresh=True)
+
+    def _facts(self, now: float) -> str:
+        if not self._done or now <= self._began:
+            return "eta -:--:--"
+        speed = self._done / (now - self._began)
+        left = max(self.total - self._done, 0) / speed
+        return f"{speed:,.1f} lines/s  eta {_clock(left)}"
 
 
 @contextmanager

@@ -60,7 +60,7 @@ def test_mistakes_are_one_error_and_one_hint(capsys, encoder_folder, model, tmp_
         "both TEXT and --input": ["x", "--input", "y", "--model", str(model)],
         "nobody has trained": ["x", "--model", str(fresh)],
         "no such file": ["--input", str(tmp_path / "nothing"), "--model", str(model)],
-        "missing option '--model'": ["x"],
+        "classify needs a model": ["x"],
     }
     for words, arguments in asked.items():
         assert run(["classify", *arguments]) == 2

@@ -50,7 +50,7 @@ def test_mistakes_are_one_error_and_one_hint(capsys, model, file, tmp_path, untr
         "both TEXT and --input": ["x", "--input", file, "--model", model],
         "no model that makes vectors": ["x", "--model", str(untrained)],
         "no such file": ["--input", str(tmp_path / "nothing"), "--model", model],
-        "missing option '--model'": ["x"],
+        "embed needs a model": ["x"],
     }
     for words, arguments in asked.items():
         assert run(["embed", *arguments]) == 2

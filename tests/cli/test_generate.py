@@ -86,18 +86,6 @@ def test_an_empty_line_among_prompts_stays_empty_where_no_text_ever_began(
     assert shown(capsys) == f"{first}\n---\n\n---\n{last}\n"
 
 
-@pytest.mark.parametrize("streamed", [[], ["--stream"]])
-def test_the_prompts_before_one_that_is_too_long_are_out_before_it_is_told(
-    capsys, tmp_path, without_beginnings, streamed
-):
-    (tmp_path / "prompts.txt").write_text("To be\n\nnot to be, to be\nor not\n")
-    arguments = ["--input", tmp_path / "prompts.txt", "--model", without_beginnings, *streamed]
-    assert run(["generate", *map(str, arguments)]) == 2
-    out, err = capsys.readouterr()
-    assert out == generate("To be", model=without_beginnings) + "\n---\n\n"
-    assert "prompt 3 has 16 tokens and at least 1 more is asked for" in err
-
-
 def test_no_tokens_are_said_twice_in_the_same_order_where_that_is_asked_for(capsys, decoder_folder):
     endless = decoder_folder(decoding={"begin": False, "temperature": 0.0, "max_new_tokens": 100})
     assert run(["generate", "To be", "--model", str(endless), "--no-repeat-ngram-size", "2"]) == 0
@@ -188,13 +176,19 @@ def test_options_out_of_range_are_refused(capsys, model, arguments):
     told(capsys, *given)
 
 
-def test_learned_positions_end_and_an_empty_prompt_may_have_no_beginning(capsys, decoder_folder):
-    short = decoder_folder(positions="learned", max_positions=8, decoding={"begin": False})
-    error, hint = told(capsys, "To be", "--model", short, "--max-new-tokens", "4", "--stream")
-    assert "only 8 positions" in error
-    assert hint == "hint: ask for at most 3 new tokens"
-    assert "only 8 positions" in told(capsys, "To be, or", "--model", short)[0]
-    assert "prompt 1 is empty" in told(capsys, "", "--model", short)[0]
+def test_an_empty_prompt_may_have_no_beginning(capsys, without_beginnings):
+    assert "prompt 1 is empty" in told(capsys, "", "--model", without_beginnings)[0]
+
+
+def test_more_than_the_model_sees_is_said_in_one_line(capsys, without_beginnings):
+    assert run(["generate", "To be, or", "--model", str(without_beginnings), "--stream"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("To be, or")
+    assert err.startswith("warning: prompt 1 has 9 tokens, but the model sees at most the last 8")
+    assert err.count("\n") == 1
+    error, hint = told(capsys, "To be", "--model", without_beginnings, "--max-context", "99")
+    assert "max_context = 99" in error
+    assert "max_context = 8" in hint
 
 
 def test_a_translator_is_sent_to_its_own_verb(capsys, untrained):

@@ -50,7 +50,7 @@ def test_mistakes_are_one_error_and_one_hint(capsys, model, tmp_path):
         "several prefixes": ["translate", "x", "--model", model],
         "no such file": ["summarize", "--input", str(tmp_path / "nothing"), "--model", model],
         ">>fra<< is no language": ["translate", "x", "--prefix", ">>fra<<", "--model", model],
-        "missing option '--model'": ["summarize", "x"],
+        "summarize needs a model": ["summarize", "x"],
     }
     for words, arguments in asked.items():
         assert run(arguments) == 2

@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
+from regard import console
 from regard.cli import run
+from regard.cli.translate import _say_demonstration
 from regard.verbs.translate import translate
 
 
@@ -76,6 +78,80 @@ def test_a_file_is_translated_into_another(capsys, untrained, tmp_path):
     assert run(["translate", *options, "--n-best", "2"]) == 0
     numbers = [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
     assert numbers == ["1", "1", "2", "3", "3"]
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Says who sees what: makes `console` take outputs for terminals."""
+
+    def made(*, out, err):
+        monkeypatch.setattr(console, "is_terminal", lambda: out)
+        monkeypatch.setattr(console, "notes_to_terminal", lambda: err)
+        _say_demonstration.cache_clear()
+
+    yield made
+    _say_demonstration.cache_clear()
+
+
+def test_a_person_is_told_once_that_the_box_holds_a_demonstration(seen, capsys, monkeypatch, untrained):
+    seen(out=True, err=True)
+    for _ in range(2):
+        assert run(["translate", "Hello."]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert "demonstration" in told[0]
+    assert "regard new" in told[0]
+    seen(out=True, err=True)
+    assert run(["translate", "1", "--model", str(untrained)]) == 0
+    assert run(["translate", "Hello.", "--model", "en-de"]) == 0
+    for out, err in ((True, False), (False, True)):
+        seen(out=out, err=err)
+        assert run(["translate", "Hello."]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("output", "out", "err", "bar"),
+    [
+        (True, True, True, True),
+        (False, False, True, True),
+        (False, True, True, False),
+        (True, True, False, False),
+    ],
+)
+def test_a_file_has_a_bar_where_it_is_seen_and_disturbs_nothing(
+    seen, capsys, monkeypatch, untrained, tmp_path, output, out, err, bar
+):
+    told = []
+
+    class Recorder(console.LinesProgress):
+        def __init__(self, total):
+            super().__init__(total)
+            told.append(total)
+
+        def advance(self, lines):
+            told.append(lines)
+
+    seen(out=out, err=err)
+    monkeypatch.setattr(console, "LinesProgress", Recorder)
+    (tmp_path / "in").write_bytes(b"1 2\n\n3")
+    to_file = ["--output", str(tmp_path / "out")] if output else []
+    assert run(["translate", "--model", str(untrained), "--input", str(tmp_path / "in"), *to_file]) == 0
+    assert bool(told) == bar
+    if bar:
+        assert told[0] == sum(told[1:]) == 3
+    printed = (tmp_path / "out").read_text() if output else capsys.readouterr().out
+    assert printed.splitlines() == [translate(line, model=untrained) for line in ("1 2", "", "3")]
+
+
+def test_sentences_of_a_text_are_translated_one_by_one_and_lines_stay_lines(capsys, untrained):
+    assert run(["translate", "1 2! 3 4?\n5", "--model", str(untrained)]) == 0
+    alone = [translate(each, model=untrained) for each in ("1 2!", "3 4?", "5")]
+    assert capsys.readouterr().out == f"{alone[0]} {alone[1]}\n{alone[2]}\n"
+    assert run(["translate", "1 2! 3 4?", "--split", "off", "--model", str(untrained)]) == 0
+    assert capsys.readouterr().out == translate("1 2! 3 4?", split="off", model=untrained) + "\n"
+    assert run(["translate", "1", "--split", "on", "--must-contain", "1", "--model", str(untrained)]) == 2
+    assert "must_contain = ('1',) and split = 'on'" in capsys.readouterr().err
 
 
 def test_a_text_and_a_file_at_once_are_refused(capsys, untrained):

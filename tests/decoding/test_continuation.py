@@ -220,26 +220,8 @@ def test_what_ends_a_text_is_not_among_what_is_never_said():
     assert never(begin=False, end_ids=(0, 3)) == (1, 2)
 
 
-def test_positions_that_were_not_learned_are_refused_with_their_number():
-    model = made(max_positions=10)
-    strategy = GREEDY.with_(begin=False).strategy()
-
-    def continued(length: int, new: int, exactly: bool = True):
-        prompts = prompts_of(texts(2, length), begin_id=None)
-        return continue_all(strategy, model, prompts, max_new_tokens=new, exactly=exactly)
-
-    assert [len(each[0].ids) for each in continued(6, 4)] == [4, 4]
-    assert [len(each[0].ids) for each in continued(6, 99, exactly=False)] == [8, 4]
-    with pytest.raises(DataError, match=r"has 7 tokens and 4 more .* only 10 positions") as told:
-        continued(7, 4)
-    assert told.value.hint == "ask for at most 3 new tokens"
-    with pytest.raises(DataError, match=r"prompt 2 has 12 tokens and at least 1 more is .* only 10") as told:
-        continued(12, 99, exactly=False)
-    assert told.value.hint == "give a shorter prompt"
-
-
-@pytest.mark.parametrize("shape", [name for name in SHAPES if name != "learned"])
-def test_positions_that_need_no_learning_have_no_end(shape):
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_prompt_may_be_of_any_length(shape):
     model = made(**SHAPES[shape])
     [[found]] = continue_all(
         GREEDY.with_(begin=False).strategy(), model, prompts_of(texts(1100), begin_id=None), max_new_tokens=3

@@ -1,7 +1,10 @@
 """The model in the box: small, whole, with its card; and an answer where there is none."""
 
 import itertools
+import json
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,8 +14,13 @@ from regard.data.corpus import read_lines
 from regard.errors import DataError, FolderError
 from regard.native import kernels
 from regard.verbs import box
-from regard.verbs.box import box_model
+from regard.verbs.box import box_model, box_models, model_path
+from regard.verbs.convert import convert
+from regard.verbs.load import load
+from regard.verbs.settings import recipe_from, with_init
+from regard.verbs.start import _start
 from regard.verbs.translate import Translator, printed, translate
+from regard.weights.checkpoint import RunFolder
 from regard.weights.folder import verify_folder
 
 MOST = 16_000_000  # bytes
@@ -78,6 +86,53 @@ def test_an_installation_without_a_box_says_what_to_do(tmp_path, monkeypatch):
     with pytest.raises(FolderError) as caught:
         translate("Hello.")
     assert "--model" in caught.value.hint
+
+
+def test_the_box_is_named_as_a_folder_is_and_a_folder_of_that_name_wins(tmp_path, monkeypatch, untrained):
+    monkeypatch.chdir(tmp_path)
+    assert box_models() == ["en-de"]
+    assert model_path("en-de") == model_path(Path("en-de")) == box_model()
+    assert translate("Hello.", model="en-de") == translate("Hello.")
+    shutil.copytree(untrained, "en-de")
+    assert model_path("en-de") == Path("en-de")
+    assert translate("1 2", model="en-de") == translate("1 2", model=untrained)
+
+
+def test_every_verb_that_takes_a_model_knows_the_box(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert load("en-de").path == box_model()
+    table = pairs("copy", model={"init": "en-de"})
+    assert json.loads((box_model() / "config.json").read_text())["settings"]["d_model"] == loaded_width(table)
+    assert with_init(table, "en-de")["model"]["init"] == str(box_model())
+    with pytest.raises(FolderError, match=r"en-de.* is no |box.en-de"):
+        convert("en-de", out="there")  # it is found, and needs no conversion
+
+
+@pytest.mark.parametrize("given", ["absent", "en_de", Path("runs/absent"), "~/absent"])
+def test_a_model_that_is_not_there_is_told_with_those_in_the_box(tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for call in (load, lambda name: with_init({}, name), lambda name: convert(name, out="there")):
+        with pytest.raises(FolderError, match=r"(absent|en_de) does not exist") as caught:
+            call(given)
+        assert "en-de" in caught.value.hint
+
+
+def loaded_width(table):
+    """The width of the model that a run by this recipe begins with."""
+    start = _start(recipe_from(table, "", Path(), "recipe"), RunFolder(Path("run")))
+    assert start is not None
+    return start.settings["d_model"]
+
+
+def pairs(kind, **table):
+    corpus = {"synthetic": kind, "size": 60, "length": 5}
+    return {
+        "name": "small",
+        "data": {"train": corpus, "valid": corpus},
+        "tokenizer": {"kind": "words"},
+        **table,
+    }
 
 
 EXACT = kernels.available() or (

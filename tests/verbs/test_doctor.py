@@ -3,6 +3,7 @@
 import torch
 
 from regard.data.catalogue import data_sets
+from regard.verbs.box import box_model
 from regard.verbs.doctor import doctor
 
 
@@ -16,4 +17,6 @@ def test_the_doctor_reports_versions_processors_disk_data_and_the_box(tmp_path, 
     assert f"{torch.get_num_threads()} threads" in found["CPU"].found
     assert "free" in found["disk, here"].found
     assert all(found[f"data {name}"].found == "not here" for name in data_sets())
-    assert "model in the box" in found
+    assert str(box_model()) in found["model in the box"].found
+    assert "--model en-de" in found["model in the box"].found
+    assert " MB" in found["model in the box"].found

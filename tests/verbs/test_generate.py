@@ -132,21 +132,50 @@ def test_a_stream_tells_what_is_wrong_before_anything_is_said(plain, decoder_fol
         assert told.value.hint
     with pytest.raises(DataError, match="prompt 1 is empty"):
         Generator(decoder_folder(decoding={"begin": False})).stream("")
+
+
+@pytest.mark.parametrize("known", [{"trained_length": 8}, {"positions": "learned", "max_positions": 8}])
+def test_a_text_grows_beyond_what_the_model_sees_at_once(decoder_folder, capsys, known):
+    short = decoder_folder(decoding={"begin": False}, **known)
+    assert len(generate("To be", model=short)) == len("To be") + 24
+    assert len(generate("To be", model=short, max_new_tokens=40)) == len("To be") + 40
+    assert "".join(Generator(short).stream("To be")) == generate("To be", model=short)[len("To be") :]
+    assert capsys.readouterr().err == ""
+
+
+def test_of_a_prompt_that_is_longer_the_end_is_read_which_is_said(decoder_folder, capsys):
+    short = decoder_folder(decoding={"begin": False}, trained_length=8)
+    first, second = generate(["To be", "or not to be"], model=short, temperature=0.0)
+    told = capsys.readouterr().err
+    assert "prompt 2 has 12 tokens, but the model sees at most the last 8" in told
+    assert "prompt 1" not in told
+    assert first.startswith("To be")
+    other = generate("xx not to be", model=short, temperature=0.0)
+    assert other[len("xx not to be") :] == second[len("or not to be") :], (
+        "what it does not see is all the same"
+    )
+
+
+def test_to_see_more_than_was_trained_is_asked_for_and_said(decoder_folder, capsys):
+    short, endless = decoder_folder(trained_length=8), decoder_folder()
+    given = {"max_new_tokens": 40, "temperature": 0.0}
+    whole = generate("To be", model=endless, **given)
+    capsys.readouterr()
+    for context in (0, 100):
+        assert generate("To be", model=short, max_context=context, **given) == whole
+        told = capsys.readouterr().err
+        assert f"max_context = {context} goes beyond the 8 tokens that the model was trained on" in told
+    assert generate("To be", model=short, max_context=8, **given) == generate("To be", model=short, **given)
+    assert generate("To be", model=endless, max_context=8, **given) == generate("To be", model=short, **given)
+    assert "goes beyond" not in capsys.readouterr().err
+
+
+def test_more_positions_than_were_learned_are_refused(decoder_folder):
     short = decoder_folder(positions="learned", max_positions=8)
-    with pytest.raises(DataError, match="8 positions"):
-        Generator(short, max_new_tokens=7).stream("To be")
-
-
-def test_positions_that_were_not_learned_are_refused_by_number(decoder_folder):
-    short = decoder_folder(positions="learned", max_positions=8, decoding={"begin": False})
-    assert len(generate("To be", model=short)) == 8, "as much as there is room for"
-    assert len(generate("To be", model=short, max_new_tokens=3)) == 8
-    with pytest.raises(DataError, match=r"has 5 tokens and 4 more are asked for.* 8 positions") as told:
-        generate(["a", "To be"], model=short, max_new_tokens=4)
-    assert told.value.message.startswith("prompt 2 ")
-    assert told.value.hint == "ask for at most 3 new tokens"
-    with pytest.raises(DataError, match="prompt 1 has 8 tokens"):
-        generate("To be, o", model=short)
+    assert generate("To be", model=short, max_context=0) == generate("To be", model=short)
+    with pytest.raises(ConfigError, match=r"max_context = 9, .* learned only 8 positions") as told:
+        generate("To be", model=short, max_context=9)
+    assert told.value.hint
 
 
 def test_positions_that_need_no_learning_have_no_end(plain):
@@ -170,24 +199,6 @@ def test_among_several_prompts_an_empty_one_stays_empty_where_no_text_ever_began
     [generated] = Generator(without)([""])
     assert printed(generated) == "\n"
     assert json.loads(printed(generated, as_json=True)) == {"line": 1, "prompt": "", "continuations": []}
-
-
-def test_what_stands_before_a_prompt_that_is_refused_is_given_out(decoder_folder):
-    short = decoder_folder(positions="learned", max_positions=8, decoding={"begin": False})
-    found = Generator(short)(["To", "", "be", "To be, or not", "To"])
-    assert [next(found).line for _ in range(3)] == [1, 2, 3]
-    with pytest.raises(DataError, match="prompt 4 has 13 tokens"):
-        next(found)
-
-
-def test_a_single_token_is_told_of_as_one(decoder_folder):
-    short = decoder_folder(positions="learned", max_positions=8, decoding={"begin": False})
-    with pytest.raises(DataError, match=r"prompt 1 has 1 token and 9 more are asked for") as told:
-        generate("T", model=short, max_new_tokens=9)
-    assert told.value.hint == "ask for at most 7 new tokens"
-    with pytest.raises(DataError, match=r"prompt 1 has 7 tokens and 2 more are asked for") as told:
-        generate("To be, ", model=short, max_new_tokens=2)
-    assert told.value.hint == "ask for at most 1 new token"
 
 
 def test_no_pair_of_tokens_comes_twice_where_that_is_asked_for(decoder_folder):

@@ -1,11 +1,12 @@
 """A pipe is read line by line, as soon as they come, by the same rules as a file."""
 
+import gzip
 import os
 
 import pytest
 
 from regard.errors import DataError
-from regard.verbs.lines import arriving, lines_of
+from regard.verbs.lines import arriving, count_of, lines_of
 
 
 @pytest.fixture
@@ -61,3 +62,14 @@ def test_an_empty_pipe_has_no_line(pipe):
     reader, writer = pipe
     os.close(writer)
     assert list(arriving(reader)) == []
+
+
+@pytest.mark.parametrize("text", [b"", b"a", b"a\n", b"a\nb", b"\n\n", b"\xef\xbb\xbf", b"\xff\n\xff"])
+@pytest.mark.parametrize("zipped", [False, True])
+def test_lines_are_counted_as_they_are_read(tmp_path, text, zipped):
+    file = tmp_path / "file"
+    file.write_bytes(gzip.compress(text) if zipped else text)
+    if b"\xff" in text:
+        assert count_of(file) == 2
+    else:
+        assert count_of(file) == len(lines_of(file))

@@ -1,15 +1,24 @@
 """Two files become a recipe that can be trained, and what it validates on is never trained on."""
 
 import gzip
+import json
+import re
 
 import pytest
 
-from regard.data.corpus import Pair
-from regard.errors import DataError, RecipeError
+from regard.cli import run
+from regard.errors import DataError, RecipeError, UserError
+from regard.evaluation import tokenizers
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.recipe import read_toml
-from regard.verbs.new import Survey, new
-from regard.verbs.plan import TIERS, plan_for
+from regard.verbs.new import new
+from regard.verbs.settings import load_recipe
+
+
+@pytest.fixture(autouse=True)
+def _measured_for_a_moment(monkeypatch):
+    monkeypatch.setattr("regard.verbs.speed.SECONDS", 0.02)
+    monkeypatch.setattr("regard.verbs.speed.PAIRS", 50)
 
 
 def write(path, lines):
@@ -34,8 +43,8 @@ def test_every_pair_stands_on_one_side_and_no_sentence_on_both(corpus, tmp_path)
         list(zip(lines(written.data / f"{part}.source"), lines(written.data / f"{part}.target"), strict=True))
         for part in ("train", "valid")
     )
-    assert len(train) == written.train_pairs
-    assert len(valid) == written.valid_pairs
+    assert len(train) == written.train
+    assert len(valid) == written.valid
     assert sorted(train + valid) == sorted(zip(lines(corpus[0]), lines(corpus[1]), strict=True))
     assert valid
     assert not {source for source, _ in train} & {source for source, _ in valid}
@@ -64,7 +73,7 @@ def test_lines_that_cannot_be_used_are_left_out_and_counted(tmp_path):
     target = write(tmp_path / "b", ["nothing", *(f"Zeile {i}" for i in range(40)), "long"])
     written = new(source, target, out=tmp_path / "r.toml")
     assert written.skipped == {"empty": 1, "too_long": 1}
-    assert written.train_pairs + written.valid_pairs == 40
+    assert written.train + written.valid == 40
 
 
 def test_gzipped_files_are_read_and_the_recipe_is_named_after_the_files(corpus, tmp_path, monkeypatch):
@@ -88,23 +97,161 @@ def test_nothing_is_overwritten_and_nothing_half_written_is_left(corpus, tmp_pat
     same = write(tmp_path / "same.en", ["a"] * 50), write(tmp_path / "same.de", ["b"] * 50)
     with pytest.raises(DataError, match="all its source lines are the same"):
         new(*same, out=tmp_path / "same.toml")
+    (tmp_path / "link.toml").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(RecipeError, match=r"link\.toml is there already"):
+        new(*corpus, out=tmp_path / "link.toml")
     names = {path.name for path in tmp_path.iterdir()}
     assert not {name for name in names if "partial" in name or name.endswith(".data")}
 
 
-def test_sides_that_share_no_letters_get_a_vocabulary_each():
-    survey = Survey()
-    survey.see(Pair(source="Где вокзал?", target="Where is the station?", line=1))
-    assert survey.shared_letters == 0
-    assert not plan_for(1000, 1e4, survey.shared_letters).joint
-    survey.see(Pair(source="the station", target="the station", line=2))
-    assert 0 < survey.shared_letters < 1
+def test_given_lines_to_validate_and_to_test_are_read_where_they_are_and_nothing_is_held_out(
+    corpus, tmp_path
+):
+    (tmp_path / "a folder").mkdir()
+    dev = [write(tmp_path / "a folder" / f"dev.{side}", ["one", "two"]) for side in "ab"]
+    test = [write(tmp_path / f"test.{side}", ["three", "four", "five"]) for side in "ab"]
+    written = new(*corpus, valid=dev, test=test, out=tmp_path / "recipes" / "my.toml")
+    assert (written.train, written.valid, written.test) == (200, 2, 3)
+    assert sorted(file.name for file in written.data.iterdir()) == ["train.source", "train.target"]
+    recipe = load_recipe(written.recipe).recipe
+    assert recipe.data.valid.source == "../a folder/dev.a"
+    assert recipe.data.test.target == "../test.b"
+    assert (written.recipe.parent / recipe.data.valid.target).samefile(dev[1])
 
 
-@pytest.mark.parametrize("pairs", [20, 4999, 29_000, 160_000, 1_000_000, 30_000_000])
-def test_the_plan_grows_with_the_corpus_and_names_a_known_preset(pairs):
-    plan, more = (plan_for(count, 20.0 * count, 1.0) for count in (pairs, 2 * pairs))
-    assert plan.tier.preset in EncoderDecoderConfig.presets
-    assert 1000 <= plan.max_steps <= 100_000
-    assert plan.warmup_steps < plan.max_steps
-    assert TIERS.index(more.tier) >= TIERS.index(plan.tier)
+@pytest.mark.parametrize(
+    "name", ["pairs.tsv", "pairs.csv", "pairs.jsonl", "hf.jsonl", "pairs.txt", "pairs.tsv.gz"]
+)
+def test_pairs_in_one_file_are_those_of_two(corpus, tmp_path, name):
+    english, german = map(lines, corpus)
+    rows = {
+        "pairs.tsv": ["en\tde", *map("\t".join, zip(english, german, strict=True))],
+        "pairs.csv": ["English,German", *(f'"{a}","{b}"' for a, b in zip(english, german, strict=True))],
+        "pairs.jsonl": [json.dumps({"source": a, "target": b}) for a, b in zip(english, german, strict=True)],
+        "hf.jsonl": [
+            json.dumps({"id": str(i), "translation": {"en": a, "de": b}})
+            for i, (a, b) in enumerate(zip(english, german, strict=True))
+        ],
+        "pairs.txt": list(map("\t".join, zip(english, german, strict=True))),
+    }
+    path = write(tmp_path / name, rows[name.removesuffix(".gz")])
+    if name.endswith(".gz"):
+        path.write_bytes(gzip.compress(path.read_bytes()))
+    two, one = new(*corpus, out=tmp_path / "two.toml"), new(path, out=tmp_path / "one.toml")
+    assert one.task == "translation"
+    for file in ("train.source", "train.target", "valid.source", "valid.target"):
+        assert lines(one.data / file) == lines(two.data / file)
+    load_recipe(one.recipe)
+
+
+def test_columns_can_be_chosen_by_name_and_by_number(corpus, tmp_path):
+    english, german = map(lines, corpus)
+    rows = [f"{i}\t{a}\t{i}\t{b}" for i, (a, b) in enumerate(zip(english, german, strict=True))]
+    path = write(tmp_path / "four.tsv", rows)
+    turned = new(path, columns=["3", "1"], out=tmp_path / "turned.toml")
+    assert set(lines(turned.data / "train.source")) <= set(german)
+    with pytest.raises(DataError, match="no column 'fr'"):
+        new(path, columns=["fr", "1"], out=tmp_path / "other.toml")
+
+
+def test_a_recipe_is_put_into_a_folder_and_parents_are_made(corpus, tmp_path):
+    written = new(*corpus, out=f"{tmp_path}/made/deep/")
+    assert written.recipe == tmp_path / "made" / "deep" / "train-en-de.toml"
+    again = new(*corpus, out=tmp_path / "made" / "ver.2")
+    assert again.recipe == tmp_path / "made" / "ver.2.toml"
+    load_recipe(again.recipe)
+
+
+def test_odd_names_stand_in_a_recipe_that_can_be_read(corpus, tmp_path):
+    odd = tmp_path / 'it\'s "odd" {x}  # ü\t'
+    odd.mkdir()
+    for path in corpus:
+        path.rename(odd / path.name)
+    dev = [write(odd / f"dev\x7f.{side}", ["one"]) for side in "ab"]
+    written = new(odd / "train.en", odd / "train.de", valid=dev, out=odd / "{my}  # recipe.toml")
+    recipe = load_recipe(written.recipe).recipe
+    assert recipe.name == "{my}  # recipe"
+    assert (odd / recipe.data.train.source).is_file()
+    assert (odd / recipe.data.valid.source).samefile(dev[0])
+
+
+def test_files_that_are_no_corpus_are_refused_by_name(corpus, tmp_path):
+    def refused(*files, **given):
+        with pytest.raises(UserError) as caught:
+            new(*files, **given, out=tmp_path / "r.toml")
+        assert caught.value.hint
+        return caught.value.message
+
+    (tmp_path / "empty").touch()
+    (tmp_path / "binary").write_bytes(b"PK\0\1" * 50)
+    (tmp_path / "wide.txt").write_bytes("text\n".encode("utf-16"))
+    assert "no such file" in refused(tmp_path / "nowhere", corpus[1])
+    assert "is a folder" in refused(tmp_path, corpus[1])
+    assert "is empty" in refused(corpus[0], tmp_path / "empty")
+    assert "is no text file" in refused(tmp_path / "binary")
+    assert "is UTF-16" in refused(tmp_path / "wide.txt")
+    assert "is given twice" in refused(corpus[0], corpus[0])
+    assert "is given twice" in refused(*corpus, valid=corpus)
+    assert "two to train on" in refused(*corpus, valid=write(tmp_path / "dev", ["one", "two"]))
+    assert "reads one file" in refused(*corpus, task="tagging")
+    assert not (tmp_path / "r.toml").exists()
+    assert not (tmp_path / "r.data").exists()
+
+
+def test_a_task_that_is_not_known_is_answered_with_the_nearest(corpus, tmp_path):
+    with pytest.raises(RecipeError, match="no task 'clasification'") as caught:
+        new(corpus[0], task="clasification", out=tmp_path / "r.toml")
+    assert caught.value.hint == "did you mean 'classification'?"
+
+
+def test_sides_that_share_no_letters_get_a_vocabulary_each(corpus, tmp_path):
+    russian = write(tmp_path / "train.ru", [f"Предложение номер {i}, из корпуса" for i in range(200)])
+    written = new(corpus[0], russian, out=tmp_path / "r.toml")
+    assert not read_toml(written.recipe)[0]["tokenizer"]["joint"]
+    assert read_toml(new(*corpus, out=tmp_path / "joint.toml").recipe)[0]["tokenizer"]["joint"]
+
+
+def test_a_script_without_spaces_is_scored_by_its_characters(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(tokenizers, "find_spec", lambda name: None)
+    japanese = write(tmp_path / "train.ja", [f"これはコーパスの{i}番目の文です。" for i in range(200)])
+    table, _ = read_toml(new(corpus[0], japanese, out=tmp_path / "ja.toml").recipe)
+    assert table["validation"]["tokenize"] == "char"
+    assert table["training"]["best_metric"] == "chrf"
+    table, _ = read_toml(new(*corpus, out=tmp_path / "de.toml").recipe)
+    assert table["validation"]["tokenize"] == "13a"
+    assert table["training"]["best_metric"] == "bleu"
+
+
+def test_what_looks_wrong_is_said_in_a_line_each(corpus, tmp_path, capsys):
+    shifted = write(tmp_path / "shifted.de", lines(corpus[0])[::-1])
+    assert run(["new", str(corpus[0]), str(shifted), "--out", str(tmp_path / "s.toml")]) == 0
+    warnings = new(corpus[0], shifted, out=tmp_path / "t.toml").warnings
+    assert warnings
+    assert capsys.readouterr().err.splitlines() == [f"warning: {warning}" for warning in warnings]
+
+
+def test_the_run_fits_the_minutes_and_says_what_to_expect(corpus, tmp_path, capsys):
+    short = read_toml(new(*corpus, minutes=0.2, cores=1, out=tmp_path / "short.toml").recipe)[0]
+    long = read_toml(new(*corpus, minutes=5.0, cores=1, out=tmp_path / "long.toml").recipe)[0]
+    assert short["training"]["max_steps"] < long["training"]["max_steps"]
+    command = ["new", *map(str, corpus), "--minutes", "1", "--cores", "1", "--out", str(tmp_path / "r.toml")]
+    assert run(command) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"a model of [\d.]+ M parameters, [\d,]+ updates \(\d+ epochs\), about", shown)
+    assert f"regard train {tmp_path / 'r.toml'} --threads 1" in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"minutes": 0.0}, "minutes must be above 0"),
+        ({"minutes": float("nan")}, "minutes must be above 0"),
+        ({"cores": 0}, "cores must be 1 to"),
+        ({"cores": 100_000}, "cores must be 1 to"),
+        ({"minutes": 5.0, "task": "language_model"}, "is not made for a time"),
+    ],
+)
+def test_a_time_or_number_of_cores_that_cannot_be_is_refused(corpus, tmp_path, given, message):
+    files = corpus[:1] if "task" in given else corpus
+    with pytest.raises(RecipeError, match=message):
+        new(*files, **given, out=tmp_path / "r.toml")

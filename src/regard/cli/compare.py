@@ -8,6 +8,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.verbs.tokenize import Tokenize
 
 
 @click.command("compare", cls=Command)
@@ -17,20 +18,18 @@ from regard.cli.group import Command
 @options.lowercase
 @options.as_json
 def command(
-    systems: tuple[Path, ...], ref: tuple[Path, ...], tokenize: str, lowercase: bool, as_json: bool
+    systems: tuple[Path, ...], ref: tuple[Path, ...], tokenize: Tokenize, lowercase: bool, as_json: bool
 ) -> None:
     """Compare translations by several systems, with significance.
 
     Each SYSTEM is a file of translations, aligned with the references; the first is the baseline.
     p is the chance of a difference as large as that to the baseline, if there were none (paired
-    bootstrap resampling, Koehn 2004).
+    bootstrap resampling, Koehn 2004). All are scored by the same tokeniser.
     """
     from regard import console
     from regard.verbs.compare import compare
 
-    comparisons = compare(
-        systems, ref=ref, tokenize="none" if tokenize == "none" else "13a", lowercase=lowercase
-    )
+    comparisons = compare(systems, ref=ref, tokenize=tokenize, lowercase=lowercase)
     if as_json:
         click.echo(json.dumps([asdict(comparison) for comparison in comparisons], indent=2))
         return

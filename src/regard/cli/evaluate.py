@@ -10,6 +10,7 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.errors import UserError
+from regard.verbs.tokenize import Tokenize
 
 
 @click.command("evaluate", cls=Command)
@@ -42,7 +43,7 @@ def command(
     data: Path | None,
     src: Path | None,
     ref: tuple[Path, ...],
-    tokenize: str,
+    tokenize: Tokenize,
     lowercase: bool,
     by_length: bool,
     beam_size: int | None,
@@ -57,8 +58,9 @@ def command(
     Without --data and --src those of the recipe that the model was trained by are taken. Scores have
     signatures and 95 % intervals; of classes there is a table of which are taken for which.
 
-    --src and --ref translate a file and score it by sacreBLEU: BLEU, chrF++ and TER. NAME:FILE is a
-    file of a data set (`regard data list`).
+    --src and --ref translate a file and score it by sacreBLEU: BLEU, chrF++ and TER; chrF++ comes first
+    where the references have no spaces between words. NAME:FILE is a file of a data set (`regard data
+    list`).
     """
     if (src is None) != (not ref):
         missing = "--src FILE" if src is None else "--ref FILE"
@@ -75,7 +77,7 @@ def command(
         data=data,
         src=src,
         ref=ref,
-        tokenize="none" if tokenize == "none" else "13a",
+        tokenize=tokenize,
         lowercase=lowercase,
         by_length=by_length,
         beam_size=beam_size,

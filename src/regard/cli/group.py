@@ -15,7 +15,7 @@ VERBS = {  # heading -> name -> what `regard --help` says of it: the first line 
         "doctor": "Say what regard finds on this machine.",
     },
     "Train": {
-        "new": "Write a commented recipe for two aligned text files.",
+        "new": "Write a commented recipe for a corpus of your own.",
         "train": "Train a model by a recipe, or go on where it was stopped.",
         "average": "Average the last checkpoints of a run into one model.",
         "curves": "Draw loss and scores of a run.",

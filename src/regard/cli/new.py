@@ -1,5 +1,6 @@
 """`regard new`."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -7,28 +8,110 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 
+SEVERAL = "--valid", "--test"  # options that take one file or two
 
-@click.command("new", cls=Command)
+
+class NewCommand(Command):
+    """A command in which some options take one word or two: `--valid A B` is `--valid A --valid B`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest, told = list(args), list[str]()
+        while rest:
+            told.append(rest.pop(0))
+            if told[-1] in SEVERAL and len(rest) > 1 and not any(word.startswith("-") for word in rest[:2]):
+                told += [rest.pop(0), told[-1], rest.pop(0)]
+        return super().parse_args(ctx, told)
+
+
+@click.command("new", cls=NewCommand)
 @click.argument("source", type=options.FILE)
-@click.argument("target", type=options.FILE)
+@click.argument("target", type=options.FILE, required=False)
 @click.option(
-    "--out", type=options.FILE, metavar="RECIPE", help="The recipe to write. [default: named after the files]"
+    "--task",
+    metavar="TASK",
+    help="translation, classification, regression, tagging or language_model. [default: as the files tell]",
 )
-def command(source: Path, target: Path, out: Path | None) -> None:
-    """Write a commented recipe for two aligned text files.
+@click.option(
+    "--valid",
+    type=options.FILE,
+    multiple=True,
+    metavar="FILE [FILE]",
+    help="What to validate on; without it some lines are held out.",
+)
+@click.option(
+    "--test", type=options.FILE, multiple=True, metavar="FILE [FILE]", help="What to score once, at the end."
+)
+@click.option(
+    "--columns",
+    metavar="NAME,NAME",
+    help="Columns of a table, by name or number from 0: source,target or text,label. [default: found out]",
+)
+@click.option(
+    "--minutes",
+    type=float,
+    metavar="N",
+    help="How long a translation may train; its speed here is measured. [default: 60]",
+)
+@click.option(
+    "--cores",
+    type=int,
+    metavar="N",
+    help="CPU cores that it may use. [default: all; or a GPU, where there is one]",
+)
+@click.option(
+    "--out",
+    metavar="RECIPE",
+    help="The recipe to write, or a folder for it. [default: named after the files, in this folder]",
+)
+def command(
+    source: Path,
+    target: Path | None,
+    task: str | None,
+    valid: tuple[Path, ...],
+    test: tuple[Path, ...],
+    columns: str | None,
+    minutes: float | None,
+    cores: int | None,
+    out: str | None,
+) -> None:
+    """Write a commented recipe for a corpus of your own.
 
-    Holds out some lines for validation, and proposes sizes by how much text there is. The lines are
-    written into a folder beside the recipe; the files themselves stay as they are.
+    SOURCE and TARGET are two aligned text files for a translation. SOURCE alone is a table (CSV, TSV, JSON
+    Lines) of pairs or of texts with labels, a CoNLL-U file, words with a label a line, or running text. All
+    may be gzipped.
+
+    Holds out some lines for validation, says what looks wrong in the files, and proposes a model and a run
+    that fit the amount of text and the time. The lines are written into a folder beside the recipe; the files
+    themselves stay as they are.
     """
+    from regard import console
     from regard.verbs.new import new
 
-    written = new(source, target, out=out)
+    names = [name.strip() for name in columns.split(",")] if columns else []
+    written = new(
+        source,
+        target,
+        task=task,
+        valid=valid,
+        test=test,
+        columns=names,
+        minutes=minutes,
+        cores=cores,
+        out=out,
+    )
+    if written.reading:
+        click.echo(f"{source}: {written.reading}; another with --task and --columns")
     skipped = "".join(f", {count:,} {reason} left out" for reason, count in sorted(written.skipped.items()))
-    click.echo(
-        f"{written.recipe}: {written.train_pairs:,} pairs to train, {written.valid_pairs:,} held out{skipped}"
-    )
-    click.echo(
-        f"a {written.plan.tier.preset} model, {written.plan.max_steps:,} updates: change what you like, then"
-    )
-    click.echo(f"  regard train {written.recipe} --dry-run")
-    click.echo(f"  regard train {written.recipe}")
+    tested = f", {written.test:,} to test" if written.test else ""
+    trained = f"{written.train:,} {written.unit} to train"
+    validated = f"{written.valid:,} {'to validate' if valid else 'held out'}"
+    click.echo(f"{written.recipe}: {trained}, {validated}{tested}{skipped}")
+    for warning in written.warnings:
+        console.warn(warning)
+    for note in written.notes:
+        click.echo(note)
+    click.echo(f"{written.summary}: change what you like, then")
+    recipe = shlex.quote(str(written.recipe))
+    threads = "" if cores is None else f" --threads {cores}"
+    click.echo(f"  regard train {recipe}{threads} --dry-run")
+    click.echo(f"  regard train {recipe}{threads}")

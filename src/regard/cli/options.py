@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from regard.verbs.controls import CONTROLS, Control, Controls
+from regard.verbs.tokenize import TOKENIZE
 
 FILE = click.Path(path_type=Path)  # whether it is there is for the verb to say
 
@@ -18,10 +19,25 @@ model = click.option(
     "--model",
     type=FILE,
     metavar="DIR",
-    help="Model or run folder. [default: the English-German model in the box]",
+    help="Model or run folder, or en-de. [default: en-de, the English-German model in the box]",
 )
+
+
+def _refuse_no_model(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+    """The model; where there is none, it is said which recipe trains one."""
+    if value is None and not context.resilient_parsing:
+        from regard.verbs.suggested_recipes import missing_model
+
+        raise missing_model(str(context.command.name))
+    return value
+
+
 own_model = click.option(
-    "--model", type=FILE, metavar="DIR", required=True, help="Model or run folder, such as runs/NAME."
+    "--model",
+    type=FILE,
+    metavar="DIR",
+    callback=_refuse_no_model,
+    help="Model or run folder, such as runs/NAME.  [required]",
 )
 allow_fresh_head = click.option(
     "--allow-fresh-head", is_flag=True, help="Let a model speak whose head nobody has trained."
@@ -53,10 +69,11 @@ refs = click.option(
 )
 tokenize = click.option(
     "--tokenize",
-    type=click.Choice(["13a", "none"]),
-    default="13a",
+    type=click.Choice(TOKENIZE),
+    default="auto",
     show_default=True,
-    help="sacreBLEU's tokeniser; none for text that is tokenised already.",
+    help="sacreBLEU's tokeniser. auto: by the script of the references, 13a where words stand between"
+    " spaces; none: for text that is tokenised already; spm, flores and spBLEU fetch a model.",
 )
 lowercase = click.option("--lowercase", is_flag=True, help="Score without regard to case.")
 device = click.option(

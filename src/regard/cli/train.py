@@ -24,7 +24,7 @@ from regard.cli.importing import importing
     "--init",
     type=options.FILE,
     metavar="DIR",
-    help="Start from this trained model: its shape, its tokeniser, its weights wherever they fit.",
+    help="Start from this trained model (a folder, or en-de): its shape, tokeniser, weights where they fit.",
 )
 @click.option("--resume", is_flag=True, help="Refuse to start from nothing.")
 @click.option(

@@ -1,7 +1,8 @@
 """What `translate` and `summarize` have in common: their options, and where the answers go."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from regard.cli import options
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.verbs.translate import Translator
+    from regard.verbs.translate import Translation, Translator
 
 
 def translating(does: str, each: str, model: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -73,17 +74,27 @@ def answer(
     waits: str,
 ) -> None:
     """What it says of the lines, of a file, or of what comes in, which a terminal is told it `waits` for."""
-    from regard.verbs.lines import arriving, stream
-    from regard.verbs.translate import printed, write
+    from regard import console
+    from regard.verbs.lines import arriving, count_of, stream
 
     if lines is not None:
-        answers = translator(lines)
+        _give(translator.texts(lines), output, ranked=ranked, as_json=as_json)
     elif input is not None:
-        answers = translator(stream(input))
+        seen = console.notes_to_terminal() and not (output is None and console.is_terminal())
+        total = count_of(input) if seen else 0
+        with console.LinesProgress(total) if total else nullcontext() as progress:
+            done = progress.advance if progress else None
+            _give(translator(stream(input), done=done), output, ranked=ranked, as_json=as_json)
     else:
         if sys.stdin.isatty():
             click.echo(waits, err=True)
-        answers = translator.in_chunks(arriving(0))
+        _give(translator.in_chunks(arriving(0)), output, ranked=ranked, as_json=as_json)
+
+
+def _give(answers: "Iterable[Translation]", output: Path | None, *, ranked: bool, as_json: bool) -> None:
+    """Into a file, or to the standard output as they come."""
+    from regard.verbs.translate import printed, write
+
     if output is not None:
         write(answers, output, ranked=ranked, as_json=as_json)
         return

@@ -115,6 +115,13 @@ def is_spec(text: str) -> bool:
     return bool(colon and file) and name in data_sets()
 
 
+def is_here(spec: str) -> bool:
+    """Whether there is a file for `NAME:FILE`, whatever it holds."""
+    name, _, file_name = spec.partition(":")
+    file = data_set(name).file(file_name)
+    return any((folder / name / file.name).is_file() for folder in data_folders())
+
+
 def find(spec: str) -> Path:
     """The file that `NAME:FILE` names, looked through; DataError where it is missing or damaged."""
     name, colon, file_name = spec.partition(":")

@@ -70,12 +70,14 @@ def decode_all(
     eos_id: int = 3,
     first_index: int = 0,
     pool: Pool[Job, list[list[Hypothesis]]] | None = None,
+    decoded: Callable[[Sequence[int]], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, ids without eos; several models are an ensemble.
 
     A batch has at most `batch_tokens` source tokens, padding counted where there is any; a longer source is a
     batch. (For a strategy that wants them alone each is.) A `pool`, of a `Decoder` with the same strategy and
-    models, shares the batches, which are then smaller.
+    models, shares the batches, which are then smaller. `decoded` is told the places of each batch when it is
+    done.
     """
     models = [models] if isinstance(models, SequenceToSequence) else models
     if not models:
@@ -104,11 +106,21 @@ def decode_all(
         for places in batches
     ]
     found: list[list[Hypothesis]] = [[] for _ in sources]
-    decoded = pool.map(jobs) if pool else map(Decoder(strategy, models), jobs)
-    for places, batch in zip(batches, decoded, strict=True):
+    answered = (lambda job: decoded(batches[job])) if decoded else None
+    answers = pool.map(jobs, answered) if pool else _one_by_one(Decoder(strategy, models), jobs, answered)
+    for places, batch in zip(batches, answers, strict=True):
         for place, hypotheses in zip(places, batch, strict=True):
             found[place] = hypotheses
     return found
+
+
+def _one_by_one(
+    decoder: Decoder, jobs: Sequence[Job], answered: Callable[[int], None] | None
+) -> Iterator[list[list[Hypothesis]]]:
+    for number, job in enumerate(jobs):
+        yield decoder(job)
+        if answered:
+            answered(number)
 
 
 def reads_without_padding(model: SequenceToSequence) -> bool:

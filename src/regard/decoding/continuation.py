@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.decoding.assembly import Marks, assembled, score_by
@@ -18,12 +18,15 @@ from regard.decoding.batches import LENGTH, deterministic
 from regard.decoding.controls import Controls
 from regard.decoding.hypothesis import Hypothesis, Request, noise_of
 from regard.decoding.phrases import Words
+from regard.decoding.rolling_window import RollingWindow, TokenHistory
+from regard.decoding.rows import round_up
 from regard.decoding.rules import LengthLimits
 from regard.decoding.speculative import Drafter
 from regard.decoding.step import CacheStepper
 from regard.decoding.strategy import Search, Walk
 from regard.errors import ConfigError, DataError
 from regard.models.decoder_only import DecoderOnly
+from regard.models.straight import Likeliest
 
 ENDLESS = LengthLimits(offset=2**40, most=2**40)  # each request has a limit of its own
 
@@ -32,10 +35,11 @@ ENDLESS = LengthLimits(offset=2**40, most=2**40)  # each request has a limit of 
 class ContinuationSettings(Controls):
     """How a text is gone on with. The defaults draw from what the model says, as it says it.
 
-    `max_new_tokens` is less where the model has not learned as many positions. With a `beam_size` the text is
-    searched for and not drawn; 1 is greedy, as is a temperature of 0. `begin`: the mark of the beginning <s>
-    is put before a prompt, which is what a model of several documents has seen. `may_end`: the end </s> may
-    be said; None: if `begin` is set, as a model that has seen the one mark has seen the other.
+    `max_context`: how many tokens the model sees at most; None: as many as it was trained on, 0: all. With a
+    `beam_size` the text is searched for and not drawn; 1 is greedy, as is a temperature of 0. `begin`: the
+    mark of the beginning <s> is put before a prompt, which is what a model of several documents has seen.
+    `may_end`: the end </s> may be said; None: if `begin` is set, as a model that has seen the one mark has
+    seen the other.
     """
 
     draws_unless_told: ClassVar[bool | None] = True
@@ -109,16 +113,92 @@ class ContinuationSettings(Controls):
 
 
 class PromptStepper(CacheStepper):
-    """Steps of a decoder without a source."""
+    """Steps of a decoder without a source, which sees all that was read."""
 
     model: DecoderOnly
 
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
         """Read what the texts begin with, equally many tokens of each, or none."""
-        cache = self.model.start()
-        if src_ids.size(1):
-            self.model.states(src_ids.to(self.device), cache=cache)
-        self.begin(cache)
+        self.begin(self.model.start())
+        self.fill(src_ids)
+
+    def fill(self, ids: Int64[Tensor, "rows len"]) -> None:
+        """Read these into an empty cache, in a number of rows that gives each the same bits in any batch."""
+        rows, length = ids.shape
+        if not length:
+            return
+        if length % LENGTH:
+            ids = ids[torch.arange(round_up(rows, LENGTH)) % rows]
+        self.model.states(ids.to(self.device), cache=self.cache)
+        if len(ids) > rows:
+            self.cache.select(torch.arange(rows, device=self.device))
+
+
+class RollingStepper(PromptStepper):
+    """The same in a window that rolls over the text (see `rolling_window.py`)."""
+
+    def __init__(self, model: DecoderOnly, window: RollingWindow) -> None:
+        super().__init__(model)
+        self.window = window
+        self._history = TokenHistory(torch.zeros(0, 0, dtype=torch.int64))
+        self._first: int | None = 0  # the first token in the cache; None: the cache is to be made anew
+
+    @property
+    def length(self) -> int:
+        return self._history.length
+
+    def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
+        self._history = TokenHistory(src_ids)
+        self.begin(self.model.start())
+        self._first = 0 if not src_ids.size(1) else None
+        self._make_room()
+
+    def logits(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        self._make_room()
+        self._history.append(ids[:, None])
+        return super().logits(ids)
+
+    def likeliest(self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]) -> Likeliest:
+        self._make_room()
+        self._history.append(ids[:, None])
+        return super().likeliest(ids, size, asked)
+
+    def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
+        self._history.select(rows)
+        super().select(rows)
+
+    def read(self, ids: Int64[Tensor, "1 new"]) -> Float[Tensor, "new vocab"]:
+        parts = []
+        while ids.size(1):
+            room = self._make_room()
+            self._history.append(ids[:, :room])
+            parts.append(super().read(ids[:, :room]))
+            ids = ids[:, room:]
+        return torch.cat(parts)
+
+    def cut(self, length: int) -> None:
+        self._history.cut(length)
+        if self._first is not None and self._first == self.window.start(length):
+            super().cut(length - self._first)
+        else:
+            self._first = None
+
+    def _make_room(self) -> int:
+        """See to it that the cache holds what the next token may see; for how many tokens it has room."""
+        first = self.window.start(self.length)
+        if first != self._first:
+            self.cache, self._first = self.model.start(), first
+            self.fill(self._history.since(first))
+        return first + self.window.size - self.length
+
+
+def prompt_stepper(model: DecoderOnly, max_context: int | None = None) -> PromptStepper:
+    """Steps of a model that sees at most `max_context` tokens; None: as many as it was trained on; 0: all.
+
+    It never sees more than there are positions that it has learned.
+    """
+    size = model.trained_length if max_context is None else max_context or model.max_length
+    return PromptStepper(model) if size is None else RollingStepper(model, RollingWindow(size))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,77 +256,45 @@ def prompt_of(ids: Sequence[int], *, begin_id: int | None, number: int = 0) -> P
     return Prompt(ids=tuple(ids), begin=begin, number=number)
 
 
-def room_for(model: DecoderOnly, prompt: Prompt, wanted: int, *, exactly: bool) -> int:
-    """How many new tokens a prompt may get: those wanted, or, unless `exactly`, as many as there is room for.
-
-    Raises:
-        DataError: the model has not learned that many positions.
-    """
-    if model.max_length is None:
-        return wanted
-    room = model.max_length - len(prompt.context)
-    if room < 1 or (exactly and room < wanted):
-        has = "1 token" if len(prompt.ids) == 1 else f"{len(prompt.ids)} tokens"
-        asked = f"{wanted} more {'is' if wanted == 1 else 'are'}" if exactly else "at least 1 more is"
-        most = "1 new token" if room == 1 else f"{room} new tokens"
-        raise DataError(
-            f"prompt {prompt.number + 1} has {has} and {asked} asked for,"
-            f" but the model has learned only {model.max_length} positions",
-            f"ask for at most {most}" if room > 0 else "give a shorter prompt",
-        )
-    return min(wanted, room)
-
-
-def up_to_the_first_refused(
-    model: DecoderOnly, prompts: Sequence[Prompt], wanted: int, *, exactly: bool
-) -> tuple[list[Prompt], DataError | None]:
-    """The prompts before the first that there is no room for, and what is wrong with that one."""
-    for place, prompt in enumerate(prompts):
-        try:
-            room_for(model, prompt, wanted, exactly=exactly)
-        except DataError as refused:
-            return list(prompts[:place]), refused
-    return list(prompts), None
-
-
 def continue_all(
     strategy: Search,
     model: DecoderOnly,
     prompts: Sequence[Prompt],
     *,
     max_new_tokens: int,
-    exactly: bool = False,
+    max_context: int | None = None,
     batch_tokens: int = 16_384,
 ) -> list[list[Hypothesis]]:
     """The continuations of each prompt, without it; their probabilities are given the prompt.
 
-    A batch has at most `batch_tokens` tokens, of the prompts and what may follow them; a prompt for which
-    that is too little is a batch.
+    The model sees at most `max_context` tokens (see `prompt_stepper`). A batch has at most `batch_tokens`
+    tokens, of the prompts and what may follow them; a prompt for which that is too little is a batch.
     """
-    new = [room_for(model, prompt, max_new_tokens, exactly=exactly) for prompt in prompts]
-    stepper = PromptStepper(model)
+    stepper = prompt_stepper(model, max_context)
     found: list[list[Hypothesis]] = [[] for _ in prompts]
+    most = 0 if strategy.alone else batch_tokens // strategy.n_best
     with torch.no_grad(), deterministic([model]):
-        for places in _batches(prompts, new, 0 if strategy.alone else batch_tokens // strategy.n_best):
+        for places in _batches(prompts, max_new_tokens, most):
             start(stepper, [prompts[place] for place in places])
-            requests = [prompts[place].request(new[place]) for place in places]
+            requests = [prompts[place].request(max_new_tokens) for place in places]
             for place, hypotheses in zip(places, strategy(stepper, requests), strict=True):
                 found[place] = [_without_prompt(each, len(prompts[place].ids)) for each in hypotheses]
     return found
 
 
 def stream(
-    strategy: Walk, model: DecoderOnly, prompt: Prompt, *, max_new_tokens: int, exactly: bool = False
+    strategy: Walk,
+    model: DecoderOnly,
+    prompt: Prompt,
+    *,
+    max_new_tokens: int,
+    max_context: int | None = None,
 ) -> Iterator[int]:
     """The tokens of one continuation, each as soon as it is said."""
-    return _said(strategy, model, prompt, room_for(model, prompt, max_new_tokens, exactly=exactly))
-
-
-def _said(strategy: Walk, model: DecoderOnly, prompt: Prompt, new: int) -> Iterator[int]:
-    stepper, given = PromptStepper(model), len(prompt.ids)
+    stepper, given = prompt_stepper(model, max_context), len(prompt.ids)
     with torch.no_grad(), deterministic([model]):
         start(stepper, [prompt])
-    steps = strategy.steps(stepper, [prompt.request(new)], [{}])
+    steps = strategy.steps(stepper, [prompt.request(max_new_tokens)], [{}])
     while True:
         with torch.no_grad(), deterministic([model]):  # for the step alone: who reads this goes on in between
             rows = next(steps, None)
@@ -263,14 +311,14 @@ def start(stepper: PromptStepper, prompts: Sequence[Prompt]) -> None:
     stepper.start(ids.reshape(len(prompts), read), torch.full((len(prompts),), read))
 
 
-def _batches(prompts: Sequence[Prompt], new: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+def _batches(prompts: Sequence[Prompt], new: int, batch_tokens: int) -> Iterator[list[int]]:
     """Places of prompts of which equally many tokens are read at once."""
     order = sorted(range(len(prompts)), key=lambda place: prompts[place].read)
     for _, group in itertools.groupby(order, key=lambda place: prompts[place].read):
         batch: list[int] = []
         longest = 0
         for place in group:
-            length = len(prompts[place].context) + new[place]
+            length = len(prompts[place].context) + new
             if batch and (len(batch) + 1) * max(longest, length) > batch_tokens:
                 yield batch
                 batch, longest = [], 0

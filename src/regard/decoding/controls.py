@@ -134,6 +134,10 @@ class Controls:
     )
     min_new_tokens: int | None = _control("No end before that many tokens.", neutral=0, least=0)
     max_new_tokens: int | None = _control("Tokens at most. [default: the model's own]", least=1)
+    max_context: int | None = _control(
+        "A language model sees at most the last N tokens; 0: all. [default: as many as it was trained on]",
+        least=0,
+    )
     stop: tuple[str, ...] = _control(
         "End before this text, which is not shown; again for more.", (), metavar="TEXT"
     )

@@ -45,8 +45,10 @@ class Pool(Generic[Job, Answer]):
             warnings.simplefilter("ignore", DeprecationWarning)
             self._others.submit(int)  # starts them
 
-    def map(self, jobs: Sequence[Job]) -> list[Answer]:
+    def map(self, jobs: Sequence[Job], answered: Callable[[int], None] | None = None) -> list[Answer]:
         """The answer to each job, in order; what a job raises in a worker is raised here.
+
+        `answered` is called with the place of each job when its answer is there.
 
         Raises:
             RunError: a worker is gone.
@@ -62,10 +64,15 @@ class Pool(Generic[Job, Answer]):
                     if waiting:
                         place = waiting.popleft()
                         answers[place] = self.call(jobs[place])
+                        if answered:
+                            answered(place)
                     else:
                         wait(running, return_when=FIRST_COMPLETED)
                     for future in [each for each in running if each.done()]:
-                        answers[running.pop(future)] = future.result()
+                        place = running.pop(future)
+                        answers[place] = future.result()
+                        if answered:
+                            answered(place)
         except BrokenProcessPool as error:
             raise RunError(
                 "a worker ended before it had answered", "where memory ran out, give --workers 1"

@@ -37,6 +37,7 @@ class GenerationSettings(Controls):
     top_p: float = 1.0
     seed: int = 0
     lower_capitals: bool = False  # sources of several words that are all in capitals are read in lower case
+    split_above: int = 0  # source tokens; longer lines are split into sentences. 0: not known
     prefixes: dict[str, str] | None = None  # what stands before a text, by the task; "": of any other
 
     def __post_init__(self) -> None:
@@ -47,6 +48,11 @@ class GenerationSettings(Controls):
                     f"{name} = {max(least, getattr(type(self), name))} would do",
                 )
         super().__post_init__()
+        if self.max_context is not None:
+            raise ConfigError(
+                f"max_context = {self.max_context} is for a language model, but this one has a source",
+                "leave it out",
+            )
         if not all(isinstance(text, str) for text in (self.prefixes or {}).values()):
             raise ConfigError(f"prefixes = {self.prefixes} are no texts", 'summarization = "summarize: "')
         for one, other in (("min_length", "max_length"), ("min_length", "max_new_tokens")):
@@ -104,4 +110,5 @@ _LEAST = {
     "max_length_offset": 0,
     "max_length": 1,
     "min_length": 0,
+    "split_above": 0,
 }

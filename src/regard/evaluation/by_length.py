@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.evaluation.streams import References, check_aligned
-from regard.evaluation.translation import corpus_scores
+from regard.evaluation.translation import corpus_scores, resolved
 
 LONGEST = (5, 10, 15, 20, 25, 30, 40, 50, 75, 100)  # the longest source of each group but the last
 
@@ -30,7 +30,7 @@ def bleu_by_length(
     hypotheses: Sequence[str],
     references: References,
     *,
-    tokenize: str = "13a",
+    tokenize: str = "auto",
     lowercase: bool = False,
 ) -> list[LengthScore]:
     """BLEU of the short sources, of longer ones, and so on; groups without a sentence are left out.
@@ -42,6 +42,7 @@ def bleu_by_length(
     """
     check_aligned(hypotheses, references)
     check_aligned(sources, [hypotheses], "the source")
+    tokenize = resolved(tokenize, references)  # by all references, so that each group is scored alike
     groups: dict[int, list[int]] = {}
     for line, source in enumerate(sources):
         groups.setdefault(bisect_left(LONGEST, len(source.split())), []).append(line)

@@ -5,8 +5,12 @@ The numbers are those of `sacrebleu -m bleu chrf ter --chrf-word-order 2 --confi
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, cast
 
 from sacrebleu.metrics.base import Metric
@@ -14,12 +18,22 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF, CHRFScore
 from sacrebleu.metrics.ter import TER, TERScore
 from sacrebleu.significance import PairedTest, Result
+from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
+from sacrebleu.utils import SACREBLEU_DIR
 
+from regard.data.download import download
 from regard.errors import DataError, did_you_mean
 from regard.evaluation.score import Score
 from regard.evaluation.streams import References, check_aligned
+from regard.evaluation.tokenizers import (
+    AUTO,
+    PACKAGES,
+    missing_packages,
+    ordered,
+    tokenizer_for,
+    writing_of_references,
+)
 
-TOKENIZERS = ("13a", "none", "intl", "char", "zh")  # those of sacreBLEU that need nothing else
 MetricName = Literal["bleu", "chrf", "ter"]
 METRICS: tuple[MetricName, ...] = ("bleu", "chrf", "ter")
 MANY = 100  # lines that look wrong before it is said; sacreBLEU's own bound
@@ -49,7 +63,7 @@ def corpus_scores(
     hypotheses: Sequence[str],
     references: References,
     *,
-    tokenize: str = "13a",
+    tokenize: str = AUTO,
     lowercase: bool = False,
     bootstrap: int = 1000,
     metrics: Sequence[MetricName] = METRICS,
@@ -58,14 +72,16 @@ def corpus_scores(
 
     Args:
         references: `references[r][i]` is reference r of line i, None where a line has fewer.
-        tokenize: how BLEU finds words: `13a`, or `none` for text that is tokenised already.
+        tokenize: how BLEU finds words: a tokeniser of sacreBLEU, `none` for text that is tokenised already,
+            or `auto`: the one that fits the script of the references (`tokenizers.tokenizer_for`).
         lowercase: without regard to case (TER never regards it, as is sacreBLEU's default).
         bootstrap: resamples for the intervals (Koehn 2004); 0 for none.
 
     Raises:
-        DataError: the counts of lines differ, or there are none.
+        DataError: the counts of lines differ, or there are none; the tokeniser is unknown or cannot be used.
     """
     check_aligned(hypotheses, references)
+    tokenize = resolved(tokenize, references)
     streams = cast("Sequence[Sequence[str]]", references)  # that an item may be None, its types do not say
     scores = []
     for metric in _metrics(metrics, tokenize, lowercase).values():
@@ -84,22 +100,24 @@ def compare_systems(
     systems: Mapping[str, Sequence[str]],
     references: References,
     *,
-    tokenize: str = "13a",
+    tokenize: str = AUTO,
     lowercase: bool = False,
     bootstrap: int = 1000,
 ) -> list[Comparison]:
     """Each system against the first, by paired bootstrap resampling (Koehn 2004), metric by metric.
 
     Raises:
-        DataError: fewer than two systems, or lines that are not aligned.
+        DataError: fewer than two systems, lines that are not aligned, or a tokeniser that cannot be used.
     """
     if len(systems) < 2:
         raise DataError("one system alone cannot be compared", "name two outputs or more, the baseline first")
     for name, hypotheses in systems.items():
         check_aligned(hypotheses, references, name)
+    writing = writing_of_references(references)
+    tokenize = tokenizer_for(writing) if tokenize == AUTO else tokenize
     test = PairedTest(
         list(systems.items()),
-        _metrics(METRICS, tokenize, lowercase),
+        _metrics(ordered(METRICS, writing), tokenize, lowercase),
         cast("Sequence[Sequence[str]]", references),
         test_type="bs",
         n_samples=bootstrap,
@@ -129,7 +147,7 @@ def _system_scores(names: list[str], results: list[Result]) -> tuple[SystemScore
     return tuple(scores)
 
 
-def cautions(hypotheses: Sequence[str], *, tokenize: str = "13a") -> list[str]:
+def cautions(hypotheses: Sequence[str], *, tokenize: str = AUTO) -> list[str]:
     """What speaks against the chosen `tokenize`: text that looks tokenised, or that does not."""
     endings = [line.rstrip()[-2:] for line in hypotheses]
     apart = endings.count(" .")
@@ -141,17 +159,83 @@ def cautions(hypotheses: Sequence[str], *, tokenize: str = "13a") -> list[str]:
     return []
 
 
+def resolved(tokenize: str, references: References) -> str:
+    """`tokenize`, or for `auto` the tokeniser that fits the script of the references."""
+    return tokenizer_for(writing_of_references(references)) if tokenize == AUTO else tokenize
+
+
+def check_tokenizer(tokenize: str) -> None:
+    """Refuse a tokeniser that cannot be used here, before anything is computed; fetch the model it needs.
+
+    Raises:
+        DataError: it is unknown, or its package or its model is not there and cannot be had.
+    """
+    if tokenize != AUTO:
+        _bleu(tokenize, lowercase=False)
+
+
 def _metrics(names: Sequence[MetricName], tokenize: str, lowercase: bool) -> dict[str, Metric]:
-    if tokenize not in TOKENIZERS:
-        raise DataError(f"no tokeniser of scores is called {tokenize!r}", did_you_mean(tokenize, TOKENIZERS))
     metrics: dict[MetricName, Metric] = {
-        "bleu": BLEU(
-            tokenize=tokenize, lowercase=lowercase, force=True
-        ),  # what it would log, `cautions` says
+        "bleu": _bleu(tokenize, lowercase),
         "chrf": _Chrf(word_order=2, lowercase=lowercase),
         "ter": _Ter(),
     }
     return {name: metrics[name] for name in names}
+
+
+def _bleu(tokenize: str, lowercase: bool) -> BLEU:
+    """BLEU with this tokeniser; one that cannot be used is a DataError that says what to install."""
+    if tokenize not in BLEU.TOKENIZERS:
+        known = (AUTO, *BLEU.TOKENIZERS)
+        raise DataError(f"no tokeniser of scores is called {tokenize!r}", did_you_mean(tokenize, known))
+    if missing := missing_packages(tokenize):
+        raise DataError(
+            f"tokeniser {tokenize} needs {' and '.join(missing)}, not installed here", PACKAGES[tokenize][1]
+        )
+    model = _model_of(tokenize) if tokenize in SPM_MODELS else None
+    try:
+        with _quiet():  # what it would log, `cautions` says
+            return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    except (AssertionError, RuntimeError, OSError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        hint = (
+            f"remove {model}: it is fetched again" if model else f"install it anew: {PACKAGES[tokenize][1]}"
+        )
+        raise DataError(f"tokeniser {tokenize} cannot be started: {reason}", hint) from None
+
+
+def _model_of(tokenize: str) -> Path:
+    """The file of a SentencePiece tokeniser where sacreBLEU looks for it, fetched if it is not there.
+
+    sacreBLEU would fetch it without a limit of time, and keep what a broken connection leaves.
+    """
+    url = SPM_MODELS[tokenize]["url"]
+    path = Path(SACREBLEU_DIR) / "models" / Path(url).name
+    if not path.is_file() or not path.stat().st_size:
+        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # several workers may want it
+        try:
+            download(url, partial, lambda done, total: None)
+            os.replace(partial, path)
+        except (DataError, OSError) as error:
+            raise DataError(
+                f"tokeniser {tokenize} needs a model that is not here and cannot be fetched: {error}",
+                f"where there is a network: curl -L --create-dirs -o {path} {url}; or take another tokeniser",
+            ) from None
+        finally:
+            partial.unlink(missing_ok=True)
+    return path
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without sacreBLEU's warnings."""
+    logger = logging.getLogger("sacrebleu")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 class _Chrf(CHRF):

@@ -64,9 +64,10 @@ class DecoderOnlyConfig(TransformerConfig):
     window: int | None = None  # how far a position sees, itself counted; None: to the beginning
     scaled_embedding: bool = False  # by sqrt(d_model), as the paper's encoder-decoder does
     tied: bool = True  # the output's weight is the embedding
+    trained_length: int | None = None  # tokens that were read together in training; None: not known
 
     def __post_init__(self) -> None:
-        self.refuse_small("vocab_size", "num_layers", "window")
+        self.refuse_small("vocab_size", "num_layers", "window", "trained_length")
         super().__post_init__()
 
 
@@ -147,6 +148,12 @@ class DecoderOnly(Model):
     def max_length(self) -> int | None:
         """How many positions the model can read; None: there is no end to them."""
         return self.config.max_positions if self.config.positions == "learned" else None
+
+    @property
+    def trained_length(self) -> int | None:
+        """How many tokens it was trained to read together, by its config; None: not known."""
+        known = (self.config.trained_length, self.max_length)
+        return min((length for length in known if length is not None), default=None)
 
     @property
     def d_head(self) -> int:

@@ -6,6 +6,7 @@ from typing import Literal
 from regard.errors import RecipeError
 from regard.models.adapters import AdapterSettings
 from regard.training.optimizer import OptimizerSettings
+from regard.training.products import Products
 from regard.training.schedule import ScheduleSettings
 
 Metric = Literal[
@@ -47,6 +48,7 @@ class TrainingSettings:
     moving_average: float = 0.0  # decay of the exponential moving average of weights, e.g. 0.998
     average_last: int = 0  # at the end, the mean of the last k checkpoints is a candidate too
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 where a GPU has it
+    products: Products = "auto"  # float32 matrix products on a CPU: the fastest library, or PyTorch's default
     report_every: int = 50
     validate_every: int = 500
     save_every: int = 500

@@ -1,5 +1,7 @@
 """The model in the box: a small English-German translator that comes with the package."""
 
+import difflib
+import os
 from importlib import resources
 from pathlib import Path
 from typing import TypeVar
@@ -8,6 +10,7 @@ import torch
 
 from regard.errors import FolderError
 from regard.models.model import Model
+from regard.weights.folder import find
 from regard.weights.foreign_files import is_foreign
 from regard.weights.model_folder import LoadedModel, load_model
 from regard.weights.pretrained import load_pretrained
@@ -26,21 +29,46 @@ USES = {  # kind of model -> what it is for, and how
 Wanted = TypeVar("Wanted", bound=Model)
 
 
-def box_model() -> Path:
-    """The folder of the model in the box.
+def box_model(name: str = BOX) -> Path:
+    """The folder of a model in the box: without a name, of the one that translates.
 
     Raises:
         FolderError: this installation has none.
     """
-    path = Path(str(resources.files("regard"))) / "box" / BOX
+    path = Path(str(resources.files("regard"))) / "box" / name
     if not path.is_dir():
         raise FolderError("this installation has no model in the box", "name a model folder with --model DIR")
     return path
 
 
+def box_models() -> list[str]:
+    """The names of the models in the box."""
+    folder = Path(str(resources.files("regard"))) / "box"
+    return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+
+
+def model_path(model: str | Path, base: Path = Path()) -> Path:
+    """The folder that `model` names: a path, from `base`; a model in the box where there is no such path.
+
+    Raises:
+        FolderError: there is neither.
+    """
+    path = base / Path(model).expanduser()
+    if find(path) is not None or os.path.exists(path):
+        return path
+    known = box_models()
+    if str(model) in known:
+        return box_model(str(model))
+    hint = "name a model folder" + "".join(f", or {name}, a model in the box" for name in known)
+    near = difflib.get_close_matches(str(model), known, n=1, cutoff=0.7)
+    raise FolderError(
+        f"{path} does not exist", f"did you mean {near[0]!r}, a model in the box?" if near else hint
+    )
+
+
 def load(model: str | Path | None, device: torch.device) -> LoadedModel:
-    """The model in a folder, regard's own or a Hugging Face one; or the one in the box."""
-    path = Path(model).expanduser() if model is not None else box_model()
+    """The model in a folder, regard's own or a Hugging Face one; or one in the box, by its name."""
+    path = model_path(model) if model is not None else box_model()
     return load_pretrained(path, device).loaded if is_foreign(path) else load_model(path, device)
 
 

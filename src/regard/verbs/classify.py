@@ -14,6 +14,7 @@ from regard.verbs.box import load
 from regard.verbs.device import choose_device
 from regard.verbs.encoder import encoder_that, probabilities
 from regard.verbs.lines import stream
+from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.text import logits_of
 
 CHUNK = 1024  # lines that are read, sorted by length and looked at before the first of them is given out
@@ -62,6 +63,7 @@ class Classifier:
     never trained.
     """
 
+    @needs_model
     def __init__(
         self,
         model: str | Path,
@@ -141,6 +143,7 @@ def strings(texts: Any) -> Iterator[str]:
         yield text
 
 
+@needs_model
 def classify(
     text: str | Iterable[str],
     *,
@@ -173,6 +176,7 @@ def classify(
     return found[0] if isinstance(text, str) else found
 
 
+@needs_model
 def classify_file(
     input: str | Path,
     *,

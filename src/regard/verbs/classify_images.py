@@ -10,10 +10,11 @@ from jaxtyping import UInt8
 from regard.data.corpus import locate
 from regard.data.images import normalised, read_images, refuse_other_sizes
 from regard.models.vision import VisionConfig, VisionTransformer
-from regard.verbs.box import load, model_that
+from regard.verbs.box import load, model_path, model_that
 from regard.verbs.classify import Classified, candidates
 from regard.verbs.device import choose_device
 from regard.verbs.encoder import probabilities, refuse_other_labels
+from regard.verbs.suggested_recipes import needs_model
 from regard.weights.model_folder import LoadedModel, open_model_folder, read_config
 
 BATCH = 500  # images that are looked at together
@@ -27,6 +28,7 @@ class ImageClassifier:
     `top`: how many classes are told of each image.
     """
 
+    @needs_model
     def __init__(
         self,
         model: str | Path | LoadedModel,
@@ -60,10 +62,11 @@ class ImageClassifier:
 
 def reads_images(model: str | Path) -> bool:
     """Whether the model in a folder is one for images."""
-    config, _ = read_config(open_model_folder(model))
+    config, _ = read_config(open_model_folder(model_path(model)))
     return isinstance(config, VisionConfig)
 
 
+@needs_model
 def classify_images(
     input: str | Path | Pixels,
     *,

@@ -9,10 +9,11 @@ from regard.data.catalogue import is_spec
 from regard.data.graph_files import GraphSettings, read_bare_graph
 from regard.errors import DataError
 from regard.models.graph import GraphConfig, GraphModel, GraphTransformerConfig
-from regard.verbs.box import load, model_that
+from regard.verbs.box import load, model_path, model_that
 from regard.verbs.classify import Classified, candidates
 from regard.verbs.device import choose_device
 from regard.verbs.encoder import probabilities, refuse_other_labels
+from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.nodes import structure
 from regard.weights.model_folder import LoadedModel, open_model_folder, read_config
 
@@ -23,6 +24,7 @@ class NodeClassifier:
     `top`: how many classes are told of each node.
     """
 
+    @needs_model
     def __init__(
         self,
         model: str | Path | LoadedModel,
@@ -61,10 +63,11 @@ class NodeClassifier:
 
 def reads_graphs(model: str | Path) -> bool:
     """Whether the model in a folder is one for graphs."""
-    config, _ = read_config(open_model_folder(model))
+    config, _ = read_config(open_model_folder(model_path(model)))
     return isinstance(config, GraphConfig | GraphTransformerConfig)
 
 
+@needs_model
 def classify_nodes(
     input: str | Path,
     *,

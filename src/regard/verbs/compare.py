@@ -2,31 +2,38 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
 
 from regard.errors import DataError
 from regard.evaluation.translation import Comparison, compare_systems
 from regard.verbs.lines import lines_of, references_of
+from regard.verbs.scoring import scoring_for
+from regard.verbs.tokenize import Tokenize
 
 
 def compare(
     systems: Sequence[str | Path],
     *,
     ref: str | Path | Iterable[str | Path],
-    tokenize: Literal["13a", "none"] = "13a",
+    tokenize: Tokenize = "auto",
     lowercase: bool = False,
 ) -> list[Comparison]:
     """Files of translations by two systems or more against the first, the baseline, metric by metric.
 
-    Paired bootstrap resampling (Koehn 2004), as sacreBLEU does it.
+    Paired bootstrap resampling (Koehn 2004), as sacreBLEU does it. All systems are scored by the same
+    `tokenize`, a tokeniser of sacreBLEU's; `auto` is the one that fits the script of the references.
 
     Raises:
-        DataError: fewer than two files, one of them twice, or files that are not aligned.
+        DataError: fewer than two files, one of them twice, files that are not aligned, or a tokeniser that
+            cannot be used here.
     """
     names = [str(system) for system in systems]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise DataError(f"{twice[0]} is named twice", "name each system's output once, the baseline first")
+    references = references_of(ref)
     return compare_systems(
-        {name: lines_of(name) for name in names}, references_of(ref), tokenize=tokenize, lowercase=lowercase
+        {name: lines_of(name) for name in names},
+        references,
+        tokenize=scoring_for(references, tokenize).tokenize,
+        lowercase=lowercase,
     )

@@ -9,6 +9,7 @@ from typing import Literal
 
 from regard.errors import FolderError
 from regard.models.build import count_parameters
+from regard.verbs.box import model_path
 from regard.weights.folder import write_folder
 from regard.weights.foreign_files import refuse_taken, write_plain_folder
 from regard.weights.model_folder import LoadedModel, load_model, model_files, reads_text
@@ -50,8 +51,8 @@ def convert(
     """
     refuse_taken(Path(out))
     if to == "hf":
-        return _to_theirs(load_model(model), Path(out), family)
-    return _to_ours(Path(model).expanduser(), Path(out), trust_pickle)
+        return _to_theirs(load_model(model_path(model)), Path(out), family)
+    return _to_ours(model_path(model), Path(out), trust_pickle)
 
 
 def _to_ours(folder: Path, out: Path, trust_pickle: bool) -> Converted:

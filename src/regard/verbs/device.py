@@ -44,13 +44,13 @@ def choose_workers(workers: int | None, device: torch.device, threads: int | Non
             raise RecipeError(f"--workers {workers} decode on a CPU only", "leave it out, or --device cpu")
         return 1
     if workers is None:
-        return 1 if threads is not None else _cores()
+        return 1 if threads is not None else cores_here()
     if workers < 1:
         raise RecipeError(f"--workers must be 1 or more, not {workers}", "leave it out for one a core")
     return workers
 
 
-def _cores() -> int:
+def cores_here() -> int:
     """Those that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

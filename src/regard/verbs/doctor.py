@@ -139,7 +139,10 @@ def _box() -> Finding:
     except FolderError as error:
         return Finding(topic="model in the box", found=error.message, hint=error.hint)
     size = sum(file.stat().st_size for file in path.iterdir())
-    return Finding(topic="model in the box", found=f"{path.name}, whole, {size / 1e6:.1f} MB")
+    return Finding(
+        topic="model in the box",
+        found=f"{path.name} (--model {path.name}) in {path}, whole, {size / 1e6:.1f} MB",
+    )
 
 
 def _gigabytes(size: int) -> str:

@@ -2,7 +2,7 @@
 
 import torch
 
-from regard.decoding.continuation import PromptStepper
+from regard.decoding.continuation import prompt_stepper
 from regard.decoding.controls import Controls
 from regard.decoding.speculative import Drafter, DraftModel
 from regard.decoding.step import ModelStepper
@@ -31,7 +31,7 @@ def drafter_of(
             "train it with the tokeniser of the larger model",
         )
     if isinstance(draft.model, DecoderOnly) and isinstance(loaded.model, DecoderOnly):
-        return DraftModel(PromptStepper(draft.model), begin)
+        return DraftModel(prompt_stepper(draft.model), begin)
     if isinstance(draft.model, SequenceToSequence) and isinstance(loaded.model, SequenceToSequence):
         return DraftModel(ModelStepper(draft.model), begin)
     raise FolderError(

@@ -20,6 +20,7 @@ from regard.verbs.box import load, model_that
 from regard.verbs.classify import strings
 from regard.verbs.device import choose_device
 from regard.verbs.lines import stream
+from regard.verbs.suggested_recipes import needs_model
 
 CHUNK = 1024  # texts that are read, sorted by length and looked at before the first of them is given out
 MAX_CHARACTERS = 100_000  # of a text; what follows is left out, which is said
@@ -66,6 +67,7 @@ class Embedder:
         FolderError: the model is no encoder.
     """
 
+    @needs_model
     def __init__(
         self,
         model: str | Path,
@@ -139,6 +141,7 @@ def sentence_vectors(
     return F.normalize(pooled(model.encode(ids, lengths), lengths, "mean"), dim=-1)
 
 
+@needs_model
 def embed(
     text: str | Iterable[str],
     *,
@@ -161,6 +164,7 @@ def embed(
     return torch.stack(vectors) if vectors else torch.zeros(0, embedder.model.config.d_model)
 
 
+@needs_model
 def embed_file(
     input: str | Path,
     *,
@@ -173,6 +177,7 @@ def embed_file(
     return embed(stream(input), model=model, batch_tokens=batch_tokens, device=device, threads=threads)
 
 
+@needs_model
 def embed_similar(
     text: Iterable[str],
     *,

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -18,8 +18,10 @@ from regard.verbs.box import load
 from regard.verbs.device import choose_device
 from regard.verbs.lines import lines_of, references_of
 from regard.verbs.precision import Precision
+from regard.verbs.scoring import Scoring, scoring_for
 from regard.verbs.settings import recipe_of
 from regard.verbs.tasks.kinds import kind_of
+from regard.verbs.tokenize import Tokenize
 from regard.verbs.translate import Translator
 from regard.weights.model_folder import LoadedModel
 
@@ -72,7 +74,7 @@ def evaluate(
     data: str | Path | None = None,
     src: str | Path | None = None,
     ref: str | Path | Iterable[str | Path] = (),
-    tokenize: Literal["13a", "none"] = "13a",
+    tokenize: Tokenize = "auto",
     lowercase: bool = False,
     by_length: bool = False,
     beam_size: int | None = None,
@@ -86,7 +88,8 @@ def evaluate(
     Args:
         data: a file to be read as those are, in their place; NAME:FILE is a file of the catalogue.
         src: translate the lines of this file and score them against one file of references or several,
-            `ref`, with what sacreBLEU counts as words said by `tokenize` and `lowercase`.
+            `ref`, with what sacreBLEU counts as words said by `tokenize` and `lowercase`; `auto` is the
+            tokeniser that fits the script of the references.
         by_length: of such translations, BLEU by the length of the source too.
         workers, precision: of such translations, as a `Translator` takes them.
 
@@ -99,21 +102,23 @@ def evaluate(
     if src is not None and references and data is None:
         lines, lines_of_references = lines_of(src), references_of(references)
         check_aligned(lines, lines_of_references, str(src))
+        scoring = scoring_for(lines_of_references, tokenize)
         translator = Translator(
             model,
+            split="off",  # a line is one example, as in training
             beam_size=beam_size,
             device=device,
             threads=threads,
             workers=workers,
             precision=precision,
         )
-        return _of_translations(translator, lines, lines_of_references, tokenize, lowercase, by_length)
+        return _of_translations(translator, lines, lines_of_references, scoring, lowercase, by_length)
     if src is not None or references:
         raise UserError(
             "a source, references and other data do not go together",
             "give a source and its references, or a file of test data, or neither",
         )
-    if by_length or lowercase or tokenize != "13a" or workers is not None or precision != "float32":
+    if by_length or lowercase or tokenize != "auto" or workers is not None or precision != "float32":
         raise UserError(
             "scores by length, without case or of other words, workers and precision are of translations",
             "give a source and its references; for other data the recipe's [validation] says it",
@@ -145,7 +150,7 @@ def _of_translations(
     translator: Translator,
     sources: list[str],
     references: list[list[str]],
-    tokenize: Literal["13a", "none"],
+    scoring: Scoring,
     lowercase: bool,
     by_length: bool,
 ) -> TranslationEvaluation:
@@ -154,7 +159,7 @@ def _of_translations(
         f" {torch.get_num_threads()} threads, {translator.workers} workers"
     )
     translations = [each.text for each in translator(sources)]
-    for caution in cautions(translations, tokenize=tokenize):
+    for caution in cautions(translations, tokenize=scoring.tokenize):
         console.warn(caution)
     return TranslationEvaluation(
         model=translator.loaded.path,
@@ -162,9 +167,17 @@ def _of_translations(
         sentences=len(sources),
         beam_size=translator.settings.beam_size,
         device=str(translator.device),
-        scores=corpus_scores(translations, references, tokenize=tokenize, lowercase=lowercase),
+        scores=corpus_scores(
+            translations,
+            references,
+            tokenize=scoring.tokenize,
+            lowercase=lowercase,
+            metrics=scoring.metrics,
+        ),
         translations=translations,
-        by_length=bleu_by_length(sources, translations, references, tokenize=tokenize, lowercase=lowercase)
+        by_length=bleu_by_length(
+            sources, translations, references, tokenize=scoring.tokenize, lowercase=lowercase
+        )
         if by_length
         else [],
     )

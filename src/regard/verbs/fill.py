@@ -22,6 +22,7 @@ from regard.verbs.classify import strings
 from regard.verbs.device import choose_device
 from regard.verbs.encoder import encoder_that, probabilities
 from regard.verbs.lines import stream
+from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.text import logits_of
 
 CHUNK = 1024  # lines that are read, sorted by length and looked at before the first of them is given out
@@ -64,6 +65,7 @@ class Filler:
         FolderError: the model does not guess hidden tokens.
     """
 
+    @needs_model
     def __init__(
         self,
         model: str | Path,
@@ -174,6 +176,7 @@ def _after_a_word(tokenizer: Tokenizer, segment: str) -> list[list[int]]:
     return tokenizer.encode_words(segment)  # it goes on with the word: "un[MASK]able"
 
 
+@needs_model
 def fill(
     text: str | Iterable[str],
     *,
@@ -208,6 +211,7 @@ def fill(
     return found[0] if isinstance(text, str) else found
 
 
+@needs_model
 def fill_file(
     input: str | Path,
     *,

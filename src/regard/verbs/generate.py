@@ -14,7 +14,6 @@ from regard.decoding.continuation import (
     continue_all,
     prompt_of,
     stream,
-    up_to_the_first_refused,
 )
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.phrases import WINDOW, begun, up_to
@@ -32,6 +31,7 @@ from regard.verbs.lines import stream as stream_lines
 from regard.verbs.precision import compute_in
 from regard.verbs.samples import samples_for, told
 from regard.verbs.spread import spread
+from regard.verbs.suggested_recipes import needs_model
 
 INCOMPLETE = "\ufffd"  # what the decoder makes of bytes that are no character, or not yet
 BETWEEN = "---\n"  # between several texts
@@ -86,6 +86,7 @@ class Generator:
             another. RecipeError: there are no products of int8 here.
     """
 
+    @needs_model
     @spread
     def __init__(
         self,
@@ -103,7 +104,7 @@ class Generator:
         defaults = read(ContinuationSettings, self.loaded.generation, "generation.json")
         self.settings = defaults.changed(controls)
         self.num = num
-        self._exactly = controls.max_new_tokens is not None  # else as many as there is room for
+        self._most = seen_at_most(self.model, self.settings.max_context)
         self._begin_id = self.tokenizer.bos_id if self.settings.begin else None
         begin = () if self._begin_id is None else (self._begin_id,)
         self._strategy = self.settings.strategy(
@@ -119,9 +120,7 @@ class Generator:
     def __call__(self, prompts: Iterable[str]) -> Iterator[Generated]:
         """How each prompt goes on, in order; `prompts` may be without end.
 
-        Raises:
-            DataError: a prompt is too long for the positions that the model has learned. Those before it are
-                given out first.
+        Of a prompt that is longer than the model sees, only the end is read, which is said.
         """
         return self.in_chunks(chunks(prompts))
 
@@ -136,7 +135,7 @@ class Generator:
         """How one prompt goes on.
 
         Raises:
-            DataError: it is too long, or empty where the model has never seen the beginning of a text.
+            DataError: it is empty where the model has never seen the beginning of a text.
         """
         self._prompt(self.tokenizer.encode(prompt), 0)
         [generated] = self._generate([prompt], 0)
@@ -148,25 +147,19 @@ class Generator:
             for number, ids in enumerate(self.tokenizer.encode_batch(texts), start=first)
             if self._begins(ids)
         ]
-        possible, refused = up_to_the_first_refused(
-            self.model, prompts, self.settings.max_new_tokens, exactly=self._exactly
-        )
-        found = self._continuations(possible)
-        end = len(texts) if refused is None else prompts[len(possible)].number - first
-        for number, text in enumerate(texts[:end], start=first):
+        found = self._continuations(prompts)
+        for number, text in enumerate(texts, start=first):
             yield Generated(line=number + 1, prompt=text, continuations=found.get(number, ()))
-        if refused is not None:
-            raise refused
 
     def _continuations(self, prompts: Sequence[Prompt]) -> dict[int, tuple[Continuation, ...]]:
         """Of each prompt, by its number."""
-        self._tell_unknown(prompts)
+        self._warn(prompts)
         found = continue_all(
             self._strategy,
             self.model,
             prompts,
             max_new_tokens=self.settings.max_new_tokens,
-            exactly=self._exactly,
+            max_context=self.settings.max_context,
         )
         return {
             prompt.number: self._told(prompt, hypotheses)
@@ -200,13 +193,13 @@ class Generator:
                 "leave out --num, --beam-size and --mbr, or --stream",
             )
         start = self._prompt(self.tokenizer.encode(prompt), line - 1)
-        self._tell_unknown([start])
+        self._warn([start])
         ids = stream(
             strategy,
             self.model,
             start,
             max_new_tokens=self.settings.max_new_tokens,
-            exactly=self._exactly,
+            max_context=self.settings.max_context,
         )
         return before_stop(in_characters(self.tokenizer, start.ids, ids), self.settings.stop)
 
@@ -220,11 +213,40 @@ class Generator:
     def _prompt(self, ids: Sequence[int], number: int) -> Prompt:
         return prompt_of(ids, begin_id=self._begin_id, number=number)
 
-    def _tell_unknown(self, prompts: Sequence[Prompt]) -> None:
+    def _warn(self, prompts: Sequence[Prompt]) -> None:
+        """Of tokens that the model has never seen, and of those that it does not see now."""
         for prompt in prompts:
+            if self._most is not None and (length := len(prompt.context)) > self._most:
+                console.warn(
+                    f"prompt {prompt.number + 1} has {length} tokens, but the model sees at most the last"
+                    f" {self._most}: its beginning is not read"
+                )
             if unknown := prompt.ids.count(self.tokenizer.unk_id):
                 tokens = "a token" if unknown == 1 else f"{unknown} tokens"
                 console.warn(f"prompt {prompt.number + 1} has {tokens} that the model has never seen")
+
+
+def seen_at_most(model: DecoderOnly, max_context: int | None) -> int | None:
+    """How many tokens the model sees while it generates; None: all. More than it was trained on is said.
+
+    Raises:
+        ConfigError: it has not learned as many positions.
+    """
+    trained, learned = model.trained_length, model.max_length
+    if max_context is None:
+        return trained
+    if learned is not None and max_context > learned:
+        raise ConfigError(
+            f"max_context = {max_context}, but the model has learned only {learned} positions",
+            f"max_context = {trained} is what it was trained on",
+        )
+    most = max_context or learned
+    if trained is not None and (most is None or most > trained):
+        console.warn(
+            f"max_context = {max_context} goes beyond the {trained} tokens that the model was trained on;"
+            " the text may get worse from there on"
+        )
+    return most
 
 
 def in_characters(tokenizer: Tokenizer, before: Sequence[int], ids: Iterable[int]) -> Iterator[str]:
@@ -263,6 +285,7 @@ def before_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
         yield waiting
 
 
+@needs_model
 @spread
 def generate(
     prompt: str | Iterable[str],
@@ -287,6 +310,7 @@ def generate(
     return texts[0] if isinstance(prompt, str) else texts
 
 
+@needs_model
 @spread
 def generate_file(
     input: str | Path,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from regard.data.corpus import MAX_LINE_BYTES, line_text, locate, read_lines
+from regard.data.corpus import MAX_LINE_BYTES, count_lines, line_text, locate, read_lines
 from regard.errors import DataError
 
 STDIN = "standard input"
@@ -22,6 +22,12 @@ def stream(file: str | Path) -> Iterator[str]:
         DataError: the file is not there, at once; it is not UTF-8, at that line.
     """
     return read_lines(locate(str(file), Path()))
+
+
+def count_of(file: str | Path) -> int:
+    """How many lines `stream` gives of a file; 0 of a pipe or a device, which can be read only once."""
+    path = locate(str(file), Path())
+    return count_lines(path) if path.is_file() else 0
 
 
 def chunks(lines: Iterable[str]) -> Iterator[list[str]]:

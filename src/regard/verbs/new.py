@@ -1,149 +1,118 @@
-"""New: two aligned files become a commented recipe, with validation lines held out."""
+"""New: files become a commented recipe for their task, with lines to validate on held out."""
 
-import hashlib
-import heapq
-import math
-import os
-import re
-import shutil
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, Pair, open_corpus
-from regard.errors import DataError, RecipeError
-from regard.verbs.plan import Plan, plan_for
-from regard.verbs.template import recipe_text
-
-FEWEST = 20  # pairs: with fewer there is nothing to hold out and nothing to learn from
-HELD_OUT = 2000  # pairs at the most, and one in twenty
-SURVEYED = 20_000  # pairs whose letters are counted
+from regard.verbs.proposals.budget import Budget
+from regard.verbs.proposals.given import Files, Given, given_files
+from regard.verbs.proposals.labelled import new_labelled
+from regard.verbs.proposals.language_model import new_language_model
+from regard.verbs.proposals.place import Place, place_for
+from regard.verbs.proposals.proposal import Written
+from regard.verbs.proposals.recognise import Recognised, TaskName, recognised
+from regard.verbs.proposals.tagging import new_tagging
+from regard.verbs.proposals.translation import new_translation
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewRecipe:
-    """What was written: the recipe, the folder of its data, and how the corpus was found."""
+    """What was written.
+
+    Attributes:
+        recipe, data: the recipe, and the folder of its data.
+        task, reading: what it is for, and in words how that was told from the files.
+        train, valid, test: how many examples there are for each; `unit`: what they are.
+        skipped: how many were left out, by the reason.
+        summary: the model and how long it trains, in words.
+        warnings: what looks wrong in the data, a line each; `notes`: what else should be known.
+    """
 
     recipe: Path
     data: Path
-    train_pairs: int
-    valid_pairs: int
+    task: TaskName
+    reading: str
+    train: int
+    valid: int
+    test: int
+    unit: str
     skipped: dict[str, int]
-    plan: Plan
+    summary: str
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
-@dataclass
-class Survey:
-    """What a first reading tells about a corpus."""
+def new(
+    source: str | Path,
+    target: str | Path | None = None,
+    *,
+    task: str | None = None,
+    valid: Files = (),
+    test: Files = (),
+    columns: Sequence[str] = (),
+    minutes: float | None = None,
+    cores: int | None = None,
+    out: str | Path | None = None,
+) -> NewRecipe:
+    """Write a recipe for a corpus, and beside it the lines to train on and those held out.
 
-    pairs: int = 0
-    tokens: float = 0.0  # of the target side, guessed: 1.3 a word, and one for every six characters at least
-    letters: tuple[Counter[str], Counter[str]] = field(default_factory=lambda: (Counter(), Counter()))
-
-    def see(self, pair: Pair) -> None:
-        self.pairs += 1
-        self.tokens += max(1.3 * (pair.target.count(" ") + 1), len(pair.target) / 6) + 2
-        if self.pairs <= SURVEYED:
-            for side, text in zip(self.letters, (pair.source, pair.target), strict=True):
-                side.update(character for character in text.lower() if character.isalnum())
-
-    @property
-    def shared_letters(self) -> float:
-        """How much of the two sides' writing is the same, from 0 to 1."""
-        left, right = self.letters
-        size = max(left.total(), 1), max(right.total(), 1)
-        return math.fsum(min(count / size[0], right[letter] / size[1]) for letter, count in left.items())
-
-
-def new(source: str | Path, target: str | Path, *, out: str | Path | None = None) -> NewRecipe:
-    """Write a recipe for two aligned files, and beside it their lines, some 5 % of them held out.
-
+    The corpus is two aligned files, or one file: a table (CSV, TSV, JSON Lines, or lines that begin with a
+    label), words in columns (CoNLL-U, or a word and its label a line), or running text. All may be gzipped.
     Which lines are held out is told by the SHA-256 of the source line alone: the same ones each time,
-    and a sentence that stands twice in the corpus is never on both sides. Sizes are proposed from the
-    number of pairs.
+    and a sentence that stands twice in the corpus is never on both sides. What is proposed was measured:
+    docs/recipes-by-size.md. For a translation the speed of this machine is measured on the corpus for some
+    seconds, so that the run ends in the time that there is.
+
+    Args:
+        task: "translation", "classification", "regression", "tagging" or "language_model"; as the files tell
+            where it is not given.
+        valid: files to validate on, one or two; then no line is held out.
+        test: files to test on, one or two.
+        columns: names or numbers (from 0) of the columns of a table: source and target, or text and label.
+        minutes: that a translation may train; an hour without.
+        cores: CPU cores that it may use; all without.
+        out: the recipe to write, or the folder to write it in (one that is there, or that ends with a slash).
 
     Raises:
-        DataError: a file cannot be read, or there are too few pairs; RecipeError: the recipe exists.
+        DataError: a file cannot be read, is not of the task, or holds too little.
+        RecipeError: the recipe is there already, or there is no such task.
     """
-    source, target = Path(source), Path(target)
-    recipe = Path(out).with_suffix(".toml") if out else Path(f"{_name(source, target)}.toml")
-    data = recipe.with_name(f"{recipe.stem}.data")
-    for path in (recipe, data):
-        if path.exists():
-            raise RecipeError(f"{path} is there already", "name another with --out RECIPE, or remove it")
-    corpus = open_corpus(CorpusSettings(source=str(source), target=str(target)), LinePolicy(), Path())
-    survey, last = _survey(corpus)
-    plan = plan_for(survey.pairs, survey.tokens, survey.shared_letters)
-    partial = data.with_name(f".{data.name}.partial")
-    try:
-        partial.mkdir(parents=True, exist_ok=True)
-        train_pairs = _split(corpus, partial, last)
-        os.replace(partial, data)
-    except OSError as error:
-        raise DataError(f"{data}: {error.strerror}", "name a place that can be written with --out") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    about = f"{survey.pairs:,} pairs of {source.name} and {target.name}"
-    recipe.write_text(recipe_text(recipe.stem, data.name, about, plan), "utf-8")
+    given = given_files([source] if target is None else [source, target], valid, test)
+    found = recognised(given, task, columns)
+    budget = Budget.of(minutes, cores, found.task)
+    place = place_for(out, given.train)
+    written: list[Written] = []
+
+    def fill(folder: Path) -> str:
+        written.append(WRITERS[found.task](given, found, budget, place, folder))
+        return written[0].text
+
+    place.write(fill)
+    [made] = written
     return NewRecipe(
-        recipe=recipe,
-        data=data,
-        train_pairs=train_pairs,
-        valid_pairs=survey.pairs - train_pairs,
-        skipped=dict(corpus.skipped),
-        plan=plan,
+        recipe=place.recipe,
+        data=place.data,
+        task=found.task,
+        reading=found.reading,
+        train=made.counts["train"],
+        valid=made.counts["valid"],
+        test=made.counts.get("test", 0),
+        unit=made.unit,
+        skipped=dict(made.skipped),
+        summary=made.summary,
+        warnings=tuple(made.warnings),
+        notes=tuple(made.notes),
     )
 
 
-def _name(source: Path, target: Path) -> str:
-    """`train.en.gz` and `train.de.gz` are train-en-de, `a.txt` and `b.txt` are a-b."""
-    names = [path.name.removesuffix(".gz").split(".") for path in (source, target)]
-    same_start = names[0][0] == names[1][0]
-    parts = [*names[0], *names[1][1:]] if same_start else [names[0][0], names[1][0]]
-    return re.sub(r"[^\w-]+", "-", "-".join(parts)).strip("-") or "recipe"
+Writer = Callable[[Given, Recognised, Budget, Place, Path], Written]
 
-
-def _survey(corpus: Corpus) -> tuple[Survey, int]:
-    """One reading: what there is, and the last digest that is held out."""
-    survey = Survey()
-
-    def digests() -> Iterator[int]:
-        for pair in corpus:
-            survey.see(pair)
-            yield _digest(pair)
-
-    smallest = heapq.nsmallest(HELD_OUT, digests())
-    if survey.pairs < FEWEST:
-        left_out = sum(corpus.skipped.values())
-        raise DataError(
-            f"{corpus.name}: {survey.pairs} pairs are too few to learn from ({left_out} lines were left out)",
-            f"give {FEWEST} or more; a model that says anything needs some thousands",
-        )
-    return survey, smallest[min(HELD_OUT, survey.pairs // 20) - 1]
-
-
-def _digest(pair: Pair) -> int:
-    return int.from_bytes(hashlib.sha256(pair.source.encode("utf-8")).digest()[:8])
-
-
-def _split(corpus: Corpus, folder: Path, last: int) -> int:
-    """Write the pairs, those with a digest up to `last` to `valid`, the others to `train`; their number."""
-    train_pairs = 0
-    names = [folder / f"{part}.{side}" for part in ("train", "valid") for side in ("source", "target")]
-    files = [name.open("w", encoding="utf-8", newline="\n") for name in names]
-    try:
-        for pair in corpus:
-            held_out = _digest(pair) <= last
-            train_pairs += not held_out
-            source, target = files[2:] if held_out else files[:2]
-            source.write(pair.source + "\n")
-            target.write(pair.target + "\n")
-    finally:
-        for file in files:
-            file.close()
-    if not train_pairs:
-        raise DataError(
-            f"{corpus.name}: all its source lines are the same", "give a corpus with different lines"
-        )
-    return train_pairs
+WRITERS: dict[TaskName, Writer] = {
+    "translation": lambda given, found, budget, *where: new_translation(given, found.columns, budget, *where),
+    "classification": lambda given, found, _, *where: new_labelled(
+        "classification", given, found.columns, *where
+    ),
+    "regression": lambda given, found, _, *where: new_labelled("regression", given, found.columns, *where),
+    "tagging": lambda given, found, _, *where: new_tagging(given, found.columns, *where),
+    "language_model": lambda given, found, _, *where: new_language_model(given, found.columns, *where),
+}

@@ -1,94 +1,236 @@
-"""What size of model, vocabulary and run a corpus of so many pairs asks for."""
+"""The proposal of `regard new`: size, vocabulary and length of a run, by the corpus and the time there is.
 
-from dataclasses import dataclass
+Every value comes from the experiments of docs/recipes-by-size.md. The recipes that regard publishes for
+such corpora are this proposal too, which tests/verbs/test_plan.py compares.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from regard.data.corpus import Pair
+from regard.data.tokenizer import TokenizerSettings
+from regard.verbs.speed import Speed, measure_speed
+
+RESERVED = 0.1  # share of the time for tokenising, validation and the test score
+VALIDATIONS = 10
+FEWEST_STEPS = 100
+CLIP_NORM = 1.0
+DROPOUT = (
+    (8, 0.1),
+    (25, 0.2),
+    (math.inf, 0.3),
+)  # up to so many epochs: who reads less often learns less by heart
+TOKENS_A_PARAMETER = 0.5  # target tokens in all, repetitions counted, below which a smaller model is better
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tier:
-    """What did well for corpora up to this size."""
+class Size:
+    """A model, and how it is trained, for corpora of up to `pairs` pairs.
+
+    Pre-norm, RMS norm, SwiGLU and rotary positions have won every comparison; they are in the template.
+    """
 
     pairs: float
-    preset: str
+    d_model: int
+    d_ff: int  # of a gated network: as large as 1.5 times this without a gate
+    num_encoder_layers: int
+    num_decoder_layers: int
+    num_heads: int
     vocab_size: int
     batch_tokens: int
     learning_rate: float
     warmup_steps: int
-    epochs: int
-    norm_position: str = "post"
+    epochs: int  # more of them gave nothing
+
+    @property
+    def parameters(self) -> int:
+        """About as many as the model has with one vocabulary for both sides."""
+        attention, network = 4 * self.d_model**2, 3 * self.d_model * self.d_ff
+        encoder = self.num_encoder_layers * (attention + network)
+        decoder = self.num_decoder_layers * (2 * attention + network)
+        return encoder + decoder + self.vocab_size * self.d_model
 
 
-TIERS = (  # the second is recipes/multi30k-en-de
-    Tier(
-        pairs=5e3,
-        preset="tiny",
-        vocab_size=2000,
+SIZES = (
+    Size(
+        pairs=2e3,
+        d_model=128,
+        d_ff=288,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        num_heads=4,
+        vocab_size=1000,
         batch_tokens=1024,
-        learning_rate=0.002,
-        warmup_steps=200,
-        epochs=60,
+        learning_rate=0.003,
+        warmup_steps=100,
+        epochs=150,
     ),
-    Tier(
+    Size(
+        pairs=1e4,
+        d_model=192,
+        d_ff=432,
+        num_encoder_layers=3,
+        num_decoder_layers=3,
+        num_heads=4,
+        vocab_size=2000,
+        batch_tokens=2048,
+        learning_rate=0.003,
+        warmup_steps=200,
+        epochs=100,
+    ),
+    Size(
         pairs=1e5,
-        preset="tiny",
-        vocab_size=10000,
+        d_model=192,
+        d_ff=432,
+        num_encoder_layers=3,
+        num_decoder_layers=3,
+        num_heads=4,
+        vocab_size=5000,
         batch_tokens=4096,
-        learning_rate=0.0035,
-        warmup_steps=1000,
+        learning_rate=0.003,
+        warmup_steps=300,
         epochs=50,
     ),
-    Tier(
-        pairs=5e5,
-        preset="small",
+    Size(
+        pairs=1e6,
+        d_model=256,
+        d_ff=640,
+        num_encoder_layers=6,
+        num_decoder_layers=2,
+        num_heads=4,
         vocab_size=8000,
         batch_tokens=4096,
         learning_rate=0.002,
-        warmup_steps=1000,
-        epochs=20,
-        norm_position="pre",
+        warmup_steps=400,
+        epochs=40,
     ),
-    Tier(
-        pairs=4e6,
-        preset="medium",
-        vocab_size=16000,
-        batch_tokens=8192,
-        learning_rate=0.0007,
-        warmup_steps=4000,
-        epochs=15,
-    ),
-    Tier(
+    Size(
         pairs=float("inf"),
-        preset="base",
+        d_model=512,
+        d_ff=1280,
+        num_encoder_layers=6,
+        num_decoder_layers=6,
+        num_heads=8,
         vocab_size=32000,
-        batch_tokens=25000,
-        learning_rate=0.0007,
-        warmup_steps=4000,
-        epochs=10,
+        batch_tokens=16384,
+        learning_rate=0.001,
+        warmup_steps=2000,
+        epochs=20,
     ),
 )
-STEPS = 1000.0, 100_000.0  # fewest and most updates
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """The proposal that a new recipe makes."""
+class Proposal:
+    """What a new recipe says of tokeniser, model and training."""
 
-    tier: Tier
+    size: Size
     joint: bool  # one vocabulary for both sides
-    max_steps: int
-    validate_every: int
+    vocab_size: int
+    max_steps: int = 1000
+    minutes: float = 0.0  # that the run is expected to take; 0: unknown
+    epochs: float = 0.0
+
+    @property
+    def model(self) -> dict[str, str | int | float]:
+        """The recipe's `[model]`."""
+        return {
+            "d_model": self.size.d_model,
+            "num_heads": self.size.num_heads,
+            "d_ff": self.size.d_ff,
+            "num_encoder_layers": self.size.num_encoder_layers,
+            "num_decoder_layers": self.size.num_decoder_layers,
+            "norm_position": "pre",
+            "norm": "rms",
+            "activation": "swiglu",
+            "positions": "rotary",
+            "tied": "all" if self.joint else "target",
+            "dropout": self.dropout,
+        }
+
+    @property
+    def parameters(self) -> int:
+        return self.size.parameters + (self.vocab_size - self.size.vocab_size) * self.size.d_model
+
+    @property
+    def dropout(self) -> float:
+        return next(share for epochs, share in DROPOUT if self.epochs <= epochs)
 
     @property
     def warmup_steps(self) -> int:
-        return min(self.tier.warmup_steps, self.max_steps // 5)
+        return max(1, min(self.size.warmup_steps, self.max_steps // 5))
+
+    @property
+    def validate_every(self) -> int:
+        return max(1, self.max_steps // VALIDATIONS)
+
+    @property
+    def moving_average(self) -> float:
+        """A decay whose average reaches back over some 2 % of the run."""
+        return round(min(0.999, max(0.9, 1 - 50 / self.max_steps)), 4)
 
 
-def plan_for(pairs: int, target_tokens: float, shared_letters: float) -> Plan:
-    """Sizes for so many pairs; sides that share less than half of their letters get a vocabulary each."""
-    tier = next(tier for tier in TIERS if pairs <= tier.pairs)
-    steps = _round(min(max(tier.epochs * target_tokens / tier.batch_tokens, STEPS[0]), STEPS[1]))
-    return Plan(tier=tier, joint=shared_letters >= 0.5, max_steps=steps, validate_every=_round(steps / 20))
+def propose(
+    sample: Sequence[Pair],
+    *,
+    pairs: int,
+    shared_letters: float,
+    characters: int,
+    minutes: float,
+    device: torch.device,
+    threads: int | None = None,
+) -> Proposal:
+    """What to train on a corpus in `minutes` on this machine, whose speed is measured for some seconds.
+
+    Args:
+        sample: the first pairs of the training data.
+        pairs: how many there are in all.
+        shared_letters, characters: as `drafts` takes them.
+    """
+    for draft in drafts(pairs, shared_letters, characters):
+        tokenizer = TokenizerSettings(vocab_size=draft.vocab_size, joint=draft.joint)
+        speed = measure_speed(draft.model, tokenizer, draft.size.batch_tokens, sample, device, threads)
+        proposal = in_time(draft, speed, pairs, minutes)
+        if proposal.size is SIZES[0] or is_trained_enough(proposal, speed):
+            return proposal
+    raise AssertionError("the smallest size is always proposed")
+
+
+def drafts(pairs: int, shared_letters: float, characters: int = 0) -> Iterator[Proposal]:
+    """Proposals for a corpus, the one that fits its size first, then smaller ones for less time.
+
+    Args:
+        pairs: of the training data.
+        shared_letters: 0 to 1; sides that share less than half of their letters get a vocabulary each.
+        characters: distinct ones of the side that has more; half of a vocabulary is left for longer pieces.
+    """
+    fits = next(number for number, size in enumerate(SIZES) if pairs <= size.pairs)
+    for size in reversed(SIZES[: fits + 1]):
+        vocab_size = max(SIZES[fits].vocab_size, 2 * characters)
+        yield Proposal(size=size, joint=shared_letters >= 0.5, vocab_size=vocab_size)
+
+
+def in_time(draft: Proposal, speed: Speed, pairs: int, minutes: float) -> Proposal:
+    """`draft` with as many updates as fit into `minutes`, and no more epochs than did good."""
+    per_epoch = pairs * speed.target_tokens_per_pair / speed.target_tokens_per_update
+    seconds_per_update = speed.target_tokens_per_update / speed.target_tokens_per_second
+    affordable = 60 * minutes * (1 - RESERVED) / seconds_per_update
+    steps = _round(max(float(FEWEST_STEPS), min(affordable, draft.size.epochs * per_epoch)))
+    seconds = steps * seconds_per_update / (1 - RESERVED)
+    return replace(draft, max_steps=steps, minutes=seconds / 60, epochs=steps / per_epoch)
+
+
+def is_trained_enough(proposal: Proposal, speed: Speed) -> bool:
+    """False if a smaller model would learn more in that time."""
+    return (
+        proposal.max_steps * speed.target_tokens_per_update >= proposal.size.parameters * TOKENS_A_PARAMETER
+    )
 
 
 def _round(value: float) -> int:
-    """To two digits."""
-    return int(float(f"{value:.1e}"))
+    """Down to two digits."""
+    unit = 10 ** max(0, math.floor(math.log10(value)) - 1)
+    return int(value // unit * unit)

@@ -6,6 +6,7 @@ from typing import Any
 
 from regard.errors import FolderError, RecipeError, did_you_mean
 from regard.recipe import apply_overrides, read, read_toml
+from regard.verbs.box import model_path
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.weights.checkpoint import RunFolder
@@ -51,12 +52,16 @@ def recipe_of(model: Path) -> RecipeFile:
 
 
 def with_init(table: Mapping[str, Any], init: str | Path | None) -> dict[str, Any]:
-    """The table of a recipe whose model starts from `init`: that takes the place of a preset."""
+    """The table of a recipe whose model starts from `init`: that takes the place of a preset.
+
+    Raises:
+        FolderError: there is no such model.
+    """
     model = table.get("model", {})
     if init is None or not isinstance(model, Mapping):
         return dict(table)
     others = {name: value for name, value in model.items() if name != "preset"}
-    return {**table, "model": {**others, "init": str(Path(init).expanduser().absolute())}}
+    return {**table, "model": {**others, "init": str(model_path(init).absolute())}}
 
 
 def recipe_from(table: Mapping[str, Any], text: str, base: Path, where: str) -> RecipeFile:

@@ -15,6 +15,7 @@ from regard.models.config import ModelConfig
 from regard.models.model import Model
 from regard.recipe import read_toml
 from regard.training.trained import choose_trained
+from regard.verbs.box import model_path
 from regard.verbs.tasks.kinds import kind_of
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS, Say, Task
@@ -109,7 +110,7 @@ def _start(source: RecipeFile, run: RunFolder) -> Start | None:
             loaded=None,
             fresh=tuple(saved["fresh"]),
         )
-    loaded = load_model(source.base / Path(init).expanduser())
+    loaded = load_model(model_path(init, source.base))
     return Start(
         path=str(loaded.path), kind=loaded.config.kind, settings=loaded.config.to_dict(), loaded=loaded
     )

@@ -8,6 +8,7 @@ from regard.verbs.computing import USUAL, Computing
 from regard.verbs.controls import UNSET, Controls
 from regard.verbs.lines import stream
 from regard.verbs.spread import spread
+from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.translate import Translation, Translator, answers, write
 
 
@@ -23,9 +24,12 @@ class Summarizer(Translator):
     task: ClassVar[str] = "summarization"
     does: ClassVar[str] = "summarizes"
     answer: ClassVar[type[Translation]] = Summary
+    splits: ClassVar[bool] = False
     max_characters: ClassVar[int] = 100_000
+    __init__ = needs_model(Translator.__init__, "summarize")
 
 
+@needs_model
 @spread
 def summarize(
     text: str | Iterable[str],
@@ -59,6 +63,7 @@ def summarize(
     return answers(summarizer, text, n_best)
 
 
+@needs_model
 @spread
 def summarize_file(
     input: str | Path,

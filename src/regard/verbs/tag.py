@@ -16,6 +16,7 @@ from regard.verbs.box import load
 from regard.verbs.device import choose_device
 from regard.verbs.encoder import encoder_that, probabilities
 from regard.verbs.lines import stream
+from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.tagging import WORDS, pieces_of
 from regard.verbs.tasks.text import logits_of
 from regard.weights.model_folder import LoadedModel, open_model_folder
@@ -59,6 +60,7 @@ class Tagger:
     `column`: where in CoNLL-U the labels belong, as the model's own data had them.
     """
 
+    @needs_model
     def __init__(
         self,
         model: str | Path,
@@ -153,6 +155,7 @@ def _column(loaded: LoadedModel) -> str:
     return column
 
 
+@needs_model
 def tag(
     text: str | Sequence[str],
     *,
@@ -179,6 +182,7 @@ def tag(
     return [(word.form, word.label) for word in found.words]
 
 
+@needs_model
 def tag_file(
     input: str | Path,
     *,

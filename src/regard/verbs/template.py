@@ -1,45 +1,65 @@
 """The text of a new recipe: each key with a word about it."""
 
-import json
 import shlex
 from collections.abc import Mapping
 
-from regard.verbs.plan import Plan
+from regard.verbs.plan import CLIP_NORM, Proposal
+from regard.verbs.proposals.published import commented, toml
+from regard.verbs.survey import Survey
 
 
-def recipe_text(name: str, data: str, about: str, plan: Plan) -> str:
-    """A recipe for the corpus that `regard new` has split into the folder `data`, beside it."""
-    values = dict(
-        recipe=shlex.quote(f"{name}.toml"),
-        name=json.dumps(name, ensure_ascii=False),
-        description=json.dumps(about, ensure_ascii=False),
-        **{
-            f"{part}_{side}": json.dumps(f"{data}/{part}.{side}", ensure_ascii=False)
-            for part in ("train", "valid")
-            for side in ("source", "target")
-        },
-        vocab_size=plan.tier.vocab_size,
-        joint=str(plan.joint).lower(),
-        preset=plan.tier.preset,
-        norm_position=plan.tier.norm_position,
-        tied="all" if plan.joint else "target",
-        batch_tokens=plan.tier.batch_tokens,
-        max_steps=plan.max_steps,
-        validate_every=plan.validate_every,
-        learning_rate=plan.tier.learning_rate,
-        warmup_steps=plan.warmup_steps,
+def head(name: str, about: str) -> str:
+    """How the recipe `name`.toml begins, whatever its task: commands to type, its name, what it is for."""
+    return _filled(
+        HEAD, {"recipe": shlex.quote(f"{name}.toml"), "name": toml(name), "description": toml(about)}
     )
-    return "".join(_line(line, values) for line in TEMPLATE.splitlines())
+
+
+def recipe_text(
+    name: str,
+    about: str,
+    data: str,
+    proposal: Proposal,
+    survey: Survey,
+    expected: tuple[float, float] | None = None,
+) -> str:
+    """A recipe for the corpus that `regard new` has split.
+
+    Args:
+        data: its sections [data.*].
+        expected: the interval of BLEU that such runs gave.
+    """
+    values = dict[str, object](
+        vocab_size=proposal.vocab_size,
+        joint=toml(proposal.joint),
+        **{key: toml(value) for key, value in proposal.model.items()},
+        batch_tokens=proposal.size.batch_tokens,
+        max_steps=proposal.max_steps,
+        epochs=f"{proposal.epochs:.0f}",
+        clip_norm=CLIP_NORM,
+        moving_average=proposal.moving_average,
+        validate_every=proposal.validate_every,
+        best_metric=toml(survey.best_metric),
+        learning_rate=proposal.size.learning_rate,
+        warmup_steps=proposal.warmup_steps,
+        tokenize=toml(survey.tokenize),
+        expected=toml(list(expected or ())),
+    )
+    return f"{head(name, about)}{data}\n{_filled(TEMPLATE, values)}"
+
+
+def _filled(template: str, values: Mapping[str, object]) -> str:
+    return "".join(_line(line, values) for line in template.splitlines())
 
 
 def _line(line: str, values: Mapping[str, object]) -> str:
     """A line with its values put in and its comment set in one column with the others."""
     setting, mark, comment = line.partition("  # ")
     text = setting.format(**values)
-    return f"{text.rstrip():<25} # {comment}\n" if mark else f"{text}\n"
+    return f"{commented(text.rstrip(), comment.format(**values)) if mark else text}\n"
 
 
-TEMPLATE = """\
+HEAD = """\
 # Try it:    regard train {recipe} --dry-run
 # Train it:  regard train {recipe}    (again after an interruption: it goes on)
 # Change a setting for once:  --set training.max_steps=2000
@@ -48,20 +68,10 @@ name = {name}  # the run goes to runs/NAME
 description = {description}
 card = ""  # words for the model card: licence and attribution of the data, limits
 
-[data.train]  # two aligned files, line by line, plain or gzipped; paths begin at this recipe
-source = {train_source}
-target = {train_target}
+"""
 
-[data.valid]  # held out: never trained on; chooses the best model
-source = {valid_source}
-target = {valid_target}
-
-# A test set, that you never tune by, is scored once, at the end:
-# [data.test]
-# source = "test.source"
-# target = "test.target"
-
-[data.lines]  # what befalls a line that cannot be used: "skip" counts it, "error" stops
+TEMPLATE = """\
+[data.lines]  # what happens to a line that cannot be used: "skip" counts it, "error" stops
 empty = "skip"
 too_long = "skip"
 max_characters = 5000
@@ -73,9 +83,17 @@ joint = {joint}  # one vocabulary for both sides; false where they share few let
 lowercase = false
 
 [model]
-preset = "{preset}"  # tiny, small, medium, base, big; any key below changes it
-tied = "{tied}"  # all: source and target embedding and output weight are one; target; none
-norm_position = "{norm_position}"
+d_model = {d_model}  # width of the hidden states
+num_heads = {num_heads}  # each d_model / num_heads wide
+d_ff = {d_ff}  # inner width of the gated feed-forward layers
+num_encoder_layers = {num_encoder_layers}
+num_decoder_layers = {num_decoder_layers}
+norm_position = {norm_position}  # pre trains at higher rates than the paper's post
+norm = {norm}  # layer, rms
+activation = {activation}  # relu, gelu, silu, swiglu
+positions = {positions}  # sinusoidal, learned, rotary, alibi, t5, none
+tied = {tied}  # all: source and target embedding and output weight are one; target; none
+dropout = {dropout}  # more for more epochs
 
 [batches]
 batch_tokens = {batch_tokens}  # padded positions of the longer side in a batch: less needs less memory
@@ -83,30 +101,33 @@ max_tokens = 256  # of one side; a longer pair is left out and counted
 
 [training]
 seed = 1
-max_steps = {max_steps}  # updates
+max_steps = {max_steps}  # updates; {epochs} epochs
+clip_norm = {clip_norm}  # longer gradients are shortened to this
 label_smoothing = 0.1
-moving_average = 0.998  # the average of the weights is what is validated and kept
+moving_average = {moving_average}  # the average of the weights is what is validated and kept
 validate_every = {validate_every}
 save_every = {validate_every}
 patience = 0  # validations without a better score before stopping; 0 never stops
-best_metric = "bleu"
+best_metric = {best_metric}  # chooses the best model: loss, bleu, chrf
 
 [training.schedule]
-kind = "inverse_square_root"
-learning_rate = {learning_rate}
+kind = "linear"  # after the warm-up the rate falls to 0 at the end of the run
+learning_rate = {learning_rate}  # at the end of the warm-up
 warmup_steps = {warmup_steps}
-cooldown = 0.3  # over the last 30 % of the run the rate falls to 0
 
 [distributed]  # of several processes: --workers N on one machine, or torchrun on many
 strategy = "ddp"  # each has the whole model; fsdp2: each has a part of every weight, for big models
 
 [validation]
 metrics = ["bleu", "chrf"]
-sentences = 1000  # of the validation pairs; 0 is all
-tokenize = "13a"  # "none" for text that is tokenised already
+sentences = 500  # of the validation pairs; 0 is all
+tokenize = {tokenize}  # sacreBLEU's, by the script; "none" for text that is tokenised already
+expected_bleu = {expected}  # of corpora of this size and runs of this length: docs/recipes-by-size.md
 
 [decoding]
 beam_size = 5
 length_penalty = "power"  # score / length^alpha; alpha 1 is the mean over tokens
 alpha = 1.0
+max_length_ratio = 2.0  # a translation has at most twice the tokens of its source,
+max_length_offset = 20  # and 20 more
 """

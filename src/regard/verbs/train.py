@@ -19,11 +19,13 @@ from regard.distributed.strategy import distribute
 from regard.distributed.workers import workers as started
 from regard.errors import FolderError
 from regard.recipe import differences
+from regard.training.products import MatmulPrecision, choose_precision, is_exact, matmul_precision
 from regard.training.shared import OfShare
 from regard.training.trainer import Trainer
 from regard.verbs.device import choose_device
 from regard.verbs.dry_run import try_recipe
 from regard.verbs.finish import finish
+from regard.verbs.recipe_data import refuse_missing_data
 from regard.verbs.recipes import recipe_path
 from regard.verbs.settings import RESOLVED, load_recipe, load_run
 from regard.verbs.sharing import refuse_another_run, refuse_another_step, refuse_too_many
@@ -34,6 +36,7 @@ from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json
 
 SHARING = "distributed"  # the section of a recipe
+PRODUCTS = "products.json"  # in a run folder: the library of its matrix products
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +92,7 @@ def train(
     with started(place, workers, command) as group:
         path = recipe_path(recipe)
         source = _load(path, overrides, init)
+        refuse_missing_data(source.table)
         chosen = place.device(choose_device(device, threads))
         run_path = Path(out) if out else _default_folder(path, source)
         refuse_too_many(source.recipe, group.size)
@@ -198,11 +202,36 @@ def _train(source: RecipeFile, run: RunFolder, device: torch.device, group: Grou
             say(f"going on from step {checkpoint.step}")
             if group.is_first:
                 _warn_of_other_bits(checkpoint.read_json("state.json"), device, group)
-        state = trainer.train()
+        with matmul_precision(_precision(source, run, task.config.d_model, device, group, say)):
+            state = trainer.train()
     if not group.is_first:
         return TrainResult(run=run.path, model=None, steps=state.step, metrics={})
     metrics = finish(source, task, run, device)
     return TrainResult(run=run.path, model=run.path / "best", steps=state.step, metrics=metrics)
+
+
+def _precision(
+    source: RecipeFile,
+    run: RunFolder,
+    d_model: int,
+    device: torch.device,
+    group: Group,
+    say: Callable[[str], None],
+) -> MatmulPrecision:
+    """The library of this run's matrix products: chosen once, so that a resumed run has the same bits."""
+    path = run.path / PRODUCTS
+    if group.is_first and not path.is_file():
+        products = "float32" if run.latest() else source.recipe.training.products  # a run of an older version
+        chosen = choose_precision(products, d_model, device)
+        run.write_text(PRODUCTS, json.dumps({"float32_matmul_precision": chosen}) + "\n")
+    group.wait()
+    precision: MatmulPrecision = read_json(path)["float32_matmul_precision"]
+    if precision == "medium" and not is_exact(precision, d_model):
+        say("matrix products: PyTorch's default, as oneDNN is not exact here; the bits will not be the same")
+        return "highest"
+    if precision == "medium":
+        say("matrix products: oneDNN in float32, faster here than PyTorch's default")
+    return precision
 
 
 def _warn_of_other_bits(state: Mapping[str, Any], device: torch.device, group: Group) -> None:

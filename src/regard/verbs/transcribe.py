@@ -17,6 +17,7 @@ from regard.errors import DataError, FolderError
 from regard.models.conformer import Conformer
 from regard.verbs.box import load, model_that
 from regard.verbs.device import choose_device
+from regard.verbs.suggested_recipes import needs_model
 
 BATCH_FRAMES = 16_384  # padded frames that are looked at together
 
@@ -42,6 +43,7 @@ class Transcriber:
     `beam_size`: 1 takes the likeliest alignment, more sums over alignments; the model's own without.
     """
 
+    @needs_model
     def __init__(
         self,
         model: str | Path,
@@ -91,6 +93,7 @@ class Transcriber:
         return self.search(logits.float().cpu(), self.model.subsampled(lengths))
 
 
+@needs_model
 def transcribe(
     input: str | Path | Sequence[Recording],
     *,

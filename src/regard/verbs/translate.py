@@ -2,9 +2,11 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,45 +16,40 @@ from regard.decoding.batches import Decoder, Job, decode_all, reach
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.pool import Pool
 from regard.decoding.settings import GenerationSettings
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.models.straight import straight
 from regard.recipe import read
 from regard.verbs.box import load, model_that
+from regard.verbs.candidates import NOTHING, Candidate, as_one, combinations, in_step
 from regard.verbs.computing import USUAL, Computing
 from regard.verbs.controls import UNSET, Controls
 from regard.verbs.device import choose_device, choose_workers
 from regard.verbs.drafting import drafter_of
-from regard.verbs.lines import stream
+from regard.verbs.lines import chunks, stream
 from regard.verbs.precision import compute_in
 from regard.verbs.prefixes import prefix_of, usual_prefix
 from regard.verbs.samples import samples_for, told, translating
+from regard.verbs.splitting import Split, Splitter, Unsplit, joined
 from regard.verbs.spread import spread
 
 FEW = 32  # lines for each worker, fewer than which are decoded without them
-CHUNK = 1024  # lines that are read, sorted by length and decoded before the first of them is given out
 MAX_CHARACTERS = 5000  # of a line; what follows is left out, which is said
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
-    """One translation of a line."""
-
-    text: str
-    score: float  # by which a beam ranks candidates: log_prob by the length penalty
-    log_prob: float  # nats, the end of the sentence included
-    tokens: tuple[str, ...]
-    token_log_probs: tuple[float, ...]  # the end's too, where there is one
-
-
-@dataclass(frozen=True, kw_only=True)
 class Translation:
-    """A line and its candidates, best first; an empty line has the empty text for its only one."""
+    """A line and its candidates, best first; an empty line has the empty text for its only one.
+
+    `sentences` are those that were translated one by one, if it was split; the line's candidates are theirs
+    put together.
+    """
 
     called: ClassVar[str] = "translation"
     line: int
     source: str
     candidates: tuple[Candidate, ...]
+    sentences: "tuple[Translation, ...]" = ()
 
     @property
     def text(self) -> str:
@@ -64,7 +61,11 @@ class Translation:
             {**asdict(each), "tokens": list(each.tokens), "token_log_probs": list(each.token_log_probs)}
             for each in self.candidates
         ]
-        return {"line": self.line, "source": self.source, self.called: self.text, "hypotheses": hypotheses}
+        found = {"line": self.line, "source": self.source, self.called: self.text, "hypotheses": hypotheses}
+        if not self.sentences:
+            return found
+        sentences = [{"source": each.source, self.called: each.text} for each in self.sentences]
+        return {**found, "sentences": sentences}
 
 
 class Translator:
@@ -74,11 +75,17 @@ class Translator:
     nor on `workers`, the processes that share many lines (None: one for each core of a CPU, but only one
     where `threads` are given). With precision "int8" products are of whole numbers of 8 bits, on a CPU.
     `prefix` stands before each line; where it is not given, what the model's folder says.
+
+    A model is trained on lines that mostly hold one sentence. `split` says what is done with several: "on"
+    translates each sentence alone and puts them together as they stood, "off" leaves lines as they are, and
+    "auto" splits what `texts` is given, and of other lines those longer than the model was trained on
+    (`split_above` in its generation.json) or than it can read. Limits and penalties are then of a sentence.
     """
 
     task: ClassVar[str] = "translation"  # as T5's folders call it
     does: ClassVar[str] = "translates"
     answer: ClassVar[type[Translation]] = Translation
+    splits: ClassVar[bool] = True  # False: a text is a document
     max_characters: ClassVar[int] = MAX_CHARACTERS
 
     @spread
@@ -90,6 +97,7 @@ class Translator:
         batch_tokens: int = 4096,
         n_best: int = 1,
         prefix: str | None = None,
+        split: Split = "auto",
         workers: int | None = None,
         computing: Computing = USUAL,
     ) -> None:
@@ -101,6 +109,7 @@ class Translator:
         defaults = read(GenerationSettings, self.loaded.generation, "generation.json")
         self.settings = self._settings(defaults.with_(n_best=1).changed(controls), controls, n_best)
         self.n_best, self.batch_tokens = n_best, batch_tokens
+        self._splitter = self._splitter_for(split)
         usual = usual_prefix(self.settings.prefixes, self.task) if prefix is None else prefix
         lower = self.settings.lower_capitals
         self._prefix = prefix_of(usual, self.loaded.tokenizers.source, lower_capitals=lower)
@@ -116,20 +125,53 @@ class Translator:
             changed = changed.with_(beam_size=max(changed.beam_size, n_best))
         return changed.with_(n_best=samples_for(changed, n_best))
 
-    def __call__(self, lines: Iterable[str]) -> Iterator[Translation]:
-        """A translation for each line, in order; `lines` may be without end."""
-        lines = iter(lines)
-        return self.in_chunks(iter(lambda: list(islice(lines, CHUNK)), []))
+    def _splitter_for(self, split: Split) -> Splitter | Unsplit:
+        splitter = Splitter(split, self.settings, self._are_long)
+        if split == "on" and not self.splits:
+            raise ConfigError(f"split = 'on': this {self.does} whole texts", "leave split out")
+        return splitter if self.splits else Unsplit()
 
-    def in_chunks(self, chunks: Iterable[Sequence[str]]) -> Iterator[Translation]:
+    def __call__(
+        self, lines: Iterable[str], *, done: Callable[[int], None] | None = None
+    ) -> Iterator[Translation]:
+        """A translation for each line, in order; `lines` may be without end.
+
+        `done` is called with a number of lines whenever so many more are translated.
+        """
+        return self.in_chunks(chunks(lines), done=done)
+
+    def in_chunks(
+        self, chunks: Iterable[Sequence[str]], *, done: Callable[[int], None] | None = None
+    ) -> Iterator[Translation]:
         """The same for lines that come several at a time: all of a chunk are decoded together."""
+        return self._in_order(chunks, self._splitter.lines, done)
+
+    def texts(self, texts: Iterable[str]) -> Iterator[Translation]:
+        """A translation for each text, in order. A text may have several sentences and lines."""
+        return self._in_order(chunks(texts), self._splitter.texts)
+
+    def _in_order(
+        self,
+        chunks: Iterable[Sequence[str]],
+        split: Callable[[Sequence[str]], list[list[str]]],
+        done: Callable[[int], None] | None = None,
+    ) -> Iterator[Translation]:
         first = 0
         for chunk in chunks:
-            yield from self._translate(chunk, first)
+            pieces = [each or [""] for each in split(chunk)]
+            yield from self._translate(chunk, pieces, first, done)
             first += len(chunk)
 
-    def _translate(self, lines: Sequence[str], first: int) -> Iterator[Translation]:
-        sources = self._ids(lines, first)
+    def _translate(
+        self,
+        lines: Sequence[str],
+        pieces: Sequence[Sequence[str]],
+        first: int,
+        done: Callable[[int], None] | None,
+    ) -> Iterator[Translation]:
+        numbers = [number for number, each in enumerate(pieces, start=first + 1) for _ in each]
+        flat = [piece for each in pieces for piece in each]
+        sources = self._ids(flat, numbers)
         found = decode_all(
             self._strategy,
             self.model,
@@ -139,11 +181,31 @@ class Translator:
             eos_id=self._eos_id,
             first_index=first,
             pool=self._pool(len(sources)),
+            decoded=None if done is None else _lines_done(numbers, done),
         )
-        for number, (line, hypotheses) in enumerate(zip(lines, found, strict=True), start=first + 1):
-            empty = not line or line.isspace()
-            candidates = [NOTHING] if empty else self._candidates(hypotheses) or [NOTHING]
-            yield self.answer(line=number, source=line, candidates=tuple(candidates))
+        each_found = iter(zip(flat, found, strict=True))
+        for number, (line, of_line) in enumerate(zip(lines, pieces, strict=True), start=first + 1):
+            sentences = [self._translated(number, *each) for each in islice(each_found, len(of_line))]
+            yield self._together(number, line, of_line, sentences)
+
+    def _translated(self, number: int, piece: str, hypotheses: Sequence[Hypothesis]) -> Translation:
+        """The translation of a piece, which is empty if that is."""
+        empty = not piece or piece.isspace()
+        candidates = [NOTHING] if empty else self._candidates(hypotheses) or [NOTHING]
+        return self.answer(line=number, source=piece, candidates=tuple(candidates))
+
+    def _together(
+        self, number: int, line: str, pieces: Sequence[str], sentences: Sequence[Translation]
+    ) -> Translation:
+        """The translation of a line, from those of its pieces."""
+        if len(sentences) == 1:
+            return replace(sentences[0], source=line)
+        drawn = self.settings.draws and self.settings.mbr is None
+        choose = in_step if drawn else combinations
+        chosen = choose([each.candidates for each in sentences], self.n_best)
+        candidates = [as_one(joined(pieces, [one.text for one in each]), each) for each in chosen]
+        bare = tuple(replace(each, source=each.source.strip()) for each in sentences)
+        return self.answer(line=number, source=line, candidates=tuple(candidates), sentences=bare)
 
     def _pool(self, lines: int) -> Pool[Job, list[list[Hypothesis]]] | None:
         """The workers, started when there is enough for them to do."""
@@ -154,21 +216,36 @@ class Translator:
             self._started = Pool(Decoder(self._strategy, [self.model]), self.workers)
         return self._started
 
-    def _ids(self, lines: Sequence[str], first: int) -> list[list[int]]:
-        """The source ids of each line; of one that is too long those of its beginning, and that is said.
-
-        White space around a line is no part of the sentence: a model has hardly ever seen any.
+    def _ids(self, lines: Sequence[str], numbers: Sequence[int]) -> list[list[int]]:
+        """The source ids of each line or sentence; of one that is too long those of its beginning, and that
+        is said with the number of its line.
         """
         most = reach([self.model]) - 1
-        tokenizer = self.loaded.tokenizers.source
-        texts = [self._prefix.before(line[: self.max_characters].strip()) for line in lines]
-        ids = [self._prefix.first(each, tokenizer) for each in tokenizer.encode_batch(texts)]
-        for number, (line, of_line) in enumerate(zip(lines, ids, strict=True), start=first + 1):
+        ids = self._encoded(lines)
+        for number, line, of_line in zip(numbers, lines, ids, strict=True):
             if len(line) > self.max_characters or len(of_line) > most:
                 console.warn(
                     f"line {number} is too long ({len(line):,} characters): only its beginning is read"
                 )
         return [of_line[:most] for of_line in ids]
+
+    def _encoded(self, lines: Sequence[str]) -> list[list[int]]:
+        """The ids of each line, of at most as many characters as are read.
+
+        White space around a line is no part of the sentence: a model has hardly ever seen any.
+        """
+        tokenizer = self.loaded.tokenizers.source
+        texts = [self._prefix.before(line[: self.max_characters].strip()) for line in lines]
+        return [self._prefix.first(each, tokenizer) for each in tokenizer.encode_batch(texts)]
+
+    def _are_long(self, lines: Sequence[str]) -> list[bool]:
+        """Which lines are longer than those that the model was trained on, or than it can read."""
+        most = min(reach([self.model]) - 1, self.settings.split_above or sys.maxsize)
+        lengths = map(len, self._encoded(lines))
+        return [
+            len(line) > self.max_characters or length > most
+            for line, length in zip(lines, lengths, strict=True)
+        ]
 
     def _candidates(self, found: Sequence[Hypothesis]) -> list[Candidate]:
         tokenizer = self.loaded.tokenizers.target
@@ -185,7 +262,16 @@ class Translator:
         ]
 
 
-NOTHING = Candidate(text="", score=0.0, log_prob=0.0, tokens=(), token_log_probs=())
+def _lines_done(numbers: Sequence[int], done: Callable[[int], None]) -> Callable[[Sequence[int]], None]:
+    """From the places of sentences that are decoded to how many lines are: those with none left."""
+    left = Counter(numbers)
+
+    def decoded(places: Sequence[int]) -> None:
+        batch = Counter(numbers[place] for place in places)
+        left.subtract(batch)
+        done(sum(not left[number] for number in batch))
+
+    return decoded
 
 
 @spread
@@ -197,13 +283,16 @@ def translate(
     batch_tokens: int = 4096,
     n_best: int = 1,
     prefix: str | None = None,
+    split: Split = "auto",
     workers: int | None = None,
     computing: Computing = USUAL,
 ) -> Any:
     """The translation of a text, or of each text of several, by `model` or the model in the box.
 
-    A text is one line. With `n_best` above 1 there is a list of that many, best first, in the place of
-    each translation. For many calls keep a `Translator`, which also tells scores.
+    A text may have several sentences and lines: each sentence is translated alone, and they are put together
+    with the spaces and line breaks that stood between them; with `split` "off" only lines are apart. With
+    `n_best` above 1 there is a list of that many, best first, in the place of each translation. For many
+    calls keep a `Translator`, which also tells scores.
 
     Returns:
         str for a str, list[str] for several; with `n_best` above 1 list[str] and list[list[str]].
@@ -214,6 +303,7 @@ def translate(
         batch_tokens=batch_tokens,
         n_best=n_best,
         prefix=prefix,
+        split=split,
         workers=workers,
         computing=computing,
     )
@@ -230,6 +320,7 @@ def translate_file(
     batch_tokens: int = 4096,
     n_best: int = 1,
     prefix: str | None = None,
+    split: Split = "auto",
     as_json: bool = False,
     workers: int | None = None,
     computing: Computing = USUAL,
@@ -241,6 +332,7 @@ def translate_file(
         batch_tokens=batch_tokens,
         n_best=n_best,
         prefix=prefix,
+        split=split,
         workers=workers,
         computing=computing,
     )
@@ -249,7 +341,7 @@ def translate_file(
 
 def answers(translator: Translator, text: str | Iterable[str], n_best: int) -> Any:
     """The text that it gives for a text, or of each of several; with `n_best` above 1 a list of them."""
-    found = translator([text] if isinstance(text, str) else text)
+    found = translator.texts([text] if isinstance(text, str) else text)
     texts = [
         each.text if n_best == 1 else [candidate.text for candidate in each.candidates] for each in found
     ]

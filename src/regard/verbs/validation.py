@@ -1,7 +1,7 @@
 """Scores a model in training: loss on held-out pairs, and what it says when it really decodes."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Literal
@@ -20,6 +20,7 @@ from regard.evaluation.proportion import wilson_interval
 from regard.evaluation.score import Score
 from regard.evaluation.sequences import exact_matches, word_edits
 from regard.evaluation.streams import References
+from regard.evaluation.tokenizers import Tokenize
 from regard.evaluation.translation import corpus_scores
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.objective import CrossEntropy
@@ -40,11 +41,19 @@ class ValidationSettings:
     sentences: int = 0  # how many of the validation pairs, taken evenly; 0 is all
     several_references: bool = False  # pairs of one source are one sentence with several right answers
     beam_size: int = 1
-    tokenize: Literal["13a", "none"] = "13a"  # sacreBLEU's; none for text that is tokenised already
+    tokenize: Tokenize = "auto"  # sacreBLEU's; auto fits the script, none is for text tokenised already
     lowercase: bool = False
     batch_tokens: int = 4096
+    expected_bleu: tuple[float, ...] = ()  # low and high, of like runs; the end of this one compares
 
     def __post_init__(self) -> None:
+        if self.expected_bleu and (
+            len(self.expected_bleu) != 2 or self.expected_bleu[0] > self.expected_bleu[1]
+        ):
+            raise RecipeError(
+                f"validation.expected_bleu = {list(self.expected_bleu)} is no interval",
+                "such as [20.0, 30.0]",
+            )
         for name in ("beam_size", "batch_tokens"):
             if getattr(self, name) < 1:
                 raise RecipeError(
@@ -52,6 +61,21 @@ class ValidationSettings:
                 )
         if self.sentences < 0:
             raise RecipeError(f"validation.sentences must be 0 or more, not {self.sentences}", "0 is all")
+
+
+def verdict(settings: ValidationSettings, metrics: Mapping[str, float]) -> str:
+    """How the BLEU of a run compares with what was expected of it; empty where nothing was."""
+    bleu = next((value for name, value in metrics.items() if name.lower() == "bleu"), None)
+    if bleu is None or not settings.expected_bleu:
+        return ""
+    low, high = settings.expected_bleu
+    interval = f"{low:.0f} to {high:.0f} of corpora of this size in such runs"
+    if bleu < low:
+        return (
+            f"BLEU {bleu:.1f} is below the {interval}:"
+            " a harder domain, noise in the corpus, or a run that failed (`regard curves`)"
+        )
+    return f"BLEU {bleu:.1f} is {'above' if bleu > high else 'within'} the {interval}"
 
 
 def validator(

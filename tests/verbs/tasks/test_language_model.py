@@ -87,13 +87,24 @@ def test_a_rhyme_is_learned_scored_and_gone_on_with(folder, monkeypatch):
     assert set(result.metrics) == {"loss", "perplexity", "bits per character", "bits per byte"}
     assert result.metrics["loss"] < 0.3
     assert result.metrics["perplexity"] == pytest.approx(math.exp(result.metrics["loss"]))
-    assert generate("abcd e", model=result.model, temperature=0.0) == (RHYME * 2)[:16]
+    text = generate("abcd e", model=result.model, temperature=0.0, max_new_tokens=60)
+    assert text == (RHYME * 9)[:66], "however long: it sees no more than a block at once"
     loaded = load_model(result.model)
     assert loaded.config.max_positions == 16, "as many as a block has"
+    assert loaded.config.trained_length == 16
     assert loaded.generation["begin"] is False, "one running text has no marks"
     card = (result.model / "README.md").read_text()
     assert "regard generate --model" in card
     assert "|block:16|context:8|" in card
+
+
+def test_the_trained_length_is_that_of_the_blocks_or_of_the_model_to_start_from(folder):
+    assert prepared(folder, model={"positions": "rotary"}).config.trained_length == 16
+    before = prepared(folder, "other", model={"positions": "rotary"}).config.to_dict()
+    for length, expected in ((64, 64), (8, 16), (None, 16)):
+        init = {**before, "trained_length": length}
+        started = prepared(folder, f"from-{length}", model={"positions": "rotary", "init": init})
+        assert started.config.trained_length == expected
 
 
 def scored(

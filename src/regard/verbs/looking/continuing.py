@@ -8,10 +8,9 @@ import torch
 from regard.decoding.continuation import (
     ContinuationSettings,
     Prompt,
-    PromptStepper,
     continue_all,
     prompt_of,
-    room_for,
+    prompt_stepper,
     start,
 )
 from regard.decoding.controls import Controls
@@ -28,6 +27,7 @@ from regard.verbs.looking.streaming import Turn, said, worth_showing
 from regard.weights.model_folder import LoadedModel
 
 NEW_TOKENS = 24  # that a text goes on with, unless a request says how many
+ALL = 0  # `max_context`: the whole text is seen, as in the pass that is shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Continuing:
         ids, ended = given.forced, False
         if request.target is None:
             new = self._room(prompt, request)
-            [found] = continue_all(search, self.model, [prompt], max_new_tokens=new)
+            [found] = continue_all(search, self.model, [prompt], max_new_tokens=new, max_context=ALL)
             if found:
                 ids = (*given.forced, *found[0].ids)
                 ended = len(found[0].token_log_probs) > len(found[0].ids)
@@ -124,8 +124,12 @@ class Continuing:
         return prompt_of((*given.prompt, *given.forced), begin_id=self._begin_id)
 
     def _room(self, prompt: Prompt, request: Request) -> int:
+        """How many tokens the text goes on with; only if asked to, beyond the model's trained length."""
+        length, trained = len(prompt.context), self.model.trained_length
         wanted = request.max_new_tokens or min(NEW_TOKENS, self.settings.max_new_tokens)
-        return room_for(self.model, prompt, min(wanted, MAX_TOKENS - len(prompt.context)), exactly=False)
+        if request.max_new_tokens is None and trained is not None and length < trained:
+            wanted = min(wanted, trained - length)
+        return min(wanted, (self.model.max_length or MAX_TOKENS) - length, MAX_TOKENS - length)
 
     def _search(self, beam_size: int) -> Search:
         return self.settings.changed(Controls(beam_size=beam_size)).strategy(
@@ -140,12 +144,14 @@ class Continuing:
         new = self._room(prompt, request)
         return Searched(
             search=search,
-            decode=lambda search: continue_all(search, self.model, [prompt], max_new_tokens=new)[0],
+            decode=lambda search: continue_all(
+                search, self.model, [prompt], max_new_tokens=new, max_context=ALL
+            )[0],
         )
 
     def _stepper(self, prompt: Prompt) -> Stepper:
         """One that has read as much of the prompt as is read at once."""
-        stepper = PromptStepper(self.model)
+        stepper = prompt_stepper(self.model, ALL)
         start(stepper, [prompt])
         return stepper
 

@@ -236,7 +236,10 @@ def _config(recipe: LanguageModelRecipe, tokenizer: Tokenizer) -> DecoderOnlyCon
     kind = recipe.model.get("kind", recipe.model_kind)
     if kind != DecoderOnlyConfig.kind:
         raise RecipeError(f"model.kind = {kind!r} does not go on with texts", "leave model.kind out")
-    config = cast(DecoderOnlyConfig, model_config(recipe, vocab_size=tokenizer.vocab_size))
+    before = recipe.model.get("init", {}).get("trained_length")  # of the model that this one starts from
+    trained_length = max(recipe.task.block, before or 0)
+    sizes = {"vocab_size": tokenizer.vocab_size, "trained_length": trained_length}
+    config = cast(DecoderOnlyConfig, model_config(recipe, **sizes))
     if config.positions != "learned":
         return config
     if "max_positions" not in recipe.model:  # a position that no block reaches would never be trained

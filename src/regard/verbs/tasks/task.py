@@ -70,6 +70,10 @@ class Task(ABC):
     def test(self, model: Any) -> list[Score]:
         """Scores on the test data; none where the recipe names no such data."""
 
+    def verdict(self, metrics: Mapping[str, float]) -> str:
+        """How the scores of a finished run compare with what was expected; empty where nothing was."""
+        return ""
+
 
 @runtime_checkable
 class Prepare(Protocol):

@@ -6,9 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
+import numpy as np
+
 from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, Pair, open_corpus
 from regard.data.examples import Examples, PairExamples
-from regard.data.shards import write_shards
+from regard.data.shards import Shards, write_shards
 from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError
@@ -18,6 +20,7 @@ from regard.recipe import read
 from regard.training.objective import Objective, build_objective
 from regard.verbs.box import model_that
 from regard.verbs.corpora import counts_of_skipped, refuse_other_data, refuse_unknown
+from regard.verbs.scoring import scoring_for
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import (
     TAKEN_FROM,
@@ -30,7 +33,7 @@ from regard.verbs.tasks.task import (
     held_settings,
     model_config,
 )
-from regard.verbs.validation import ValidationSettings, decoded_scores, validator
+from regard.verbs.validation import ValidationSettings, decoded_scores, validator, verdict
 from regard.weights.folder import verify_folder, write_folder
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
@@ -88,7 +91,8 @@ class Translation(Task):
             src_vocab_size=tokenizers.source.vocab_size,
             tgt_vocab_size=tokenizers.target.vocab_size,
         )
-        self.files = {**tokenizers.files(), "generation.json": json_bytes(recipe.decoding.to_dict())}
+        decoding = recipe.decoding.with_(split_above=recipe.decoding.split_above or usual_length(shards))
+        self.files = {**tokenizers.files(), "generation.json": json_bytes(decoding.to_dict())}
         self._validate = validator(valid, tokenizers, recipe.validation, recipe.decoding)
 
     def objective(self) -> Objective:
@@ -111,6 +115,9 @@ class Translation(Task):
             return []
         return _measured(model, self._test, self.tokenizers, self.recipe, self.recipe.decoding).scores
 
+    def verdict(self, metrics: Mapping[str, float]) -> str:
+        return verdict(self.recipe.validation, metrics)
+
 
 def _measured(
     model: Any,
@@ -121,6 +128,13 @@ def _measured(
 ) -> Measured:
     found = decoded_scores(model, pairs, tokenizers, recipe.validation, decoding.with_(n_best=1))
     return Measured(scores=list(found.values()))
+
+
+def usual_length(shards: Path) -> int:
+    """The source tokens, without the mark, that all but a hundredth of the training examples have at most."""
+    found = Shards(shards)
+    lengths = found.copy(0).source_lengths(np.arange(len(found)))
+    return int(np.quantile(lengths, 0.99, method="higher")) - 1
 
 
 def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
@@ -173,6 +187,8 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         f" {report.target_tokens:,} target tokens{counts_of_skipped(report.skipped)}"
     )
     valid, test = _pairs(corpora, "valid", "validation", say), _pairs(corpora, "test", "test", say)
+    if valid and "bleu" in recipe.validation.metrics:  # refused now rather than after hours of training
+        scoring_for([[pair.target for pair in valid]], recipe.validation.tokenize, say)
     most = None if limit is None else TRIAL
     return Translation(recipe, tokenizers, folder / "train", valid[:most], test[:most])
 

@@ -184,12 +184,15 @@ def widths(config: TransformerConfig) -> tuple[int, int, int]:
     return config.num_heads * config.d_head, kv_heads * config.d_head, kv_heads * config.d_head
 
 
+NOT_OF_THE_SHAPE = ("fresh_head", "pad_id", "pixel_mean", "pixel_std", "trained_length")
+
+
 def canonical(config: ModelConfig) -> dict[str, Any]:
     """What of a config decides what a model says, without what only training asks for."""
     table = {
         name: value
         for name, value in config.to_dict().items()
-        if not name.endswith("dropout") and name not in ("fresh_head", "pad_id", "pixel_mean", "pixel_std")
+        if not name.endswith("dropout") and name not in NOT_OF_THE_SHAPE
     }
     if not isinstance(config, TransformerConfig):
         return table

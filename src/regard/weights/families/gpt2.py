@@ -39,6 +39,7 @@ class GPT2(Family):
         settings.unused("reorder_and_upcast_attn")
         d_model = take(int, "n_embd", "hidden_size", default=768)
         vocab_size = take(int, "vocab_size", default=50257)
+        max_positions = take(int, "n_positions", "max_position_embeddings", default=1024)
         config = DecoderOnlyConfig(
             vocab_size=vocab_size,
             d_model=d_model,
@@ -47,7 +48,8 @@ class GPT2(Family):
             d_ff=take(int, "n_inner", default=4 * d_model),
             activation=settings.choice(ACTIVATIONS, "activation_function", default="gelu_new"),  # type: ignore[arg-type]
             norm_eps=take(float, "layer_norm_epsilon", default=1e-5),
-            max_positions=take(int, "n_positions", "max_position_embeddings", default=1024),
+            max_positions=max_positions,
+            trained_length=max_positions,
             dropout=take(float, "resid_pdrop", "embd_pdrop", default=0.1),
             attention_dropout=take(float, "attn_pdrop", default=0.1),
         )

@@ -38,6 +38,7 @@ class Llama(Family):
         vocab_size, d_model = take(int, "vocab_size"), take(int, "hidden_size")
         num_heads = take(int, "num_attention_heads")
         tied = settings.optional(bool, "tie_word_embeddings")
+        max_positions = take(int, "max_position_embeddings", default=2048)
         config = DecoderOnlyConfig(
             vocab_size=vocab_size,
             d_model=d_model,
@@ -52,7 +53,8 @@ class Llama(Family):
             bias=False,
             qk_norm=self.qk_norm,
             positions="rotary",
-            max_positions=take(int, "max_position_embeddings", default=2048),
+            max_positions=max_positions,
+            trained_length=max_positions,
             rotary_base=_rotary_base(settings),
             dropout=0.0,
             attention_dropout=take(float, "attention_dropout", default=0.0),
@@ -89,7 +91,7 @@ class Llama(Family):
             "intermediate_size": config.d_ff,
             "rms_norm_eps": 1e-6 if config.norm_eps is None else config.norm_eps,
             "hidden_act": activation,
-            "max_position_embeddings": config.max_positions,
+            "max_position_embeddings": config.trained_length or config.max_positions,
             "rope_theta": config.rotary_base,
             "rope_parameters": {"rope_type": "default", "rope_theta": config.rotary_base},
             "attention_bias": False,

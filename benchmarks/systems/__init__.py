@@ -1,0 +1,1 @@
+"""Translation systems that are trained within a budget of processor time and compared by their scores."""

@@ -1,0 +1,135 @@
+"""A budget of processor time: commands run one after another, all their processes and threads counted.
+
+A command that comes to the end of the budget gets the signal of Ctrl-C, and half a minute later it is
+killed; what it then still computes is counted too, so a system may use a little more than its budget.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.common.memory import busy_seconds, processor_seconds
+from benchmarks.common.unfit import Unfit
+
+POLL = 0.3  # seconds between two readings of the processor time
+PATIENCE = 30.0  # seconds from Ctrl-C to the end
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """What a command took; `stopped`: it came to the end of the budget."""
+
+    cpu: float  # seconds
+    wall: float
+    foreign: float  # processor seconds of everyone else meanwhile
+    stopped: bool
+
+
+class Budget:
+    """So many seconds of processor time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.spent, self.wall, self._foreign = seconds, 0.0, 0.0, 0.0
+
+    @property
+    def left(self) -> float:
+        return self.seconds - self.spent
+
+    @property
+    def others(self) -> float:
+        """Cores that everyone else used meanwhile: where it is much, a second of a processor does less."""
+        return self._foreign / self.wall if self.wall else 0.0
+
+    def run(
+        self,
+        command: Sequence[str | Path],
+        *,
+        log: Path,
+        stdin: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Ran:
+        """Run a command to its end, or to the end of the budget; its output is added to `log`.
+
+        Raises:
+            Unfit: the command failed, or there is nothing left to run it with.
+        """
+        if self.left <= 0:
+            raise Unfit(f"nothing of the budget was left for {Path(command[0]).name}")
+        ran, code = _run(command, self.left, log, stdin, env)
+        self.spent += ran.cpu
+        self.wall += ran.wall
+        self._foreign += ran.foreign
+        if code and not ran.stopped:
+            raise Unfit(f"{Path(command[0]).name} failed: {last_line(log)}")
+        return ran
+
+
+def one_thread() -> dict[str, str]:
+    """The environment of every system: one thread, no GPU, nothing fetched from the Hugging Face Hub."""
+    threads = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
+    settings = {"TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
+    return {**os.environ, **dict.fromkeys(threads, "1"), **settings}
+
+
+def last_line(log: Path) -> str:
+    """What a failed command said last, shortened to a line of a table."""
+    lines = [line.strip() for line in log.read_text("utf-8", errors="replace").splitlines() if line.strip()]
+    return lines[-1].replace("|", "/")[:200] if lines else "it said nothing"
+
+
+def _run(
+    command: Sequence[str | Path],
+    limit: float,
+    log: Path,
+    stdin: Path | None,
+    env: Mapping[str, str] | None,
+) -> tuple[Ran, int]:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a job in the background hands that down
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    began, busy, stopped_at = time.monotonic(), busy_seconds(), None
+    with log.open("ab") as out, (stdin or Path(os.devnull)).open("rb") as source:
+        process = subprocess.Popen(
+            list(map(str, command)),
+            stdin=source,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env={**one_thread(), **(env or {})},
+            start_new_session=True,  # by which its processes are found
+        )
+        used = 0.0
+        try:
+            while True:
+                used = max(used, processor_seconds(process.pid))
+                ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+                if ended:
+                    break
+                now = time.monotonic()
+                if stopped_at is None and used >= limit:
+                    stopped_at = now
+                    _signal(process.pid, signal.SIGINT)
+                elif stopped_at is not None and now - stopped_at > PATIENCE:
+                    _signal(process.pid, signal.SIGKILL)
+                time.sleep(POLL)
+        except BaseException:
+            _signal(process.pid, signal.SIGKILL)
+            raise
+        process.returncode = os.waitstatus_to_exitcode(status)
+        _signal(process.pid, signal.SIGKILL)  # children that it left behind
+    used = max(used, usage.ru_utime + usage.ru_stime)
+    ran = Ran(
+        cpu=used,
+        wall=time.monotonic() - began,
+        foreign=max(0.0, busy_seconds() - busy - used),
+        stopped=stopped_at is not None,
+    )
+    return ran, process.returncode
+
+
+def _signal(session: int, number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(session, number)

@@ -1,0 +1,108 @@
+"""Words with a label each, one a line, in columns: CoNLL-2003, BIO files and their like, as CoNLL-U.
+
+The first column is the word, the last its label; columns stand between tabs or spaces, and an empty line
+ends a sentence. What stands between is dropped, and so are the lines that open a document (-DOCSTART-).
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from regard.data.conllu import COLUMNS, NOTHING, Sentence, read_sentences
+from regard.data.corpus import read_lines
+from regard.errors import DataError
+
+WordFormat = Literal["conllu", "columns"]
+
+SAMPLE = 2000  # lines that tell what a file is
+LABEL_COLUMN = "xpos"  # of CoNLL-U: labels of a corpus's own
+_DOCUMENT = "-DOCSTART-"
+_SUFFIXES: dict[str, WordFormat] = {
+    ".conllu": "conllu",
+    ".conll": "columns",
+    ".bio": "columns",
+    ".iob": "columns",
+    ".iob2": "columns",
+}
+
+
+def word_format(path: Path) -> WordFormat | None:
+    """How words stand in a file, by its name or its first lines; None: it is another kind of file."""
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    lines = list(itertools.islice(read_lines(path), SAMPLE))
+    if suffix == ".conllu" or _is_conllu(lines):
+        return "conllu"
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
+    if suffix in (".csv", ".jsonl", ".ndjson", ".json"):
+        return None
+    return "columns" if _is_columns(lines) else None
+
+
+def read_words(path: Path, kind: WordFormat) -> Iterator[Sentence]:
+    """The sentences of a file; labels of a file in columns stand in LABEL_COLUMN.
+
+    Raises:
+        DataError: a line breaks the format; it is named.
+    """
+    return read_sentences(read_lines(path), str(path)) if kind == "conllu" else _read_columns(path)
+
+
+def _read_columns(path: Path) -> Iterator[Sentence]:
+    words: list[tuple[str, str]] = []
+    width = number = 0
+    for number, line in enumerate(read_lines(path), start=1):
+        cells = _cells(line)
+        if not cells or cells[0] == _DOCUMENT:
+            if words:
+                yield _sentence(words, number - len(words))
+            words = []
+            continue
+        width = width or len(cells)
+        if len(cells) < 2 or len(cells) != width:
+            columns = f"{len(cells)} column{'' if len(cells) == 1 else 's'}"
+            raise DataError(
+                f"{path}:{number}: {columns}, but the first word has {width}"
+                if len(cells) > 1 or width > 1
+                else f"{path}:{number}: a word without a label",
+                "give each word a line with its label, and an empty line after each sentence",
+            )
+        if cells[-1] == NOTHING:
+            raise DataError(f"{path}:{number}: {NOTHING!r} is no label", "call it another name, such as O")
+        words.append((cells[0], cells[-1]))
+    if words:
+        yield _sentence(words, number - len(words) + 1)
+
+
+def _cells(line: str) -> list[str]:
+    """What stands in the columns of a line. A word that holds a space is only possible between tabs."""
+    if "\t" in line:
+        return [re.sub(r"\s+", "\u00a0", cell.strip()) for cell in line.rstrip("\t\r ").split("\t")]
+    return line.split()
+
+
+def _sentence(words: Sequence[tuple[str, str]], first_line: int) -> Sentence:
+    place = COLUMNS.index(LABEL_COLUMN)
+    rows = []
+    for number, (word, label) in enumerate(words, start=1):
+        cells = [str(number), word, *[NOTHING] * (len(COLUMNS) - 2)]
+        cells[place] = label
+        rows.append("\t".join(cells))
+    return Sentence(lines=tuple(rows), words=tuple(range(len(rows))), first_line=first_line)
+
+
+def _is_conllu(lines: Sequence[str]) -> bool:
+    rows = [line for line in lines if line and not line.startswith("#")]
+    return bool(rows) and rows[0].count("\t") == len(COLUMNS) - 1 and rows[0].startswith(("1\t", "1-"))
+
+
+def _is_columns(lines: Sequence[str]) -> bool:
+    """True if sentences end with empty lines, rows are of one width, and the last column has few values."""
+    rows = [_cells(line) for line in lines if line.strip() and not line.startswith(_DOCUMENT)]
+    inner = sum(not line.strip() for line in lines[:-1])
+    if not rows or not inner or len(rows[0]) < 2 or any(len(cells) != len(rows[0]) for cells in rows):
+        return False
+    one_word = all(not re.search(r"\s", cell) for line in lines for cell in line.split("\t") if "\t" in line)
+    return one_word and len({cells[-1] for cells in rows}) <= min(200, len(rows) / 4)

@@ -1,0 +1,164 @@
+"""A published recipe made to fit other data: its sections and comments, with other values where needed.
+
+The proposal and the recipe that was measured are the same text, so they cannot drift apart.
+"""
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.errors import RecipeError
+from regard.verbs.recipes import recipe_folder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """Another value of a key, and what is said about it; without words the published ones stay."""
+
+    value: Any
+    comment: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """A recipe that was measured on corpora of `low` to `high` bytes of text: there it stays as it is.
+
+    Elsewhere the number of updates and the vocabulary grow or shrink with the square root of the amount of
+    text, and batches grow with its fourth root, each within its bounds.
+    """
+
+    recipe: str
+    low: int
+    high: int
+    updates: tuple[int, int] = (200, 20_000)
+    vocabulary: tuple[int, int] = (500, 16_000)
+    largest_batch: int = 8192
+
+    def text(self) -> str:
+        return (recipe_folder() / f"{self.recipe}.toml").read_text("utf-8")
+
+    def table(self) -> dict[str, Any]:
+        return tomllib.loads(self.text())
+
+    def scaled(self, amount: int) -> dict[str, Change]:
+        """What differs for `amount` bytes of training text; in any case `training.max_steps`."""
+        root = math.sqrt(amount / min(max(amount, self.low), self.high))
+        table = self.table()
+        training, schedule = table["training"], table["training"]["schedule"]
+        if root == 1:
+            return {"training.max_steps": Change(value=training["max_steps"], comment="updates")}
+        steps = _within(training["max_steps"] * root, self.updates)
+        share = steps / training["max_steps"]
+        changes = {
+            "training.max_steps": Change(value=steps, comment="updates"),
+            "training.schedule.warmup_steps": Change(
+                value=max(10, min(schedule["warmup_steps"], steps // 10)),
+                comment="updates; the rate moves with each",
+            ),
+        }
+        for name in ("validate_every", "save_every"):
+            changes[f"training.{name}"] = Change(value=_rounded(max(10.0, training[name] * share)))
+        if "vocab_size" in table["tokenizer"]:
+            size = _within(table["tokenizer"]["vocab_size"] * root, self.vocabulary)
+            changes["tokenizer.vocab_size"] = Change(value=size)
+        if root > 1:
+            batch = min(table["batches"]["batch_tokens"] * math.sqrt(root), self.largest_batch)
+            changes["batches.batch_tokens"] = Change(
+                value=_rounded(float(batch)), comment="padded positions in a batch"
+            )
+        return changes
+
+
+def _within(value: float, bounds: tuple[int, int]) -> int:
+    return _rounded(float(min(max(value, bounds[0]), bounds[1])))
+
+
+def _rounded(value: float) -> int:
+    """To two digits."""
+    return int(float(f"{value:.1e}"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A section of a recipe: for each key a value and a word about it."""
+
+    title: str
+    about: str = ""
+    settings: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [commented(f"[{self.title}]", self.about)] if self.about else [f"[{self.title}]"]
+        lines += [
+            commented(f"{key} = {toml(value)}", comment) for key, (value, comment) in self.settings.items()
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def commented(setting: str, comment: str) -> str:
+    """A line of a recipe with its comment in the column of the others."""
+    return f"{setting:<36} # {comment}" if comment else setting
+
+
+def toml(value: Any) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise RecipeError(
+                f"{value!r} cannot stand in a recipe, which is UTF-8", "rename the file"
+            ) from None
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return "[" + ", ".join(map(toml, value)) + "]" if isinstance(value, list | tuple) else repr(value)
+
+
+def adapted(published: str, head: str, data: str, changes: Mapping[str, Change]) -> str:
+    """The text of a published recipe with this head and these sections for its data, and the changes made.
+
+    What stands before the first section and all of [data] is not taken over. A change of a key that the
+    recipe does not have adds it to its section.
+    """
+    found, section, written, rest = [head], "", False, dict(changes)
+    lines = re.sub(r'"""[\s\S]*?"""', '""', published).splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("["))
+    for line in lines[first:]:
+        if opened := re.match(r"\[([\w.]+)\]", line):
+            _add(found, section, rest)
+            section = opened[1]
+            if section.split(".")[0] == "data":
+                if not written:
+                    found.append(f"{data}\n")
+                written = True
+                continue
+        if section.split(".")[0] != "data":
+            found.append(_changed(line, section, rest))
+    _add(found, section, rest)
+    assert not rest, rest
+    return "".join(found).rstrip("\n") + "\n"
+
+
+def _changed(line: str, section: str, changes: dict[str, Change]) -> str:
+    key = re.match(r"(\w+) = ", line)
+    change = changes.pop(f"{section}.{key[1]}", None) if key else None
+    if key is None or change is None:
+        return f"{line}\n"
+    comment = change.comment or line.partition("  # ")[2]
+    return commented(f"{key[1]} = {toml(change.value)}", comment) + "\n"
+
+
+def _add(found: list[str], section: str, changes: dict[str, Change]) -> None:
+    """Put what is left of the changes of a section at its end, before the empty line that ends it."""
+    own = [name for name in changes if name.rpartition(".")[0] == section]
+    added = [
+        commented(f"{name.rpartition('.')[2]} = {toml(changes[name].value)}", changes.pop(name).comment)
+        + "\n"
+        for name in own
+    ]
+    place = len(found) - 1 if found[-1] == "\n" else len(found)
+    found[place:place] = added

@@ -1,0 +1,167 @@
+"""A new recipe for a translation: the corpus surveyed and split, a run that fits it and the time."""
+
+import contextlib
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from regard.data.corpus import Corpus
+from regard.errors import DataError
+from regard.verbs.experiments import expected_bleu
+from regard.verbs.plan import Proposal, propose
+from regard.verbs.proposals.budget import Budget
+from regard.verbs.proposals.given import Given
+from regard.verbs.proposals.pairs import pairs_of
+from regard.verbs.proposals.place import Place
+from regard.verbs.proposals.proposal import Written, digest
+from regard.verbs.proposals.published import Section
+from regard.verbs.survey import Survey, Surveyor
+from regard.verbs.template import recipe_text
+
+FEWEST = 20  # pairs: with fewer there is nothing to hold out and nothing to learn from
+HELD_OUT = 2000  # pairs at the most, and one in twenty
+SIDES = "source", "target"
+
+
+def new_translation(
+    given: Given, columns: Sequence[str], budget: Budget, place: Place, folder: Path
+) -> Written:
+    """Write the pairs, some of them held out, and the recipe of a translator for them.
+
+    Raises:
+        DataError: there are too few pairs, or all have one source.
+    """
+    corpus = pairs_of(given.train, columns)
+    held_out = {
+        name: pairs_of(files, columns)
+        for name, files in (("validation", given.valid), ("test", given.test))
+        if files
+    }
+    survey, last = _survey(corpus, held_out)
+    train_pairs = _split(corpus, folder, None if given.valid else last)
+    counts = {"train": train_pairs, "valid": survey.pairs - train_pairs}
+    sections = {part: _written_section(part, place) for part in ("train", "valid")}
+    for part, files in (("valid", given.valid), ("test", given.test)):
+        if files:
+            sections[part], counts[part] = _given_section(part, files, columns, place, folder)
+    proposal = propose(
+        survey.sample.pairs,
+        pairs=train_pairs,
+        shared_letters=survey.shared_letters,
+        characters=max(survey.source.distinct_characters, survey.target.distinct_characters),
+        minutes=budget.minutes,
+        device=budget.device,
+        threads=budget.cores,
+    )
+    expected = expected_bleu(train_pairs, proposal.epochs * survey.target_tokens)
+    about = f"{survey.pairs:,} pairs of {' and '.join(Path(file).name for file in given.train)}"
+    data = "\n".join(map(str, sections.values()))
+    return Written(
+        text=recipe_text(place.name, about, data, proposal, survey, expected),
+        counts=counts,
+        unit="pairs",
+        skipped=Counter(corpus.skipped),
+        summary=_summary(proposal, budget),
+        warnings=[str(finding) for finding in survey.findings if not finding.is_note],
+        notes=[str(finding) for finding in survey.findings if finding.is_note] + _outlook(expected),
+    )
+
+
+def _summary(proposal: Proposal, budget: Budget) -> str:
+    cores = "" if budget.cores is None else f" of {budget.cores} core{'s' * (budget.cores > 1)}"
+    return (
+        f"a model of {proposal.parameters / 1e6:.1f} M parameters, {proposal.max_steps:,} updates"
+        f" ({proposal.epochs:.0f} epochs), {_minutes(proposal.minutes)}{cores} on this machine"
+    )
+
+
+def _minutes(minutes: float) -> str:
+    if minutes < 1:
+        return f"about {60 * minutes:.0f} seconds"
+    return f"about {minutes:.0f} minute{'s' * (round(minutes) > 1)}"
+
+
+def _outlook(expected: tuple[float, float] | None) -> list[str]:
+    if expected is None:
+        return ["no run of such a size and length has been measured: docs/recipes-by-size.md"]
+    low, high = expected
+    return [f"corpora of this size gave BLEU {low:.0f} to {high:.0f} in such a run: docs/recipes-by-size.md"]
+
+
+def _survey(corpus: Corpus, held_out: Mapping[str, Corpus]) -> tuple[Survey, int]:
+    """One reading: what there is, and the last digest that is held out."""
+    surveyor = Surveyor(corpus, held_out)
+
+    def digests() -> Iterator[int]:
+        for pair in corpus:
+            surveyor.see(pair)
+            yield digest(pair.source)
+
+    smallest = heapq.nsmallest(HELD_OUT, digests())
+    if surveyor.pairs < FEWEST:
+        left_out = sum(corpus.skipped.values())
+        raise DataError(
+            f"{corpus.name}: {surveyor.pairs} pairs are too few to learn from"
+            f" ({left_out} lines were left out)",
+            f"give {FEWEST} or more; a model that says anything needs some thousands",
+        )
+    return surveyor.survey(), smallest[min(HELD_OUT, surveyor.pairs // 20) - 1]
+
+
+def _split(corpus: Corpus, folder: Path, last: int | None) -> int:
+    """Write the pairs, those with a digest up to `last` to `valid`, the others to `train`; their number."""
+    parts = ("train",) if last is None else ("train", "valid")
+    with contextlib.ExitStack() as files:
+        opened = {part: _open_pairs(folder, part, files) for part in parts}
+        train_pairs = 0
+        for pair in corpus:
+            part = "train" if last is None or digest(pair.source) > last else "valid"
+            train_pairs += part == "train"
+            for file, text in zip(opened[part], (pair.source, pair.target), strict=True):
+                file.write(text + "\n")
+    if not train_pairs:
+        raise DataError(
+            f"{corpus.name}: all its source lines are the same", "give a corpus with different lines"
+        )
+    return train_pairs
+
+
+def _open_pairs(folder: Path, part: str, files: contextlib.ExitStack) -> list[TextIO]:
+    names = [folder / f"{part}.{side}" for side in SIDES]
+    return [files.enter_context(name.open("w", encoding="utf-8", newline="\n")) for name in names]
+
+
+def _written_section(part: str, place: Place) -> Section:
+    """The lines of this use that stand in the data folder."""
+    return _section(part, *(place.file(f"{part}.{side}") for side in SIDES))
+
+
+def _given_section(
+    part: str, files: Sequence[str], columns: Sequence[str], place: Place, folder: Path
+) -> tuple[Section, int]:
+    """Lines to validate or to test on: two files are read where they are, a table is written as two files."""
+    corpus = pairs_of(files, columns)
+    pairs = 0
+    with contextlib.ExitStack() as opened:
+        sides = _open_pairs(folder, part, opened) if len(files) == 1 else []
+        for pair in corpus:
+            pairs += 1
+            for file, text in zip(sides, (pair.source, pair.target), strict=False):
+                file.write(text + "\n")
+    if not pairs:
+        raise DataError(f"{corpus.name}: no pair is left", "look at its lines: each side needs text")
+    if len(files) == 1:
+        return _written_section(part, place), pairs
+    return _section(part, *map(place.path_of, files)), pairs
+
+
+def _section(part: str, source: str, target: str) -> Section:
+    about = {
+        "train": "two aligned files, line by line, plain or gzipped; paths begin at this recipe",
+        "valid": "never trained on; chooses the best model",
+        "test": "scored once, at the end",
+    }
+    settings = {"source": (source, "one sentence a line"), "target": (target, "its translation")}
+    return Section(title=f"data.{part}", about=about[part], settings=settings)

@@ -1,0 +1,122 @@
+"""How fast this machine trains a model of a size on a corpus: real updates on its first pairs."""
+
+import itertools
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.data.batch import PairBatch, collate
+from regard.data.corpus import Pair
+from regard.data.loader import bucketed
+from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
+from regard.models.build import build
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.model import Model
+from regard.training.objective import Objective, build_objective
+from regard.training.optimizer import OptimizerSettings, build_optimizer
+from regard.training.products import choose_precision, matmul_precision
+
+PAIRS = 4000  # that are tokenised
+SECONDS = 3.0  # of updates
+WARM_UP = 2  # updates that are not measured: memory is taken, kernels are compiled
+FEWEST = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    """Of training one model on this machine."""
+
+    target_tokens_per_second: float
+    target_tokens_per_update: float
+    target_tokens_per_pair: float
+
+
+def measure_speed(
+    table: Mapping[str, Any],
+    settings: TokenizerSettings,
+    batch_tokens: int,
+    pairs: Sequence[Pair],
+    device: torch.device,
+    threads: int | None = None,
+) -> Speed:
+    """Train a model on `pairs` for some seconds; nothing is kept.
+
+    Args:
+        table: the `[model]` of a recipe.
+        settings: of the tokeniser; it is trained on these pairs, and the model has as large a vocabulary.
+    """
+    pairs = pairs[:PAIRS]
+    tokenizers = train_tokenizers(pairs, settings)
+    batches = _batches(pairs, tokenizers, batch_tokens)
+    size = settings.vocab_size
+    config = EncoderDecoderConfig.from_table(table, src_vocab_size=size, tgt_vocab_size=size)
+    model = build(config, seed=1).to(device).train()
+    objective = build_objective(label_smoothing=0.1, r_drop=0.0, pad_id=tokenizers.target.pad_id)
+    precision = choose_precision("auto", config.d_model, device)
+    with _threads(threads), torch.random.fork_rng(), matmul_precision(precision):
+        tokens_per_second = _train(model, objective, batches, device)
+    targets = sum(batch.num_targets for batch in batches)
+    return Speed(
+        target_tokens_per_second=tokens_per_second,
+        target_tokens_per_update=targets / len(batches),
+        target_tokens_per_pair=targets / len(pairs),
+    )
+
+
+def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int) -> list[PairBatch]:
+    """The pairs as the loader batches them, in a random order."""
+    source, target = tokenizers.source, tokenizers.target
+    sources = [[*ids, source.eos_id] for ids in source.encode_batch([pair.source for pair in pairs])]
+    targets = [
+        [target.bos_id, *ids, target.eos_id] for ids in target.encode_batch([pair.target for pair in pairs])
+    ]
+    first, second = (np.array([len(ids) for ids in side]) for side in (sources, targets))
+    groups = bucketed(np.arange(len(pairs)), first, second, batch_tokens)
+    order = np.random.default_rng(1).permutation(len(groups))
+    return [
+        collate(
+            [sources[i] for i in groups[number]],
+            [targets[i] for i in groups[number]],
+            [pairs[i].line for i in groups[number]],
+            pad_id=target.pad_id,
+        )
+        for number in order
+    ]
+
+
+def _train(model: Model, objective: Objective, batches: Sequence[PairBatch], device: torch.device) -> float:
+    """Target tokens a second."""
+    optimizer = build_optimizer(model, OptimizerSettings())
+
+    def update(batch: PairBatch) -> int:
+        optimizer.zero_grad(set_to_none=True)
+        loss = objective(model, batch.to(device))
+        (loss.total / loss.num_targets).backward()
+        optimizer.step()
+        return loss.num_targets
+
+    endless = itertools.cycle(batches)
+    for batch in itertools.islice(endless, WARM_UP):
+        update(batch)
+    began = time.perf_counter()
+    updates = targets = 0
+    while updates < FEWEST or time.perf_counter() - began < SECONDS:
+        targets += update(next(endless))
+        updates += 1
+    return targets / (time.perf_counter() - began)
+
+
+@contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    """PyTorch on `count` threads, as before afterwards; None changes nothing."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

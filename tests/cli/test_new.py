@@ -1,0 +1,52 @@
+"""`regard new` at the shell: options that take one file or two, and what is printed."""
+
+import pytest
+
+from regard.cli import run
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.en", "a.de", "dev.en", "dev.de", "test.en", "test.de"):
+        (tmp_path / name).write_text("".join(f"line {i} of {name}\n" for i in range(40)))
+    rows = "".join(f"text number {i},{'yes' if i % 2 else 'no'}\n" for i in range(60))
+    for name in ("a.csv", "dev.csv"):
+        (tmp_path / name).write_text(f"text,label\n{rows}")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "a.en a.de --valid dev.en dev.de --test test.en test.de --out my recipe.toml",
+        "--out my recipe.toml --test test.en test.de --valid dev.en dev.de a.en a.de",
+    ],
+)
+def test_both_sides_follow_an_option(here, capsys, arguments):
+    words = [word.replace("~", " ") for word in arguments.replace("my recipe", "my~recipe").split()]
+    assert run(["new", *words]) == 0
+    said = capsys.readouterr().out
+    assert "my recipe.toml: 40 pairs to train, 40 to validate, 40 to test" in said
+    assert "regard train 'my recipe.toml' --dry-run" in said
+
+
+def test_one_file_has_one_other_to_validate_on(here, capsys):
+    assert run(["new", "a.csv", "--valid", "dev.csv"]) == 0
+    said = capsys.readouterr().out
+    assert "a.csv: classification (columns text and label); another with --task and --columns" in said
+    assert "a.toml: 60 texts to train, 60 to validate" in said
+    assert "2 classes" in said
+
+
+def test_mistakes_are_an_error_and_a_hint(here, capsys):
+    for words, error, hint in [
+        (["a.en", "a.de", "--task", "translat"], "knows no task 'translat'", "did you mean 'translation'?"),
+        (["a.csv", "--columns", "txt,label"], "a.csv: no column 'txt'", "did you mean 'text'?"),
+        (["--valid", "dev.csv"], "missing argument 'SOURCE'", "--help"),
+        (["nowhere.csv"], "no such file: nowhere.csv", ""),
+    ]:
+        assert run(["new", *words]) == 2
+        told = capsys.readouterr().err
+        assert error in told.splitlines()[0]
+        assert hint in told.splitlines()[1]

@@ -1,0 +1,95 @@
+"""Tables: the format, the header and the delimiter are found; what is no table is named by its line."""
+
+import gzip
+import json
+
+import pytest
+
+from regard.data.tables import format_of, open_table
+from regard.errors import DataError
+
+ROWS = [(f"text {i}, and more", "yes" if i % 2 else "no") for i in range(30)]
+
+
+def write(path, lines):
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return path
+
+
+def cells(table):
+    return [record.cells for record in table.records()]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("header", [True, False])
+def test_a_csv_file_gives_its_cells_whatever_its_delimiter(tmp_path, delimiter, header):
+    rows = [f'"{text}"{delimiter}{label}' for text, label in ROWS]
+    table = open_table(write(tmp_path / "t.csv", [*[f"comment{delimiter}verdict"] * header, *rows]), "csv")
+    assert table.names == (("comment", "verdict") if header else ("0", "1"))
+    assert cells(table) == ROWS
+    assert next(table.records()).line == 1 + header
+
+
+def test_a_quoted_cell_holds_delimiters_quotes_and_lines_and_lines_are_counted(tmp_path):
+    table = open_table(
+        write(tmp_path / "t.csv", ["text,label", '"one, ""two""', 'three",yes', "four,no"]), "csv"
+    )
+    assert list(table.records()) == [(2, ('one, "two"\nthree', "yes")), (4, ("four", "no"))]
+    broken = write(tmp_path / "b.csv", ["text,label", '"never closed,yes', *["more,no"] * 30_000])
+    with pytest.raises(DataError, match=r"b\.csv:2"):
+        list(open_table(broken, "csv").records())
+
+
+def test_json_lines_give_a_column_for_each_key_inner_ones_too(tmp_path):
+    lines = [json.dumps({"translation": {"en": "a", "de": "b"}, "n": 1, "list": [1]}), '{"n": true}', ""]
+    path = write(tmp_path / "t", lines)
+    assert format_of(path) == "jsonl"
+    table = open_table(path, "jsonl")
+    assert table.names == ("translation.en", "translation.de", "n")
+    assert table.columns(["de", "n"]) == (1, 2)
+    assert cells(table) == [("a", "b", "1"), (None, None, "true")]
+    with pytest.raises(DataError, match=r"t\.json:1: a JSON list, not an object") as caught:
+        open_table(write(tmp_path / "t.json", ["[1]"]), "jsonl")
+    assert "one JSON object a line" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("first", "named"),
+    [("Hi.\tHallo.", False), ("en\tde", True), ("English\tGerman", True), ("source\ttarget", True)],
+)
+def test_a_header_is_told_from_a_first_pair(tmp_path, first, named):
+    path = write(tmp_path / "t.tsv", [first, *(f"sentence {i}\tSatz {i}" for i in range(30))])
+    table = open_table(path, "tsv")
+    assert table.named == named
+    assert len(cells(table)) == 31 - named
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "kind"),
+    [
+        ("t.tsv.gz", ["a\tb"], "tsv"),
+        ("t.txt", ["a\tb", "c\td"], "tsv"),
+        ("t.txt", ["1 a text", "0 another"], "labelled"),
+        ("t.txt", ["__label__x a text", "__label__y another"], "labelled"),
+        ("t.txt", ["1 a text", "another"], None),
+        ("t", ["some text", "with\ta tab"], None),
+    ],
+)
+def test_the_format_is_told_by_the_name_or_the_lines(tmp_path, name, lines, kind):
+    path = write(tmp_path / name, lines)
+    if name.endswith(".gz"):
+        path.write_bytes(gzip.compress(path.read_bytes()))
+    assert format_of(path) == kind
+
+
+def test_labels_before_texts_are_the_second_column(tmp_path):
+    table = open_table(write(tmp_path / "t", ["__label__x a  text", "-1 another"]), "labelled")
+    assert cells(table) == [("a  text", "x"), ("another", "-1")]
+
+
+def test_a_line_of_another_width_is_named(tmp_path):
+    table = open_table(write(tmp_path / "t.tsv", ["a\tb", "c\td\te"]), "tsv")
+    with pytest.raises(DataError, match=r"t\.tsv:2: 3 columns, but line 1 has 2"):
+        list(table.records())
+    with pytest.raises(DataError, match=r"o\.tsv:1: no tab"):
+        open_table(write(tmp_path / "o.tsv", ["one column"]), "tsv")

@@ -1,0 +1,89 @@
+"""The library of matrix products: as exact as float32, chosen once a run."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from regard.training import products
+from regard.training.products import choose_precision, is_exact, matmul_precision
+
+CPU = torch.device("cpu")
+
+
+def test_float32_by_name_is_pytorchs_default():
+    assert choose_precision("float32", 256, CPU) == "highest"
+
+
+def test_a_small_model_and_a_gpu_keep_pytorchs_default():
+    assert choose_precision("auto", 32, CPU) == "highest"
+    assert choose_precision("auto", 256, torch.device("meta")) == "highest"
+
+
+@pytest.mark.parametrize(
+    ("exact", "gain", "chosen"),
+    [(True, 2.0, "medium"), (True, 1.1, "highest"), (False, 9.0, "highest")],
+)
+def test_auto_takes_what_is_as_exact_and_clearly_faster(monkeypatch, exact, gain, chosen):
+    monkeypatch.setattr(products, "is_exact", lambda *_: exact)
+    monkeypatch.setattr(products, "gain", lambda *_: gain)
+    assert choose_precision("auto", 256, CPU) == chosen
+
+
+def test_whatever_auto_takes_here_has_the_error_of_float32():
+    assert is_exact(choose_precision("auto", 128, CPU), 128)
+
+
+def test_products_in_bfloat16_are_not_exact(monkeypatch):
+    monkeypatch.setattr(
+        products, "_factors", lambda _: (torch.randn(64, 64).bfloat16(), torch.randn(64, 64).bfloat16())
+    )
+    assert not is_exact("highest", 64)
+
+
+def test_the_setting_of_before_comes_back_even_after_an_error():
+    before = torch.get_float32_matmul_precision()
+
+    def fail() -> None:
+        with matmul_precision("medium"):
+            assert torch.get_float32_matmul_precision() == "medium"
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert torch.get_float32_matmul_precision() == before
+
+
+def test_a_run_keeps_its_choice(tmp_path):
+    from regard.verbs.train import PRODUCTS, train
+
+    run = tmp_path / "run"
+    sets = [
+        "data.train.size=200",
+        "data.test.size=20",
+        "data.valid.size=20",
+        "training.max_steps=2",
+        "training.validate_every=2",
+        "training.save_every=1",
+    ]
+    train("reverse", out=run, overrides=sets, threads=1)
+    assert json.loads((run / PRODUCTS).read_text()) == {"float32_matmul_precision": "highest"}
+
+
+def test_memory_stays_flat_over_products_of_many_shapes():
+    script = """
+import resource, sys, torch
+from regard.training.products import matmul_precision
+weight = torch.randn(192, 864)
+with matmul_precision("medium"):
+    for rows in range(400, 420):
+        torch.randn(rows, 192) @ weight
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for rows in range(420, 600):
+        torch.randn(rows, 192) @ weight
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 40 * 1024  # KiB; with a thousand kernels kept it is 140 MiB

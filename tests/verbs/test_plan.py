@@ -1,0 +1,107 @@
+"""The proposal: grows with the corpus, fits the time, and is what the published recipes say."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.data.corpus import Pair
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.recipe import read_toml
+from regard.verbs.plan import CLIP_NORM, FEWEST_STEPS, SIZES, drafts, in_time, is_trained_enough, propose
+from regard.verbs.speed import Speed
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+SPEED = Speed(target_tokens_per_second=4e3, target_tokens_per_update=3.5e3, target_tokens_per_pair=15.0)
+
+
+@pytest.mark.parametrize("pairs", [20, 4999, 29_000, 160_000, 30_000_000])
+def test_the_model_grows_with_the_corpus_and_can_be_built(pairs):
+    fits, larger = (next(drafts(count, 1.0)) for count in (pairs, 4 * pairs))
+    config = EncoderDecoderConfig.from_table(fits.model, src_vocab_size=100, tgt_vocab_size=100)
+    assert config.norm_position == "pre"
+    assert larger.size.parameters >= fits.size.parameters
+
+
+def test_parameters_are_those_of_the_model():
+    from regard.models.build import parameters_of
+
+    for size in SIZES:
+        draft = next(each for each in drafts(int(min(size.pairs, 1e9)), 1.0) if each.size is size)
+        vocab = {"src_vocab_size": size.vocab_size, "tgt_vocab_size": size.vocab_size}
+        true = parameters_of(EncoderDecoderConfig.from_table(draft.model, **vocab))
+        assert size.parameters == pytest.approx(true, rel=0.02)
+
+
+def test_less_time_means_fewer_updates_and_never_more_minutes_than_given():
+    draft = next(drafts(29_000, 1.0))
+    runs = [in_time(draft, SPEED, 29_000, minutes) for minutes in (5.0, 10.0, 60.0)]
+    assert [run.max_steps for run in runs] == sorted(run.max_steps for run in runs)
+    assert all(run.minutes <= minutes for run, minutes in zip(runs, (5, 10, 60), strict=True))
+    assert all(run.warmup_steps < run.max_steps for run in runs)
+
+
+def test_a_small_corpus_is_not_repeated_without_end():
+    draft = next(drafts(1000, 1.0))
+    run = in_time(draft, SPEED, 1000, minutes=600.0)
+    assert run.epochs <= draft.size.epochs
+    assert run.minutes < 600
+
+
+def test_even_a_minute_gives_a_run():
+    run = in_time(next(drafts(10**6, 1.0)), SPEED, 10**6, minutes=0.01)
+    assert run.max_steps == FEWEST_STEPS
+
+
+def test_a_model_that_the_time_is_too_short_for_gives_way_to_a_smaller_one():
+    large, *smaller = drafts(10**6, 1.0)
+    assert not is_trained_enough(in_time(large, SPEED, 10**6, 1.0), SPEED)
+    assert is_trained_enough(in_time(large, SPEED, 10**6, 600.0), SPEED)
+    assert [each.size.parameters for each in smaller] == sorted(
+        (each.size.parameters for each in smaller), reverse=True
+    )
+
+
+def test_a_script_of_many_characters_gets_a_larger_vocabulary():
+    assert next(drafts(5000, 0.0, characters=3000)).vocab_size == 6000
+    assert next(drafts(5000, 0.0, characters=80)).vocab_size == next(drafts(5000, 0.0)).vocab_size
+
+
+def test_the_speed_is_measured_on_the_corpus_and_the_time_is_kept_to(monkeypatch):
+    monkeypatch.setattr("regard.verbs.speed.SECONDS", 0.2)
+    sample = [Pair(source=f"a b c {i % 40}", target=f"d e f {i % 40} g", line=i + 1) for i in range(400)]
+    before = torch.get_num_threads(), torch.get_rng_state()
+    run = propose(
+        sample,
+        pairs=400,
+        shared_letters=0.0,
+        characters=20,
+        minutes=0.5,
+        device=torch.device("cpu"),
+        threads=1,
+    )
+    assert run.minutes <= 0.5 or run.max_steps == FEWEST_STEPS
+    assert not run.joint
+    assert torch.get_num_threads() == before[0]
+    assert torch.equal(torch.get_rng_state(), before[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "pairs", "epochs"),
+    [
+        ("multi30k-raw-en-de", 29_000, 46.0),
+        ("multi30k-en-de", 29_000, 46.0),
+        ("multi30k-de-en-transformer", 29_000, 11.0),
+    ],
+)
+def test_published_recipes_are_the_proposal(name, pairs, epochs):
+    """All but how long they train, and what the text is like."""
+    table, _ = read_toml(RECIPES / f"{name}.toml")
+    proposal = dataclasses.replace(next(drafts(pairs, 1.0)), epochs=epochs)
+    defaults = dataclasses.asdict(EncoderDecoderConfig(src_vocab_size=9, tgt_vocab_size=9))
+    assert {**defaults, **table["model"], "tied": "all"} == {**defaults, **proposal.model}
+    assert table["tokenizer"]["vocab_size"] == proposal.vocab_size
+    assert table["batches"]["batch_tokens"] == proposal.size.batch_tokens
+    assert table["training"]["schedule"]["learning_rate"] == proposal.size.learning_rate
+    assert table["training"]["clip_norm"] == CLIP_NORM
