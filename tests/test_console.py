@@ -1,7 +1,7 @@
 """The terminal: results and notes keep apart, plain lines where nobody looks, colours where somebody does."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -189,13 +189,50 @@ def test_off_a_terminal_each_report_is_one_greppable_line(plain, capsys):
     ]
 
 
-def test_the_time_left_is_told_from_what_this_process_did(plain, capsys, monkeypatch):
-    clock = iter([100.0, 130.0])
-    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+@dataclass(frozen=True)
+class Left:
+    seconds: float = 870.0
+    whole: bool = True
+
+
+@dataclass(frozen=True)
+class Update:
+    step: int
+    loss: float = 3.2
+    learning_rate: float = 6.1e-4
+    targets: int = 100
+    seconds: float = 0.1
+    is_reported: bool = False
+    left: Left = field(default_factory=Left)
+
+
+def test_the_first_update_is_shown_at_once_and_the_next_when_nothing_was_said_for_long(
+    plain, capsys, monkeypatch
+):
+    now = [0.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    with console.Progress(8000, done=5000) as progress:
+        for step in range(5001, 5081):
+            progress.update(Update(step, left=Left(whole=step > 5010)))
+            now[0] += 1.0
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[1] for line in lines] == ["5001", "5031", "5061"]
+    assert lines[0].endswith("1,000 tok/s  eta 0:14:30+"), "validations come on top"
+    assert lines[1].endswith("1,000 tok/s  eta 0:14:30")
+
+
+def test_an_update_that_is_reported_is_shown_once_with_the_time_left(plain, capsys):
     with console.Progress(8000) as progress:
-        progress.report(record(5000))  # resumed: these steps cost this process nothing
-        progress.report(record(5100))
-    assert capsys.readouterr().err.splitlines()[-1].endswith("eta 0:14:30")  # 2,900 steps at 0.3 s
+        progress.update(Update(1, is_reported=True))
+        progress.report(record(1))
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith("31,200 tok/s  eta 0:14:30")
+
+
+def test_the_bar_of_a_resumed_run_begins_where_it_was(terminal, capsys):
+    with console.Progress(2000, done=1500):
+        shown = uncoloured(capsys.readouterr().err)
+    assert "step 1,500/2,000" in shown
 
 
 def test_on_a_terminal_there_is_a_bar_and_notes_stand_above_it(terminal, capsys):

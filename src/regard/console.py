@@ -21,6 +21,7 @@ from rich.text import Text
 from regard.braille import MARKS, Canvas
 
 HUES = ("cyan", "yellow", "magenta", "green")
+REFRESH, SILENCE = 0.5, 30.0  # seconds after which progress is shown anew: on a terminal, elsewhere
 SHADES = " ░▒▓█"
 SHADES_ASCII = " .:*#"
 
@@ -179,16 +180,49 @@ def _is_number(cell: str) -> bool:
 # Progress
 
 
+@runtime_checkable
+class UpdateLike(Protocol):
+    """What `Progress.update` shows of an update of the weights."""
+
+    @property
+    def step(self) -> int: ...
+    @property
+    def loss(self) -> float: ...
+    @property
+    def learning_rate(self) -> float: ...
+    @property
+    def targets(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def is_reported(self) -> bool: ...
+    @property
+    def left(self) -> "TimeLeftLike": ...
+
+
+@runtime_checkable
+class TimeLeftLike(Protocol):
+    """Seconds that are left; `whole`: whether nothing is missing from them."""
+
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def whole(self) -> bool: ...
+
+
 class Progress:
     """How far a training run is: a bar on a terminal, else one line for each report.
 
-    `report` takes the records that go to `metrics.jsonl`. The time left is told from the steps since the
-    first report, so that a resumed run does not count what was done before.
+    `report` takes the records that go to `metrics.jsonl`; `update` each update. Of these the first is shown,
+    and later ones as often as a terminal can show them or, elsewhere, where nothing was said for a while. The
+    bar begins at `done` updates. A `+` after the time left: validations come on top, of which none was timed.
     """
 
-    def __init__(self, total_steps: int) -> None:
-        self.total_steps = total_steps
-        self._first: tuple[float, int] | None = None  # when the first report came, and its step
+    def __init__(self, total_steps: int, *, done: int = 0) -> None:
+        self.total_steps, self.done = total_steps, done
+        self._left: TimeLeftLike | None = None
+        self._shown: float | None = None  # when an update or a report was shown last
+        self._seconds, self._targets = 0.0, 0  # of the updates since then
         self._bar: bars.Progress | None = None
 
     def __enter__(self) -> "Progress":
@@ -203,7 +237,8 @@ class Progress:
                 expand=True,
             )
             self._bar.start()
-            self._bar.add_task("", total=self.total_steps, facts="")
+            self._bar.add_task("", total=self.total_steps, completed=self.done, facts="starting")
+            self._bar.refresh()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -212,44 +247,43 @@ class Progress:
 
     def report(self, record: Mapping[str, Any]) -> None:
         kind, step = record.get("kind"), record.get("step", 0)
-        if kind != "train":
-            facts = [f"{name} {_number(value)}" for name, value in record.items() if _is_fact(name, value)]
-            _err().print(
-                Text("  ".join([f"step {step}", str(kind), *facts]), "green" * (kind == "validation"))
-            )
+        if kind == "train":
+            self._show(step, record["loss"], record["learning_rate"], record["tokens_per_second"])
             return
-        facts = "  ".join(self._facts(record))
+        facts = [f"{name} {_number(value)}" for name, value in record.items() if _is_fact(name, value)]
+        _err().print(Text("  ".join([f"step {step}", str(kind), *facts]), "green" * (kind == "validation")))
+
+    def update(self, update: UpdateLike) -> None:
+        """Show it, if it is the first or time has passed; what is left is told with the next report, too."""
+        self._left = update.left
+        self._targets += update.targets
+        self._seconds += update.seconds
+        silence = math.inf if self._shown is None else time.monotonic() - self._shown
+        if silence >= (SILENCE if self._bar is None else REFRESH) and not update.is_reported:
+            speed = self._targets / max(self._seconds, 1e-9)
+            self._show(update.step, update.loss, update.learning_rate, speed)
+
+    def _show(self, step: int, loss: float, rate: float, speed: float) -> None:
+        left = "-:--:--"
+        if self._left is not None:
+            left = duration(self._left.seconds) + "+" * (not self._left.whole)
+        facts = f"loss {_number(loss)}  lr {rate:.1e}  {speed:,.0f} tok/s  eta {left}"
+        self._shown = time.monotonic()
+        self._seconds, self._targets = 0.0, 0
         if self._bar is None:
             _err().print(Text(f"step {step}  {facts}"))
         else:
             self._bar.update(bars.TaskID(0), completed=step, facts=facts, refresh=True)
 
-    def _facts(self, record: Mapping[str, Any]) -> list[str]:
-        return [
-            f"loss {_number(record['loss'])}",
-            f"lr {record['learning_rate']:.1e}",
-            f"{record['tokens_per_second']:,.0f} tok/s",
-            f"eta {self._time_left(record['step'])}",
-        ]
 
-    def _time_left(self, step: int) -> str:
-        now = time.monotonic()
-        if self._first is None:
-            self._first = now, step
-        began, first_step = self._first
-        if step <= first_step:
-            return "-:--:--"
-        return _clock((now - began) / (step - first_step) * max(self.total_steps - step, 0))
-
-
-def _clock(duration: float) -> str:
-    """Seconds as hours, minutes and seconds."""
-    seconds = round(duration)
-    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+def duration(seconds: float) -> str:
+    """Hours, minutes, seconds: `1:02:09`."""
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
 def _is_fact(name: str, value: object) -> bool:
-    return name not in ("kind", "step", "epoch") and isinstance(value, int | float)
+    return name not in ("kind", "step", "epoch", "distinct_outputs") and isinstance(value, int | float)
 
 
 def _number(value: int | float) -> str:
@@ -304,7 +338,7 @@ class LinesProgress:
             return "eta -:--:--"
         speed = self._done / (now - self._began)
         left = max(self.total - self._done, 0) / speed
-        return f"{speed:,.1f} lines/s  eta {_clock(left)}"
+        return f"{speed:,.1f} lines/s  eta {duration(left)}"
 
 
 @contextmanager

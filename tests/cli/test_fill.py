@@ -36,7 +36,7 @@ def test_mistakes_are_one_error_and_one_hint(capsys, model, their_encoder, tmp_p
         "text 1 hides nothing": ["a film", "--model", model],
         "nobody has trained a head": ["a [MASK]", "--model", str(their_encoder("DistilBertModel")[0])],
         "no such file": ["--input", str(tmp_path / "nothing"), "--model", model],
-        "0 is not in the range": ["a [MASK]", "--top", "0", "--model", model],
+        "--top is 0, but must be at least 1": ["a [MASK]", "--top", "0", "--model", model],
     }
     capsys.readouterr()  # what saving a folder tells
     for words, arguments in asked.items():

@@ -8,6 +8,7 @@ from regard.errors import FolderError, RecipeError
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
+from regard.models.straight import straight
 from regard.models.vision import VisionConfig
 from regard.training.optimizer import (
     OptimizerSettings,
@@ -31,6 +32,24 @@ def steps(net, optimizer, count):
         net(torch.randn(5, 4, generator=generator)).square().sum().backward()
         set_learning_rate(optimizer, 0.01)
         optimizer.step()
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw"])
+def test_an_update_is_seen_by_what_was_made_of_the_weights(kind):
+    """Fast decoding packs the weights and keeps them: a validation must not decode with older ones."""
+    config = EncoderDecoderConfig(
+        src_vocab_size=9, tgt_vocab_size=9, d_model=8, num_heads=2, d_ff=8,
+        num_encoder_layers=1, num_decoder_layers=1, dropout=0.0,
+    )  # fmt: skip
+    model = build(config, seed=1).eval()
+    optimizer = build_optimizer(model, OptimizerSettings(kind=kind))
+    made = straight(model)
+    assert straight(model) is made, "it is made once for the same weights"
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    set_learning_rate(optimizer, 0.1)
+    optimizer.step()
+    assert made is None or straight(model) is not made
 
 
 @pytest.mark.parametrize("kind", ["adam", "adamw"])

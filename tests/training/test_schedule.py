@@ -58,3 +58,17 @@ def test_cooldown_falls_to_nothing_over_its_share_and_changes_nothing_before():
 def test_a_value_that_cannot_work_is_refused_by_name(wrong):
     with pytest.raises(RecipeError, match=next(iter(wrong))):
         ScheduleSettings(**wrong)
+
+
+def test_a_share_of_the_run_as_warm_up_grows_with_the_run():
+    for steps in (200, 1000, 5000):
+        rate = schedule(max_steps=steps, kind="inverse_square_root", learning_rate=0.5, warmup=0.1)
+        assert max(range(1, steps + 1), key=rate) == steps // 10
+    assert schedule(max_steps=5, kind="constant", learning_rate=0.5, warmup=0.0)(1) == 0.5
+
+
+def test_two_lengths_of_the_warm_up_are_refused():
+    with pytest.raises(RecipeError, match="warmup_steps = 10"):
+        ScheduleSettings(warmup=0.1, warmup_steps=10)
+    with pytest.raises(RecipeError, match="warmup must lie"):
+        ScheduleSettings(warmup=400.0)

@@ -245,13 +245,13 @@ def test_the_run_fits_the_minutes_and_says_what_to_expect(corpus, tmp_path, caps
     ("given", "message"),
     [
         ({"minutes": 0.0}, "minutes must be above 0"),
-        ({"minutes": float("nan")}, "minutes must be above 0"),
-        ({"cores": 0}, "cores must be 1 to"),
-        ({"cores": 100_000}, "cores must be 1 to"),
+        ({"minutes": float("nan")}, "minutes must be a finite number, not nan"),
+        ({"cores": 0}, "cores is 0, but must be at least 1"),
+        ({"cores": 100_000}, "cores is 100000, but must be at most"),
         ({"minutes": 5.0, "task": "language_model"}, "is not made for a time"),
     ],
 )
 def test_a_time_or_number_of_cores_that_cannot_be_is_refused(corpus, tmp_path, given, message):
     files = corpus[:1] if "task" in given else corpus
-    with pytest.raises(RecipeError, match=message):
+    with pytest.raises(UserError, match=message):
         new(*files, **given, out=tmp_path / "r.toml")

@@ -44,7 +44,7 @@ def test_the_signature_names_each_field_where_the_value_stood():
     parameters = inspect.signature(painted).parameters
     assert list(parameters) == ["what", "hue", "names", "times", "width"]
     assert parameters["hue"].default == 60
-    with pytest.raises(TypeError, match="heu"):
+    with pytest.raises(TypeError, match=r"painted\(\) got .* argument 'heu'; did you mean 'hue'"):
         painted("door", heu=7)
 
 

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.errors import ConfigError, DataError, FolderError, RecipeError
+from regard.errors import ConfigError, DataError, FolderError, RecipeError, UserError
 from regard.layers.int8 import to_int8
 from regard.verbs.device import choose_workers
 from regard.verbs.translate import MAX_CHARACTERS, Translator, printed, translate, translate_file, write
@@ -44,7 +44,7 @@ def test_workers_change_no_translation(untrained, monkeypatch, precision):
 
 
 def test_workers_are_for_a_cpu(untrained):
-    with pytest.raises(RecipeError, match="--workers must be 1 or more"):
+    with pytest.raises(UserError, match="workers is 0, but must be at least 1"):
         Translator(untrained, workers=0)
     with pytest.raises(RecipeError, match="on a CPU only"):
         choose_workers(2, torch.device("cuda"), None)

@@ -19,7 +19,7 @@ from regard.errors import UserError
 )
 @click.option(
     "--top",
-    type=click.IntRange(min=1),
+    type=options.Within("top"),
     default=5,
     show_default=True,
     metavar="N",

@@ -21,7 +21,7 @@ from regard.verbs.controls import Controls
 )
 @click.option(
     "--num",
-    type=click.IntRange(min=1),
+    type=options.Within("num"),
     default=1,
     show_default=True,
     metavar="N",
@@ -58,12 +58,12 @@ def command(
         raise UserError("--json prints a text when it is whole", "leave out --stream or --json")
 
     with importing():
+        from regard.verbs.computing import Computing
         from regard.verbs.generate import BETWEEN, Generator, printed
         from regard.verbs.lines import arriving, chunks, stream
 
-    generator = Generator(
-        model, controls=controls, num=num, device=device, threads=threads, precision=precision
-    )
+    computing = Computing(device=device, threads=threads, precision=precision)
+    generator = Generator(model, controls=controls, num=num, computing=computing)
     if prompt == "-":
         prompt = None
     if prompt is not None:

@@ -101,7 +101,7 @@ asked = together(
     options.beam_size,
     click.option(
         "--max-new-tokens",
-        type=click.IntRange(min=1),
+        type=options.Within("max_new_tokens"),
         metavar="N",
         help="Of a text that goes on. [default: 24, or what there is room for]",
     ),
@@ -110,7 +110,7 @@ page = together(
     "page",
     Page,
     click.option(
-        "--port", type=click.IntRange(0, 65535), metavar="N", help="Of the page. [default: a free one]"
+        "--port", type=options.Within("port"), metavar="N", help="Of the page. [default: a free one]"
     ),
     click.option("--no-browser", is_flag=True, help="Only say where the page is."),
 )
@@ -148,8 +148,8 @@ def command(
     for file in (outputs.html, outputs.npz):
         if file is not None:
             writable(file)
-    looker = Looker(model, device=device, threads=threads)
     request = None if text is None else Request(text=text, **vars(asked))
+    looker = Looker(model, device=device, threads=threads)
     if request is not None and outputs:
         _write(looker(request), outputs)
         return

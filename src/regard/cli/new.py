@@ -23,6 +23,10 @@ class NewCommand(Command):
         return super().parse_args(ctx, told)
 
 
+def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in value.split(",")) if value else ()
+
+
 @click.command("new", cls=NewCommand)
 @click.argument("source", type=options.FILE)
 @click.argument("target", type=options.FILE, required=False)
@@ -43,6 +47,7 @@ class NewCommand(Command):
 )
 @click.option(
     "--columns",
+    callback=_names,
     metavar="NAME,NAME",
     help="Columns of a table, by name or number from 0: source,target or text,label. [default: found out]",
 )
@@ -54,7 +59,7 @@ class NewCommand(Command):
 )
 @click.option(
     "--cores",
-    type=int,
+    type=options.Within("cores"),
     metavar="N",
     help="CPU cores that it may use. [default: all; or a GPU, where there is one]",
 )
@@ -69,7 +74,7 @@ def command(
     task: str | None,
     valid: tuple[Path, ...],
     test: tuple[Path, ...],
-    columns: str | None,
+    columns: tuple[str, ...],
     minutes: float | None,
     cores: int | None,
     out: str | None,
@@ -87,14 +92,13 @@ def command(
     from regard import console
     from regard.verbs.new import new
 
-    names = [name.strip() for name in columns.split(",")] if columns else []
     written = new(
         source,
         target,
         task=task,
         valid=valid,
         test=test,
-        columns=names,
+        columns=columns,
         minutes=minutes,
         cores=cores,
         out=out,

@@ -11,9 +11,26 @@ from typing import Any
 import click
 
 from regard.verbs.controls import CONTROLS, Control, Controls
+from regard.verbs.limits import LIMITS
 from regard.verbs.tokenize import TOKENIZE
 
 FILE = click.Path(path_type=Path)  # whether it is there is for the verb to say
+
+
+class Within(click.IntRange):
+    """A whole number within the limit of that name, which refuses it as it does in a Python call."""
+
+    name = "integer"
+
+    def __init__(self, name: str) -> None:
+        self.limit = LIMITS[name]
+        super().__init__(min=self.limit.least, max=self.limit.most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = click.INT.convert(value, param, ctx)
+        self.limit.refuse(param.opts[0] if param else "the number", number)
+        return number
+
 
 model = click.option(
     "--model",
@@ -43,11 +60,11 @@ allow_fresh_head = click.option(
     "--allow-fresh-head", is_flag=True, help="Let a model speak whose head nobody has trained."
 )
 beam_size = click.option(
-    "--beam-size", type=click.IntRange(min=1), metavar="N", help="Hypotheses kept. [default: the model's own]"
+    "--beam-size", type=Within("beam_size"), metavar="N", help="Hypotheses kept. [default: the model's own]"
 )
 batch_tokens = click.option(
     "--batch-tokens",
-    type=click.IntRange(min=1),
+    type=Within("batch_tokens"),
     default=4096,
     show_default=True,
     metavar="N",
@@ -84,11 +101,11 @@ device = click.option(
     help="Where to compute; auto takes a GPU where there is one.",
 )
 threads = click.option(
-    "--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads. [default: torch's choice]"
+    "--threads", type=Within("threads"), metavar="N", help="CPU threads. [default: torch's choice]"
 )
 workers = click.option(
     "--workers",
-    type=click.IntRange(min=1),
+    type=Within("workers"),
     metavar="N",
     help="Processes that share many lines. [default: one a core of a CPU; one where --threads is given]",
 )
@@ -126,7 +143,8 @@ def _option(name: str, kind: Any, control: Control) -> Callable[[Callable[..., N
     flags = [flag, *SHORTER.get(flag, ())]
     if typing.get_origin(kind) is tuple:
         [item, *_] = typing.get_args(kind)
-        return click.option(flag, type=item, multiple=True, metavar=control.metavar, help=control.help)
+        help = f"{control.help.removesuffix('.')}; again for more."
+        return click.option(flag, type=item, multiple=True, metavar=control.metavar, help=help)
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         [kind] = [each for each in typing.get_args(kind) if each is not type(None)]
     if kind is bool:
@@ -134,10 +152,10 @@ def _option(name: str, kind: Any, control: Control) -> Callable[[Callable[..., N
     if typing.get_origin(kind) is typing.Literal:
         choice = click.Choice(list(typing.get_args(kind)))
         return click.option(flag, type=choice, help=control.help)
-    if kind in (int, float):
+    if name in LIMITS:
+        kind = Within(name)
+    elif kind in (int, float):
         ranged: Any = click.IntRange if kind is int else click.FloatRange
-        least = control.least if control.above is None else control.above
-        least = 1 if name == "beam_size" else least  # 0 is for files: no beam
-        if (least, control.most) != (None, None):
-            kind = ranged(min=least, max=control.most, min_open=control.above is not None)
+        if (control.least, control.most) != (None, None):
+            kind = ranged(min=control.least, max=control.most)
     return click.option(*flags, name, type=kind, metavar=control.metavar, help=control.help)

@@ -41,7 +41,7 @@ def figure(name: str, *decorators: Callable[[Any], Any]) -> Callable[[Callable[.
 
 def count(name: str, default: int, text: str) -> Callable[[Any], Any]:
     """An option that counts something."""
-    kind = click.IntRange(min=1)
+    kind = options.Within(name.removeprefix("--").replace("-", "_"))
     return click.option(name, type=kind, default=default, show_default=True, metavar="N", help=text)
 
 

@@ -28,13 +28,14 @@ from regard.cli.importing import importing
 )
 @click.option("--resume", is_flag=True, help="Refuse to start from nothing.")
 @click.option(
-    "--dry-run", is_flag=True, help="Check recipe, data, shapes and memory, do one step, keep nothing."
+    "--dry-run", is_flag=True, help="Check everything, tell the run's time and memory, keep nothing."
 )
+@click.option("--quiet", is_flag=True, help="Print warnings only: no notes, no progress, no scores.")
 @options.device
 @options.threads
 @click.option(
     "--workers",
-    type=click.IntRange(min=1),
+    type=options.Within("workers"),
     default=1,
     show_default=True,
     metavar="N",
@@ -47,6 +48,7 @@ def command(
     init: Path | None,
     resume: bool,
     dry_run: bool,
+    quiet: bool,
     device: str,
     threads: int | None,
     workers: int,
@@ -55,7 +57,7 @@ def command(
 
     RECIPE is a TOML file, the name of a recipe that comes with regard, or a run folder. A run
     that was stopped, by Ctrl-C, a signal or a power cut, goes on when the same command is given
-    again.
+    again. With another --set training.max_steps=N it becomes longer or shorter.
     """
     if "RANK" in os.environ:  # one of several: what torch logs of those that end says nothing to a user
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
@@ -69,9 +71,10 @@ def command(
         init=init,
         resume=resume,
         dry_run=dry_run,
+        quiet=quiet,
         device=device,
         threads=threads,
         workers=workers,
     )
-    if result.model:
+    if result.model and not quiet:
         click.echo(f"model: {result.model}", err=True)

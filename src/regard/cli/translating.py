@@ -35,7 +35,7 @@ def translating(does: str, each: str, model: Callable[[Any], Any]) -> Callable[[
         options.batch_tokens,
         click.option(
             "--n-best",
-            type=click.IntRange(min=1),
+            type=options.Within("n_best"),
             default=1,
             show_default=True,
             metavar="N",

@@ -13,19 +13,25 @@ from regard.errors import ConfigError
 
 Settings = TypeVar("Settings", bound="Controls")
 
+MOST_HYPOTHESES = 1000  # of one text, in a beam or drawn: 0.4 GB and 12 s for four words on one core
+MOST_TOKENS = 100_000  # that one text is given: the caches of a large model then fill tens of gigabytes
+MOST_CHARACTERS = 5000  # of a text that is asked for, banned, ...: it becomes tokens before decoding begins
+LARGEST, SMALLEST = 1000, 1e-6  # factors beyond these leave the range of float32, and tokens become chance
+
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
     """What is known of a control besides its type.
 
-    `neutral` is the value that asks for nothing. What is of a `kind` of search needs that search.
+    `neutral` is the value that asks for nothing, and is always allowed. What is of a `kind` of search needs
+    that search.
     """
 
     help: str
     metavar: str = "N"
     neutral: Any = None
     least: int | float | None = None
-    above: int | float | None = None  # as `least`, but this value itself is refused
+    smallest: float | None = None  # of what is more than `least`
     most: int | float | None = None
     kind: Literal["", "sampling", "beam"] = ""
 
@@ -34,16 +40,17 @@ class Control:
         hint = f"{name} = {usual} would do"
         if not math.isfinite(value):
             raise ConfigError(f"{name} is {value}, but must be a finite number", hint)
+        if self.least is not None and self.smallest is not None and self.least < value < self.smallest:
+            least = f"{self.least} or at least {self.smallest:g}"
+            raise ConfigError(f"{name} is {value}, but must be {least}", hint)
         if self.least is not None and value < self.least:
-            raise ConfigError(f"{name} is {value}, but must be at least {self.least}", hint)
-        if self.above is not None and value <= self.above:
-            raise ConfigError(f"{name} is {value}, but must be above {self.above}", hint)
+            raise ConfigError(f"{name} is {value}, but must be at least {self.least:g}", hint)
         if self.most is not None and value > self.most:
-            raise ConfigError(f"{name} is {value}, but must be at most {self.most}", hint)
+            raise ConfigError(f"{name} is {value}, but must be at most {self.most:,}", hint)
 
 
 def _control(help: str, default: Any = None, **facts: Any) -> Any:
-    return dataclasses.field(default=default, metadata={"control": Control(help=help, **facts)})
+    return dataclasses.field(default=default, metadata={"control": Control(help=help, **facts), "help": help})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +60,16 @@ class Controls:
     Texts (`ban`, `boost`, `must_contain`, `stop`) become tokens as the model's tokeniser writes them.
     """
 
-    sample: bool | None = _control("Draw at random, or --no-sample: search. [default: the model's own]")
-    beam_size: int | None = _control("Search with that many hypotheses; 1 is greedy.", least=0)
+    sample: bool | None = _control("Sample at random, or search. [default: the model's own]")
+    beam_size: int | None = _control(
+        "Search with that many hypotheses; 1 is greedy. [default: the model's own]",
+        least=0,
+        most=MOST_HYPOTHESES,
+    )
     length_penalty: Literal["wu", "power", "none"] | None = _control(
         "A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1."
     )
-    alpha: float | None = _control("The A of the length penalty.", metavar="A", least=0)
+    alpha: float | None = _control("The A of the length penalty.", metavar="A", least=0, most=10)
     early_stopping: bool | None = _control(
         "End a beam when as many hypotheses as its size have ended.", neutral=False, kind="beam"
     )
@@ -70,16 +81,19 @@ class Controls:
         metavar="X",
         neutral=0.0,
         least=0,
+        most=LARGEST,
         kind="beam",
     )
     must_contain: tuple[str, ...] = _control(
-        "Say this, or one of several with | between them; again for more.", (), metavar="TEXT", kind="beam"
+        "Say this, or one of several with | between them.", (), metavar="TEXT", kind="beam"
     )
     temperature: float | None = _control(
         "Below 1 the likely is likelier; 0 takes the likeliest.",
         metavar="T",
         neutral=1.0,
         least=0,
+        smallest=SMALLEST,
+        most=LARGEST,
         kind="sampling",
     )
     top_k: int | None = _control(
@@ -89,7 +103,7 @@ class Controls:
         "Draw from the likeliest that hold the probability P.",
         metavar="P",
         neutral=1.0,
-        above=0,
+        least=SMALLEST,
         most=1,
         kind="sampling",
     )
@@ -105,7 +119,7 @@ class Controls:
         "Draw from the tokens of most typical information that hold the probability P.",
         metavar="P",
         neutral=1.0,
-        above=0,
+        least=SMALLEST,
         most=1,
         kind="sampling",
     )
@@ -116,45 +130,60 @@ class Controls:
         "Above 1: what the text or its prompt has is less likely (CTRL's).",
         metavar="X",
         neutral=1.0,
-        above=0,
+        least=SMALLEST,
+        most=LARGEST,
     )
     presence_penalty: float | None = _control(
-        "Taken from the logit of each token that was said.", metavar="X", neutral=0.0
+        "Taken from the logit of each token that was said.",
+        metavar="X",
+        neutral=0.0,
+        least=-LARGEST,
+        most=LARGEST,
     )
-    frequency_penalty: float | None = _control("The same as often as it was said.", metavar="X", neutral=0.0)
+    frequency_penalty: float | None = _control(
+        "The same as often as it was said.", metavar="X", neutral=0.0, least=-LARGEST, most=LARGEST
+    )
     no_repeat_ngram_size: int | None = _control(
         "Say no N tokens in the same order twice; 0 allows it.", neutral=0, least=0
     )
     no_repeat_source_ngram_size: int | None = _control(
         "Say no N tokens in the order in which the source has them.", neutral=0, least=0
     )
-    ban: tuple[str, ...] = _control("Never say this; again for more.", (), metavar="TEXT")
+    ban: tuple[str, ...] = _control("Never say this.", (), metavar="TEXT")
     boost: tuple[str, ...] = _control(
-        "Add X to the logits of this (below 0: take away); again for more.", (), metavar="TEXT=X"
+        "Add X to the logits of this (below 0: take away).", (), metavar="TEXT=X"
     )
-    min_new_tokens: int | None = _control("No end before that many tokens.", neutral=0, least=0)
-    max_new_tokens: int | None = _control("Tokens at most. [default: the model's own]", least=1)
+    min_new_tokens: int | None = _control(
+        "No end before that many tokens.", neutral=0, least=0, most=MOST_TOKENS
+    )
+    max_new_tokens: int | None = _control(
+        "Tokens at most. [default: the model's own]", least=1, most=MOST_TOKENS
+    )
     max_context: int | None = _control(
         "A language model sees at most the last N tokens; 0: all. [default: as many as it was trained on]",
         least=0,
+        most=MOST_TOKENS,
     )
-    stop: tuple[str, ...] = _control(
-        "End before this text, which is not shown; again for more.", (), metavar="TEXT"
-    )
+    stop: tuple[str, ...] = _control("End before this text, which is not shown.", (), metavar="TEXT")
     end_ids: tuple[int, ...] = _control("Another token (its number) that ends a text.", (), metavar="ID")
     prompt_lookup: int | None = _control(
         "Guess that many tokens from the text so far and read them at once; the answer stays the same.",
         neutral=0,
         least=0,
+        most=MOST_HYPOTHESES,
     )
     draft_model: str | None = _control(
         "Guess tokens by this smaller model and read them at once; the answer stays the same.", metavar="DIR"
     )
-    draft_tokens: int | None = _control("How many the smaller model guesses. [default: 4]", least=1)
+    draft_tokens: int | None = _control(
+        "How many the smaller model guesses. [default: 4]", least=1, most=MOST_HYPOTHESES
+    )
     mbr: Literal["chrf", "bleu"] | None = _control(
         "Of many samples take that which is most like the others.", kind="sampling"
     )
-    mbr_samples: int | None = _control("How many samples. [default: 32]", least=2, kind="sampling")
+    mbr_samples: int | None = _control(
+        "How many samples. [default: 32]", least=2, most=MOST_HYPOTHESES, kind="sampling"
+    )
 
     draws_unless_told: ClassVar[bool | None] = None  # None: not known yet
 
@@ -166,6 +195,10 @@ class Controls:
         for name in TEXTS:
             if any(not text for text in getattr(self, name)):
                 raise ConfigError(f"{name} has an empty text", f"leave it out of {name}")
+            if any(len(text) > MOST_CHARACTERS for text in getattr(self, name)):
+                raise ConfigError(
+                    f"{name} has a text of more than {MOST_CHARACTERS:,} characters", "shorten it"
+                )
         self._refuse_wrong_search()
         self._refuse_pairs()
 
@@ -307,11 +340,13 @@ def boosted(text: str) -> tuple[str, float]:
     """
     word, equals, strength = text.rpartition("=")
     try:
-        if not (word and equals and abs(float(strength)) < float("inf")):
+        if not (word and equals and abs(float(strength)) <= LARGEST):
             raise ValueError
         return word, float(strength)
     except ValueError:
-        raise ConfigError(f"boost = {text!r} is not of the form TEXT=X", "boost = Paris=2.5") from None
+        raise ConfigError(
+            f"boost = {text!r} is not of the form TEXT=X, X from -{LARGEST} to {LARGEST}", "boost = Paris=2.5"
+        ) from None
 
 
 def _usual(cls: type[Controls], name: str) -> Any:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from regard.decoding.assembly import Marks, assembled, score_by
-from regard.decoding.controls import Controls
+from regard.decoding.controls import LARGEST, MOST_HYPOTHESES, MOST_TOKENS, Controls
 from regard.decoding.phrases import Words
 from regard.decoding.rules import LengthLimits
 from regard.decoding.speculative import Drafter
@@ -46,6 +46,12 @@ class GenerationSettings(Controls):
                 raise ConfigError(
                     f"{name} is {getattr(self, name)}, but must be at least {least}",
                     f"{name} = {max(least, getattr(type(self), name))} would do",
+                )
+        for name, most in _MOST.items():
+            if not getattr(self, name) <= most:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}, but must be at most {most:,}",
+                    f"{name} = {getattr(type(self), name)} would do",
                 )
         super().__post_init__()
         if self.max_context is not None:
@@ -111,4 +117,11 @@ _LEAST = {
     "max_length": 1,
     "min_length": 0,
     "split_above": 0,
+}
+_MOST = {
+    "n_best": MOST_HYPOTHESES,
+    "max_length_ratio": LARGEST,
+    "max_length_offset": 10 * MOST_TOKENS,
+    "max_length": 10 * MOST_TOKENS,  # a bound, which folders of others set to what their positions reach
+    "min_length": MOST_TOKENS,
 }

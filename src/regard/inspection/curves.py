@@ -47,7 +47,7 @@ def curves_of(records: Sequence[Mapping[str, Any]], *, loss_unit: str = "nats pe
         elif record.get("kind") == "validation":
             _add(curves.validation_loss, record, "loss")
             for name in record:
-                if name not in ("kind", "step", "epoch", "loss"):
+                if name not in ("kind", "step", "epoch", "loss", "distinct_outputs"):
                     _add(curves.scores.setdefault(name, []), record, name)
     return curves
 

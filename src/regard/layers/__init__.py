@@ -1,1 +1,162 @@
-"""The paper, one idea a file; knows tensors and nothing else."""
+"""The layers of the Transformer family, one idea a file; they know tensors alone.
+
+    from regard.layers import EncoderBlock, MultiHeadAttention, causal_mask
+
+    block = EncoderBlock.of_size(d_model=64, num_heads=4, d_ff=256)
+    block(torch.randn(2, 10, 64), causal_mask(10)).shape  # (2, 10, 64)
+
+A file is imported when one of its names is first used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.layers.attention import MultiHeadAttention, SelfAttention
+    from regard.layers.block import DecoderBlock, EncoderBlock, PostNorm, PreNorm, SandwichNorm
+    from regard.layers.cache import KeyValueCache
+    from regard.layers.convolution import ConvolutionModule
+    from regard.layers.dropout import Dropout
+    from regard.layers.embedding import TokenEmbedding
+    from regard.layers.feedforward import FeedForward, GatedFeedForward, feed_forward
+    from regard.layers.graph import DynamicGraphAttention, GraphAttention
+    from regard.layers.kernels import attention_weights
+    from regard.layers.masks import causal_mask, document_mask, padding_mask, prefix_mask, window_mask
+    from regard.layers.norm import RMSNorm
+    from regard.layers.patches import GridPositions, PatchEmbedding
+    from regard.layers.positions import (
+        BucketBias,
+        LearnedPositions,
+        LinearBias,
+        RotaryPositions,
+        SinusoidalPositions,
+    )
+    from regard.layers.recurrent import (
+        GRU,
+        LSTM,
+        AdditiveAttention,
+        DotAttention,
+        GeneralAttention,
+        RecurrentStack,
+    )
+    from regard.layers.relative import RelativePositions, RelativeSelfAttention
+    from regard.layers.subsampling import ConvolutionalSubsampling, StackedFrames
+
+__all__ = [
+    "GRU",
+    "LSTM",
+    "AdditiveAttention",
+    "BucketBias",
+    "ConvolutionModule",
+    "ConvolutionalSubsampling",
+    "DecoderBlock",
+    "DotAttention",
+    "Dropout",
+    "DynamicGraphAttention",
+    "EncoderBlock",
+    "FeedForward",
+    "GatedFeedForward",
+    "GeneralAttention",
+    "GraphAttention",
+    "GridPositions",
+    "KeyValueCache",
+    "LearnedPositions",
+    "LinearBias",
+    "MultiHeadAttention",
+    "PatchEmbedding",
+    "PostNorm",
+    "PreNorm",
+    "RMSNorm",
+    "RecurrentStack",
+    "RelativePositions",
+    "RelativeSelfAttention",
+    "RotaryPositions",
+    "SandwichNorm",
+    "SelfAttention",
+    "SinusoidalPositions",
+    "StackedFrames",
+    "TokenEmbedding",
+    "attention_weights",
+    "causal_mask",
+    "document_mask",
+    "feed_forward",
+    "padding_mask",
+    "prefix_mask",
+    "window_mask",
+]
+
+_FILES = {  # file -> what it has for others
+    "attention": (
+        "MultiHeadAttention",
+        "SelfAttention",
+    ),
+    "block": (
+        "DecoderBlock",
+        "EncoderBlock",
+        "PostNorm",
+        "PreNorm",
+        "SandwichNorm",
+    ),
+    "cache": ("KeyValueCache",),
+    "convolution": ("ConvolutionModule",),
+    "dropout": ("Dropout",),
+    "embedding": ("TokenEmbedding",),
+    "feedforward": (
+        "FeedForward",
+        "GatedFeedForward",
+        "feed_forward",
+    ),
+    "graph": (
+        "DynamicGraphAttention",
+        "GraphAttention",
+    ),
+    "kernels": ("attention_weights",),
+    "masks": (
+        "causal_mask",
+        "document_mask",
+        "padding_mask",
+        "prefix_mask",
+        "window_mask",
+    ),
+    "norm": ("RMSNorm",),
+    "patches": (
+        "GridPositions",
+        "PatchEmbedding",
+    ),
+    "positions": (
+        "BucketBias",
+        "LearnedPositions",
+        "LinearBias",
+        "RotaryPositions",
+        "SinusoidalPositions",
+    ),
+    "recurrent": (
+        "AdditiveAttention",
+        "DotAttention",
+        "GRU",
+        "GeneralAttention",
+        "LSTM",
+        "RecurrentStack",
+    ),
+    "relative": (
+        "RelativePositions",
+        "RelativeSelfAttention",
+    ),
+    "subsampling": (
+        "ConvolutionalSubsampling",
+        "StackedFrames",
+    ),
+}
+_FILE_OF = {name: file for file, names in _FILES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FILE_OF:
+        raise AttributeError(f"module 'regard.layers' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"regard.layers.{_FILE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,6 +1,7 @@
 """Encoder and decoder blocks, and the three places of the norm around a sub-layer."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, cast
 
 from jaxtyping import Bool, Float
@@ -9,7 +10,9 @@ from torch import Tensor, nn
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.cache import KeyValue, KeyValueCache
 from regard.layers.dropout import Dropout, drawn
+from regard.layers.feedforward import Activation, feed_forward
 from regard.layers.fusing import can_be_fused
+from regard.layers.norm import Norm, norm
 from regard.native.around import AddDropped, AddNorm, Drawn
 
 NormPosition = Literal["post", "pre", "sandwich"]
@@ -102,6 +105,28 @@ class EncoderBlock(nn.Module):
         self.self_attention, self.around_self_attention = self_attention, around()
         self.feed_forward, self.around_feed_forward = feed_forward, around()
 
+    @classmethod
+    def of_size(
+        cls,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        *,
+        dropout: float = 0.0,
+        norm_position: NormPosition = "pre",
+        normalisation: Norm = "layer",
+        activation: Activation = "relu",
+    ) -> "EncoderBlock":
+        """A block of these sizes: attention with as many keys and values as queries, and no positions.
+
+        `d_model` is the width of its input and output, `d_ff` that of the feed-forward network within.
+        """
+        return cls(
+            SelfAttention(d_model, num_heads, dropout=dropout),
+            feed_forward(activation, d_model, d_ff, dropout=dropout),
+            partial(AROUND[norm_position], partial(norm, normalisation, d_model), dropout),
+        )
+
     def forward(
         self,
         x: Float[Tensor, "batch len d_model"],
@@ -132,6 +157,27 @@ class DecoderBlock(nn.Module):
         self.self_attention, self.around_self_attention = self_attention, around()
         self.cross_attention, self.around_cross_attention = cross_attention, around()
         self.feed_forward, self.around_feed_forward = feed_forward, around()
+
+    @classmethod
+    def of_size(
+        cls,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        *,
+        d_memory: int | None = None,
+        dropout: float = 0.0,
+        norm_position: NormPosition = "pre",
+        normalisation: Norm = "layer",
+        activation: Activation = "relu",
+    ) -> "DecoderBlock":
+        """As `EncoderBlock.of_size`, over a memory of width `d_memory`, `d_model` where that is None."""
+        return cls(
+            SelfAttention(d_model, num_heads, dropout=dropout),
+            MultiHeadAttention(d_model, num_heads, key_dim=d_memory, value_dim=d_memory, dropout=dropout),
+            feed_forward(activation, d_model, d_ff, dropout=dropout),
+            partial(AROUND[norm_position], partial(norm, normalisation, d_model), dropout),
+        )
 
     def read(self, memory: Float[Tensor, "batch src_len d_memory"]) -> KeyValue:
         """What the cross-attention looks at, to be made once and given as `memory` many times.

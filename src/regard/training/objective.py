@@ -46,6 +46,10 @@ class CrossEntropy:
     def __call__(self, model: SequenceToSequence, batch: PairBatch) -> Loss:
         return _of_states(*real_states(model, batch, self.pad_id), model.output, self.smoothing)
 
+    def logits(self, model: SequenceToSequence, batch: PairBatch) -> tuple[Tensor, Tensor]:
+        """Logits and labels of the targets that count."""
+        return real_logits(model, batch, self.pad_id)
+
     def of_log_probs(
         self, log_probs: Float[Tensor, "tokens vocab"], labels: Int64[Tensor, " tokens"]
     ) -> Loss:
@@ -59,9 +63,16 @@ class NextToken:
     smoothing: float = 0.0
 
     def __call__(self, model: DecoderOnly, batch: TextBatch) -> Loss:
+        return _of_states(*self._states(model, batch), model.output, self.smoothing)
+
+    def logits(self, model: DecoderOnly, batch: TextBatch) -> tuple[Tensor, Tensor]:
+        """Logits and labels of the targets that count."""
+        states, labels = self._states(model, batch)
+        return model.output(states), labels
+
+    def _states(self, model: DecoderOnly, batch: TextBatch) -> tuple[Tensor, Tensor]:
         real = batch.labels != IGNORED
-        states = model.states(batch.ids, batch.documents)[real]
-        return _of_states(states, batch.labels[real], model.output, self.smoothing)
+        return model.states(batch.ids, batch.documents)[real], batch.labels[real]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,15 +87,18 @@ class LabelCrossEntropy:
     weights: tuple[float, ...] | None = None
 
     def __call__(self, model: Model, batch: LabelledBatch) -> Loss:
-        logits, labels = model(*batch.inputs), batch.labels
-        real = labels != IGNORED
-        logits, labels = logits[real].float(), labels[real]
+        logits, labels = self.logits(model, batch)
         weights = None if self.weights is None else torch.tensor(self.weights, device=logits.device)
         total = F.cross_entropy(logits, labels, weights, reduction="sum", label_smoothing=self.smoothing)
         nll = total.detach()
         if self.smoothing or weights is not None:
             nll = F.cross_entropy(logits.detach(), labels, reduction="sum")
         return Loss(total=total, nll=nll, num_targets=labels.numel())
+
+    def logits(self, model: Model, batch: LabelledBatch) -> tuple[Tensor, Tensor]:
+        """Logits and labels of the places that count."""
+        real = batch.labels != IGNORED
+        return model(*batch.inputs)[real].float(), batch.labels[real]
 
 
 @dataclass(frozen=True, kw_only=True)

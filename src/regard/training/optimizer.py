@@ -69,7 +69,21 @@ def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.opti
     kind = torch.optim.Adam if settings.kind == "adam" else torch.optim.AdamW
     # The rate is a schedule's matter: the trainer sets it before every update.
     betas = settings.beta1, settings.beta2
-    return kind(groups, lr=0.0, betas=betas, eps=settings.epsilon, fused=_can_be_fused(model) or None)
+    fused = _can_be_fused(model)
+    optimizer = kind(groups, lr=0.0, betas=betas, eps=settings.epsilon, fused=fused or None)
+    if fused:
+        optimizer.register_step_post_hook(_count_versions)
+    return optimizer
+
+
+def _count_versions(optimizer: torch.optim.Optimizer, *_: object) -> None:
+    """Say that the weights have changed: PyTorch 2.13's fused step does not.
+
+    What is made of weights and kept, as the packed ones of fast decoding, is made anew for another version.
+    """
+    torch.autograd.graph.increment_version(
+        [weight for group in optimizer.param_groups for weight in group["params"]]
+    )
 
 
 def _can_be_fused(model: nn.Module) -> bool:

@@ -11,22 +11,34 @@ from regard.errors import RecipeError
 class ScheduleSettings:
     """The shape of the learning rate over a run.
 
-    Every shape warms up linearly over `warmup_steps` updates, the first of which is not zero. `cooldown` is
-    the share of the run, at its end, over which the rate falls linearly to 0 whatever the shape.
+    Every shape warms up linearly over `warmup_steps` updates, the first of which is not zero, or over
+    `warmup`, a share of the run, which a longer run has more of. `cooldown` is the share of the run, at its
+    end, over which the rate falls linearly to 0 whatever the shape.
     """
 
     kind: Literal["noam", "inverse_square_root", "cosine", "linear", "constant"] = "inverse_square_root"
     learning_rate: float = (
         1e-3  # at the end of the warm-up; for noam the factor before d_model^-0.5, usually 1
     )
-    warmup_steps: int = 1000
+    warmup_steps: int | None = None  # 1000 where `warmup` is not given either
+    warmup: float | None = None
     final: float = 0.0  # where cosine and linear end, as a share of `learning_rate`
     cooldown: float = 0.0
 
     def __post_init__(self) -> None:
         if self.learning_rate <= 0:
             raise RecipeError(f"learning_rate must be above 0, not {self.learning_rate}", "try 0.001")
-        if self.warmup_steps < 1:
+        if self.warmup is not None and self.warmup_steps is not None:
+            raise RecipeError(
+                f"warmup = {self.warmup} and warmup_steps = {self.warmup_steps} are two lengths of it",
+                "leave out the one or the other",
+            )
+        if self.warmup is not None and not 0 <= self.warmup < 1:
+            raise RecipeError(
+                f"warmup must lie in [0, 1), not {self.warmup}",
+                "0.05 is the first 5 % of the run; warmup_steps counts updates",
+            )
+        if self.warmup_steps is not None and self.warmup_steps < 1:
             raise RecipeError(f"warmup_steps must be 1 or more, not {self.warmup_steps}", "1 is no warm-up")
         if not 0 <= self.cooldown <= 1:
             raise RecipeError(
@@ -34,6 +46,12 @@ class ScheduleSettings:
             )
         if not 0 <= self.final <= 1:
             raise RecipeError(f"final must lie between 0 and 1, not {self.final}", "0 ends at nothing")
+
+    def warmup_of(self, max_steps: int) -> int:
+        """The updates of the warm-up in a run of so many; 1 is no warm-up."""
+        if self.warmup is not None:
+            return max(1, round(self.warmup * max_steps))
+        return 1000 if self.warmup_steps is None else self.warmup_steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +67,7 @@ class Schedule:
         return self._rate(step) * self._cooldown(step)
 
     def _rate(self, step: int) -> float:
-        peak, warmup = self.settings.learning_rate, self.settings.warmup_steps
+        peak, warmup = self.settings.learning_rate, self.settings.warmup_of(self.max_steps)
         if self.settings.kind == "noam":  # section 5.3, equation 3
             return peak * self.d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
         if step <= warmup:

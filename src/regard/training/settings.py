@@ -5,6 +5,7 @@ from typing import Literal
 
 from regard.errors import RecipeError
 from regard.models.adapters import AdapterSettings
+from regard.training.collapse import CollapseSettings
 from regard.training.optimizer import OptimizerSettings
 from regard.training.products import Products
 from regard.training.schedule import ScheduleSettings
@@ -44,6 +45,7 @@ class TrainingSettings:
     accumulate: int = 1  # batches an update, weighted by their tokens
     clip_norm: float = 0.0  # 0 clips nothing
     label_smoothing: float = 0.1
+    loss: str = ""  # the name of a registered loss, in place of the task's own: see `register_loss`
     r_drop: float = 0.0  # weight of R-Drop's divergence; doubles the cost of an update
     moving_average: float = 0.0  # decay of the exponential moving average of weights, e.g. 0.998
     average_last: int = 0  # at the end, the mean of the last k checkpoints is a candidate too
@@ -57,6 +59,7 @@ class TrainingSettings:
     best_metric: Metric = "loss"
     second_metric: Metric | None = None  # best is then where neither was ever better, stale where both were
     nonfinite_skips: int = 5  # updates in a row that may be skipped before rolling back
+    collapse: CollapseSettings = field(default_factory=CollapseSettings)  # a second try at half the rate
     freeze: tuple[str, ...] = ()  # modules whose weights stay as they are, by the beginnings of their names
     adapter: AdapterSettings | None = None  # train low-rank adapters in the place of the weights
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
@@ -91,6 +94,11 @@ class TrainingSettings:
             )
         if self.keep < 2:
             raise RecipeError(f"training.keep must be 2 or more, not {self.keep}", "one may be half written")
+
+    @property
+    def warmup(self) -> int:
+        """Updates of the warm-up."""
+        return self.schedule.warmup_of(self.max_steps)
 
     @property
     def kept_checkpoints(self) -> int:

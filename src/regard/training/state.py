@@ -9,8 +9,22 @@ from typing import Any
 import torch
 
 from regard.errors import FolderError
+from regard.training.collapse import Watch
 
-LATER = {"second_value"}  # what the runs of older versions have not written down
+LATER = {"second_value", "watch", "validations"}  # what the runs of older versions have not written down
+
+
+@dataclass(kw_only=True)
+class Timed:
+    """How many there were, and how long they took together."""
+
+    count: int = 0
+    seconds: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """Seconds each; 0 where there was none."""
+        return self.seconds / self.count if self.count else 0.0
 
 
 @dataclass(kw_only=True)
@@ -31,10 +45,12 @@ class TrainingState:
     skipped_in_a_row: int = 0  # updates whose loss or gradient was not finite
     skipped: int = 0
     rollbacks: int = 0
+    watch: Watch = field(default_factory=Watch)  # for a collapse
     random: list[dict[str, str]] = field(
         default_factory=list
     )  # a process: kind of device -> generator, base64
     seconds: float = 0.0  # of training, validation and saving
+    validations: Timed = field(default_factory=Timed)
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -45,7 +61,18 @@ class TrainingState:
         if odd := names.symmetric_difference(values) - LATER:
             odd = ", ".join(sorted(odd))
             raise FolderError(f"state.json does not fit this version of regard: {odd}", "start a new run")
-        return cls(**values)
+        nested = {name: _read(part, values[name], name) for name, part in PARTS.items() if name in values}
+        return cls(**{**values, **nested})
+
+
+PARTS: dict[str, type] = {"watch": Watch, "validations": Timed}
+
+
+def _read(cls: type, values: Any, name: str) -> Any:
+    fields = {field.name for field in dataclasses.fields(cls)}
+    if not isinstance(values, dict) or values.keys() != fields:
+        raise FolderError(f"state.json does not fit this version of regard: {name}", "start a new run")
+    return cls(**values)
 
 
 def random_state(device: torch.device) -> dict[str, str]:

@@ -4,7 +4,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -17,21 +17,22 @@ from regard.data.noise import mixed
 from regard.distributed.replicated import Replicated
 from regard.distributed.strategy import Strategy
 from regard.errors import RunError, Stopped
-from regard.models.adapters import adapters_of, merged
+from regard.models.adapters import merged
 from regard.models.model import Model
+from regard.training.best import better, forget_best, note_best
+from regard.training.gradients import Gradients
 from regard.training.objective import Objective
 from regard.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
-from regard.training.out_of_memory import in_halves
+from regard.training.pace import Pace, Update
 from regard.training.schedule import Schedule
-from regard.training.settings import METRICS, TrainingSettings
+from regard.training.settings import TrainingSettings
+from regard.training.snapshot import WEIGHTS, copies, trained_weights, weight_files
 from regard.training.state import TrainingState, random_state, restore_random_state
 from regard.weights.average import MovingAverage, average_tensors
 from regard.weights.checkpoint import Checkpoint, RunFolder
 from regard.weights.tensors import model_tensors, restore_model
 
 Validate = Callable[[Model], dict[str, float]]
-WEIGHTS = "model.safetensors"  # as they are used: adapters are merged into them
-ADAPTERS = "adapters.safetensors"  # of a run with adapters: these, and the weights that they are put on
 
 
 class Trainer:
@@ -42,10 +43,13 @@ class Trainer:
         validate: scores the weights in deployment (the moving average where there is one); handed in, so
             that training knows nothing of decoding. It must draw no random numbers.
         report: is given each record that goes to `metrics.jsonl`.
+        update: is given what is known after each update, for a display: nothing of it is kept.
         stop: the number of a signal that asks to stop, or None; asked between updates.
         strategy: the model on the processes that train it together, each with its own share of the loader's
             batches; this process alone without. The first validates, reports and writes; the state of all is
             the same all the time.
+        entropy: of the training targets, in nats, where a training loss that stays there means that nothing
+            is learned; None elsewhere, and in all processes but the first.
     """
 
     def __init__(
@@ -59,15 +63,19 @@ class Trainer:
         *,
         validate: Validate,
         report: Callable[[dict[str, Any]], None],
+        update: Callable[[Update], None] = lambda update: None,
         stop: Callable[[], int | None] = lambda: None,
         strategy: Strategy | None = None,
+        entropy: float | None = None,
     ) -> None:
-        self.model, self.objective, self.loader = model, objective, loader
+        self.model, self.loader = model, loader
         self.settings, self.run, self.model_files = settings, run, model_files
-        self.validate, self.report, self.stop = validate, report, stop
+        self.validate, self.report, self.update, self.stop = validate, report, update, stop
         self.strategy = strategy or Replicated(model)
         self.group = self.strategy.group
         self.device = next(model.parameters()).device
+        self.gradients = Gradients(self.strategy, objective, self.device, settings.precision)
+        self.entropy = self.group.from_first(entropy)
         self.optimizer = build_optimizer(model, settings.optimizer)
         self.schedule = Schedule(
             settings=settings.schedule, max_steps=settings.max_steps, d_model=model.config.d_model
@@ -75,6 +83,7 @@ class Trainer:
         self.average = MovingAverage(model, settings.moving_average) if settings.moving_average else None
         self.state = TrainingState(cursor=loader.cursor.to_dict(), device=str(self.device))
         self._reported = time.perf_counter(), 0  # when the window of the next report began, its tokens
+        self.pace = Pace()
         self._saved_step = -1
         self._best: tuple[int, dict[str, Tensor]] | None = None  # not yet written: its step, its weights
 
@@ -89,14 +98,15 @@ class Trainer:
         if checkpoint := self.run.latest():
             self.restore(checkpoint)
         if self.group.is_first:
-            self.run.cut_metrics(self.state.step)
+            self._cut_metrics()
         batches = iter(self.loader)
         self.model.train()
         while True:
             started = time.perf_counter()
+            self.pace.start()
             signal = self.group.largest(self.stop() or 0)
             if self._validation_is_due() and not signal:
-                self._validate()
+                self._look_for_collapse(self._validate())
             finished = self._is_finished()
             if finished or signal or self.state.step % self.settings.save_every == 0:
                 self._save()
@@ -122,7 +132,7 @@ class Trainer:
         state.step += 1
         group = [next(batches).to(self.device) for _ in range(self.settings.accumulate)]
         state.cursor = self.loader.cursor.to_dict()
-        rate = self.schedule(state.step)
+        rate = self.schedule(state.step) * state.watch.rate_factor
         set_learning_rate(self.optimizer, rate)
         self.optimizer.zero_grad(set_to_none=True)
         nll, num_targets = self._backward(group)
@@ -136,7 +146,19 @@ class Trainer:
         state.target_tokens += num_targets
         state.window_nll += nll
         state.window_tokens += num_targets
-        if state.step % self.settings.report_every == 0:
+        state.watch.count(nll, num_targets)
+        due = state.step % self.settings.report_every == 0
+        update = Update(
+            step=state.step,
+            loss=nll / num_targets,
+            learning_rate=rate,
+            targets=num_targets,
+            seconds=self.pace.finish(),
+            is_reported=due,
+            left=self.pace.left(state.step, self.settings, state.validations),
+        )
+        self.update(update)
+        if due:
             self._report(rate, norm)
         return batches
 
@@ -145,36 +167,10 @@ class Trainer:
 
         Returns the summed negative log-likelihood and the number of those tokens.
         """
-        if self.strategy.lockstep:
-            sums = self._gradients(batches)
-        else:
-            sums = in_halves(self._gradients, batches, self.optimizer.zero_grad)
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        self.strategy.sum_(gradients, sums)
-        nll, num_targets, parts = sums.tolist()
+        nll, num_targets, parts = self.gradients(batches, self.optimizer.zero_grad)
         if parts > len(batches) * self.group.size:
-            self._record({"kind": "out of memory", "step": self.state.step, "batches": int(parts)})
-        for gradient in gradients:
-            gradient /= num_targets
-        return nll, int(num_targets)
-
-    def _gradients(self, batches: Sequence[Batch]) -> Tensor:
-        """Gradients of the sum of the losses; the sums of likelihoods and targets, and how many batches."""
-        sums = torch.zeros(3, device=self.device)
-        for batch in batches:
-            with self._autocast():
-                loss = self.strategy.loss(self.objective, batch)
-            loss.total.backward()
-            nll = loss.nll if loss.nll.dtype == torch.float64 else loss.nll.float()
-            sums = sums + torch.stack([nll, nll.new_tensor(float(loss.num_targets)), nll.new_ones(())])
-        return sums
-
-    def _autocast(self):
-        wanted = self.settings.precision
-        on_gpu = self.device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-        if wanted == "bfloat16" or (wanted == "auto" and on_gpu):
-            return torch.autocast(self.device.type, dtype=torch.bfloat16)
-        return nullcontext()  # on a CPU without bfloat16 units autocast costs ten times what it saves
+            self._record({"kind": "out of memory", "step": self.state.step, "batches": parts})
+        return nll, num_targets
 
     def _report(self, rate: float, norm: float) -> None:
         state, now = self.state, time.perf_counter()
@@ -232,7 +228,7 @@ class Trainer:
         due = step % self.settings.validate_every == 0 or step >= self.settings.max_steps
         return due and step > self.state.validated_step
 
-    def _validate(self) -> None:
+    def _validate(self) -> dict[str, float]:
         state = self.state
         began = time.perf_counter()
         averaged = self.average.applied(self.model) if self.average else nullcontext()
@@ -240,17 +236,85 @@ class Trainer:
             metrics = self.group.from_first(self._score(model) if self.group.is_first else None)
             state.validated_step = state.step
             self._record({"kind": "validation", "step": state.step, **metrics})
-            better = self._better(metrics)
-            if all(better):
-                state.best_step = state.step
+            if note_best(metrics, self.settings, state):
                 self._keep_best(model)
-            if better[0]:
-                state.best_value = metrics[self.settings.best_metric]
-            if self.settings.second_metric and better[1]:
-                state.second_value = metrics[self.settings.second_metric]
-            state.validations_since_best = 0 if any(better) else state.validations_since_best + 1
+        seconds = time.perf_counter() - began
+        state.validations.count += 1
+        state.validations.seconds += seconds
         when, tokens = self._reported
-        self._reported = when + time.perf_counter() - began, tokens  # tokens a second are of training alone
+        self.pace.leave_out(seconds)
+        self._reported = when + seconds, tokens  # tokens a second are of training alone
+        return metrics
+
+    # Collapse
+
+    def _look_for_collapse(self, metrics: Mapping[str, float]) -> None:
+        """Go back where training has stopped learning, as long as there are retries; then warn, once."""
+        state, settings = self.state, self.settings.collapse
+        why = state.watch.see(
+            state.step,
+            metrics,
+            entropy=self.entropy,
+            judged=state.step >= settings.judged_from(self.settings.max_steps, self.settings.warmup),
+            best_step=state.best_step,
+        )
+        if why is None or state.watch.is_over:
+            return
+        checkpoint = None
+        if state.watch.retries < settings.retries:
+            checkpoint = self._checkpoint_until(state.watch.good_step)
+        found = {"kind": "collapse", "step": state.step, "at": state.step, "to": None, "why": why}
+        if checkpoint is None:
+            state.watch.found.append(found)
+            self._record(found)
+        else:
+            self._go_back(checkpoint, {**found, "step": checkpoint.step, "to": checkpoint.step})
+
+    def _may_go_back(self) -> bool:
+        """True if the checkpoint of the last good validation may be needed again."""
+        settings, watch = self.settings.collapse, self.state.watch
+        left = watch.retries < settings.retries and not watch.is_over and not self._is_finished()
+        return (
+            left
+            and settings.judged_from(self.settings.max_steps, self.settings.warmup) <= self.settings.max_steps
+        )
+
+    def _checkpoint_until(self, step: int) -> Checkpoint | None:
+        """The newest checkpoint of this step or an earlier one, the same in all processes."""
+        points = self.run.checkpoints() if self.group.is_first else []
+        newest = next((point.step for point in points if point.step <= step), None)
+        newest = self.group.from_first(newest)
+        return next((point for point in self.run.checkpoints() if point.step == newest), None)
+
+    def _go_back(self, checkpoint: Checkpoint, found: dict[str, Any]) -> None:
+        """Continue from `checkpoint` at half the rate; what came after it is forgotten.
+
+        First the checkpoint is written again, with what was found: whoever kills the process from here on
+        finds either this or a later checkpoint, from which the run comes to the same place again.
+        """
+        failed = self.state
+        self.restore(checkpoint)
+        state = self.state
+        state.watch.found, state.watch.good_step = [*failed.watch.found, found], state.step
+        state.seconds, state.validations = failed.seconds, failed.validations
+        if (
+            failed.best_step > state.step
+        ):  # RUN/best is of a model that is forgotten: the next one replaces it
+            forget_best(state)
+        self._saved_step = -1
+        self._save()
+        if self.group.is_first:
+            self.run.remove_after(state.step)
+            self._cut_metrics()
+        self.group.wait()
+
+    def _cut_metrics(self) -> None:
+        """Forget what was measured after the present step, and see that each collapse is recorded."""
+        self.run.cut_metrics(self.state.step)
+        recorded = self.run.metrics()
+        for found in self.state.watch.found:
+            if found not in recorded:
+                self._record(found)
 
     def _score(self, model: Model) -> dict[str, float]:
         model.eval()
@@ -258,18 +322,6 @@ class Trainer:
             metrics = self.validate(model)
         model.train()
         return metrics
-
-    def _better(self, metrics: Mapping[str, float]) -> list[bool]:
-        """Whether each metric that chooses is better than ever; where there are two, whether it is no worse.
-
-        Two are the rule of the code of Velickovic et al. 2018: small validation sets have few accuracies.
-        """
-        best = [self.state.best_value, self.state.second_value]
-        either = self.settings.second_metric is not None
-        return [
-            _is_better(metrics[metric], value, more=METRICS[metric], or_equal=either)
-            for metric, value in zip(self.settings.choosing, best, strict=False)
-        ]
 
     def _is_finished(self) -> bool:
         patience = self.settings.patience
@@ -293,10 +345,10 @@ class Trainer:
         checkpoints = [point for point in self.run.checkpoints() if self._is_regular(point.step)]
         checkpoints = checkpoints[: self.settings.average_last]
         mean = average_tensors([checkpoint.read_tensors(WEIGHTS) for checkpoint in checkpoints])
-        own = _copies(model_tensors(model))
+        own = copies(model_tensors(model))
         restore_model(model, mean)
         metrics = self._score(model)
-        if all(self._better(metrics)):
+        if all(better(metrics, self.settings, self.state)):
             self._write_best(self.state.step, model_tensors(model))
         restore_model(model, own)
         of = [point.step for point in checkpoints]
@@ -312,7 +364,7 @@ class Trainer:
         To write each of them costs ten updates of a small model, and its validations may be one an update.
         """
         if self.group.is_first:
-            self._best = self.state.step, _copies(model_tensors(model), "cpu")
+            self._best = self.state.step, copies(model_tensors(model), "cpu")
 
     def _write_best(self, step: int, tensors: Mapping[str, Tensor]) -> None:
         if self.group.is_first:
@@ -338,36 +390,19 @@ class Trainer:
     def _write_checkpoint(self, model: Model, beside: Mapping[str, Mapping[str, Tensor]]) -> None:
         files: dict[str, Any] = {
             **self.model_files,
-            **self._weights(model),
+            **weight_files(model),
             **beside,
             "state.json": json.dumps(self.state.to_dict(), indent=1, sort_keys=True).encode(),
         }
         self.run.save(self.state.step, files)
-        self.run.prune(self.settings.kept_checkpoints, every=self.settings.save_every)
-
-    def _weights(self, model: Model) -> dict[str, Mapping[str, Tensor]]:
-        """The weights as they are used, so that a checkpoint is a model folder; and what adapters change."""
-        own = model_tensors(model)
-        if not adapters_of(model):
-            return {WEIGHTS: own}
-        own = _copies(own)
-        with merged(model):
-            plain = _copies(model_tensors(model))
-        changed = {
-            name: tensor
-            for name, tensor in own.items()
-            if name not in plain or not torch.equal(tensor, plain[name])
-        }
-        return {WEIGHTS: plain, ADAPTERS: changed}
+        good = self.state.watch.good_step if self._may_go_back() else None
+        self.run.prune(self.settings.kept_checkpoints, every=self.settings.save_every, good=good)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Be where the run was when it wrote `checkpoint`."""
         self.state = TrainingState.from_dict(checkpoint.read_json("state.json"))
         spread = self.strategy.spread
-        weights = checkpoint.read_tensors(WEIGHTS)
-        if adapters_of(self.model):
-            weights |= checkpoint.read_tensors(ADAPTERS)
-        restore_model(self.model, spread(weights))
+        restore_model(self.model, spread(trained_weights(checkpoint, self.model)))
         optimizer = spread(checkpoint.read_tensors("optimizer.safetensors"))
         restore_optimizer(self.model, self.optimizer, optimizer)
         if self.average:
@@ -384,14 +419,3 @@ class Trainer:
             restore_random_state(self.state.random[self.group.rank], self.device)
         else:
             torch.manual_seed(mixed(self._seed(), self.state.step))
-
-
-def _copies(tensors: Mapping[str, Tensor], device: str | None = None) -> dict[str, Tensor]:
-    return {name: tensor.detach().to(device, copy=True) for name, tensor in tensors.items()}
-
-
-def _is_better(value: float, best: float | None, *, more: bool, or_equal: bool) -> bool:
-    """NaN is never better than anything."""
-    if best is None or math.isnan(value):
-        return not math.isnan(value)
-    return (value > best if more else value < best) or (or_equal and value == best)

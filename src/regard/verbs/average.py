@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from regard.errors import FolderError
+from regard.verbs.arguments import checked
 from regard.weights.average import average_tensors
 from regard.weights.checkpoint import RunFolder
 from regard.weights.folder import write_folder
@@ -11,8 +12,14 @@ from regard.weights.model_folder import model_files_of
 WEIGHTS = "model.safetensors"
 
 
+@checked
 def average(run: str | Path, *, last: int, out: str | Path) -> Path:
     """Write the mean of the `last` checkpoints of `run` as a model folder (Vaswani et al. 2017, section 6.1).
+
+    Args:
+        run: a run folder.
+        last: how many checkpoints, the newest first.
+        out: the model folder to write.
 
     Raises:
         FolderError: there are not as many, or they do not fit together.

@@ -8,8 +8,10 @@ from typing import TypeVar
 
 import torch
 
+from regard import console
 from regard.errors import FolderError
 from regard.models.model import Model
+from regard.verbs.unfinished import unfinished
 from regard.weights.folder import find
 from regard.weights.foreign_files import is_foreign
 from regard.weights.model_folder import LoadedModel, load_model
@@ -69,6 +71,8 @@ def model_path(model: str | Path, base: Path = Path()) -> Path:
 def load(model: str | Path | None, device: torch.device) -> LoadedModel:
     """The model in a folder, regard's own or a Hugging Face one; or one in the box, by its name."""
     path = model_path(model) if model is not None else box_model()
+    if where := unfinished(path):
+        console.note(where)
     return load_pretrained(path, device).loaded if is_foreign(path) else load_model(path, device)
 
 

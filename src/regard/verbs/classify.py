@@ -9,13 +9,13 @@ from typing import Any
 
 from regard import console
 from regard.data.texts import Text, text_of
-from regard.errors import DataError
-from regard.verbs.box import load
-from regard.verbs.device import choose_device
+from regard.verbs.any_model import AnyModel, open_model
+from regard.verbs.arguments import checked
 from regard.verbs.encoder import encoder_that, probabilities
 from regard.verbs.lines import stream
 from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.text import logits_of
+from regard.verbs.texts import strings
 
 CHUNK = 1024  # lines that are read, sorted by length and looked at before the first of them is given out
 MAX_CHARACTERS = 100_000  # of a text; what follows is left out, which is said
@@ -59,14 +59,20 @@ class Classified:
 class Classifier:
     """A model, loaded once, that classifies texts. What it says of a text depends on that text alone.
 
-    `top`: how many classes are told of each text. `allow_fresh_head`: let a model speak whose head was
-    never trained.
+    Args:
+        model: a model or run folder, or what `regard.load` gives.
+        top: how many classes are told of each, likeliest first.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        allow_fresh_head: let a model speak whose head nobody has trained.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
     """
 
     @needs_model
+    @checked
     def __init__(
         self,
-        model: str | Path,
+        model: AnyModel,
         *,
         top: int = 1,
         batch_tokens: int = 4096,
@@ -74,7 +80,7 @@ class Classifier:
         device: str = "auto",
         threads: int | None = None,
     ) -> None:
-        self.loaded = load(model, choose_device(device, threads))
+        self.loaded = open_model(model, device, threads)
         heads = "classification", "regression"
         self.model = encoder_that("classifies texts", heads, self.loaded, allow_fresh=allow_fresh_head)
         self.tokenizer = self.loaded.tokenizers.source
@@ -129,25 +135,12 @@ def candidates(shares: Sequence[float], labels: Sequence[str], top: int) -> tupl
     return tuple(Candidate(label=labels[number], probability=shares[number]) for number in best)
 
 
-def strings(texts: Any) -> Iterator[str]:
-    """One text, or the texts of several, whatever a caller may have given.
-
-    Raises:
-        DataError: what is given, or one of it, is no string.
-    """
-    if isinstance(texts, bytes) or not isinstance(texts, Iterable):
-        raise DataError(f"a text is {type(texts).__name__}, not a string", "give a str, or several")
-    for number, text in enumerate([texts] if isinstance(texts, str) else texts, start=1):
-        if not isinstance(text, str):
-            raise DataError(f"text {number} is {type(text).__name__}, not a string", "give each as a str")
-        yield text
-
-
 @needs_model
+@checked
 def classify(
     text: str | Iterable[str],
     *,
-    model: str | Path,
+    model: AnyModel,
     top: int = 1,
     batch_tokens: int = 4096,
     allow_fresh_head: bool = False,
@@ -158,6 +151,15 @@ def classify(
 
     With `top` above 1 there is a list of that many (label, probability), likeliest first, in the place of
     each. For many calls keep a `Classifier`.
+
+    Args:
+        text: one text, or several.
+        model: a model or run folder, or what `regard.load` gives.
+        top: how many classes are told of each, likeliest first.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        allow_fresh_head: let a model speak whose head nobody has trained.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         FolderError: the model does not classify, or nobody has trained its head and `allow_fresh_head`
@@ -177,17 +179,28 @@ def classify(
 
 
 @needs_model
+@checked
 def classify_file(
     input: str | Path,
     *,
-    model: str | Path,
+    model: AnyModel,
     top: int = 1,
     batch_tokens: int = 4096,
     allow_fresh_head: bool = False,
     device: str = "auto",
     threads: int | None = None,
 ) -> list[Any]:
-    """What `classify` gives of each line of a file, plain or gzipped."""
+    """What `classify` gives of each line of a file, plain or gzipped.
+
+    Args:
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
+        model: a model or run folder, or what `regard.load` gives.
+        top: how many classes are told of each, likeliest first.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        allow_fresh_head: let a model speak whose head nobody has trained.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
+    """
     return classify(
         stream(input),
         model=model,

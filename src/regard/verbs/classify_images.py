@@ -10,12 +10,13 @@ from jaxtyping import UInt8
 from regard.data.corpus import locate
 from regard.data.images import normalised, read_images, refuse_other_sizes
 from regard.models.vision import VisionConfig, VisionTransformer
-from regard.verbs.box import load, model_path, model_that
+from regard.verbs.any_model import AnyModel, open_model
+from regard.verbs.arguments import checked
+from regard.verbs.box import model_path, model_that
 from regard.verbs.classify import Classified, candidates
-from regard.verbs.device import choose_device
 from regard.verbs.encoder import probabilities, refuse_other_labels
 from regard.verbs.suggested_recipes import needs_model
-from regard.weights.model_folder import LoadedModel, open_model_folder, read_config
+from regard.weights.model_folder import open_model_folder, read_config
 
 BATCH = 500  # images that are looked at together
 
@@ -25,19 +26,24 @@ Pixels = UInt8[np.ndarray, "images channels height width"]
 class ImageClassifier:
     """A model, loaded once, that classifies images. What it says of one depends on that image alone.
 
-    `top`: how many classes are told of each image.
+    Args:
+        model: a model or run folder, or what `regard.load` gives.
+        top: how many classes are told of each, likeliest first.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
     """
 
     @needs_model
+    @checked
     def __init__(
         self,
-        model: str | Path | LoadedModel,
+        model: AnyModel,
         *,
         top: int = 1,
         device: str = "auto",
         threads: int | None = None,
     ) -> None:
-        loaded = model if isinstance(model, LoadedModel) else load(model, choose_device(device, threads))
+        loaded = open_model(model, device, threads)
         self.loaded, self.labels, self.top = loaded, loaded.labels, top
         self.model = model_that("classifies images", VisionTransformer, loaded)
         refuse_other_labels(loaded, self.model.config.num_labels)
@@ -67,10 +73,11 @@ def reads_images(model: str | Path) -> bool:
 
 
 @needs_model
+@checked
 def classify_images(
     input: str | Path | Pixels,
     *,
-    model: str | Path,
+    model: AnyModel,
     top: int = 1,
     device: str = "auto",
     threads: int | None = None,
@@ -81,6 +88,13 @@ def classify_images(
 
     With `top` above 1 there is a list of that many (label, probability), likeliest first, in the place of
     each. For many calls keep an `ImageClassifier`.
+
+    Args:
+        input: the file, or the array: images x channels x height x width.
+        model: a model or run folder, or what `regard.load` gives.
+        top: how many classes are told of each, likeliest first.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         DataError: the file is damaged, or its images have not the size that the model reads.

@@ -9,31 +9,37 @@ from regard.data.catalogue import is_spec
 from regard.data.graph_files import GraphSettings, read_bare_graph
 from regard.errors import DataError
 from regard.models.graph import GraphConfig, GraphModel, GraphTransformerConfig
-from regard.verbs.box import load, model_path, model_that
+from regard.verbs.any_model import AnyModel, open_model
+from regard.verbs.arguments import checked
+from regard.verbs.box import model_path, model_that
 from regard.verbs.classify import Classified, candidates
-from regard.verbs.device import choose_device
 from regard.verbs.encoder import probabilities, refuse_other_labels
 from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.nodes import structure
-from regard.weights.model_folder import LoadedModel, open_model_folder, read_config
+from regard.weights.model_folder import open_model_folder, read_config
 
 
 class NodeClassifier:
     """A model, loaded once, that classifies the nodes of graphs.
 
-    `top`: how many classes are told of each node.
+    Args:
+        model: a model or run folder, or what `regard.load` gives.
+        top: how many classes are told of each, likeliest first.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
     """
 
     @needs_model
+    @checked
     def __init__(
         self,
-        model: str | Path | LoadedModel,
+        model: AnyModel,
         *,
         top: int = 1,
         device: str = "auto",
         threads: int | None = None,
     ) -> None:
-        loaded = model if isinstance(model, LoadedModel) else load(model, choose_device(device, threads))
+        loaded = open_model(model, device, threads)
         self.loaded, self.labels, self.top = loaded, loaded.labels, top
         self.model = model_that("classifies nodes of a graph", GraphModel, loaded)
         refuse_other_labels(loaded, self.model.config.num_labels)
@@ -68,10 +74,11 @@ def reads_graphs(model: str | Path) -> bool:
 
 
 @needs_model
+@checked
 def classify_nodes(
     input: str | Path,
     *,
-    model: str | Path,
+    model: AnyModel,
     top: int = 1,
     device: str = "auto",
     threads: int | None = None,
@@ -80,6 +87,13 @@ def classify_nodes(
 
     With `top` above 1 there is a list of that many (label, probability), likeliest first, in the place of
     each. For many calls keep a `NodeClassifier`.
+
+    Args:
+        input: the file.
+        model: a model or run folder, or what `regard.load` gives.
+        top: how many classes are told of each, likeliest first.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         DataError: the file is damaged, or its nodes have not the features that the model reads.

@@ -5,11 +5,13 @@ from pathlib import Path
 
 from regard.errors import DataError
 from regard.evaluation.translation import Comparison, compare_systems
+from regard.verbs.arguments import checked
 from regard.verbs.lines import lines_of, references_of
 from regard.verbs.scoring import scoring_for
 from regard.verbs.tokenize import Tokenize
 
 
+@checked
 def compare(
     systems: Sequence[str | Path],
     *,
@@ -21,6 +23,12 @@ def compare(
 
     Paired bootstrap resampling (Koehn 2004), as sacreBLEU does it. All systems are scored by the same
     `tokenize`, a tokeniser of sacreBLEU's; `auto` is the one that fits the script of the references.
+
+    Args:
+        systems: a file of translations by each system, the baseline first.
+        ref: one file of references or several, aligned line by line.
+        tokenize: what sacreBLEU counts as words; "none" for text that is tokenised already.
+        lowercase: score without regard to case.
 
     Raises:
         DataError: fewer than two files, one of them twice, files that are not aligned, or a tokeniser that

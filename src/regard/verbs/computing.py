@@ -1,6 +1,6 @@
 """Where a model computes, and how: what translating, summarizing and generating are told alike."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from regard.verbs.precision import Precision
 
@@ -12,9 +12,14 @@ class Computing:
     With precision "int8" products are of whole numbers of 8 bits, on a CPU.
     """
 
-    device: str = "auto"
-    threads: int | None = None
-    precision: Precision = "float32"
+    device: str = field(
+        default="auto", metadata={"help": '"cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.'}
+    )
+    threads: int | None = field(default=None, metadata={"help": "CPU threads. [default: PyTorch's choice]"})
+    precision: Precision = field(
+        default="float32",
+        metadata={"help": 'Of products: "float32"; "int8" is faster on a CPU, and a little less exact.'},
+    )
 
 
 USUAL = Computing()

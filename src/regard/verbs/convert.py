@@ -9,6 +9,8 @@ from typing import Literal
 
 from regard.errors import FolderError
 from regard.models.build import count_parameters
+from regard.verbs.any_model import AnyModel
+from regard.verbs.arguments import checked
 from regard.verbs.box import model_path
 from regard.weights.folder import write_folder
 from regard.weights.foreign_files import refuse_taken, write_plain_folder
@@ -32,8 +34,9 @@ class Converted:
     undecoded: tuple[str, ...] = ()
 
 
+@checked
 def convert(
-    model: str | Path,
+    model: AnyModel,
     *,
     out: str | Path,
     to: Literal["regard", "hf"] = "regard",
@@ -45,13 +48,23 @@ def convert(
     Nothing is written unless all of it can be. `family` is the one to write for, by its `model_type`; else
     the first that has models of this shape. `trust_pickle`: read weights in a pickle too, in another process.
 
+    Args:
+        model: the folder to read; for "hf" also what `regard.load` gives.
+        out: the folder to write.
+        to: "regard" or "hf".
+        family: whose shape to write, such as marian, bert, gpt2; with `to` = "hf".
+        trust_pickle: read weights in a pickle (.bin) too, in another process.
+
     Raises:
         FolderError: `out` has something in it, a file is missing or damaged, files contradict each other, the
             family is unknown, or no family has models of this shape.
     """
     refuse_taken(Path(out))
     if to == "hf":
-        return _to_theirs(load_model(model_path(model)), Path(out), family)
+        loaded = model if isinstance(model, LoadedModel) else load_model(model_path(model))
+        return _to_theirs(loaded, Path(out), family)
+    if isinstance(model, LoadedModel):
+        raise FolderError(f"{model.path}: this is a model of regard already", 'give a folder, or to="hf"')
     return _to_ours(model_path(model), Path(out), trust_pickle)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from regard import console
 from regard.errors import FolderError, MissingExtra
 from regard.inspection.curves import Curves, curves_of, draw_curves
+from regard.verbs.arguments import checked
 from regard.weights.checkpoint import RunFolder
 
 LOSS_UNITS = {  # by the kind of task: one prediction is one of these
@@ -30,10 +31,14 @@ class DrawnCurves:
     figures: tuple[Path, ...]
 
 
+@checked
 def curves(run: str | Path) -> DrawnCurves:
     """Write `curves.svg` and `curves.png` into a run folder: loss, scores and learning rate over the steps.
 
     Without matplotlib there are no figures, and that is said.
+
+    Args:
+        run: a run folder.
 
     Raises:
         FolderError: `run` is no run folder, or nothing was measured yet.

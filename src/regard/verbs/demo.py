@@ -9,6 +9,8 @@ from regard import console
 from regard.data.corpus import Pair, open_corpus
 from regard.errors import FolderError
 from regard.inspection.alignment import align
+from regard.verbs.arguments import checked
+from regard.verbs.computing import Computing
 from regard.verbs.date_precision import date_precision
 from regard.verbs.look import look
 from regard.verbs.recipes import recipe_folder
@@ -36,17 +38,23 @@ class DemoResult:
     exact_match: float
 
 
+@checked
 def demo(*, out: str | Path | None = None, device: str = "auto", threads: int | None = None) -> DemoResult:
     """Train `recipes/dates.toml` into `out` (`runs/demo-...` without); show dates and what to try next.
 
     A demo that was stopped goes on; one that was finished is shown again.
+
+    Args:
+        out: the run folder.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
     """
     recipe = recipe_folder() / "dates.toml"
     digest = hashlib.sha256(recipe.read_bytes()).hexdigest()[:8]  # a newer regard's demo is another run
     run = Path(out) if out else Path("runs") / f"demo-{digest}"
     console.note(f"Training a model of dates from nothing, in {run}: a minute or two.")
     result = train(recipe, out=run, device=device, threads=threads)
-    translator = Translator(run, device=device, threads=threads)
+    translator = Translator(run, computing=Computing(device=device, threads=threads))
     console.say("\nA dozen dates that it never saw. Each row is a character that it wrote; the shades show")
     console.say("which characters of the source it looked at while it wrote it.")
     _show_dates(translator, recipe)
@@ -93,7 +101,7 @@ def _show_alignment(translator: Translator, source: str, target: str) -> None:
 def _show_box(device: str, threads: int | None) -> None:
     console.say("\nThe model in the box, English to German:")
     try:
-        translator = Translator(device=device, threads=threads)
+        translator = Translator(computing=Computing(device=device, threads=threads))
     except FolderError as error:
         console.warn(f"{error.message}; {error.hint}")
         return

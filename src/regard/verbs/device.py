@@ -1,10 +1,9 @@
 """Which device and how many threads; chosen once, said and recorded."""
 
-import os
-
 import torch
 
 from regard.errors import RecipeError, did_you_mean
+from regard.verbs.limits import LIMITS, cores
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
@@ -13,13 +12,10 @@ def choose_device(name: str = "auto", threads: int | None = None) -> torch.devic
     """The device called `name`; `auto` takes a GPU where there is one. Sets torch's thread count.
 
     Raises:
-        RecipeError: no such device here.
+        RecipeError: no such device here. UserError: more threads than this machine can use.
     """
     if threads is not None:
-        if threads < 1:
-            raise RecipeError(
-                f"--threads must be 1 or more, not {threads}", "leave it out for torch's own choice"
-            )
+        LIMITS["threads"].refuse("threads", threads)
         torch.set_num_threads(threads)
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name == "auto":
@@ -27,7 +23,9 @@ def choose_device(name: str = "auto", threads: int | None = None) -> torch.devic
     if name not in there:
         raise RecipeError(f"unknown device {name!r}", did_you_mean(name, DEVICES))
     if not there[name]:
-        raise RecipeError(f"device {name} is not available here", "--device auto takes the best there is")
+        raise RecipeError(
+            f"device {name} is not available here", 'device="auto" (--device auto) takes the best there is'
+        )
     return torch.device(name)
 
 
@@ -37,21 +35,17 @@ def choose_workers(workers: int | None, device: torch.device, threads: int | Non
     Who sets the number of threads has chosen how many cores are used: then it is one process.
 
     Raises:
-        RecipeError: several, and not on a CPU.
+        RecipeError: several, and not on a CPU. UserError: more than this machine can use.
     """
+    if workers is not None:
+        LIMITS["workers"].refuse("workers", workers)
     if device.type != "cpu":
         if workers is not None and workers > 1:
-            raise RecipeError(f"--workers {workers} decode on a CPU only", "leave it out, or --device cpu")
+            raise RecipeError(
+                f"workers is {workers}, but several decode on a CPU only",
+                'leave workers out, or take device="cpu" (--device cpu)',
+            )
         return 1
     if workers is None:
-        return 1 if threads is not None else cores_here()
-    if workers < 1:
-        raise RecipeError(f"--workers must be 1 or more, not {workers}", "leave it out for one a core")
+        return 1 if threads is not None else cores()
     return workers
-
-
-def cores_here() -> int:
-    """Those that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

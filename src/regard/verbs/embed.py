@@ -16,11 +16,12 @@ from regard import console
 from regard.data.texts import Text, in_batches, text_of
 from regard.models.encoder_only import EncoderOnly
 from regard.models.heads import pooled
-from regard.verbs.box import load, model_that
-from regard.verbs.classify import strings
-from regard.verbs.device import choose_device
+from regard.verbs.any_model import AnyModel, open_model
+from regard.verbs.arguments import checked
+from regard.verbs.box import model_that
 from regard.verbs.lines import stream
 from regard.verbs.suggested_recipes import needs_model
+from regard.verbs.texts import strings
 
 CHUNK = 1024  # texts that are read, sorted by length and looked at before the first of them is given out
 MAX_CHARACTERS = 100_000  # of a text; what follows is left out, which is said
@@ -63,20 +64,27 @@ class Embedder:
     A sentence encoder makes it as its folder says (Reimers and Gurevych 2019); of any other encoder it is the
     mean of the states of the tokens, made as long as 1.
 
+    Args:
+        model: a model or run folder, or what `regard.load` gives.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
+
     Raises:
         FolderError: the model is no encoder.
     """
 
     @needs_model
+    @checked
     def __init__(
         self,
-        model: str | Path,
+        model: AnyModel,
         *,
         batch_tokens: int = 4096,
         device: str = "auto",
         threads: int | None = None,
     ) -> None:
-        self.loaded = load(model, choose_device(device, threads))
+        self.loaded = open_model(model, device, threads)
         self.model = model_that("makes vectors of texts", EncoderOnly, self.loaded)
         self.tokenizer = self.loaded.tokenizers.source
         self.batch_tokens = batch_tokens
@@ -142,10 +150,11 @@ def sentence_vectors(
 
 
 @needs_model
+@checked
 def embed(
     text: str | Iterable[str],
     *,
-    model: str | Path,
+    model: AnyModel,
     batch_tokens: int = 4096,
     device: str = "auto",
     threads: int | None = None,
@@ -153,6 +162,13 @@ def embed(
     """The vectors of several texts, [texts, d_model]; of one text its vector, [d_model].
 
     For many calls keep an `Embedder`.
+
+    Args:
+        text: one text, or several.
+        model: a model or run folder, or what `regard.load` gives.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         FolderError: the model is no encoder. DataError: a text is no string.
@@ -165,29 +181,48 @@ def embed(
 
 
 @needs_model
+@checked
 def embed_file(
     input: str | Path,
     *,
-    model: str | Path,
+    model: AnyModel,
     batch_tokens: int = 4096,
     device: str = "auto",
     threads: int | None = None,
 ) -> Float[Tensor, "lines d_model"]:
-    """What `embed` gives of the lines of a file, plain or gzipped."""
+    """What `embed` gives of the lines of a file, plain or gzipped.
+
+    Args:
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
+        model: a model or run folder, or what `regard.load` gives.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
+    """
     return embed(stream(input), model=model, batch_tokens=batch_tokens, device=device, threads=threads)
 
 
 @needs_model
+@checked
 def embed_similar(
     text: Iterable[str],
     *,
     similar_to: str,
-    model: str | Path,
+    model: AnyModel,
     batch_tokens: int = 4096,
     device: str = "auto",
     threads: int | None = None,
 ) -> list[Similar]:
-    """All texts with their likeness to `similar_to`, the likest first."""
+    """All texts with their likeness to `similar_to`, the likest first.
+
+    Args:
+        text: the texts to rank.
+        similar_to: the text that they are compared with.
+        model: a model or run folder, or what `regard.load` gives.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
+    """
     embedder = Embedder(model, batch_tokens=batch_tokens, device=device, threads=threads)
     return embedder.similar(embedder(text), similar_to)
 

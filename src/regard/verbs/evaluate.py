@@ -14,8 +14,10 @@ from regard.evaluation.by_length import LengthScore, bleu_by_length
 from regard.evaluation.score import Score
 from regard.evaluation.streams import check_aligned
 from regard.evaluation.translation import cautions, corpus_scores
-from regard.verbs.box import load
-from regard.verbs.device import choose_device
+from regard.verbs.any_model import AnyModel, open_model
+from regard.verbs.arguments import checked
+from regard.verbs.computing import Computing
+from regard.verbs.controls import Controls
 from regard.verbs.lines import lines_of, references_of
 from regard.verbs.precision import Precision
 from regard.verbs.scoring import Scoring, scoring_for
@@ -68,9 +70,10 @@ class TranslationEvaluation(Evaluation):
         return {**found, "by_length": [asdict(each) for each in self.by_length]} if self.by_length else found
 
 
+@checked
 def evaluate(
     *,
-    model: str | Path | None = None,
+    model: AnyModel | None = None,
     data: str | Path | None = None,
     src: str | Path | None = None,
     ref: str | Path | Iterable[str | Path] = (),
@@ -86,12 +89,19 @@ def evaluate(
     """Score a model on the test data of the recipe that it was trained by.
 
     Args:
+        model: a model or run folder, or what `regard.load` gives; the model in the box without.
         data: a file to be read as those are, in their place; NAME:FILE is a file of the catalogue.
-        src: translate the lines of this file and score them against one file of references or several,
-            `ref`, with what sacreBLEU counts as words said by `tokenize` and `lowercase`; `auto` is the
-            tokeniser that fits the script of the references.
+        src: a file to translate, one sentence a line; it is scored against `ref`.
+        ref: one file of references or several, aligned with `src` line by line.
+        tokenize: what sacreBLEU counts as words; "auto" is the tokeniser that fits the script of the
+            references, "none" is for text that is tokenised already.
+        lowercase: score without regard to case.
         by_length: of such translations, BLEU by the length of the source too.
-        workers, precision: of such translations, as a `Translator` takes them.
+        beam_size: hypotheses kept; the model's own without.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
+        workers: processes that translate; see `Translator`.
+        precision: of products: "float32" or "int8"; see `Translator`.
 
     Raises:
         DataError: the files cannot be read, have not as many lines as each other, or hold what the model
@@ -105,12 +115,10 @@ def evaluate(
         scoring = scoring_for(lines_of_references, tokenize)
         translator = Translator(
             model,
+            controls=Controls(beam_size=beam_size),
             split="off",  # a line is one example, as in training
-            beam_size=beam_size,
-            device=device,
-            threads=threads,
             workers=workers,
-            precision=precision,
+            computing=Computing(device=device, threads=threads, precision=precision),
         )
         return _of_translations(translator, lines, lines_of_references, scoring, lowercase, by_length)
     if src is not None or references:
@@ -123,7 +131,7 @@ def evaluate(
             "scores by length, without case or of other words, workers and precision are of translations",
             "give a source and its references; for other data the recipe's [validation] says it",
         )
-    return _of_held_out(load(model, choose_device(device, threads)), data, beam_size)
+    return _of_held_out(open_model(model, device, threads), data, beam_size)
 
 
 def _of_held_out(loaded: LoadedModel, data: str | Path | None, beam_size: int | None) -> Evaluation:

@@ -17,13 +17,13 @@ from torch import Tensor
 from regard.data.texts import Text, text_of
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
-from regard.verbs.box import load
-from regard.verbs.classify import strings
-from regard.verbs.device import choose_device
+from regard.verbs.any_model import AnyModel, open_model
+from regard.verbs.arguments import checked
 from regard.verbs.encoder import encoder_that, probabilities
 from regard.verbs.lines import stream
 from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.text import logits_of
+from regard.verbs.texts import strings
 
 CHUNK = 1024  # lines that are read, sorted by length and looked at before the first of them is given out
 SPELLINGS = "[MASK]", "<mask>"  # of a hidden token, whatever the model itself calls it
@@ -58,17 +58,23 @@ class Filled:
 class Filler:
     """A model, loaded once, that guesses hidden tokens. What it says of a text depends on that text alone.
 
-    `top`: how many guesses are told of each. `allow_fresh_head`: let a model speak whose head was never
-    trained.
+    Args:
+        model: a model or run folder, or what `regard.load` gives.
+        top: how many guesses are told of each hidden token.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        allow_fresh_head: let a model speak whose head nobody has trained.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         FolderError: the model does not guess hidden tokens.
     """
 
     @needs_model
+    @checked
     def __init__(
         self,
-        model: str | Path,
+        model: AnyModel,
         *,
         top: int = 5,
         batch_tokens: int = 4096,
@@ -76,7 +82,7 @@ class Filler:
         device: str = "auto",
         threads: int | None = None,
     ) -> None:
-        self.loaded = load(model, choose_device(device, threads))
+        self.loaded = open_model(model, device, threads)
         head = ("masked_language_model",)
         self.model = encoder_that("guesses hidden words", head, self.loaded, allow_fresh=allow_fresh_head)
         self.tokenizer = self.loaded.tokenizers.source
@@ -177,10 +183,11 @@ def _after_a_word(tokenizer: Tokenizer, segment: str) -> list[list[int]]:
 
 
 @needs_model
+@checked
 def fill(
     text: str | Iterable[str],
     *,
-    model: str | Path,
+    model: AnyModel,
     top: int = 5,
     batch_tokens: int = 4096,
     allow_fresh_head: bool = False,
@@ -191,6 +198,15 @@ def fill(
 
     Hidden is what the text calls [MASK] or <mask>, or by the model's own name for it. For many calls keep a
     `Filler`.
+
+    Args:
+        text: one text, or several.
+        model: a model or run folder, or what `regard.load` gives.
+        top: how many guesses are told of each hidden token.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        allow_fresh_head: let a model speak whose head nobody has trained.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         FolderError: the model does not guess hidden tokens.
@@ -212,17 +228,28 @@ def fill(
 
 
 @needs_model
+@checked
 def fill_file(
     input: str | Path,
     *,
-    model: str | Path,
+    model: AnyModel,
     top: int = 5,
     batch_tokens: int = 4096,
     allow_fresh_head: bool = False,
     device: str = "auto",
     threads: int | None = None,
 ) -> list[Any]:
-    """What `fill` gives of each line of a file, plain or gzipped."""
+    """What `fill` gives of each line of a file, plain or gzipped.
+
+    Args:
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
+        model: a model or run folder, or what `regard.load` gives.
+        top: how many guesses are told of each hidden token.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        allow_fresh_head: let a model speak whose head nobody has trained.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
+    """
     return fill(
         stream(input),
         model=model,

@@ -21,10 +21,11 @@ from regard.decoding.strategy import Walk
 from regard.errors import ConfigError
 from regard.models.decoder_only import DecoderOnly
 from regard.recipe import read
-from regard.verbs.box import load, model_that
+from regard.verbs.any_model import AnyModel, open_model
+from regard.verbs.arguments import checked
+from regard.verbs.box import model_that
 from regard.verbs.computing import USUAL, Computing
 from regard.verbs.controls import UNSET, Controls
-from regard.verbs.device import choose_device
 from regard.verbs.drafting import drafter_of
 from regard.verbs.lines import chunks
 from regard.verbs.lines import stream as stream_lines
@@ -32,6 +33,7 @@ from regard.verbs.precision import compute_in
 from regard.verbs.samples import samples_for, told
 from regard.verbs.spread import spread
 from regard.verbs.suggested_recipes import needs_model
+from regard.verbs.texts import several
 
 INCOMPLETE = "\ufffd"  # what the decoder makes of bytes that are no character, or not yet
 BETWEEN = "---\n"  # between several texts
@@ -81,23 +83,29 @@ class Generator:
     continuations are made of each prompt. With precision "int8" products are of whole numbers of 8 bits, on a
     CPU; a draft model stays float32.
 
+    Args:
+        model: a model or run folder, or what `regard.load` gives.
+        num: texts for each prompt.
+
     Raises:
         FolderError: the model does not go on with texts. ConfigError: a control cannot work, or contradicts
             another. RecipeError: there are no products of int8 here.
     """
 
     @needs_model
+    @checked
     @spread
     def __init__(
         self,
-        model: str | Path,
+        model: AnyModel,
         *,
         controls: Controls = UNSET,
         num: int = 1,
         computing: Computing = USUAL,
     ) -> None:
-        chosen = choose_device(computing.device, computing.threads)
-        self.loaded = load(model, chosen)
+        """Load the model; controls that are not given are its own."""
+        self.loaded = open_model(model, computing.device, computing.threads, precision=computing.precision)
+        chosen = self.loaded.model.device
         self.model = model_that("goes on with texts", DecoderOnly, self.loaded)
         compute_in(computing.precision, self.model, chosen)
         self.tokenizer = self.loaded.tokenizers.source
@@ -121,8 +129,11 @@ class Generator:
         """How each prompt goes on, in order; `prompts` may be without end.
 
         Of a prompt that is longer than the model sees, only the end is read, which is said.
+
+        Raises:
+            DataError: a prompt is no string, or `prompts` is one. Those before it are given out first.
         """
-        return self.in_chunks(chunks(prompts))
+        return self.in_chunks(chunks(several(prompts)))
 
     def in_chunks(self, chunks: Iterable[Sequence[str]]) -> Iterator[Generated]:
         """The same for prompts that come several at a time: all of a chunk are decoded together."""
@@ -286,11 +297,12 @@ def before_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
 
 
 @needs_model
+@checked
 @spread
 def generate(
     prompt: str | Iterable[str],
     *,
-    model: str | Path,
+    model: AnyModel,
     controls: Controls = UNSET,
     num: int = 1,
     computing: Computing = USUAL,
@@ -300,6 +312,11 @@ def generate(
     With `num` above 1 there is a list of that many in the place of each. For many calls, or to see the text
     as it comes, keep a `Generator`, whose settings these are. Of several prompts an empty one stays empty
     where the model has never seen the beginning of a text.
+
+    Args:
+        prompt: one text to go on with, or several.
+        model: a model or run folder, or what `regard.load` gives.
+        num: texts for each prompt.
 
     Returns:
         str for a str, list[str] for several; with `num` above 1 list[str] and list[list[str]].
@@ -311,16 +328,23 @@ def generate(
 
 
 @needs_model
+@checked
 @spread
 def generate_file(
     input: str | Path,
     *,
-    model: str | Path,
+    model: AnyModel,
     controls: Controls = UNSET,
     num: int = 1,
     computing: Computing = USUAL,
 ) -> list[Any]:
-    """What `generate` gives of each line of a file, plain or gzipped."""
+    """What `generate` gives of each line of a file, plain or gzipped.
+
+    Args:
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a prompt.
+        model: a model or run folder, or what `regard.load` gives.
+        num: texts for each prompt.
+    """
     lines = stream_lines(input)
     return generate(lines, model=model, controls=controls, num=num, computing=computing)
 

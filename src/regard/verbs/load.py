@@ -2,17 +2,26 @@
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from pathlib import Path
 
+from regard.models.build import count_parameters
 from regard.verbs import box
-from regard.verbs.device import choose_device
+from regard.verbs.any_model import AnyModel, open_model
+from regard.verbs.arguments import checked
 from regard.verbs.look import Changes, Look, Looker
 from regard.weights.model_folder import LoadedModel
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded(LoadedModel):
-    """A model ready to be used, and to be looked at."""
+    """A model ready to be used, and to be looked at: every verb takes it as its `model`."""
+
+    def __repr__(self) -> str:
+        """Its kind, size, device and folder, and what it does; the weights are in `model`."""
+        use = box.USES.get(self.config.kind, "").partition(":")[0]
+        return (
+            f"<Loaded: {self.config.kind}, {count_parameters(self.model):,} parameters,"
+            f" on {self.model.device}, {self.path}{use and f'; it {use}'}>"
+        )
 
     def look(
         self,
@@ -39,11 +48,21 @@ class Loaded(LoadedModel):
         return Looker(self)
 
 
-def load(model: str | Path, *, device: str = "auto", threads: int | None = None) -> Loaded:
-    """The model of a model folder, of a run folder, or of a Hugging Face folder of a known family.
+@checked
+def load(model: AnyModel | None = None, *, device: str = "auto", threads: int | None = None) -> Loaded:
+    """The model of a model folder, of a run folder, or of a Hugging Face folder of a known family, read once.
+
+    Every verb takes what this gives as its `model`.
+
+    Args:
+        model: a folder; the model in the box without.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         FolderError: a file is missing or damaged, or the family is unknown.
     """
-    found = box.load(model, choose_device(device, threads))
+    found = open_model(model, device, threads)
+    if isinstance(found, Loaded):
+        return found
     return Loaded(**{each.name: getattr(found, each.name) for each in fields(LoadedModel)})

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from regard.errors import FolderError
@@ -12,8 +11,9 @@ from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_only import EncoderOnly
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.models.vision import VisionTransformer
-from regard.verbs.box import USES, load
-from regard.verbs.device import choose_device
+from regard.verbs.any_model import AnyModel, open_model
+from regard.verbs.arguments import checked
+from regard.verbs.box import USES
 from regard.verbs.looking.continuing import Continuing
 from regard.verbs.looking.look import Look
 from regard.verbs.looking.reading import Reading
@@ -43,25 +43,30 @@ class Reader(Protocol):
 class Looker:
     """A model, loaded once, to look at many texts with.
 
-    `model`: a folder, what `regard.load` gives, or the model in the box. Threads may share a looker: they
-    take turns at the model.
+    Threads may share a looker: they take turns at the model.
+
+    Args:
+        model: a model or run folder, or what `regard.load` gives; the model in the box without.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         FolderError: the model reads no text.
     """
 
+    @checked
     def __init__(
         self,
-        model: str | Path | LoadedModel | None = None,
+        model: AnyModel | None = None,
         *,
         device: str = "auto",
         threads: int | None = None,
     ) -> None:
-        loaded = model if isinstance(model, LoadedModel) else load(model, choose_device(device, threads))
-        self.loaded = loaded
-        self._reader = reader_of(loaded)
+        self.loaded = open_model(model, device, threads)
+        self._reader = reader_of(self.loaded)
         self._lock = threading.RLock()
 
+    @checked
     def look(
         self,
         text: str,
@@ -136,9 +141,10 @@ def reader_of(loaded: LoadedModel) -> Reader:
     raise FolderError(f"{loaded.path}: there is no view of a {loaded.config.kind} model", f"it {use}")
 
 
+@checked
 def look(
     text: str,
-    model: str | Path | LoadedModel | None = None,
+    model: AnyModel | None = None,
     *,
     target: str | None = None,
     prefix: str | None = None,
@@ -157,15 +163,28 @@ def look(
     computes it. The model answers; `target` forces another answer on it, `prefix` (or `prefix_ids`) the
     beginning of one. `changes` switches heads, layers or tokens off. For many texts keep a `Looker`.
 
+    Args:
+        text: what the model reads.
+        model: a model or run folder, or what `regard.load` gives; the model in the box without.
+        target: an answer to force on the model.
+        prefix: the beginning of an answer to force on it.
+        prefix_ids: the same by token numbers.
+        beam_size: hypotheses of the search that is shown; the model's own without.
+        max_new_tokens: of a text that goes on; 24 without, or what there is room for.
+        changes: heads, layers and tokens to switch off.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
+
     Raises:
         FolderError: the model reads no text. DataError: the text is too long, or nothing.
     """
-    return Looker(model, device=device, threads=threads).look(
-        text,
+    request = Request(
+        text=text,
         target=target,
         prefix=prefix,
         prefix_ids=prefix_ids,
         beam_size=beam_size,
         max_new_tokens=max_new_tokens,
-        changes=changes,
+        changes=changes or Changes(),
     )
+    return Looker(model, device=device, threads=threads)(request)

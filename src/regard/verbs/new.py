@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.verbs.arguments import checked
 from regard.verbs.proposals.budget import Budget
 from regard.verbs.proposals.given import Files, Given, given_files
 from regard.verbs.proposals.labelled import new_labelled
@@ -42,6 +43,7 @@ class NewRecipe:
     notes: tuple[str, ...] = ()
 
 
+@checked
 def new(
     source: str | Path,
     target: str | Path | None = None,
@@ -64,6 +66,8 @@ def new(
     seconds, so that the run ends in the time that there is.
 
     Args:
+        source: a file of sources, or the one file of the corpus; plain or gzipped.
+        target: of two aligned files the other one.
         task: "translation", "classification", "regression", "tagging" or "language_model"; as the files tell
             where it is not given.
         valid: files to validate on, one or two; then no line is held out.
@@ -76,6 +80,7 @@ def new(
     Raises:
         DataError: a file cannot be read, is not of the task, or holds too little.
         RecipeError: the recipe is there already, or there is no such task.
+        UserError: there are not as many cores.
     """
     given = given_files([source] if target is None else [source, target], valid, test)
     found = recognised(given, task, columns)

@@ -1,4 +1,4 @@
-"""The proposal of `regard new`: size, vocabulary and length of a run, by the corpus and the time there is.
+"""The proposal of `regard new`: size, vocabulary and length of a run, by the corpus and the time.
 
 Every value comes from the experiments of docs/recipes-by-size.md. The recipes that regard publishes for
 such corpora are this proposal too, which tests/verbs/test_plan.py compares.
@@ -23,7 +23,7 @@ DROPOUT = (
     (25, 0.2),
     (math.inf, 0.3),
 )  # up to so many epochs: who reads less often learns less by heart
-TOKENS_A_PARAMETER = 0.5  # target tokens in all, repetitions counted, below which a smaller model is better
+TOKENS_A_PARAMETER = 2.0  # target tokens in all, repetitions counted, below which a smaller model is better
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Size:
     vocab_size: int
     batch_tokens: int
     learning_rate: float
-    warmup_steps: int
+    warmup: float  # share of the run
     epochs: int  # more of them gave nothing
 
     @property
@@ -65,21 +65,21 @@ SIZES = (
         vocab_size=1000,
         batch_tokens=1024,
         learning_rate=0.003,
-        warmup_steps=100,
-        epochs=150,
+        warmup=0.05,
+        epochs=100,
     ),
     Size(
         pairs=1e4,
-        d_model=192,
-        d_ff=432,
-        num_encoder_layers=3,
-        num_decoder_layers=3,
+        d_model=128,
+        d_ff=288,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
         num_heads=4,
         vocab_size=2000,
-        batch_tokens=2048,
+        batch_tokens=1024,
         learning_rate=0.003,
-        warmup_steps=200,
-        epochs=100,
+        warmup=0.05,
+        epochs=80,
     ),
     Size(
         pairs=1e5,
@@ -89,9 +89,9 @@ SIZES = (
         num_decoder_layers=3,
         num_heads=4,
         vocab_size=5000,
-        batch_tokens=4096,
-        learning_rate=0.003,
-        warmup_steps=300,
+        batch_tokens=1024,
+        learning_rate=0.002,
+        warmup=0.05,
         epochs=50,
     ),
     Size(
@@ -102,9 +102,9 @@ SIZES = (
         num_decoder_layers=2,
         num_heads=4,
         vocab_size=8000,
-        batch_tokens=4096,
-        learning_rate=0.002,
-        warmup_steps=400,
+        batch_tokens=2048,
+        learning_rate=0.0015,
+        warmup=0.05,
         epochs=40,
     ),
     Size(
@@ -115,9 +115,9 @@ SIZES = (
         num_decoder_layers=6,
         num_heads=8,
         vocab_size=32000,
-        batch_tokens=16384,
-        learning_rate=0.001,
-        warmup_steps=2000,
+        batch_tokens=8192,
+        learning_rate=0.0007,
+        warmup=0.05,
         epochs=20,
     ),
 )
@@ -160,10 +160,6 @@ class Proposal:
         return next(share for epochs, share in DROPOUT if self.epochs <= epochs)
 
     @property
-    def warmup_steps(self) -> int:
-        return max(1, min(self.size.warmup_steps, self.max_steps // 5))
-
-    @property
     def validate_every(self) -> int:
         return max(1, self.max_steps // VALIDATIONS)
 
@@ -190,13 +186,14 @@ def propose(
         pairs: how many there are in all.
         shared_letters, characters: as `drafts` takes them.
     """
-    for draft in drafts(pairs, shared_letters, characters):
+    candidates = list(drafts(pairs, shared_letters, characters))
+    for draft in candidates:
         tokenizer = TokenizerSettings(vocab_size=draft.vocab_size, joint=draft.joint)
         speed = measure_speed(draft.model, tokenizer, draft.size.batch_tokens, sample, device, threads)
         proposal = in_time(draft, speed, pairs, minutes)
-        if proposal.size is SIZES[0] or is_trained_enough(proposal, speed):
+        if draft is candidates[-1] or is_trained_enough(proposal, speed):
             return proposal
-    raise AssertionError("the smallest size is always proposed")
+    raise AssertionError("the smallest is always proposed")
 
 
 def drafts(pairs: int, shared_letters: float, characters: int = 0) -> Iterator[Proposal]:
@@ -207,10 +204,17 @@ def drafts(pairs: int, shared_letters: float, characters: int = 0) -> Iterator[P
         shared_letters: 0 to 1; sides that share less than half of their letters get a vocabulary each.
         characters: distinct ones of the side that has more; half of a vocabulary is left for longer pieces.
     """
-    fits = next(number for number, size in enumerate(SIZES) if pairs <= size.pairs)
-    for size in reversed(SIZES[: fits + 1]):
-        vocab_size = max(SIZES[fits].vocab_size, 2 * characters)
+    fits = next(size for size in SIZES if pairs <= size.pairs)
+    vocab_size = max(fits.vocab_size, 2 * characters)
+    smaller = sorted(
+        {size.d_model: size for size in SIZES if size.d_model < fits.d_model}.values(), key=_width
+    )
+    for size in (fits, *reversed(smaller)):
         yield Proposal(size=size, joint=shared_letters >= 0.5, vocab_size=vocab_size)
+
+
+def _width(size: Size) -> int:
+    return size.d_model
 
 
 def in_time(draft: Proposal, speed: Speed, pairs: int, minutes: float) -> Proposal:

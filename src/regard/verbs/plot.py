@@ -14,9 +14,9 @@ from regard.models.build import build, config_class
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.model import Model
 from regard.training.schedule import Schedule
-from regard.verbs.box import load
+from regard.verbs.any_model import AnyModel, open_model
+from regard.verbs.arguments import checked
 from regard.verbs.curves import curves_of_run
-from regard.verbs.device import choose_device
 from regard.verbs.look import Look, look
 from regard.verbs.looking.files import writable
 from regard.verbs.recipes import recipe_path
@@ -27,11 +27,12 @@ Drawable = Literal["sinusoidal", "rotary", "alibi"]  # learned ones are a model'
 D_MODEL = 512  # the paper's, where a recipe says nothing else
 
 
+@checked
 def plot_attention(
     text: str,
     *,
     out: str | Path,
-    model: str | Path | None = None,
+    model: AnyModel | None = None,
     attention: str | None = None,
     heads: tuple[int, ...] = (),
     target: str | None = None,
@@ -40,7 +41,15 @@ def plot_attention(
 ) -> Path:
     """Draw where each head of one attention looks as the model reads `text`.
 
-    `attention` is the name of one (the last without); `heads`: those that are drawn, or all.
+    Args:
+        text: what the model reads.
+        out: the figure to write: .svg, .png or .pdf.
+        model: a model or run folder, or what `regard.load` gives; the model in the box without.
+        attention: its name, such as decoder.blocks.1.cross_attention; the last without.
+        heads: their numbers from 0; all without.
+        target: an answer to force on the model.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         ConfigError: the model has no such attention or head. MissingExtra: matplotlib is not installed.
@@ -71,16 +80,25 @@ def plot_attention(
     return path
 
 
+@checked
 def plot_alignment(
     text: str,
     *,
     out: str | Path,
-    model: str | Path | None = None,
+    model: AnyModel | None = None,
     target: str | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> Path:
     """Draw which source tokens the model looks at as it writes each token of its answer, or of `target`.
+
+    Args:
+        text: what the model reads.
+        out: the figure to write: .svg, .png or .pdf.
+        model: a model or run folder, or what `regard.load` gives; the model in the box without.
+        target: an answer to force on the model.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         FolderError: the model has no source. MissingExtra: matplotlib is not installed.
@@ -104,10 +122,11 @@ def plot_alignment(
     return path
 
 
+@checked
 def plot_positions(
     *,
     out: str | Path,
-    model: str | Path | None = None,
+    model: AnyModel | None = None,
     scheme: Drawable = "sinusoidal",
     length: int = 64,
     d_model: int = 128,
@@ -117,7 +136,15 @@ def plot_positions(
 ) -> Path:
     """Draw the first `length` positions as a model tells them, or, without one, a scheme that nobody trains.
 
-    `d_model` and `num_heads` are the scheme's; a `model` has its own.
+    Args:
+        out: the figure to write: .svg, .png or .pdf.
+        model: whose positions are drawn, a folder or what `regard.load` gives.
+        scheme: "sinusoidal", "rotary" or "alibi"; learned ones are a model's.
+        length: positions that are drawn.
+        d_model: the scheme's width.
+        num_heads: the scheme's heads.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         ConfigError: the model, or the scheme, tells none. MissingExtra: matplotlib is not installed.
@@ -133,7 +160,7 @@ def plot_positions(
 
 
 def _with_positions(
-    model: str | Path | None,
+    model: AnyModel | None,
     scheme: Drawable,
     d_model: int,
     num_heads: int,
@@ -141,7 +168,7 @@ def _with_positions(
     threads: int | None,
 ) -> Model:
     if model is not None:
-        return load(model, choose_device(device, threads)).model
+        return open_model(model, device, threads).model
     config = EncoderOnlyConfig(
         vocab_size=1,
         head="none",
@@ -154,8 +181,13 @@ def _with_positions(
     return build(config, seed=0)
 
 
+@checked
 def plot_schedule(recipe: str | Path, *, out: str | Path) -> Path:
     """Draw the learning rate of each update that a recipe makes.
+
+    Args:
+        recipe: a TOML file, or the name of a recipe that comes with regard.
+        out: the figure to write: .svg, .png or .pdf.
 
     Raises:
         RecipeError: the recipe cannot be read. MissingExtra: matplotlib is not installed.
@@ -173,8 +205,13 @@ def plot_schedule(recipe: str | Path, *, out: str | Path) -> Path:
     return path
 
 
+@checked
 def plot_curves(run: str | Path, *, out: str | Path) -> Path:
     """Draw loss, scores and learning rate of a run; `regard curves` does so in the run's own folder.
+
+    Args:
+        run: a run folder.
+        out: the figure to write: .svg, .png or .pdf.
 
     Raises:
         FolderError: `run` is no run folder, or nothing was measured.

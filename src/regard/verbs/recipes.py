@@ -6,6 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from regard.errors import RecipeError, did_you_mean
+from regard.verbs.arguments import checked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +31,12 @@ def recipes() -> list[RecipeInfo]:
     ]
 
 
+@checked
 def recipes_show(name: str) -> str:
     """The text of the recipe called `name`.
+
+    Args:
+        name: of the recipe, as `recipes` lists it.
 
     Raises:
         RecipeError: there is none, with the nearest name.

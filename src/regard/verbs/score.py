@@ -10,8 +10,9 @@ from regard.decoding.scoring import ForcedScore, forced_scores
 from regard.errors import DataError
 from regard.evaluation.streams import check_aligned
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.verbs.box import load, model_that
-from regard.verbs.device import choose_device
+from regard.verbs.any_model import AnyModel, open_model
+from regard.verbs.arguments import checked
+from regard.verbs.box import model_that
 from regard.verbs.lines import lines_of
 
 MAX_CHARACTERS = 5000  # of a line
@@ -41,15 +42,23 @@ class Scored:
         ]
 
 
+@checked
 def score(
     *,
-    model: str | Path | None = None,
+    model: AnyModel | None = None,
     src: str | Path,
     ref: str | Path,
     device: str = "auto",
     threads: int | None = None,
 ) -> Scored:
     """How likely `model` finds each line of `ref` as the translation of that line of `src`.
+
+    Args:
+        model: a model or run folder, or what `regard.load` gives; the model in the box without.
+        src: a file of sources, one sentence a line.
+        ref: a file of their translations, aligned line by line.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         DataError: the files have not as many lines as each other, or a line is too long.
@@ -58,7 +67,7 @@ def score(
     check_aligned(sources, [targets], str(src))
     for name, lines in ((src, sources), (ref, targets)):
         _refuse_long(name, lines)
-    loaded = load(model, choose_device(device, threads))
+    loaded = open_model(model, device, threads)
     source, target = loaded.tokenizers.source, loaded.tokenizers.target
     pairs = list(
         zip(

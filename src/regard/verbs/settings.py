@@ -9,10 +9,8 @@ from regard.recipe import apply_overrides, read, read_toml
 from regard.verbs.box import model_path
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.weights.checkpoint import RunFolder
+from regard.weights.checkpoint import RESOLVED, RunFolder
 from regard.weights.strict_json import read_json
-
-RESOLVED = "resolved.json"  # in a run folder: the table that was read, and where its paths begin
 
 
 def load_recipe(path: Path, overrides: Sequence[str] = (), init: str | Path | None = None) -> RecipeFile:

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
+from regard.verbs.any_model import AnyModel
+from regard.verbs.arguments import checked
 from regard.verbs.computing import USUAL, Computing
 from regard.verbs.controls import UNSET, Controls
 from regard.verbs.lines import stream
@@ -19,7 +21,17 @@ class Summary(Translation):
 
 
 class Summarizer(Translator):
-    """A model, loaded once, that says texts in short: a `Translator` of whole documents, each a line."""
+    """A model, loaded once, that says texts in short: a `Translator` of whole documents, each a line.
+
+    Args:
+        model: a model or run folder, or what `regard.load` gives.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        n_best: candidates of each text; a beam is as wide as that at least.
+        prefix: what stands before each text; what the model's folder says of summaries without.
+        split: leave it out, or "off": a document is summarized whole.
+        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
+            given.
+    """
 
     task: ClassVar[str] = "summarization"
     does: ClassVar[str] = "summarizes"
@@ -30,11 +42,12 @@ class Summarizer(Translator):
 
 
 @needs_model
+@checked
 @spread
 def summarize(
     text: str | Iterable[str],
     *,
-    model: str | Path,
+    model: AnyModel,
     controls: Controls = UNSET,
     batch_tokens: int = 4096,
     n_best: int = 1,
@@ -44,9 +57,17 @@ def summarize(
 ) -> Any:
     """A text in short, or each of several.
 
-    `prefix` stands before each; where it is not given, what the model's folder says of summaries. With
-    `n_best` above 1 there is a list of that many, best first, in the place of each. For many calls keep a
-    `Summarizer`.
+    With `n_best` above 1 there is a list of that many, best first, in the place of each. For many calls keep
+    a `Summarizer`.
+
+    Args:
+        text: one text, or several.
+        model: a model or run folder, or what `regard.load` gives.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        n_best: candidates of each text; a beam is as wide as that at least.
+        prefix: what stands before each text; what the model's folder says of summaries without.
+        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
+            given.
 
     Returns:
         str for a str, list[str] for several; with `n_best` above 1 list[str] and list[list[str]].
@@ -64,12 +85,13 @@ def summarize(
 
 
 @needs_model
+@checked
 @spread
 def summarize_file(
     input: str | Path,
     output: str | Path,
     *,
-    model: str | Path,
+    model: AnyModel,
     controls: Controls = UNSET,
     batch_tokens: int = 4096,
     n_best: int = 1,
@@ -78,7 +100,19 @@ def summarize_file(
     workers: int | None = None,
     computing: Computing = USUAL,
 ) -> int:
-    """Say each line of a file in short, into another, which appears when it is whole; the number of lines."""
+    """Say each line of a file in short, into another, which appears when it is whole; the number of lines.
+
+    Args:
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
+        output: the file to write.
+        model: a model or run folder, or what `regard.load` gives.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        n_best: candidates of each text; a beam is as wide as that at least.
+        prefix: what stands before each text; what the model's folder says of summaries without.
+        as_json: write a line of JSON for each line.
+        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
+            given.
+    """
     summarizer = Summarizer(
         model,
         controls=controls,

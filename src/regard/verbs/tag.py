@@ -12,13 +12,14 @@ import torch
 from regard.data.conllu import COLUMNS, Sentence, SentenceReader, read_sentences
 from regard.data.tagged import tagged_texts, words_of
 from regard.errors import FolderError
-from regard.verbs.box import load
-from regard.verbs.device import choose_device
+from regard.verbs.any_model import AnyModel, open_model
+from regard.verbs.arguments import checked
 from regard.verbs.encoder import encoder_that, probabilities
 from regard.verbs.lines import stream
 from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.tagging import WORDS, pieces_of
 from regard.verbs.tasks.text import logits_of
+from regard.verbs.texts import refuse_one
 from regard.weights.model_folder import LoadedModel, open_model_folder
 
 CHUNK = 256  # sentences that are read and looked at before the first of them is given out
@@ -58,19 +59,27 @@ class Tagger:
     """A model, loaded once, that labels words. What it says of a word depends on its sentence alone.
 
     `column`: where in CoNLL-U the labels belong, as the model's own data had them.
+
+    Args:
+        model: a model or run folder, or what `regard.load` gives.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        allow_fresh_head: let a model speak whose head nobody has trained.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
     """
 
     @needs_model
+    @checked
     def __init__(
         self,
-        model: str | Path,
+        model: AnyModel,
         *,
         batch_tokens: int = 4096,
         allow_fresh_head: bool = False,
         device: str = "auto",
         threads: int | None = None,
     ) -> None:
-        self.loaded = load(model, choose_device(device, threads))
+        self.loaded = open_model(model, device, threads)
         self.model = encoder_that("labels words", ("tokens",), self.loaded, allow_fresh=allow_fresh_head)
         self.tokenizer = self.loaded.tokenizers.source
         self.labels = self.loaded.labels
@@ -83,7 +92,11 @@ class Tagger:
 
         A sentence is a list of its words, or a text: words then stand between white space, and punctuation
         at their ends is a word of its own. There may be sentences without end.
+
+        Raises:
+            DataError: there is one text in the place of several.
         """
+        refuse_one(sentences)
         sentences = iter(sentences)
         return self.in_chunks(iter(lambda: list(islice(sentences, CHUNK)), []))
 
@@ -156,10 +169,11 @@ def _column(loaded: LoadedModel) -> str:
 
 
 @needs_model
+@checked
 def tag(
     text: str | Sequence[str],
     *,
-    model: str | Path,
+    model: AnyModel,
     words: bool = False,
     batch_tokens: int = 4096,
     allow_fresh_head: bool = False,
@@ -170,6 +184,15 @@ def tag(
 
     A sentence is a list of its words, or a text: with `words` cut at white space alone, without at the
     punctuation of its words too.
+
+    Args:
+        text: the sentence.
+        model: a model or run folder, or what `regard.load` gives.
+        words: cut a text at white space alone.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        allow_fresh_head: let a model speak whose head nobody has trained.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         FolderError: the model labels no words, or nobody has trained its head and `allow_fresh_head` does
@@ -183,10 +206,11 @@ def tag(
 
 
 @needs_model
+@checked
 def tag_file(
     input: str | Path,
     *,
-    model: str | Path,
+    model: AnyModel,
     conllu: bool = False,
     words: bool = False,
     batch_tokens: int = 4096,
@@ -197,6 +221,16 @@ def tag_file(
     """What `tag` gives of each line of a file, plain or gzipped, or of each sentence of a CoNLL-U one.
 
     CoNLL-U it is if `conllu` says so, or its name. `Tagger.conllu` gives its lines back, filled.
+
+    Args:
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a sentence.
+        model: a model or run folder, or what `regard.load` gives.
+        conllu: read CoNLL-U, whatever the file is called.
+        words: cut lines at white space alone.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        allow_fresh_head: let a model speak whose head nobody has trained.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
     """
     tagger = Tagger(
         model, batch_tokens=batch_tokens, allow_fresh_head=allow_fresh_head, device=device, threads=threads

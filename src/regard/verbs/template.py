@@ -41,7 +41,7 @@ def recipe_text(
         validate_every=proposal.validate_every,
         best_metric=toml(survey.best_metric),
         learning_rate=proposal.size.learning_rate,
-        warmup_steps=proposal.warmup_steps,
+        warmup=proposal.size.warmup,
         tokenize=toml(survey.tokenize),
         expected=toml(list(expected or ())),
     )
@@ -113,7 +113,7 @@ best_metric = {best_metric}  # chooses the best model: loss, bleu, chrf
 [training.schedule]
 kind = "linear"  # after the warm-up the rate falls to 0 at the end of the run
 learning_rate = {learning_rate}  # at the end of the warm-up
-warmup_steps = {warmup_steps}
+warmup = {warmup}  # share of the run; a longer run has more of it
 
 [distributed]  # of several processes: --workers N on one machine, or torchrun on many
 strategy = "ddp"  # each has the whole model; fsdp2: each has a part of every weight, for big models

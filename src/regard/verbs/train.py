@@ -1,11 +1,10 @@
 """Train a recipe, or go on with a run: raw text in, a scored model folder out."""
 
 import json
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,25 +16,31 @@ from regard.distributed.group import Group
 from regard.distributed.place import own_place
 from regard.distributed.strategy import distribute
 from regard.distributed.workers import workers as started
-from regard.errors import FolderError
-from regard.recipe import differences
+from regard.errors import FolderError, RecipeError
+from regard.training.collapse import collapse_warning
+from regard.training.losses import chosen_loss
+from regard.training.pace import Update
 from regard.training.products import MatmulPrecision, choose_precision, is_exact, matmul_precision
 from regard.training.shared import OfShare
 from regard.training.trainer import Trainer
+from regard.verbs import limits
+from regard.verbs.arguments import checked
 from regard.verbs.device import choose_device
 from regard.verbs.dry_run import try_recipe
 from regard.verbs.finish import finish
+from regard.verbs.length import change_length, refuse_another_recipe
+from regard.verbs.outlook import outlook
 from regard.verbs.recipe_data import refuse_missing_data
 from regard.verbs.recipes import recipe_path
 from regard.verbs.settings import RESOLVED, load_recipe, load_run
 from regard.verbs.sharing import refuse_another_run, refuse_another_step, refuse_too_many
 from regard.verbs.start import begin
-from regard.verbs.tasks.recipe import RecipeFile
+from regard.verbs.tasks.recipe import Recipe, RecipeFile
+from regard.verbs.tasks.task import Say
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json
 
-SHARING = "distributed"  # the section of a recipe
 PRODUCTS = "products.json"  # in a run folder: the library of its matrix products
 
 
@@ -52,6 +57,7 @@ class TrainResult:
     metrics: dict[str, float]
 
 
+@checked
 def train(
     recipe: str | Path,
     *,
@@ -63,31 +69,47 @@ def train(
     device: str = "auto",
     threads: int | None = None,
     workers: int = 1,
+    quiet: bool = False,
+    on_report: Callable[[dict[str, Any]], None] | None = None,
 ) -> TrainResult:
     """Train `recipe`: a TOML file, the name of one that comes with regard, or a run folder.
 
-    A run folder that holds the same recipe is gone on with; one that holds another is refused.
+    A run folder that holds the same recipe is continued; one that holds another is refused. Only the length
+    may be another one, `training.max_steps`: the run then becomes longer or shorter.
 
     Args:
         out: the run folder; `runs/NAME` without.
         overrides: `section.key=value` each.
         init: a trained model to start from, a model or run folder; `model.init` of the recipe without.
         resume: refuse to start from nothing.
-        dry_run: read everything, build everything, do one update, keep nothing.
+        dry_run: read everything, build everything, do some updates, tell what the run would need, keep
+            nothing.
         threads: of each worker; torch's own choice without.
         workers: processes of this machine that share each batch. On a CPU two of one thread are
             faster than one of two. Under torchrun it stays 1: the processes are those that it started.
+        quiet: print warnings only: no notes, no progress, no scores.
+        on_report: is called with each record that goes to `metrics.jsonl`, as it is written: those of `kind`
+            "train" every `training.report_every` updates, "validation", "collapse" and others. What it raises
+            ends the training. Of several processes the first alone calls it.
 
     Raises:
         UserError: recipe, data or folder do not do; RunError: training failed; Interrupted: by a signal.
     """
     if threads is None and workers > 1:
-        threads = max(1, (os.cpu_count() or 1) // workers)
+        threads = max(1, limits.cores() // workers)
     place = own_place()
     if dry_run:
         return _dry_run(
-            recipe, overrides, init, choose_device(device, threads), max(workers, place.size), place.rank
+            recipe,
+            overrides,
+            init,
+            choose_device(device, threads),
+            max(workers, place.size),
+            place.rank,
+            quiet,
         )
+    if workers > 1:
+        _refuse_lost_loss(_load(recipe_path(recipe), overrides, init), workers)
     command = _command(recipe, out, overrides, init, device, threads)
     with started(place, workers, command) as group:
         path = recipe_path(recipe)
@@ -98,8 +120,9 @@ def train(
         refuse_too_many(source.recipe, group.size)
         if resume and not (run_path / RESOLVED).exists():
             raise FolderError(f"{run_path}: no run to resume", "leave out --resume to start one")
-        with _claimed(run_path, source, group) as run:
-            return _train(source, run, chosen, group)
+        say = console.note if group.is_first and not quiet else _silence
+        with _claimed(run_path, source, group, say) as run:
+            return _train(source, run, chosen, group, say, quiet, on_report)
 
 
 def _dry_run(
@@ -109,14 +132,24 @@ def _dry_run(
     device: torch.device,
     processes: int,
     rank: int,
+    quiet: bool,
 ) -> TrainResult:
     """One process tries it, whatever the number of those that are to train."""
     metrics: dict[str, float] = {}
     if rank == 0:
         source = _load(recipe_path(recipe), overrides, init)
         refuse_too_many(source.recipe, processes)
-        metrics = try_recipe(source, device)
+        metrics = try_recipe(source, device, say=_silence if quiet else console.note)
     return TrainResult(run=None, model=None, steps=1, metrics=metrics)
+
+
+def _refuse_lost_loss(source: RecipeFile, workers: int) -> None:
+    """The workers that this process starts do not know what it has registered."""
+    if loss := source.recipe.training.loss:
+        raise RecipeError(
+            f"training.loss = {loss!r} is known to this process alone, not to {workers} workers",
+            "leave out workers, or start the script that registers it with torchrun",
+        )
 
 
 def _command(
@@ -145,13 +178,13 @@ def _default_folder(path: Path, source: RecipeFile) -> Path:
 
 
 @contextmanager
-def _claimed(path: Path, source: RecipeFile, group: Group) -> Iterator[RunFolder]:
+def _claimed(path: Path, source: RecipeFile, group: Group, say: Say) -> Iterator[RunFolder]:
     """The run folder, locked by the first process; the others come in when it holds the recipe."""
     run = RunFolder(path)
     with ExitStack() as stack:
         if group.is_first:
             stack.enter_context(run.lock())
-            _write_recipe(run, source)
+            _write_recipe(run, source, say)
             for warning in [*run.sweep(), *run.environment_warnings()]:
                 console.warn(warning)
         group.wait()
@@ -159,54 +192,67 @@ def _claimed(path: Path, source: RecipeFile, group: Group) -> Iterator[RunFolder
         yield run
 
 
-def _write_recipe(run: RunFolder, source: RecipeFile) -> None:
-    """Write the recipe into a new run folder, or see that the old one holds the same."""
+def _write_recipe(run: RunFolder, source: RecipeFile, say: Say) -> None:
+    """Write the recipe into a new run folder, or see that the old one holds the same but for its length."""
     resolved = run.path / RESOLVED
+    saved = json.dumps({"recipe": source.table, "base": str(source.base)}, indent=1)
     if not resolved.exists():
         run.write_text("recipe.toml", source.text)
-        saved = {"recipe": source.table, "base": str(source.base)}
-        run.write_text(RESOLVED, json.dumps(saved, indent=1))
+        run.write_text(RESOLVED, saved)
         return
-    old = read_json(resolved).get("recipe", {})
-    # how the processes share the model is no part of what is learnt: it may be otherwise each time
-    if changed := differences({**old, SHARING: None}, {**source.table, SHARING: None}):
-        raise FolderError(
-            f"{run.path} holds a run of another recipe: {'; '.join(changed)}",
-            "take another --out, or set these back to go on with the run that is there",
-        )
+    refuse_another_recipe(run, read_json(resolved).get("recipe", {}), source.table)
+    if changed := change_length(run, source):
+        run.write_text(RESOLVED, saved)
+        say(changed)
 
 
-def _train(source: RecipeFile, run: RunFolder, device: torch.device, group: Group) -> TrainResult:
-    recipe, say = source.recipe, console.note if group.is_first else _silence
+def _train(
+    source: RecipeFile,
+    run: RunFolder,
+    device: torch.device,
+    group: Group,
+    say: Say,
+    quiet: bool,
+    on_report: Callable[[dict[str, Any]], None] | None,
+) -> TrainResult:
+    recipe = source.recipe
     task, model = begin(source, run, device, say=say, group=group)
+    objective, loader = OfShare(chosen_loss(recipe.training.loss, task.objective())), task.loader(group)
+    checkpoint = run.latest()
+    refuse_another_step(checkpoint, run, group)
+    before = checkpoint.read_json("state.json") if checkpoint else None
+    if before:
+        say(f"going on from step {before['step']:,}")
+        if group.is_first:
+            _warn_of_other_bits(before, device, group)
+    entropy = None
+    if group.is_first:
+        say(outlook(recipe.training, loader, before))
+        entropy = task.target_entropy(loader) if not recipe.training.loss else None
     with ExitStack() as stack:
         stop = stack.enter_context(_stop_signal(say))
-        report = _silence
+        shown: _Shown = _silence, _silence
         if group.is_first:
-            report = stack.enter_context(console.Progress(recipe.training.max_steps)).report
+            shown = stack.enter_context(_display(recipe, before, quiet, on_report))
         trainer = Trainer(
             model,
-            OfShare(task.objective()),
-            task.loader(group),
+            objective,
+            loader,
             recipe.training,
             run,
             model_files(task.config, task.labels, task.files, source.text),
             validate=task.validate,
-            report=report,
+            report=shown[0],
+            update=shown[1],
             stop=stop,
             strategy=distribute(model, recipe.distributed, group),
+            entropy=entropy,
         )
-        checkpoint = run.latest()
-        refuse_another_step(checkpoint, run, group)
-        if checkpoint:
-            say(f"going on from step {checkpoint.step}")
-            if group.is_first:
-                _warn_of_other_bits(checkpoint.read_json("state.json"), device, group)
         with matmul_precision(_precision(source, run, task.config.d_model, device, group, say)):
             state = trainer.train()
     if not group.is_first:
         return TrainResult(run=run.path, model=None, steps=state.step, metrics={})
-    metrics = finish(source, task, run, device)
+    metrics = finish(source, task, run, device, quiet=quiet)
     return TrainResult(run=run.path, model=run.path / "best", steps=state.step, metrics=metrics)
 
 
@@ -242,8 +288,33 @@ def _warn_of_other_bits(state: Mapping[str, Any], device: torch.device, group: G
         console.warn(f"processes: {processes} then, {group.size} now; the bits will not be the same")
 
 
+_Shown = tuple[Callable[[dict[str, Any]], None], Callable[[Update], None]]  # of reports, of updates
+
+
+@contextmanager
+def _display(
+    recipe: Recipe,
+    before: Mapping[str, Any] | None,
+    quiet: bool,
+    on_report: Callable[[dict[str, Any]], None] | None,
+) -> Iterator[_Shown]:
+    """Where reports and updates are shown: a bar or lines, unless it is to be `quiet`; warnings always."""
+    total, done = recipe.training.max_steps, before["step"] if before else 0
+    with nullcontext() if quiet else console.Progress(total, done=done) as progress:
+
+        def report(record: dict[str, Any]) -> None:
+            if record["kind"] == "collapse":
+                console.warn(collapse_warning(record))
+            elif progress is not None:
+                progress.report(record)
+            if on_report is not None:
+                on_report(dict(record))
+
+        yield report, _silence if progress is None else progress.update
+
+
 def _silence(_: object) -> None:
-    """What the other workers say."""
+    """Nothing is shown."""
 
 
 @contextmanager

@@ -15,8 +15,9 @@ from regard.data.transcriptions import read_frames, side_by_side, standardised
 from regard.decoding.ctc import Transcript, search_of
 from regard.errors import DataError, FolderError
 from regard.models.conformer import Conformer
-from regard.verbs.box import load, model_that
-from regard.verbs.device import choose_device
+from regard.verbs.any_model import AnyModel, open_model
+from regard.verbs.arguments import checked
+from regard.verbs.box import model_that
 from regard.verbs.suggested_recipes import needs_model
 
 BATCH_FRAMES = 16_384  # padded frames that are looked at together
@@ -40,19 +41,24 @@ class Transcribed:
 class Transcriber:
     """A model, loaded once, that transcribes. What it hears in a recording depends on that alone.
 
-    `beam_size`: 1 takes the likeliest alignment, more sums over alignments; the model's own without.
+    Args:
+        model: a model or run folder, or what `regard.load` gives.
+        beam_size: 1 takes the likeliest alignment, more sums over alignments; the model's own without.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
     """
 
     @needs_model
+    @checked
     def __init__(
         self,
-        model: str | Path,
+        model: AnyModel,
         *,
         beam_size: int | None = None,
         device: str = "auto",
         threads: int | None = None,
     ) -> None:
-        self.loaded = load(model, choose_device(device, threads))
+        self.loaded = open_model(model, device, threads)
         self.model = model_that("transcribes", Conformer, self.loaded)
         self.labels = self.loaded.labels
         if len(self.labels) != self.model.config.num_labels:
@@ -94,10 +100,11 @@ class Transcriber:
 
 
 @needs_model
+@checked
 def transcribe(
     input: str | Path | Sequence[Recording],
     *,
-    model: str | Path,
+    model: AnyModel,
     beam_size: int | None = None,
     device: str = "auto",
     threads: int | None = None,
@@ -105,6 +112,13 @@ def transcribe(
     """What is said in each recording of an NPZ file (arrays `frames` and `lengths`), or of several arrays.
 
     Labels are set apart by spaces. For many calls keep a `Transcriber`.
+
+    Args:
+        input: the file, or arrays: frames x features.
+        model: a model or run folder, or what `regard.load` gives.
+        beam_size: 1 takes the likeliest alignment, more sums over alignments; the model's own without.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         DataError: the file is damaged, or frames have not as many features as the model reads.

@@ -20,11 +20,13 @@ from regard.errors import ConfigError, DataError
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.models.straight import straight
 from regard.recipe import read
-from regard.verbs.box import load, model_that
+from regard.verbs.any_model import AnyModel, open_model
+from regard.verbs.arguments import checked
+from regard.verbs.box import model_that
 from regard.verbs.candidates import NOTHING, Candidate, as_one, combinations, in_step
 from regard.verbs.computing import USUAL, Computing
 from regard.verbs.controls import UNSET, Controls
-from regard.verbs.device import choose_device, choose_workers
+from regard.verbs.device import choose_workers
 from regard.verbs.drafting import drafter_of
 from regard.verbs.lines import chunks, stream
 from regard.verbs.precision import compute_in
@@ -32,8 +34,10 @@ from regard.verbs.prefixes import prefix_of, usual_prefix
 from regard.verbs.samples import samples_for, told, translating
 from regard.verbs.splitting import Split, Splitter, Unsplit, joined
 from regard.verbs.spread import spread
+from regard.verbs.texts import several
 
 FEW = 32  # lines for each worker, fewer than which are decoded without them
+ONE_TEXT = "put it into a list: [text]; Translator.texts([text]) splits it into sentences"
 MAX_CHARACTERS = 5000  # of a line; what follows is left out, which is said
 
 
@@ -74,12 +78,20 @@ class Translator:
     What it says of a line depends on that line alone: not on `batch_tokens`, nor on the line's neighbours,
     nor on `workers`, the processes that share many lines (None: one for each core of a CPU, but only one
     where `threads` are given). With precision "int8" products are of whole numbers of 8 bits, on a CPU.
-    `prefix` stands before each line; where it is not given, what the model's folder says.
 
     A model is trained on lines that mostly hold one sentence. `split` says what is done with several: "on"
     translates each sentence alone and puts them together as they stood, "off" leaves lines as they are, and
     "auto" splits what `texts` is given, and of other lines those longer than the model was trained on
     (`split_above` in its generation.json) or than it can read. Limits and penalties are then of a sentence.
+
+    Args:
+        model: a model or run folder, or what `regard.load` gives; the model in the box without.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        n_best: candidates of each text; a beam is as wide as that at least.
+        prefix: what stands before each text; what the model's folder says without.
+        split: "auto", "on" or "off", as above.
+        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
+            given.
     """
 
     task: ClassVar[str] = "translation"  # as T5's folders call it
@@ -88,10 +100,11 @@ class Translator:
     splits: ClassVar[bool] = True  # False: a text is a document
     max_characters: ClassVar[int] = MAX_CHARACTERS
 
+    @checked
     @spread
     def __init__(
         self,
-        model: str | Path | None = None,
+        model: AnyModel | None = None,
         *,
         controls: Controls = UNSET,
         batch_tokens: int = 4096,
@@ -101,9 +114,10 @@ class Translator:
         workers: int | None = None,
         computing: Computing = USUAL,
     ) -> None:
-        self.device = choose_device(computing.device, computing.threads)
+        """Load the model; controls that are not given are its own."""
+        self.loaded = open_model(model, computing.device, computing.threads, precision=computing.precision)
+        self.device = self.loaded.model.device
         self.workers = choose_workers(workers, self.device, computing.threads)
-        self.loaded = load(model, self.device)
         self.model = model_that(self.does, SequenceToSequence, self.loaded)
         compute_in(computing.precision, self.model, self.device)
         defaults = read(GenerationSettings, self.loaded.generation, "generation.json")
@@ -137,8 +151,11 @@ class Translator:
         """A translation for each line, in order; `lines` may be without end.
 
         `done` is called with a number of lines whenever so many more are translated.
+
+        Raises:
+            DataError: a line is no string, or `lines` is one.
         """
-        return self.in_chunks(chunks(lines), done=done)
+        return self.in_chunks(chunks(several(lines, ONE_TEXT)), done=done)
 
     def in_chunks(
         self, chunks: Iterable[Sequence[str]], *, done: Callable[[int], None] | None = None
@@ -147,8 +164,12 @@ class Translator:
         return self._in_order(chunks, self._splitter.lines, done)
 
     def texts(self, texts: Iterable[str]) -> Iterator[Translation]:
-        """A translation for each text, in order. A text may have several sentences and lines."""
-        return self._in_order(chunks(texts), self._splitter.texts)
+        """A translation for each text, in order. A text may have several sentences and lines.
+
+        Raises:
+            DataError: a text is no string, or `texts` is one.
+        """
+        return self._in_order(chunks(several(texts)), self._splitter.texts)
 
     def _in_order(
         self,
@@ -274,11 +295,12 @@ def _lines_done(numbers: Sequence[int], done: Callable[[int], None]) -> Callable
     return decoded
 
 
+@checked
 @spread
 def translate(
     text: str | Iterable[str],
     *,
-    model: str | Path | None = None,
+    model: AnyModel | None = None,
     controls: Controls = UNSET,
     batch_tokens: int = 4096,
     n_best: int = 1,
@@ -293,6 +315,16 @@ def translate(
     with the spaces and line breaks that stood between them; with `split` "off" only lines are apart. With
     `n_best` above 1 there is a list of that many, best first, in the place of each translation. For many
     calls keep a `Translator`, which also tells scores.
+
+    Args:
+        text: one text, or several.
+        model: a model or run folder, or what `regard.load` gives; the model in the box without.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        n_best: candidates of each text; a beam is as wide as that at least.
+        prefix: what stands before each text; what the model's folder says without.
+        split: "auto" and "on" translate each sentence alone, "off" each line.
+        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
+            given.
 
     Returns:
         str for a str, list[str] for several; with `n_best` above 1 list[str] and list[list[str]].
@@ -310,12 +342,13 @@ def translate(
     return answers(translator, text, n_best)
 
 
+@checked
 @spread
 def translate_file(
     input: str | Path,
     output: str | Path,
     *,
-    model: str | Path | None = None,
+    model: AnyModel | None = None,
     controls: Controls = UNSET,
     batch_tokens: int = 4096,
     n_best: int = 1,
@@ -325,7 +358,20 @@ def translate_file(
     workers: int | None = None,
     computing: Computing = USUAL,
 ) -> int:
-    """Translate a file line by line into another, which appears when it is whole; the number of lines."""
+    """Translate a file line by line into another, which appears when it is whole; the number of lines.
+
+    Args:
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
+        output: the file to write.
+        model: a model or run folder, or what `regard.load` gives; the model in the box without.
+        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
+        n_best: candidates of each text; a beam is as wide as that at least.
+        prefix: what stands before each text; what the model's folder says without.
+        split: "on" translates each sentence of a line alone, "off" a line as it is; "auto" splits long lines.
+        as_json: write a line of JSON for each line.
+        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
+            given.
+    """
     translator = Translator(
         model,
         controls=controls,

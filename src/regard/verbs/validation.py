@@ -23,6 +23,7 @@ from regard.evaluation.streams import References
 from regard.evaluation.tokenizers import Tokenize
 from regard.evaluation.translation import corpus_scores
 from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.training.collapse import distinct_outputs
 from regard.training.objective import CrossEntropy
 from regard.verbs.samples import samples_for, told, translating
 
@@ -98,8 +99,10 @@ def validator(
     def validate(model: SequenceToSequence) -> dict[str, float]:
         scores = {"loss": _loss(model, batches)}
         if settings.metrics:
-            found = decoded_scores(model, pairs, tokenizers, settings, quick, bootstrap=0)
+            texts, references = _decoded(model, pairs, tokenizers, settings, quick)
+            found = _scores(texts, references, settings, bootstrap=0)
             scores |= {metric: score.value for metric, score in found.items()}
+            scores |= distinct_outputs(texts, references[0])
         return scores
 
     return validate
@@ -125,6 +128,17 @@ def decoded_scores(
     bootstrap: int = 1000,
 ) -> dict[Metric, Score]:
     """What `model` says to the sources of `pairs`, measured against their targets."""
+    return _scores(*_decoded(model, pairs, tokenizers, settings, generation), settings, bootstrap)
+
+
+def _decoded(
+    model: SequenceToSequence,
+    pairs: Sequence[Pair],
+    tokenizers: TokenizerPair,
+    settings: ValidationSettings,
+    generation: GenerationSettings,
+) -> tuple[list[str], list[list[str]] | list[list[str | None]]]:
+    """The model's outputs for the sources of `pairs`, and the references of each."""
     sources, references = _with_references(pairs, settings.several_references)
     found = decode_all(
         translating(generation.with_(n_best=samples_for(generation, 1)), tokenizers),
@@ -134,6 +148,15 @@ def decoded_scores(
     )
     decoded = [[tokenizers.target.decode(each.ids) for each in hypotheses] for hypotheses in found]
     texts = [next((text for _, text, _ in told(generation, each, 1)), "") for each in decoded]
+    return texts, references
+
+
+def _scores(
+    texts: list[str],
+    references: list[list[str]] | list[list[str | None]],
+    settings: ValidationSettings,
+    bootstrap: int,
+) -> dict[Metric, Score]:
     return {metric: _score(metric, texts, references, settings, bootstrap) for metric in settings.metrics}
 
 

@@ -41,6 +41,7 @@ from regard.weights.metrics import append_record, cut_records, flush_records, re
 from regard.weights.strict_json import read_json
 from regard.weights.tensors import read_tensors
 
+RESOLVED = "resolved.json"  # in a run folder: the recipe's table that was read, and where its paths begin
 TIME_KEYS = frozenset({"seconds"})  # of state.json: all that differs between two equal runs
 
 
@@ -113,6 +114,11 @@ def _without_times(value: Any) -> Any:
     return value
 
 
+def _step(path: Path) -> int:
+    """Of a folder that is called like a checkpoint."""
+    return int(path.name.strip(".asidetp-"))
+
+
 class RunFolder:
     """One training run on disk. Whoever writes holds the lock: `with RunFolder(path).lock() as run:`."""
 
@@ -177,19 +183,32 @@ class RunFolder:
         opened = [self._open(path, []) for path in self._named()]
         return [checkpoint for checkpoint in opened if checkpoint]
 
-    def prune(self, keep: int, *, every: int = 1) -> None:
+    def prune(self, keep: int, *, every: int = 1, good: int | None = None) -> None:
         """Remove the oldest checkpoints, once `keep` newer ones, two at least, are known to be whole.
 
-        Only those whose step is a multiple of `every` count; others were saved because of a signal.
+        Only those whose step is a multiple of `every` count; others were saved because of a signal. The
+        newest that is not after step `good`, to which the run may have to go back, stays too.
         """
         with self._writing():
             whole = 0
             for path in self._named():
-                if whole >= max(keep, 2):
+                step = _step(path)
+                if good is not None and step <= good and (path in self._verified or self._open(path, [])):
+                    good = None
+                    whole += step % every == 0
+                elif whole >= max(keep, 2):
                     remove_folder(path)
                     self._verified.discard(path)
                 elif path in self._verified or self._open(path, []):
-                    whole += int(path.name.strip(".asidetp-")) % every == 0
+                    whole += step % every == 0
+
+    def remove_after(self, step: int) -> None:
+        """Remove the checkpoints of later steps, the newest first: the run goes back."""
+        with self._writing():
+            for path in self._named():
+                if _step(path) > step:
+                    remove_folder(path)
+                    self._verified.discard(path)
 
     def write_best(self, files: Files, *, step: int = 0) -> Folder:
         """Replace RUN/best; at any instant the old or the new one can be found."""

@@ -22,6 +22,7 @@ from regard.verbs.looking.watched import Maker, Resource, Watched
 from regard.verbs.widget import widget_of
 
 SLOW = 1e12  # operations: some ten seconds of a laptop's
+SHOWN = 60  # characters of a text in a repr
 
 
 @runtime_checkable
@@ -54,6 +55,14 @@ class Look:
         self._watched = Watched(run)
         self._makers: dict[str, Maker] = {"summary": self._summary, **resources_of(self._watched)}
         self._made: dict[str, Resource] = {}
+
+    def __repr__(self) -> str:
+        """What was read and answered, by which model, and how to go on: nothing is computed for it."""
+        answer = "" if self.run.answer is None else f" -> {_short(self.run.answer.get('text', ''))}"
+        return (
+            f"<Look: {_short(self.request.text)}{answer}; {self.run.loaded.path},"
+            f" {len(self._makers)} resources: .paths(), .get(path), .to_text(), .to_html(file)>"
+        )
 
     @property
     def request(self) -> Request:
@@ -164,3 +173,7 @@ class Look:
     def _summary(self) -> dict[str, Any]:
         others = [path for path in self._makers if path != "summary"]
         return summary_of(self._watched, others, self.slow_paths())
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")

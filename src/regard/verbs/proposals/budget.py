@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 
 from regard.errors import RecipeError
-from regard.verbs.device import choose_device, cores_here
+from regard.verbs.device import choose_device
+from regard.verbs.limits import LIMITS
 
 MINUTES = 60.0  # where nobody says how long
 
@@ -24,7 +25,8 @@ class Budget:
         """The budget that was asked for.
 
         Raises:
-            RecipeError: there is no such time or number of cores, or the task is none that is measured.
+            RecipeError: there is no such time, or the task is none that is measured. UserError: there are
+                not as many cores.
         """
         if task != "translation" and (minutes is not None or cores is not None):
             raise RecipeError(
@@ -33,8 +35,7 @@ class Budget:
             )
         if minutes is not None and not (0 < minutes < math.inf):
             raise RecipeError(f"minutes must be above 0, not {minutes}", "60 is an hour")
-        here = cores_here()
-        if cores is not None and not 1 <= cores <= here:
-            raise RecipeError(f"cores must be 1 to {here}, as many as there are here, not {cores}", "try 1")
+        if cores is not None:
+            LIMITS["cores"].refuse("cores", cores)
         device = torch.device("cpu") if cores is not None else choose_device()
         return cls(minutes=MINUTES if minutes is None else float(minutes), cores=cores, device=device)

@@ -1,4 +1,4 @@
-"""A published recipe made to fit other data: its sections and comments, with other values where needed.
+"""A published recipe made to fit other data: its sections and comments, other values where needed.
 
 The proposal and the recipe that was measured are the same text, so they cannot drift apart.
 """

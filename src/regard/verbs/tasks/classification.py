@@ -12,12 +12,14 @@ import numpy as np
 from regard.data.corpus import Corpus, LinePolicy, Pair
 from regard.data.examples import Examples
 from regard.data.labelled import LabelledSettings, LabelSet, class_weights, classes_of, open_labelled, split
+from regard.data.loader import Loader
 from regard.data.texts import Text, text_of
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import accuracy, confusion, macro_f1, table_interval
 from regard.evaluation.proportion import wilson_interval
 from regard.evaluation.score import Score
+from regard.training.collapse import target_entropy
 from regard.training.objective import LabelCrossEntropy, Objective
 from regard.verbs.corpora import counts_of_skipped, refuse_other_data
 from regard.verbs.encoder import encoder_that
@@ -151,6 +153,9 @@ class Classification(Task):
             seed=self.recipe.training.seed,
         )
 
+    def target_entropy(self, loader: Loader) -> float | None:
+        return target_entropy(loader.epoch(0)) if self._weights is None else None
+
     def validate(self, model: Any) -> dict[str, float]:
         table, loss = class_table(model, self._valid, len(self.labels), self.tokenizer.pad_id)
         return {"loss": loss, "accuracy": 100 * accuracy(table), "macro_f1": 100 * macro_f1(table)}
@@ -232,7 +237,9 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     )
     classes = cast(Sequence[int], parts["train"].labels)
     weights = class_weights(recipe.task.class_weights, classes, labels.names)
-    return Classification(recipe, labels.names, weights, shortened(parts, limit), tokenizer, files)
+    task = Classification(recipe, labels.names, weights, shortened(parts, limit), tokenizer, files)
+    task.trial_share = min(TRIAL / len(parts["valid"].pairs), 1.0)
+    return task
 
 
 def labelled_corpora(

@@ -14,6 +14,7 @@ import torch
 
 from regard.data.documents import Documents, DocumentSettings
 from regard.data.examples import Examples
+from regard.data.loader import Loader
 from regard.data.stream import Stream, limited, parts, write_stream
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.data.windows import PackedExamples, WindowExamples, scoring_batches
@@ -21,6 +22,7 @@ from regard.decoding.continuation import ContinuationSettings
 from regard.errors import RecipeError
 from regard.evaluation.score import Score
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
+from regard.training.collapse import target_entropy
 from regard.training.objective import NextToken, Objective
 from regard.verbs.box import model_that
 from regard.verbs.corpora import refuse_other_data
@@ -179,6 +181,9 @@ class LanguageModel(Task):
             return PackedExamples(stream, task.block)
         return WindowExamples(stream, task.block, seed=self.recipe.training.seed)
 
+    def target_entropy(self, loader: Loader) -> float | None:
+        return target_entropy(loader.epoch(0))
+
     def validate(self, model: Any) -> dict[str, float]:
         return _score(model, self._streams["valid"], self.recipe).metrics()
 
@@ -273,7 +278,10 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     for part, documents in texts.items():
         stream = write_stream(documents, tokenizer, folder / part, marks=marks, most=most.get(part))
         _tell(part, stream, say)
-    return LanguageModel(recipe, tokenizer, files, folder)
+    task = LanguageModel(recipe, tokenizer, files, folder)
+    if most:
+        task.trial_share = min(most["valid"] / sum(map(len, texts["valid"])), 1.0)
+    return task
 
 
 def _pieces(documents: Iterable[str]) -> Iterator[str]:

@@ -63,6 +63,7 @@ class NodeClassification(Task):
     """The graph, and what the model asks for beside it."""
 
     use = "regard classify --model . --input GRAPH.npz"
+    trial_share = 1.0  # a trial has the whole graph
 
     def __init__(self, recipe: NodesRecipe, graph: Graph) -> None:
         self.recipe: NodesRecipe = recipe

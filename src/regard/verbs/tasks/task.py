@@ -1,6 +1,7 @@
 """Task: a recipe whose data are ready; all that training, scoring and the model folder need of it."""
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ class Task(ABC):
         files: what the model folder holds beside weights, config and recipe: tokenisers, `generation.json`.
         labels: the names of the classes, in the order of the model's logits; empty where there are none.
         use: a line for the shell that uses the model, for its card.
+        trial_share: of a trial: the share of the work of a validation that is left in it; NaN if not known.
     """
 
     recipe: Any  # its own class of Recipe
@@ -43,6 +45,7 @@ class Task(ABC):
     files: Mapping[str, bytes]
     labels: tuple[str, ...] = ()
     use: str
+    trial_share: float = math.nan
 
     @abstractmethod
     def objective(self) -> Objective:
@@ -58,6 +61,13 @@ class Task(ABC):
         if group.size > 1:
             examples = Share(examples, group.rank, group.size)
         return Loader(examples, self.recipe.batches, seed=self.recipe.training.seed)
+
+    def target_entropy(self, loader: Loader) -> float | None:
+        """The training loss, in nats, of a model that knows how frequent each target is and nothing else.
+
+        None where a training loss that stays there need not mean that nothing is learned.
+        """
+        return None
 
     @abstractmethod
     def validate(self, model: Any) -> dict[str, float]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, Pair, open_corpus
 from regard.data.examples import Examples, PairExamples
+from regard.data.loader import Loader
 from regard.data.shards import Shards, write_shards
 from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
 from regard.decoding.settings import GenerationSettings
@@ -17,6 +18,7 @@ from regard.errors import DataError
 from regard.evaluation.score import Score
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.recipe import read
+from regard.training.collapse import target_entropy
 from regard.training.objective import Objective, build_objective
 from regard.verbs.box import model_that
 from regard.verbs.corpora import counts_of_skipped, refuse_other_data, refuse_unknown
@@ -106,6 +108,9 @@ class Translation(Task):
     def examples(self) -> Examples:
         return PairExamples(self.shards, self.tokenizers.target.pad_id)
 
+    def target_entropy(self, loader: Loader) -> float | None:
+        return target_entropy(loader.epoch(0))
+
     def validate(self, model: Any) -> dict[str, float]:
         return self._validate(model)
 
@@ -190,7 +195,9 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     if valid and "bleu" in recipe.validation.metrics:  # refused now rather than after hours of training
         scoring_for([[pair.target for pair in valid]], recipe.validation.tokenize, say)
     most = None if limit is None else TRIAL
-    return Translation(recipe, tokenizers, folder / "train", valid[:most], test[:most])
+    task = Translation(recipe, tokenizers, folder / "train", valid[:most], test[:most])
+    task.trial_share = min(TRIAL / (recipe.validation.sentences or len(valid) or 1), 1.0)
+    return task
 
 
 def _pairs(corpora: Mapping[str, Corpus], part: str, name: str, say: Say) -> list[Pair]:

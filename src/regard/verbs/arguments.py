@@ -1,0 +1,141 @@
+"""Arguments of the Python calls: each has the type that it is declared with, and is within its limits."""
+
+import functools
+import inspect
+import math
+import types
+import typing
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypeVar, Union
+
+from regard.errors import UserError, did_you_mean
+from regard.verbs.limits import LIMITS, refuse_long
+from regard.verbs.texts import refuse_other
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+WORDS = {
+    int: "a whole number",
+    float: "a finite number",
+    bool: "True or False",
+    str: "a str",
+    Path: "a path",
+    type(None): "None",
+}
+
+
+def checked(call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """`call`, whose arguments are looked at before it begins.
+
+    The annotations say what may be given: a number of them must lie within `LIMITS`, True is no number, NaN
+    and infinity are none, a text is no list of texts. Integers of NumPy become Python's.
+
+    Raises:
+        UserError: an argument is of another type, or beyond its limit; with its name, its value and what
+            would do. DataError: a text is none.
+    """
+    signature = inspect.signature(call)
+
+    @functools.wraps(call)
+    def looked_at(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Result:
+        names = list(signature.parameters)
+        given = [_checked(signature, *each) for each in zip(names, arguments, strict=False)]
+        others = {name: _checked(signature, name, value) for name, value in keywords.items()}
+        return call(*given, *arguments[len(given) :], **others)  # pyright: ignore[reportCallIssue]
+
+    looked_at.__signature__ = signature  # type: ignore[attr-defined]  # read by inspect, unknown to the types
+    return looked_at
+
+
+def _checked(signature: inspect.Signature, name: str, value: Any) -> Any:
+    """The value, as the parameter of this name takes it; of an unknown name the call itself complains."""
+    parameter = signature.parameters.get(name)
+    if parameter is None or parameter.annotation in (inspect.Parameter.empty, Any):
+        return value
+    kinds = _kinds(parameter.annotation)
+    if value is None and (type(None) in kinds or parameter.default is None):
+        return None
+    if isinstance(value, Integral) and not isinstance(value, bool) and {int, float} & {*kinds}:
+        value = int(value)
+    if not any(_fits(kind, value) for kind in kinds):
+        _refuse(name, kinds, value)
+    if type(value) is int and name in LIMITS:
+        LIMITS[name].refuse(name, value)
+    if isinstance(value, str):
+        refuse_long(name, value)
+    return value
+
+
+def _kinds(annotation: Any) -> tuple[Any, ...]:
+    if typing.get_origin(annotation) in (Union, types.UnionType):
+        return tuple(kind for each in typing.get_args(annotation) for kind in _kinds(each))
+    return (annotation,)
+
+
+def _fits(kind: Any, value: Any) -> bool:
+    """Whether a value is of this kind; of a kind that is not known here, whatever it is."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal:
+        return isinstance(value, str) and value in inner
+    if origin is tuple or _holds_texts(kind) or (inner and _holds_paths(inner[0])):
+        return isinstance(value, Iterable) and _each_fits(inner[0], value, alone=origin is tuple)
+    if kind is int:
+        return type(value) is int
+    if kind is float:
+        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if kind is bool:
+        return type(value) is bool
+    return not isinstance(kind, type) or isinstance(value, kind)
+
+
+def _each_fits(kind: Any, values: Any, *, alone: bool) -> bool:
+    """Whether each of a list or a tuple is; one text alone may stand for a tuple of one (see `spread`)."""
+    if isinstance(values, str | bytes):
+        return alone and kind is str and isinstance(values, str)
+    if isinstance(values, list | tuple):
+        return all(any(_fits(each, value) for each in _kinds(kind)) for value in values)
+    return not alone
+
+
+def _holds_texts(kind: Any) -> bool:
+    return typing.get_args(kind)[:1] == (str,)
+
+
+def _holds_paths(kind: Any) -> bool:
+    return {str, Path} <= {each for each in _kinds(kind) if isinstance(each, type)}
+
+
+def _refuse(name: str, kinds: tuple[Any, ...], value: Any) -> typing.NoReturn:
+    if any(_holds_texts(kind) and typing.get_origin(kind) is not tuple for kind in kinds):
+        refuse_other(value)
+    wanted = " or ".join(dict.fromkeys(_words(kind) for kind in kinds if kind is not type(None)))
+    raise UserError(f"{name} must be {wanted}, not {_shown(value)}", _hint(name, kinds, value))
+
+
+def _hint(name: str, kinds: tuple[Any, ...], value: Any) -> str:
+    for kind in kinds:
+        if typing.get_origin(kind) is Literal and isinstance(value, str):
+            return did_you_mean(value, typing.get_args(kind))
+    if isinstance(value, str) and {int, float} & {*kinds}:
+        try:
+            return f"write {name}={float(value):g}, without quotes"
+        except ValueError:
+            pass
+    return f"help(regard) names the calls, and help of each what {name} may be"
+
+
+def _words(kind: Any) -> str:
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, inner))
+    if inner and (origin is tuple or _holds_texts(kind) or _holds_paths(inner[0])):
+        return f"a list, each {' or '.join(_words(each) for each in _kinds(inner[0]))}"
+    return WORDS.get(kind, f"a {getattr(kind, '__name__', str(kind))}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}... ({type(value).__name__})"

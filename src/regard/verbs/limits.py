@@ -1,0 +1,74 @@
+"""The numbers that verbs take: from where to where each may go, and why not beyond.
+
+The command line and the Python calls ask this table alone; numbers that decoding reads from files too have
+their limits in `decoding/controls.py`. PyTorch is not imported here, so that `--help` is quick.
+"""
+
+import os
+from dataclasses import dataclass
+
+from regard.decoding.controls import MOST_CHARACTERS, MOST_HYPOTHESES, MOST_TOKENS
+from regard.errors import UserError
+
+THREADS_PER_CORE = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """The least and the most that a number may be; `why` not more."""
+
+    least: int = 1
+    most: int
+    why: str
+
+    def refuse(self, name: str, value: int) -> None:
+        """Raise a UserError if the value is out of range."""
+        if value < self.least:
+            raise UserError(f"{name} is {value}, but must be at least {self.least}", f"{name} = {self.least}")
+        if value > self.most:
+            raise UserError(
+                f"{name} is {value}, but must be at most {self.most:,}",
+                f"{name} = {self.most}, or less: {self.why}",
+            )
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _of_cores(what: str) -> Limit:
+    found = cores()
+    of = "the core" if found == 1 else f"each of the {found} cores"
+    return Limit(
+        most=THREADS_PER_CORE * found, why=f"{THREADS_PER_CORE} {what} for {of} that this process may use"
+    )
+
+
+_HYPOTHESES = Limit(most=MOST_HYPOTHESES, why="more of one text do not fit into memory")
+_SIZE = Limit(most=10_000, why="a figure has no room for more")
+LIMITS: dict[str, Limit] = {
+    "threads": _of_cores("threads"),
+    "workers": _of_cores("processes"),
+    "cores": Limit(most=cores(), why="as many as this process may use"),
+    "batch_tokens": Limit(most=1_000_000, why="a batch must fit into memory"),
+    "n_best": _HYPOTHESES,
+    "num": _HYPOTHESES,
+    "beam_size": _HYPOTHESES,
+    "max_new_tokens": Limit(most=MOST_TOKENS, why="its keys and values must fit into memory"),
+    "top": Limit(most=1_000_000, why="no model has more classes or tokens"),
+    "last": Limit(most=10_000, why="no run keeps more checkpoints"),
+    "length": _SIZE,
+    "d_model": _SIZE,
+    "num_heads": Limit(most=1000, why="a figure has no room for more"),
+    "port": Limit(least=0, most=65_535, why="there are no others"),
+}
+LENGTHS = {"prefix": MOST_CHARACTERS}  # of texts that stand before each other text
+
+
+def refuse_long(name: str, text: str) -> None:
+    """Raise a UserError if a text of this name has more characters than it may."""
+    if name in LENGTHS and len(text) > LENGTHS[name]:
+        raise UserError(f"{name} has {len(text):,} characters, more than {LENGTHS[name]:,}", "shorten it")

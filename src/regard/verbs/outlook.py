@@ -1,0 +1,30 @@
+"""What a training run is about to do, in a line: updates, epochs, validations, time."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from regard import console
+from regard.data.loader import Loader
+from regard.training.pace import time_left, validations_after
+from regard.training.settings import TrainingSettings
+from regard.training.state import Timed
+
+
+def outlook(settings: TrainingSettings, loader: Loader, state: Mapping[str, Any] | None) -> str:
+    """Of a new run, or of one that continues from a checkpoint's `state`: then how long it takes, too."""
+    done = 0 if state is None else state["step"]
+    per_epoch = loader.batches_in_epoch(0) / settings.accumulate
+    validations = validations_after(done, settings)
+    updates = (
+        f"{settings.max_steps:,} updates" if not done else f"updates {done + 1:,} to {settings.max_steps:,}"
+    )
+    ends = settings.max_steps / per_epoch
+    epochs = f"{ends:.1f} epochs" if not done else f"epochs {done / per_epoch:.1f} to {ends:.1f}"
+    several = "" if validations == 1 else "s"
+    line = f"training: {updates} ({epochs} of {per_epoch:,.0f} updates), {validations} validation{several}"
+    if state is None or "validations" not in state:
+        return f"{line}; how long it takes is known after the first update"
+    validated = Timed(**state["validations"])
+    updated = Timed(count=done, seconds=state["seconds"] - validated.seconds)
+    left = time_left(done, settings, updated, validated)
+    return f"{line}; about {console.duration(left.seconds)} at the speed so far"

@@ -1,0 +1,248 @@
+"""A run that collapses goes back and tries half the rate, to the same bits; a healthy one is left alone."""
+
+import dataclasses
+import itertools
+import math
+
+import pytest
+import torch
+
+from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
+from regard.data.examples import PairExamples
+from regard.data.loader import Loader, LoaderSettings
+from regard.data.shards import write_shards
+from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+from regard.errors import Interrupted, RecipeError
+from regard.models.build import build
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.training.collapse import DISTINCT, CollapseSettings, Watch, distinct_outputs, target_entropy
+from regard.training.objective import CrossEntropy
+from regard.training.schedule import ScheduleSettings
+from regard.training.settings import TrainingSettings
+from regard.training.trainer import Trainer
+from regard.weights.checkpoint import RunFolder, digest
+
+SETTINGS = TrainingSettings(
+    max_steps=16,
+    save_every=2,
+    validate_every=2,
+    report_every=3,
+    moving_average=0.9,
+    schedule=ScheduleSettings(warmup_steps=1, learning_rate=0.01),
+    collapse=CollapseSettings(after=0),
+)
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    corpus = open_corpus(CorpusSettings(synthetic="reverse", size=150, length=5), LinePolicy(), folder)
+    tokenizers = train_tokenizers(corpus, TokenizerSettings(kind="words"))
+    write_shards(corpus, tokenizers, folder / "train", max_tokens=20)
+    return folder / "train", tokenizers.source.vocab_size
+
+
+def loader_of(shards):
+    return Loader(PairExamples(shards[0], 0), LoaderSettings(batch_tokens=120), seed=1)
+
+
+def trainer(shards, run, settings=SETTINGS, *, scores, seed=1, **options):
+    """`scores(step, retries)` is what a validation gives."""
+    config = EncoderDecoderConfig(
+        src_vocab_size=shards[1], tgt_vocab_size=shards[1], d_model=16, num_heads=2, d_ff=32,
+        num_encoder_layers=1, num_decoder_layers=1, dropout=0.1,
+    )  # fmt: skip
+    made = Trainer(
+        build(config, seed=seed),
+        CrossEntropy(smoothing=0.1),
+        loader_of(shards),
+        settings,
+        run,
+        {"config.json": b"{}"},
+        validate=lambda model: scores(made.state.step, made.state.watch.retries),
+        report=lambda record: None,
+        **options,
+    )
+    return made
+
+
+def trained(shards, path, settings=SETTINGS, **options):
+    with RunFolder(path).lock() as run:
+        state = trainer(shards, run, settings, **options).train()
+    return digest(RunFolder(path).latest()), state
+
+
+def collapses(path):
+    return [record for record in RunFolder(path).metrics() if record["kind"] == "collapse"]
+
+
+def healthy(step, retries):
+    return {"loss": 3.0 - step / 10, DISTINCT: 80.0}
+
+
+def constant_at_first(step, retries):
+    """The outputs are all the same, until the rate is halved."""
+    return {"loss": 3.0 - step / 100, DISTINCT: 80.0 if retries else 1.0}
+
+
+def breaks_later(step, retries):
+    """It learns until step 6; the second try does, too."""
+    return healthy(step, retries) if retries or step <= 6 else {"loss": 5.0, DISTINCT: 1.0}
+
+
+@pytest.mark.parametrize(("scores", "to", "at"), [(constant_at_first, 0, 6), (breaks_later, 6, 10)])
+def test_a_collapsed_run_goes_back_to_where_it_still_learned_and_halves_the_rate(
+    shards, tmp_path, scores, to, at
+):
+    _, state = trained(shards, tmp_path, scores=scores)
+    assert state.step == SETTINGS.max_steps
+    [found] = collapses(tmp_path)
+    assert (found["step"], found["at"], found["to"]) == (to, at, to)
+    assert "outputs" in found["why"]
+    steps = [(record["kind"], record["step"]) for record in RunFolder(tmp_path).metrics()]
+    assert len(set(steps)) == len(steps), "what was measured in vain is gone"
+    rates = {
+        record["step"]: record["learning_rate"]
+        for record in RunFolder(tmp_path).metrics()
+        if record["kind"] == "train"
+    }
+    usual = trainer(shards, RunFolder(tmp_path / "unused"), scores=scores).schedule
+    assert {step: rate / usual(step) for step, rate in rates.items()} == {
+        step: 0.5 if step > to else 1.0 for step in rates
+    }
+
+
+def test_from_nothing_is_from_the_same_weights(shards, tmp_path):
+    """A second try from step 0 is the run of half the rate, to the bit of every weight."""
+    trained(shards, tmp_path / "again", scores=constant_at_first)
+    slower = dataclasses.replace(SETTINGS, schedule=ScheduleSettings(warmup_steps=1, learning_rate=0.005))
+    trained(shards, tmp_path / "slower", slower, scores=healthy)
+    one, other = (
+        RunFolder(tmp_path / name).latest().read_tensors("model.safetensors") for name in ("again", "slower")
+    )
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("scores", [constant_at_first, breaks_later])
+@pytest.mark.parametrize("place", [(5, 0), (9, 0), (3, 1), (7, 1), (12, 1)])
+def test_stopped_before_or_after_it_goes_on_to_the_same_bits(shards, tmp_path, scores, place):
+    alone, _ = trained(shards, tmp_path / "alone", scores=scores)
+    with RunFolder(tmp_path / "stopped").lock() as run:
+        current = trainer(shards, run, scores=scores)
+        current.stop = lambda: 15 if (current.state.step, current.state.watch.retries) == place else None
+        stopped = True
+        try:
+            current.train()
+        except Interrupted:
+            stopped = True
+        assert stopped
+    again, _ = trained(shards, tmp_path / "stopped", scores=scores, seed=99)
+    assert again == alone
+    assert collapses(tmp_path / "stopped") == collapses(tmp_path / "alone")
+
+
+@pytest.mark.parametrize("call", ["remove_after", "cut_metrics"])
+def test_killed_while_it_goes_back_it_comes_to_the_same_bits(shards, tmp_path, monkeypatch, call):
+    alone, _ = trained(shards, tmp_path / "alone", scores=breaks_later)
+    usual, calls = getattr(RunFolder, call), itertools.count()
+
+    def killed(self, step):
+        if step:  # not at the start
+            raise KeyboardInterrupt
+        usual(self, step)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunFolder, call, killed)
+        with pytest.raises(KeyboardInterrupt):
+            trained(shards, tmp_path / "killed", scores=breaks_later)
+    assert next(calls) == 0
+    again, _ = trained(shards, tmp_path / "killed", scores=breaks_later)
+    assert again == alone
+    assert RunFolder(tmp_path / "killed").metrics()[-1] == RunFolder(tmp_path / "alone").metrics()[-1]
+    assert collapses(tmp_path / "killed") == collapses(tmp_path / "alone")
+
+
+def test_a_healthy_run_is_never_disturbed(shards, tmp_path):
+    entropy = target_entropy(loader_of(shards).epoch(0))
+    _, state = trained(shards, tmp_path, scores=healthy, entropy=2 * entropy)
+    assert state.watch.retries == 0, "a loss far below the entropy"
+    assert not collapses(tmp_path)
+
+
+def test_a_training_loss_stuck_at_the_entropy_of_the_targets_is_a_collapse(shards, tmp_path):
+    """At a huge rate nothing is learned: two tries, one warning more, and the run goes on to its end."""
+    entropy = target_entropy(loader_of(shards).epoch(0))
+    huge = dataclasses.replace(SETTINGS, schedule=ScheduleSettings(warmup_steps=1, learning_rate=50.0))
+    _, state = trained(shards, tmp_path, huge, scores=lambda step, retries: {"loss": 9.0}, entropy=entropy)
+    assert state.step == huge.max_steps
+    assert [record["to"] for record in collapses(tmp_path)] == [0, 0, None]
+    assert all("training loss" in record["why"] for record in collapses(tmp_path))
+
+
+def test_without_retries_a_collapse_is_only_told(shards, tmp_path):
+    off = dataclasses.replace(SETTINGS, collapse=CollapseSettings(after=0, retries=0))
+    _, _ = trained(shards, tmp_path / "told", off, scores=constant_at_first)
+    _, _ = trained(
+        shards, tmp_path / "never", off, scores=lambda *_: {**constant_at_first(*_), DISTINCT: 90.0}
+    )
+    assert [record["to"] for record in collapses(tmp_path / "told")] == [None]
+    one, other = (
+        RunFolder(tmp_path / name).latest().read_tensors("model.safetensors") for name in ("told", "never")
+    )
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_young_run_is_not_judged(shards, tmp_path):
+    young = dataclasses.replace(SETTINGS, collapse=CollapseSettings())
+    trained(shards, tmp_path, young, scores=constant_at_first)
+    assert not collapses(tmp_path)
+    settings = CollapseSettings()
+    assert settings.judged_from(1000, 100) == 500
+    assert settings.judged_from(10_000, 100) == 2500, "a quarter of the run"
+    assert settings.judged_from(10_000, 4000) == 6000, "warm-up is no collapse"
+
+
+# One validation after the other
+
+
+def seen(losses, *, training, best_step=0, **options):
+    """What a watch says of validations with these losses, the last time."""
+    watch, found = Watch(), None
+    for step, (loss, train) in enumerate(zip(losses, training, strict=True), start=1):
+        watch.count(train * 100, 100)
+        best = best_step or 1
+        found = watch.see(step, {"loss": loss}, entropy=None, judged=True, best_step=best, **options)
+    return found
+
+
+def test_a_validation_loss_that_rises_from_the_start_is_a_collapse_unless_something_is_learned():
+    rising, flat = [2.0, 2.1, 2.2, 2.3], [3.0, 2.5, 2.5, 2.6]
+    assert "risen" in seen(rising, training=flat)
+    assert seen(rising[:3], training=flat[:3]) is None, "three losses are too few"
+    assert seen([2.0, 1.9, 2.2, 2.3, 2.4], training=[3.0, *flat]) is None, "it has fallen before"
+    assert seen(rising, training=[3.0, 2.5, 2.0, 1.5]) is None, "it learns by heart, which is no collapse"
+    assert seen(rising, training=flat, best_step=3) is None, "a score has become better"
+    assert seen([2.0, math.nan, 2.2, 2.3], training=flat) is None
+
+
+def test_few_references_say_nothing_about_outputs():
+    assert distinct_outputs(["a"] * 19, map(str, range(19))) == {}
+    assert distinct_outputs(["a"] * 40, map(str, range(40))) == {DISTINCT: 2.5}
+    assert distinct_outputs(["yes", "no"] * 50, ["no", "yes"] * 50) == {}, "a task with two answers"
+
+
+def test_the_entropy_is_that_of_the_targets_without_padding(shards):
+    batches = list(loader_of(shards).epoch(0))
+    counts = torch.zeros(shards[1])
+    for batch in batches:
+        for row, length in zip(batch.labels, batch.tgt_lengths, strict=True):
+            for label in row[: length - 1]:
+                counts[label] += 1
+    expected = torch.distributions.Categorical(counts / counts.sum()).entropy()
+    assert target_entropy(batches) == pytest.approx(float(expected), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["retries", "after"])
+def test_a_value_that_cannot_work_is_refused_by_name(name):
+    with pytest.raises(RecipeError, match=f"collapse.{name}"):
+        CollapseSettings(**{name: -1})

@@ -1,0 +1,70 @@
+"""A registered loss takes the place of the task's own, and the reported loss stays the cross-entropy."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.errors import RecipeError
+from regard.training import register_loss
+from regard.training.losses import chosen_loss
+from regard.training.objective import CrossEntropy, LabelCrossEntropy, RDrop, SquaredError
+
+LOGITS = torch.tensor([[1.0, 2.0, 0.0], [0.5, -1.0, 3.0]])
+LABELS = torch.tensor([1, 2])
+
+
+class OfThese:
+    """An objective of these logits and labels."""
+
+    def __call__(self, model, batch): ...
+
+    def logits(self, model, batch):
+        return LOGITS, LABELS
+
+
+@pytest.fixture
+def double():
+    @register_loss("double")
+    def double(logits, labels):
+        return 2 * F.cross_entropy(logits, labels, reduction="none")
+
+    return double
+
+
+def test_a_registered_loss_is_what_is_made_smaller(double):
+    loss = chosen_loss("double", OfThese())(None, None)
+    plain = F.cross_entropy(LOGITS, LABELS, reduction="sum")
+    torch.testing.assert_close(loss.total, 2 * plain)
+    torch.testing.assert_close(loss.nll, plain)
+    assert loss.num_targets == 2
+
+
+def test_without_a_name_the_objective_stays():
+    usual = LabelCrossEntropy()
+    assert chosen_loss("", usual) is usual
+
+
+def test_an_unknown_name_is_refused_with_the_nearest(double):
+    with pytest.raises(RecipeError, match="doubel") as caught:
+        chosen_loss("doubel", LabelCrossEntropy())
+    assert "'double'" in caught.value.hint
+    assert "register_loss" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "usual", [SquaredError(), RDrop(base=CrossEntropy()), LabelCrossEntropy(weights=(1.0, 2.0, 1.0))], ids=str
+)
+def test_what_cannot_have_another_loss_is_refused(double, usual):
+    with pytest.raises(RecipeError, match=r"training\.loss"):
+        chosen_loss("double", usual)
+
+
+def test_a_loss_that_is_not_one_number_for_each_target_is_refused():
+    register_loss("mean")(F.cross_entropy)
+    with pytest.raises(RecipeError, match="'mean'"):
+        chosen_loss("mean", OfThese())(None, None)
+
+
+def test_a_loss_needs_a_name():
+    with pytest.raises(RecipeError, match="name"):
+        register_loss("")

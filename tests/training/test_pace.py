@@ -1,0 +1,37 @@
+"""The time that is left counts updates and validations, each by its mean."""
+
+import pytest
+
+from regard.training.pace import Pace, time_left, validations_after
+from regard.training.settings import TrainingSettings
+from regard.training.state import Timed
+
+SETTINGS = TrainingSettings(max_steps=100, validate_every=30)  # at 30, 60, 90, 100
+
+
+@pytest.mark.parametrize(("step", "count"), [(0, 4), (29, 4), (30, 3), (90, 1), (99, 1), (100, 0)])
+def test_validations_that_are_to_come(step, count):
+    assert validations_after(step, SETTINGS) == count
+
+
+def test_the_time_left_is_that_of_updates_and_validations():
+    left = time_left(40, SETTINGS, Timed(count=10, seconds=5.0), Timed(count=1, seconds=7.0))
+    assert left.seconds == pytest.approx(60 * 0.5 + 3 * 7.0)
+    assert left.whole
+
+
+def test_before_the_first_validation_that_is_said():
+    assert not time_left(10, SETTINGS, Timed(count=10, seconds=5.0), Timed()).whole
+    assert time_left(100, SETTINGS, Timed(count=10, seconds=5.0), Timed()).whole, "none is to come"
+
+
+def test_the_first_update_which_is_slow_does_not_count_once_there_are_others(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("regard.training.pace.time.perf_counter", lambda: now[0])
+    pace = Pace()
+    for seconds in (9.0, 1.0, 3.0):
+        pace.start()
+        now[0] += seconds + 5.0
+        pace.leave_out(5.0)  # a validation
+        assert pace.finish() == seconds
+    assert pace.left(90, SETTINGS, Timed(count=1, seconds=4.0)).seconds == pytest.approx(10 * 2.0 + 4.0)

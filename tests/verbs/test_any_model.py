@@ -1,0 +1,83 @@
+"""A model is read once: what `regard.load` gives is what every verb takes."""
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from regard.errors import FolderError, UserError
+from regard.verbs.any_model import open_model
+
+
+@pytest.fixture
+def texts(tmp_path):
+    file = tmp_path / "lines"
+    file.write_text("1 2\n3\n")
+    return file
+
+
+def test_translating_verbs_take_a_folder_a_text_and_what_is_loaded(untrained, texts, monkeypatch):
+    wanted = regard.translate("1 2 3", model=untrained)
+    assert regard.translate("1 2 3", model=str(untrained)) == wanted
+    loaded = regard.load(untrained)
+    scores = regard.score(model=untrained, src=texts, ref=texts).scores
+    monkeypatch.setattr("regard.verbs.any_model.load", None)  # nothing is read any more
+    assert regard.translate("1 2 3", model=loaded) == wanted
+    assert next(regard.Translator(loaded)(["1 2 3"])).text == wanted
+    assert regard.summarize("1 2 3", model=loaded) == wanted
+    assert regard.score(model=loaded, src=texts, ref=texts).scores == scores
+    assert regard.evaluate(model=loaded, src=texts, ref=texts, workers=1).examples == "2 sentences"
+    assert regard.look("1 2", loaded).summary["text"] == "1 2"
+    assert regard.load(loaded) is loaded
+
+
+def test_other_verbs_take_what_is_loaded(encoder_folder, decoder_folder):
+    for verb, text, folder in (
+        (regard.classify, "a film", encoder_folder("classification", ("good", "bad"))),
+        (regard.tag, "a film", encoder_folder("tokens", ("A", "B"))),
+        (regard.fill, "a [MASK]", encoder_folder("masked_language_model")),
+        (regard.generate, "To be", decoder_folder()),
+    ):
+        assert verb(text, model=regard.load(folder)) == verb(text, model=folder)
+    encoder = encoder_folder("pooled")
+    vectors = [regard.embed("a film", model=model) for model in (encoder, regard.load(encoder))]
+    torch.testing.assert_close(*vectors, rtol=0, atol=0)
+
+
+def test_a_model_of_another_kind_and_what_is_no_model_are_refused(untrained, encoder_folder):
+    translator, encoder = regard.load(untrained), regard.load(encoder_folder("classification", ("a", "b")))
+    for call in (regard.classify, regard.generate, regard.fill, regard.embed, regard.tag):
+        with pytest.raises(FolderError, match="this is no model that") as told:
+            call("1 2", model=translator)
+        assert "regard translate" in told.value.hint
+    with pytest.raises(FolderError, match="no model that translates") as told:
+        regard.translate("a", model=encoder)
+    assert "regard classify" in told.value.hint
+    with pytest.raises(UserError, match="model must be"):
+        regard.translate("a", model=translator.model)
+    with pytest.raises(FolderError, match="no model that classifies images"):
+        regard.classify_images(np.zeros((1, 1, 4, 4), np.uint8), model=translator)
+
+
+def test_a_loaded_model_stays_as_it_is_where_it_is(untrained):
+    loaded = regard.load(untrained, device="cpu")
+    assert open_model(loaded) is loaded
+    assert open_model(loaded, "cpu") is loaded
+    copied = open_model(loaded, precision="int8")
+    assert copied.model is not loaded.model
+    assert copied.path == loaded.path
+    if torch.cuda.is_available():
+        with pytest.raises(UserError, match="device is cuda, but this model is loaded on cpu"):
+            open_model(loaded, "cuda")
+
+
+def test_what_is_loaded_and_a_look_say_what_they_are(untrained):
+    loaded = regard.load(untrained)
+    assert repr(loaded).startswith("<Loaded: encoder_decoder, ")
+    assert str(untrained) in repr(loaded)
+    assert "it translates" in repr(loaded)
+    look = loaded.look("1 2")
+    assert repr(look).startswith("<Look: '1 2' -> '")
+    assert f"{len(look.paths())} resources" in repr(look)
+    assert "..." in repr(loaded.look("1 " * 50))
+    assert "\n" not in repr(loaded) + repr(look)
