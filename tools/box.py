@@ -1,14 +1,16 @@
 """Puts a trained model into the box: its weights in float16, its card and files as they are.
 
-.venv/bin/python tools/box.py runs/box-en-de --recipe tools/box_corpus/box-en-de.toml
+.venv/bin/python tools/box.py runs/box-en-de --recipe tools/box_corpus/stage-3.toml
 """
 
 import argparse
 from pathlib import Path
 
 from regard.verbs.box import BOX
+from regard.verbs.settings import load_recipe
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import model_files_of, open_model_folder
+from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import half
 
 BOXES = Path(__file__).parents[1] / "src" / "regard" / "box"
@@ -32,6 +34,8 @@ def main() -> None:
     }
     if asked.recipe:
         files["recipe.toml"] = asked.recipe.read_bytes()
+        changes = load_recipe(asked.recipe).table.get("decoding", {})
+        files["generation.json"] = json_bytes({**folder.read_json("generation.json"), **changes})
     write_folder(BOXES / BOX, files)
     size = sum(file.stat().st_size for file in (BOXES / BOX).iterdir())
     print(f"{BOXES / BOX}: {size / 10**6:.1f} MB")

@@ -1,20 +1,23 @@
 """Laws of the box's training corpus: both sides hold the same names and numbers; a seed gives the same."""
 
+import dataclasses
 import random
 import re
 from pathlib import Path
 
 import pytest
 
+from regard.recipe import read_toml
+from regard.verbs.box import box_model
 from regard.verbs.train import train
-from tools.box_corpus.__main__ import cleaned, make_corpus, one_pass
+from tools.box_corpus.__main__ import STAGES, cleaned, make_corpus, one_pass
 from tools.box_corpus.captions import Captions
 from tools.box_corpus.dictionary import aligned_dictionary
 from tools.box_corpus.names import Names
 from tools.box_corpus.templates import SLOT, Templates
 from tools.box_corpus.variation import Variation
 
-RECIPE = Path(__file__).parents[2] / "tools" / "box_corpus" / "box-en-de.toml"
+FOLDER = Path(__file__).parents[2] / "tools" / "box_corpus"
 HELD_OUT = Path(__file__).parents[1] / "long" / "box_sentences.tsv"
 TATOEBA = [
     ("Tom's dog bit Mary in Boston.", "Toms Hund hat Maria in Boston gebissen."),
@@ -38,8 +41,8 @@ def digits(text):
 
 
 def test_a_template_has_the_same_slots_on_both_sides(names, draw):
-    templates = Templates.load(names, draw)
-    assert len(templates.pairs) > 300
+    templates = Templates.load(names, draw, STAGES[2].files)
+    assert len(templates.pairs) > 400
     for source, target in templates.pairs:
         english, german = ({at[0].replace("colore", "color") for at in SLOT.finditer(side)}
                            for side in (source, target))  # fmt: skip
@@ -47,7 +50,7 @@ def test_a_template_has_the_same_slots_on_both_sides(names, draw):
 
 
 def test_what_fills_a_template_stands_on_both_sides(names, draw):
-    templates = Templates.load(names, draw)
+    templates = Templates.load(names, draw, STAGES[2].files)
     for source, target in templates.pairs:
         for _ in range(5):
             english, german = templates.filled(source, target)
@@ -110,10 +113,13 @@ def test_a_dictionary_comes_out_of_sentences():
     assert set(nouns + verbs) <= set(aligned_dictionary(pairs))
 
 
-def test_a_seed_gives_the_same_files_and_its_recipe_trains_on_them(tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_stage_gives_the_same_files_and_its_recipe_trains_on_them(number, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    corpus = min(number, max(STAGES))  # the last two stages read the same
+    stage = dataclasses.replace(STAGES[corpus], passes=2, templates=300, captions=100)
     for folder in ("one", "two"):
-        make_corpus(TATOEBA * 20, tmp_path / folder, seed=3, passes=2, templates=300, captions=100)
+        make_corpus(TATOEBA * 20, tmp_path / folder, stage)
     for name in ("train.en", "train.de"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     (tmp_path / "held.en").write_text("I have 12 books.\n", "utf-8")
@@ -124,7 +130,14 @@ def test_a_seed_gives_the_same_files_and_its_recipe_trains_on_them(tmp_path, mon
         for side, suffix in (("source", "en"), ("target", "de"))
     }
     overrides = [f"data.{key}={tmp_path / file}" for key, file in files.items()]
-    result = train(RECIPE, overrides=[*overrides, "tokenizer.vocab_size=400"], dry_run=True)
+    recipe = read_toml(FOLDER / f"stage-{number}.toml")[0]
+    assert recipe["data"]["train"]["source"] == f"../../runs/box-corpus-{corpus}/train.en"
+    if number == 1:
+        result = train(
+            FOLDER / "stage-1.toml", overrides=[*overrides, "tokenizer.vocab_size=400"], dry_run=True
+        )
+    else:
+        result = train(FOLDER / "stage-2.toml", overrides=overrides, init=box_model(), dry_run=True)
     assert result.metrics["loss"] > 0
 
 
@@ -133,7 +146,9 @@ def test_quotes_and_spaces_of_the_corpus_are_made_plain():
 
 
 def test_what_the_check_asks_for_is_not_trained_on(names, draw):
-    templates = {re.sub(r"\{\w+\}", "", source) for source, _ in Templates.load(names, draw).pairs}
+    templates = {
+        re.sub(r"\{\w+\}", "", source) for source, _ in Templates.load(names, draw, STAGES[2].files).pairs
+    }
     known = {word for one in names.lists.values() for word in one}
     for line in HELD_OUT.read_text("utf-8").splitlines():
         kind, sentence, *wanted = line.split("\t")

@@ -1,12 +1,13 @@
 """Makes the training corpus of the model in the box: Tatoeba's training pairs, varied, and made sentences.
 
-.venv/bin/python -m tools.box_corpus runs/box-corpus
+.venv/bin/python -m tools.box_corpus runs/box-corpus-1 --stage 1
 
 Everything comes from Tatoeba's training part (CC BY 2.0) and from the texts beside this file, which were
-written for it. The same seed gives the same two files, train.en and train.de. Each of `--passes` draws goes
-through all pairs of Tatoeba: most stay as they are, of some the names, cities and numbers are exchanged, the
-source is in capitals or lower case, its punctuation differs, or several stand in a line. Then come sentences
-made of templates, made captions, and a dictionary that is aligned out of the pairs themselves.
+written for it. The same command gives the same two files, train.en and train.de. Each pass goes through all
+pairs of Tatoeba: most stay as they are, of some the names, cities and numbers are exchanged, the source is
+in capitals or lower case, its punctuation differs, or several stand in a line. Then come sentences made of
+templates, made captions, and a dictionary that is aligned out of the pairs themselves. The second stage has
+more names and numbers to copy.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.catalogue import find
@@ -51,6 +53,12 @@ def one_pass(pairs: list[Pair], varied: Variation, draw: random.Random, number: 
         at += together
 
 
+def beside(one: Pair, other: Pair, draw: random.Random) -> Pair:
+    """Two pairs in a line, in either order."""
+    first, second = (one, other) if draw.random() < 0.5 else (other, one)
+    return f"{first[0]} {second[0]}", f"{first[1]} {second[1]}"
+
+
 def word_in_a_form(pair: Pair, draw: random.Random) -> Pair:
     """A word of the dictionary as people type it."""
     source, target = pair
@@ -65,13 +73,41 @@ def word_in_a_form(pair: Pair, draw: random.Random) -> Pair:
     return (source.upper(), target) if chance < 0.95 else (f"{source}?", f"{target}?")
 
 
-def make_corpus(
-    pairs: list[Pair], out: Path, *, seed: int, passes: int, templates: int, captions: int
-) -> Counter[str]:
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """What a stage of the training reads; `templates` and `captions` are sentences in each pass."""
+
+    seed: int
+    passes: int
+    templates: int
+    captions: int
+    files: tuple[str, ...] = ("templates.txt",)
+    exchanged: float = 0.4  # share of persons who get another name
+    capitals: float = 0.07  # share of sources in capitals
+    joined: float = 0.0  # share of templates that stand in a line with a pair of Tatoeba
+
+
+STAGES = {
+    1: Stage(seed=1, passes=4, templates=8000, captions=6000),
+    2: Stage(
+        seed=2,
+        passes=3,
+        templates=24000,
+        captions=6000,
+        files=("templates.txt", "more_templates.txt"),
+        exchanged=0.8,
+        capitals=0.02,
+        joined=0.35,
+    ),
+}
+
+
+def make_corpus(pairs: list[Pair], out: Path, stage: Stage) -> Counter[str]:
     """Write train.en and train.de into `out`; how many lines and German words of each kind there are."""
-    draw = random.Random(seed)
+    draw = random.Random(stage.seed)
     names = Names.load(draw)
-    varied, sentences, pictures = Variation(names, draw), Templates.load(names, draw), Captions.load(draw)
+    varied = Variation(names, draw, exchanged=stage.exchanged, capitals=stage.capitals)
+    sentences, pictures = Templates.load(names, draw, stage.files), Captions.load(draw)
     dictionary = aligned_dictionary(pairs)
     out.mkdir(parents=True, exist_ok=True)
     count = Counter[str]()
@@ -86,12 +122,15 @@ def make_corpus(
             count[f"{kind}, lines"] += 1
             count[f"{kind}, words"] += pair[1].count(" ") + 1
 
-        for number in range(passes):
+        for number in range(stage.passes):
             for pair in one_pass(pairs, varied, draw, number):
                 write("Tatoeba", pair)
-            for _ in range(templates):
-                write("templates", varied.written(sentences.pair()))
-            for _ in range(captions):
+            for _ in range(stage.templates):
+                made = sentences.pair()
+                if stage.joined and draw.random() < stage.joined:
+                    made = beside(made, draw.choice(pairs), draw)
+                write("templates", varied.written(made))
+            for _ in range(stage.captions):
                 write("captions", varied.written(pictures.pair()))
             for pair in dictionary:
                 write("dictionary", word_in_a_form(pair, draw))
@@ -103,14 +142,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("out", type=Path, help="the folder for train.en and train.de")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--passes", type=int, default=4, help="draws over all pairs of Tatoeba")
-    parser.add_argument("--templates", type=int, default=8000, help="sentences of templates in a pass")
-    parser.add_argument("--captions", type=int, default=6000, help="made captions in a pass")
-    asked = vars(parser.parse_args())
+    parser.add_argument("--stage", type=int, choices=STAGES, required=True, help="of the training")
+    asked = parser.parse_args()
     sides = [list(read_lines(find(f"tatoeba_en_de:train.{side}.gz"))) for side in ("en", "de")]
     pairs = [cleaned(*pair) for pair in zip(*sides, strict=True)]
-    for kind, found in make_corpus(pairs, asked.pop("out"), **asked).items():
+    for kind, found in make_corpus(pairs, asked.out, STAGES[asked.stage]).items():
         print(f"{kind}: {found:,}")
 
 

@@ -2,13 +2,13 @@
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.box_corpus.names import Names
 from tools.box_corpus.pairs import Pair, parsed
 
-TEXTS = Path(__file__).with_name("templates.txt")
+TEXTS = Path(__file__).parent
 # What German writes otherwise, each by a method of its name
 WRITTEN = ["price", "dec", "huge", "timepm", "timeam", "address", "street", "date", "daydate", "daymonth"]
 WRITTEN += ["weekdays", "ordinal", "color"]
@@ -33,8 +33,10 @@ class Templates:
         self.values["colore"] = self.values["color"]
 
     @classmethod
-    def load(cls, names: Names, draw: random.Random) -> "Templates":
-        lines = TEXTS.read_text("utf-8").splitlines()
+    def load(
+        cls, names: Names, draw: random.Random, files: Sequence[str] = ("templates.txt",)
+    ) -> "Templates":
+        lines = [line for file in files for line in (TEXTS / file).read_text("utf-8").splitlines()]
         return cls([parsed(line) for line in lines if line and line[0] != "#"], names, draw)
 
     def pair(self) -> Pair:

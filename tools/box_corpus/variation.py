@@ -14,13 +14,16 @@ NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 class Variation:
     """Draws a variant of a pair of Tatoeba."""
 
-    def __init__(self, names: Names, draw: random.Random) -> None:
+    def __init__(
+        self, names: Names, draw: random.Random, *, exchanged: float = 0.4, capitals: float = 0.07
+    ) -> None:
         self.names, self.draw = names, draw
+        self.share, self.capitals = exchanged, capitals
 
     def exchanged(self, pair: Pair) -> Pair:
         """Sometimes another name, city or number on both sides."""
         source, target = pair
-        if self.draw.random() < 0.4:
+        if self.draw.random() < self.share:
             source, target = self._persons(source, target)
         if self.draw.random() < 0.6:
             source, target = self._cities(source, target)
@@ -32,7 +35,7 @@ class Variation:
         """Sometimes other capitals or punctuation in the source; German is answered as it is written."""
         source, target = pair
         chance = self.draw.random()
-        if chance < 0.07:
+        if chance < self.capitals:
             source = source.upper()
         elif chance < 0.14:
             source = source.lower()

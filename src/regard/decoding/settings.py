@@ -36,6 +36,7 @@ class GenerationSettings(Controls):
     top_k: int = 0  # 0 keeps all
     top_p: float = 1.0
     seed: int = 0
+    lower_capitals: bool = False  # sources of several words that are all in capitals are read in lower case
     split_above: int = 0  # source tokens; longer lines are split into sentences. 0: not known
     prefixes: dict[str, str] | None = None  # what stands before a text, by the task; "": of any other
 

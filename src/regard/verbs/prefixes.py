@@ -1,4 +1,4 @@
-"""Prefixes: what stands before a text so that a model of several tasks knows which one is meant."""
+"""What a text is made into before it is encoded: a prefix that names the task, capitals in lower case."""
 
 import re
 from collections.abc import Mapping
@@ -14,12 +14,18 @@ LANGUAGE = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Prefix:
-    """A text that stands before each other, and tokens before that which no text can make."""
+    """A text that stands before each other, and tokens before that which no text can make.
+
+    `lower_capitals`: a text of several words that is all in capitals is read in lower case.
+    """
 
     text: str = ""
     ids: tuple[int, ...] = ()
+    lower_capitals: bool = False
 
     def before(self, text: str) -> str:
+        if self.lower_capitals and text.isupper() and len(text.split()) > 1:
+            text = text.lower()
         return self.text + text if text else ""
 
     def first(self, ids: list[int], tokenizer: Tokenizer) -> list[int]:
@@ -28,7 +34,7 @@ class Prefix:
         return [*ids[:begin], *self.ids, *ids[begin:]]
 
 
-def prefix_of(text: str, tokenizer: Tokenizer) -> Prefix:
+def prefix_of(text: str, tokenizer: Tokenizer, *, lower_capitals: bool = False) -> Prefix:
     """The prefix that is spelt so: a token of a language where it begins with one, and text.
 
     Raises:
@@ -36,14 +42,14 @@ def prefix_of(text: str, tokenizer: Tokenizer) -> Prefix:
     """
     found = LANGUAGE.fullmatch(text)
     if found is None:
-        return Prefix(text=text)
+        return Prefix(text=text, lower_capitals=lower_capitals)
     language, rest = found.groups()
     numbers = {piece.strip(): number for piece, number in tokenizer.vocabulary().items() if ">>" in piece}
     if language not in numbers:
         known = [piece for piece in numbers if LANGUAGE.fullmatch(piece)]
         hint = did_you_mean(language, known) if known else "the model has no tokens of languages"
         raise ConfigError(f"prefix = {text!r}: {language} is no language of this model", hint)
-    return Prefix(text=rest, ids=(numbers[language],))
+    return Prefix(text=rest, ids=(numbers[language],), lower_capitals=lower_capitals)
 
 
 def usual_prefix(prefixes: Mapping[str, str] | None, task: str) -> str:

@@ -125,7 +125,8 @@ class Translator:
         self.n_best, self.batch_tokens = n_best, batch_tokens
         self._splitter = self._splitter_for(split)
         usual = usual_prefix(self.settings.prefixes, self.task) if prefix is None else prefix
-        self._prefix = prefix_of(usual, self.loaded.tokenizers.source)
+        lower = self.settings.lower_capitals
+        self._prefix = prefix_of(usual, self.loaded.tokenizers.source, lower_capitals=lower)
         target = self.loaded.tokenizers.target
         self._pad_id, self._eos_id = target.pad_id, target.eos_id
         drafter = drafter_of(self.settings, self.loaded, self.device, (target.bos_id,))

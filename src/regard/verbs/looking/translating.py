@@ -33,7 +33,8 @@ class Translating:
         self.model = model_that("translates", SequenceToSequence, loaded)
         self.settings = read(GenerationSettings, loaded.generation, "generation.json").with_(n_best=1)
         self.source, self.target = loaded.tokenizers.source, loaded.tokenizers.target
-        self.before = prefix_of(usual_prefix(self.settings.prefixes, "translation"), self.source)
+        usual = usual_prefix(self.settings.prefixes, "translation")
+        self.before = prefix_of(usual, self.source, lower_capitals=self.settings.lower_capitals)
 
     def read(self, request: Request) -> Run:
         src_ids = self._source_ids(request.text)

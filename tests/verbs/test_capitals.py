@@ -1,0 +1,42 @@
+"""A model whose folder says so reads texts that are all in capitals as if they were in lower case."""
+
+import pytest
+
+from regard.verbs.box import box_model
+from regard.verbs.looking.translating import Translating
+from regard.verbs.prefixes import Prefix
+from regard.verbs.translate import translate
+from regard.weights.folder import write_folder
+from regard.weights.model_folder import load_model, model_files_of, open_model_folder
+from regard.weights.strict_json import json_bytes
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """The model in the box, with and without."""
+    folder = open_model_folder(box_model())
+    settings = folder.read_json("generation.json")
+    tensors = folder.read_tensors("model.safetensors")
+    paths = {}
+    for lower in (True, False):
+        paths[lower] = tmp_path_factory.mktemp("models") / f"{lower}"
+        decoding = {"generation.json": json_bytes({**settings, "lower_capitals": lower})}
+        write_folder(paths[lower], {**model_files_of(folder), **decoding, "model.safetensors": tensors})
+    return paths
+
+
+def test_texts_in_capitals_are_lowered_and_no_others():
+    lowering = Prefix(text="> ", lower_capitals=True)
+    for text in ("WHERE IS IT?", "ÖL IST 3,50 €!", "IT'S ME"):
+        assert lowering.before(text) == f"> {text.lower()}"
+    for text in ("NATO", "Where is the USA?", "I am HERE", "where is it?", "12 34", "X", ""):
+        assert lowering.before(text) == (f"> {text}" if text else "")
+    assert Prefix().before("WHERE IS IT?") == "WHERE IS IT?"
+
+
+def test_a_folder_says_whether_capitals_are_lowered(models):
+    text = "WHERE IS THE STATION?"
+    assert translate(text, model=models[True]) == translate(text.lower(), model=models[True])
+    looking = {lower: Translating(load_model(path)) for lower, path in models.items()}
+    assert looking[True]._source_ids(text) == looking[True]._source_ids(text.lower())
+    assert looking[False]._source_ids(text) != looking[False]._source_ids(text.lower())
