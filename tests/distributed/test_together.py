@@ -63,6 +63,8 @@ def pair(folder, moving, alone):
         "fsdp2 dropout": DROPOUT | SHARDED,
         "ddp stopped": DROPOUT | {"stop": 3},
         "fsdp2 stopped": DROPOUT | SHARDED | {"stop": 3},
+        "ddp collapsed": DROPOUT | {"steps": 10, "collapses": True},
+        "fsdp2 collapsed": DROPOUT | SHARDED | {"steps": 10, "collapses": True},
         "one double": DOUBLE | SHARDED,  # which is at its end
         "moving": {**moving, **SHARDED, "stop": 11},
     }
@@ -112,6 +114,17 @@ def test_loss_and_gradient_are_those_of_one_process(folder, alone, pair, strateg
             torch.testing.assert_close(two[name], one[name], rtol=error, atol=error / 10, msg=name)
         elif width == "double":  # where a gradient is zero but for rounding, Adam makes steps of the rounding
             torch.testing.assert_close(two[name], one[name], rtol=1e-9, atol=1e-9, msg=name)
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+def test_where_a_run_has_collapsed_both_processes_go_back(folder, pair, strategy):
+    first, other = (found[f"{strategy} collapsed"]["reports"] for found in pair)
+    [collapse] = [record for record in first if record["kind"] == "collapse"]
+    assert (collapse["at"], collapse["to"]) == (6, 0)
+    assert other == [], "the first alone reports"
+    rates = [record["learning_rate"] for record in first if record["kind"] == "train"]
+    assert rates[6:8] == [rate / 2 for rate in rates[:2]]
+    assert RunFolder(folder / f"{strategy} collapsed").latest().step == 10
 
 
 def test_both_processes_hold_the_same_weights(pair):

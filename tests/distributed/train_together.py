@@ -1,6 +1,7 @@
 """One of several processes that train small runs together; started by test_together.py."""
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import sys
@@ -21,6 +22,7 @@ from regard.distributed.strategy import distribute
 from regard.errors import Interrupted
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.training.collapse import DISTINCT, CollapseSettings
 from regard.training.objective import CrossEntropy
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
@@ -36,6 +38,7 @@ DEFAULTS = {
     "steps": 6,
     "batch_tokens": 50,  # seven rows, and one is left of fifty
     "double": False,
+    "collapses": False,  # outputs that are all the same, until the rate is halved
     "log": "",  # a file for the lines that each process reads
 }
 
@@ -69,6 +72,18 @@ def train(run: RunFolder, group: Group, wanted: dict) -> dict:
         moving_average=0.9,
         schedule=ScheduleSettings(warmup_steps=2, learning_rate=0.01),
     )
+    if wanted["collapses"]:
+        settings = dataclasses.replace(
+            settings, validate_every=2, save_every=2, collapse=CollapseSettings(after=0)
+        )
+
+    def validate(model):
+        loss = {"loss": float(sum(t.double().sum() for t in model_tensors(model).values()))}
+        if not wanted["collapses"]:
+            return loss
+        retries = trainer.state.watch.retries
+        return {"loss": 1 / trainer.state.step, DISTINCT: 90.0 if retries else 1.0}
+
     shared = Share(examples, group.rank, group.size) if group.size > 1 else examples
     strategy = distribute(model, DistributedSettings(strategy=wanted["strategy"]), group)
     trainer = Trainer(
@@ -82,7 +97,7 @@ def train(run: RunFolder, group: Group, wanted: dict) -> dict:
         settings,
         run,
         {},
-        validate=lambda model: {"loss": float(sum(t.double().sum() for t in model_tensors(model).values()))},
+        validate=validate,
         report=lambda record: reports.append(record) if record["kind"] != "validation" else None,
         strategy=strategy,
     )

@@ -1,13 +1,16 @@
 """Training as a user meets it: run folders that resume or refuse, dry runs, signals."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 
 import pytest
+import torch.nn.functional as F
 
 from regard.errors import DataError, FolderError, RecipeError, UserError
+from regard.training import register_loss
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder, digest
 from regard.weights.model_folder import load_model
@@ -106,14 +109,56 @@ def test_a_second_process_on_a_run_folder_is_refused(recipe, tmp_path):
     assert str(tmp_path / "run") in caught.value.message
 
 
-def test_a_dry_run_measures_a_step_and_keeps_nothing(recipe, tmp_path, capsys):
+def test_a_dry_run_tells_time_and_memory_of_the_run_and_keeps_nothing(recipe, tmp_path, capsys):
     result = train(recipe, out=tmp_path / "run", dry_run=True)
     assert result.run is None
     assert set(result.metrics) == {"loss", "exact_match", "bleu"}
     assert not (tmp_path / "run").exists()
     said = capsys.readouterr().err
     assert "train: 200 pairs" in said
-    assert "GiB" in said
+    assert re.search(r"the run: 0:\d\d:\d\d for 8 updates, 0:\d\d:\d\d at the most for 2 validations", said)
+    assert "GiB at the most, with the largest batches" in said
+
+
+def test_what_is_about_to_be_done_is_said_first_and_of_a_resumed_run_how_long_it_takes(
+    recipe, tmp_path, capsys
+):
+    train(recipe, out=tmp_path / "run")
+    said = capsys.readouterr().err
+    assert re.search(r"training: 8 updates \(\d\.\d epochs of \d+ updates\), 2 validations", said)
+    train(recipe, out=tmp_path / "run", overrides=["training.max_steps=12"])
+    said = capsys.readouterr().err
+    assert re.search(r"updates 9 to 12 .*, 1 validation; about 0:00:\d\d", said)
+
+
+def test_each_record_is_given_to_the_callback_and_quiet_says_nothing(recipe, tmp_path, capsys):
+    seen = []
+    train(recipe, out=tmp_path / "run", quiet=True, on_report=seen.append)
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "")
+    # the scores of the test at the end are no report of the training
+    assert seen == [record for record in RunFolder(tmp_path / "run").metrics() if record["kind"] != "test"]
+    assert {"train", "validation"} == {record["kind"] for record in seen}
+    assert train(recipe, dry_run=True, quiet=True).steps == 1
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_custom_loss_is_trained_by_its_name(recipe, tmp_path):
+    seen = []
+
+    @register_loss("half")
+    def half(logits, labels):
+        seen.append(logits.shape == (len(labels), 14))
+        return F.cross_entropy(logits, labels, reduction="none") / 2
+
+    train(recipe, out=tmp_path / "run", overrides=["training.loss=half"])
+    assert len(seen) == 8
+    assert all(seen)
+    with pytest.raises(RecipeError, match="halv") as caught:
+        train(recipe, out=tmp_path / "other", overrides=["training.loss=halv"])
+    assert "'half'" in caught.value.hint
+    with pytest.raises(RecipeError, match="2 workers"):
+        train(recipe, out=tmp_path / "third", overrides=["training.loss=half"], workers=2)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,83 @@
+"""A run is made longer or shorter by another max_steps, and by nothing else."""
+
+import json
+
+import pytest
+
+from regard.errors import FolderError
+from regard.verbs.train import train
+from regard.verbs.translate import Translator
+from regard.weights.checkpoint import RunFolder, digest
+from tests.verbs.test_train import RECIPE
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+def test_a_longer_run_goes_on_from_its_last_checkpoint_and_records_its_length(recipe, tmp_path, capsys):
+    run = tmp_path / "run"
+    train(recipe, out=run)
+    capsys.readouterr()
+    assert train(recipe, out=run, overrides=["training.max_steps=12"]).steps == 12
+    said = capsys.readouterr().err
+    assert "the run has 12 updates now, not 8: from step 9 on" in said
+    assert json.loads((run / "resolved.json").read_text())["recipe"]["training"]["max_steps"] == 12
+    records = RunFolder(run).metrics()
+    assert {"kind": "length", "step": 8, "before": 8, "max_steps": 12} in records
+    assert [record["step"] for record in records if record["kind"] == "validation"] == [4, 8, 12]
+    before = digest(RunFolder(run).latest())
+    assert train(run).steps == 12, "the run folder knows its length"
+    assert digest(RunFolder(run).latest()) == before
+
+
+def test_a_run_that_was_made_longer_before_its_first_update_is_that_of_the_new_length(recipe, tmp_path):
+    """Nothing but the length decides: no old schedule is left over."""
+    longer = ["training.max_steps=12", "training.schedule.warmup=0.5"]
+    train(recipe, out=tmp_path / "whole", overrides=longer)
+    run = tmp_path / "run"
+    with pytest.raises(ZeroDivisionError):  # before the first update is reported
+        train(
+            recipe,
+            out=run,
+            overrides=["training.report_every=1", "training.schedule.warmup=0.5"],
+            on_report=lambda record: 1 // 0,
+        )
+    train(recipe, out=run, overrides=["training.report_every=1", *longer])
+    found = [RunFolder(path).latest().read_tensors("model.safetensors") for path in (tmp_path / "whole", run)]
+    assert all((found[0][name] == found[1][name]).all() for name in found[0])
+
+
+def test_a_run_is_made_shorter_but_not_than_it_is(recipe, tmp_path):
+    run = tmp_path / "run"
+    train(recipe, out=run)
+    with pytest.raises(FolderError) as caught:
+        train(recipe, out=run, overrides=["training.max_steps=4"])
+    assert "at step 8 of 8, beyond training.max_steps = 4" in caught.value.message
+    assert f"regard train {run}" in caught.value.hint
+    with pytest.raises(FolderError, match=r"training\.seed"):
+        train(recipe, out=run, overrides=["training.max_steps=12", "training.seed=5"])
+    assert json.loads((run / "resolved.json").read_text())["recipe"]["training"]["max_steps"] == 8
+
+
+def test_whoever_uses_an_unfinished_run_is_told_where_it_stands(recipe, tmp_path, capsys):
+    run = tmp_path / "run"
+
+    def stop_at_the_second_validation(record):
+        if record["kind"] == "validation" and record["step"] == 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, out=run, overrides=["training.max_steps=20"], on_report=stop_at_the_second_validation)
+    capsys.readouterr()
+    Translator(run)
+    assert f"{run}: the run is at step 4 of 20; its best model so far is of step 4" in capsys.readouterr().err
+    Translator(run / "best")
+    assert "at step 4 of 20" in capsys.readouterr().err
+    train(run)
+    capsys.readouterr()
+    Translator(run)
+    assert "step" not in capsys.readouterr().err
