@@ -6,7 +6,6 @@ Trainings are cut to two updates; the data sets are those of REGARD_DATA. `make 
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -87,7 +86,7 @@ def _run(command, folder):
 
 
 def _served(command, folder):
-    """It says where its page is, and ends when it is interrupted."""
+    """It says where its page is; then it is ended."""
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
@@ -97,5 +96,5 @@ def _served(command, folder):
             told += shown
             if "http://127.0.0.1" in shown:
                 break
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         assert "http://127.0.0.1" in told
