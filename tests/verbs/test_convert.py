@@ -91,7 +91,7 @@ def test_what_is_no_folder_of_theirs_is_named(gpt2, tmp_path):
     with pytest.raises(FolderError, match="ours is a folder of regard already") as caught:
         regard.convert(tmp_path / "ours", out=tmp_path / "again")
     assert "--to hf" in caught.value.hint
-    with pytest.raises(FolderError, match="nothing is not there"):
+    with pytest.raises(FolderError, match="nothing does not exist"):
         regard.convert(tmp_path / "nothing", out=tmp_path / "again")
     with pytest.raises(FolderError, match="is a Hugging Face folder"):
         regard.convert(gpt2, out=tmp_path / "again", to="hf")
