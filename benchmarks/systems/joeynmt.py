@@ -57,11 +57,11 @@ class JoeyNmt(System):
         settings["testing"]["load_model"] = str(newest)
         config.write_text(json.dumps(settings), "utf-8")
         test = job.corpus.file("test", job.corpus.source)
-        with test.open("rb") as source, job.log.open("ab") as log:
-            done = subprocess.run(
-                [self.python, "-P", "-m", "joeynmt", "translate", config, "-o", job.output],
+        with test.open("rb") as source, job.output.open("wb") as out, job.log.open("ab") as log:
+            done = subprocess.run(  # its own option for an output file fails in 2.3.0
+                [self.python, "-P", "-m", "joeynmt", "translate", config],
                 stdin=source,
-                stdout=log,
+                stdout=out,
                 stderr=log,
                 env=one_thread(),
             )
