@@ -31,7 +31,7 @@ class ScheduleSettings:
         if self.warmup is not None and self.warmup_steps is not None:
             raise RecipeError(
                 f"warmup = {self.warmup} and warmup_steps = {self.warmup_steps} are two lengths of it",
-                "leave out the one or the other",
+                "leave out the one or the other; with --set, change that which the recipe has",
             )
         if self.warmup is not None and not 0 <= self.warmup < 1:
             raise RecipeError(
