@@ -14,7 +14,7 @@ def experiment(**changes):
         "command": "",
         "machine": "",
         "minutes": 10.0,
-        "target_tokens": 3e6,
+        "target_tokens": 3_000_000,
         "model": "192, 3 + 3",
         "parameters": 4_000_000,
         "steps": 1000,

@@ -19,7 +19,7 @@ class Experiment:
     command: str
     machine: str  # processor and what was used of it
     minutes: float  # wall-clock time of `regard train`
-    target_tokens: float  # trained on, repetitions counted
+    target_tokens: int  # trained on, repetitions counted
     model: str  # d_model, layers of encoder + decoder
     parameters: int
     steps: int
