@@ -126,6 +126,7 @@ metrics = ["bleu", "chrf"]
 sentences = 500  # of the validation pairs; 0 is all
 tokenize = {tokenize}  # sacreBLEU's, by the script; "none" for text that is tokenised already
 {expected}
+
 [decoding]
 beam_size = 5
 length_penalty = "power"  # score / length^alpha; alpha 1 is the mean over tokens
