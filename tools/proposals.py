@@ -239,7 +239,7 @@ def machine(cores: int | None) -> str:
     if info.exists():
         lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
         name = lines[0].partition(":")[2].strip() if lines else name
-    return f"{name}, {cores or os.cpu_count()} cores"
+    return f"{name}, cores: {cores or os.cpu_count()}"
 
 
 def write_page() -> None:
