@@ -36,12 +36,19 @@ def names(draw):
     return Names.load(draw)
 
 
+@pytest.fixture
+def spliced(draw):
+    """Names of parts of words, and streets of nouns, as in the last stage."""
+    words = {"words": ("harbour", "winter", "quick"), "nouns": ("Hund", "Turm")}
+    return Names.load(draw, share_made=0.9, share_spliced=1.0, **words)
+
+
 def digits(text):
     return sorted(re.findall(r"\d", text))
 
 
 def test_a_template_has_the_same_slots_on_both_sides(names, draw):
-    templates = Templates.load(names, draw, STAGES[2].files)
+    templates = Templates.load(names, draw, STAGES[3].files)
     assert len(templates.pairs) > 400
     for source, target in templates.pairs:
         english, german = ({at[0].replace("colore", "color") for at in SLOT.finditer(side)}
@@ -50,7 +57,7 @@ def test_a_template_has_the_same_slots_on_both_sides(names, draw):
 
 
 def test_what_fills_a_template_stands_on_both_sides(names, draw):
-    templates = Templates.load(names, draw, STAGES[2].files)
+    templates = Templates.load(names, draw, STAGES[3].files)
     for source, target in templates.pairs:
         for _ in range(5):
             english, german = templates.filled(source, target)
@@ -59,6 +66,17 @@ def test_what_fills_a_template_stands_on_both_sides(names, draw):
                 assert digits(english) == digits(german), (english, german)
             if "{full}" in source:
                 assert any(name in german for name in re.findall(r"\w{3,}", english))
+
+
+def test_made_names_are_parts_of_two_words_and_sites_are_whole_ones(spliced, draw):
+    templates = Templates.load(spliced, draw, STAGES[3].files)
+    made = {spliced.made() for _ in range(200)}
+    assert len(made) > 30
+    assert all(re.fullmatch(r"(ha|wi|qu)[a-z]*(ur|er|ck)", name.lower()) for name in made)
+    urls = [templates.filled("{url}", "{url}")[0] for _ in range(200)]
+    assert any("winter.de" in url for url in urls)
+    addresses = [templates.filled("{deaddress}", "{deaddress}")[0] for _ in range(200)]
+    assert any(re.match(r"Turm(straße|allee|weg|gasse|platz|ring) \d", address) for address in addresses)
 
 
 def test_names_cities_and_numbers_are_exchanged_on_both_sides(names, draw):
@@ -113,10 +131,13 @@ def test_a_dictionary_comes_out_of_sentences():
     assert set(nouns + verbs) <= set(aligned_dictionary(pairs))
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
+CORPUS_OF = {1: 1, 2: 2, 3: 2, 4: 3}  # which corpus a stage of the training reads
+
+
+@pytest.mark.parametrize("number", CORPUS_OF)
 def test_a_stage_gives_the_same_files_and_its_recipe_trains_on_them(number, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    corpus = min(number, max(STAGES))  # the last two stages read the same
+    corpus = CORPUS_OF[number]
     stage = dataclasses.replace(STAGES[corpus], passes=2, templates=300, captions=100)
     for folder in ("one", "two"):
         make_corpus(TATOEBA * 20, tmp_path / folder, stage)
@@ -130,14 +151,12 @@ def test_a_stage_gives_the_same_files_and_its_recipe_trains_on_them(number, tmp_
         for side, suffix in (("source", "en"), ("target", "de"))
     }
     overrides = [f"data.{key}={tmp_path / file}" for key, file in files.items()]
-    recipe = read_toml(FOLDER / f"stage-{number}.toml")[0]
-    assert recipe["data"]["train"]["source"] == f"../../runs/box-corpus-{corpus}/train.en"
+    recipe = FOLDER / f"stage-{number}.toml"
+    assert read_toml(recipe)[0]["data"]["train"]["source"] == f"../../runs/box-corpus-{corpus}/train.en"
     if number == 1:
-        result = train(
-            FOLDER / "stage-1.toml", overrides=[*overrides, "tokenizer.vocab_size=400"], dry_run=True
-        )
+        result = train(recipe, overrides=[*overrides, "tokenizer.vocab_size=400"], dry_run=True)
     else:
-        result = train(FOLDER / "stage-2.toml", overrides=overrides, init=box_model(), dry_run=True)
+        result = train(recipe, overrides=overrides, init=box_model(), dry_run=True)
     assert result.metrics["loss"] > 0
 
 
@@ -147,7 +166,7 @@ def test_quotes_and_spaces_of_the_corpus_are_made_plain():
 
 def test_what_the_check_asks_for_is_not_trained_on(names, draw):
     templates = {
-        re.sub(r"\{\w+\}", "", source) for source, _ in Templates.load(names, draw, STAGES[2].files).pairs
+        re.sub(r"\{\w+\}", "", source) for source, _ in Templates.load(names, draw, STAGES[3].files).pairs
     }
     known = {word for one in names.lists.values() for word in one}
     for line in HELD_OUT.read_text("utf-8").splitlines():

@@ -7,7 +7,7 @@ written for it. The same command gives the same two files, train.en and train.de
 pairs of Tatoeba: most stay as they are, of some the names, cities and numbers are exchanged, the source is
 in capitals or lower case, its punctuation differs, or several stand in a line. Then come sentences made of
 templates, made captions, and a dictionary that is aligned out of the pairs themselves. The second stage has
-more names and numbers to copy.
+more names and numbers to copy, the third names that are made of parts of any words.
 """
 
 import argparse
@@ -85,6 +85,8 @@ class Stage:
     exchanged: float = 0.4  # share of persons who get another name
     capitals: float = 0.07  # share of sources in capitals
     joined: float = 0.0  # share of templates that stand in a line with a pair of Tatoeba
+    made: float = 0.35  # share of names that nobody has
+    spliced: float = 0.0  # share of those that are made of parts of Tatoeba's own words
 
 
 STAGES = {
@@ -99,13 +101,30 @@ STAGES = {
         capitals=0.02,
         joined=0.35,
     ),
+    3: Stage(
+        seed=3,
+        passes=1,
+        templates=90000,
+        captions=6000,
+        files=("templates.txt", "more_templates.txt", "copied_templates.txt"),
+        exchanged=0.9,
+        capitals=0.03,
+        joined=0.2,
+        made=0.7,
+        spliced=0.75,
+    ),
 }
 
 
 def make_corpus(pairs: list[Pair], out: Path, stage: Stage) -> Counter[str]:
     """Write train.en and train.de into `out`; how many lines and German words of each kind there are."""
     draw = random.Random(stage.seed)
-    names = Names.load(draw)
+    names = Names.load(
+        draw,
+        share_made=stage.made,
+        share_spliced=stage.spliced,
+        **(_words(pairs) if stage.spliced else {}),
+    )
     varied = Variation(names, draw, exchanged=stage.exchanged, capitals=stage.capitals)
     sentences, pictures = Templates.load(names, draw, stage.files), Captions.load(draw)
     dictionary = aligned_dictionary(pairs)
@@ -135,6 +154,16 @@ def make_corpus(pairs: list[Pair], out: Path, stage: Stage) -> Counter[str]:
             for pair in dictionary:
                 write("dictionary", word_in_a_form(pair, draw))
     return count
+
+
+def _words(pairs: list[Pair]) -> dict[str, tuple[str, ...]]:
+    """English words and German nouns of Tatoeba, for names of streets and sites and for parts of names."""
+    english = {word for source, _ in pairs for word in re.findall(r"\b[a-z]{4,12}\b", source)}
+    german = Counter(
+        noun for _, target in pairs for noun in re.findall(r"(?<=\w )[A-ZÄÖÜ][a-zäöüß]{3,7}\b", target)
+    )
+    nouns = {noun for noun, count in german.items() if count > 3}
+    return {"words": tuple(sorted(english)), "nouns": tuple(sorted(nouns))}
 
 
 def main() -> None:

@@ -1,9 +1,10 @@
-"""Names of people, places and streets: from the lists of names.toml, or made of syllables."""
+"""Names of people, places and streets: from the lists of names.toml, or made of syllables or words."""
 
 import random
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tools.box_corpus.pairs import Pair, parsed
 
@@ -12,15 +13,19 @@ TEXTS = Path(__file__).with_name("names.toml")
 
 @dataclass(frozen=True)
 class Names:
-    """Names of people and places: half of them from the lists, the rest made of syllables."""
+    """Names of people and places: from the lists, or made of syllables or of parts of words."""
 
     lists: dict[str, list[str]]
     draw: random.Random
+    words: tuple[str, ...] = ()  # English ones; `spliced` joins parts of them
+    nouns: tuple[str, ...] = ()  # German ones, for streets
+    share_made: float = 0.35
+    share_spliced: float = 0.0  # of the names that are made
 
     @classmethod
-    def load(cls, draw: random.Random) -> "Names":
+    def load(cls, draw: random.Random, **settings: Any) -> "Names":
         table = tomllib.loads(TEXTS.read_text("utf-8"))
-        return cls({name: text.split() for name, text in table.items()}, draw)
+        return cls({name: text.split() for name, text in table.items()}, draw, **settings)
 
     def one(self, name: str) -> str:
         return self.draw.choice(self.lists[name])
@@ -31,6 +36,8 @@ class Names:
 
     def made(self) -> str:
         """A name that nobody has."""
+        if self.draw.random() < self.share_spliced:
+            return self.spliced()
         syllables = self.draw.choice((1, 2, 2, 2, 3))
         text = self.one("starts")
         for number in range(syllables):
@@ -39,15 +46,24 @@ class Names:
                 text += self.one("middles")
         return text + self.one("ends").strip("-")
 
+    def spliced(self) -> str:
+        """The start of one word and the end of another, so any pieces of the vocabulary come together."""
+        one, other = self.word(), self.word()
+        start, end = self.draw.randint(2, 5), self.draw.randint(2, 6)
+        return (one[:start] + other[-end:]).capitalize()
+
+    def word(self) -> str:
+        return self.draw.choice(self.words)
+
     def first(self, man: bool | None = None) -> str:
-        if self.draw.random() < 0.35:
+        if self.draw.random() < self.share_made:
             return self.made()
         if man is None:
             man = self.draw.random() < 0.5
         return self.one("men" if man else "women")
 
     def last(self) -> str:
-        return self.made() if self.draw.random() < 0.4 else self.one("surnames")
+        return self.made() if self.draw.random() < self.share_made + 0.05 else self.one("surnames")
 
     def person(self, man: bool | None = None) -> str:
         """A first name, sometimes with a surname."""
@@ -59,4 +75,10 @@ class Names:
         return f"{self.first(man)}{middle} {self.last()}{double}"
 
     def city(self) -> str:
-        return self.made() if self.draw.random() < 0.25 else self.one("cities")
+        return self.made() if self.draw.random() < self.share_made - 0.1 else self.one("cities")
+
+    def german_street(self) -> str:
+        """One of the list, or a made one: a noun and a kind of street in one word."""
+        if not self.nouns or self.draw.random() < 0.4:
+            return self.one("german_streets")
+        return self.draw.choice(self.nouns) + self.one("german_kinds_of_street")

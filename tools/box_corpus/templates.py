@@ -125,21 +125,25 @@ class Templates:
                 "office",
             )
         )
-        usual, own = self.names.one("domains"), f"{self.names.made().lower().translate(PLAIN)}.com"
-        return f"{user.translate(PLAIN)}@{self.draw.choice((usual, own))}"
+        return f"{user.translate(PLAIN)}@{self._domain()}"
+
+    def _domain(self) -> str:
+        """Of the list, of a made name, or a plain word, which is not translated here."""
+        if self.draw.random() < 0.4:
+            return self.names.one("domains")
+        plain = bool(self.names.words) and self.draw.random() < 0.5
+        name = self.names.word() if plain else self.names.made().lower().translate(PLAIN)
+        return f"{name}.{self.draw.choice(('com', 'com', 'de', 'org', 'net', 'io'))}"
 
     def _url(self) -> str:
-        name = self.names.made().lower().translate(str.maketrans("äöüßéá", "aousea"))
-        site = self.draw.choice((self.names.one("domains"), f"{name}.com", f"{name}.de", f"{name}.org"))
         start = self.draw.choice(("www.", "www.", "https://", "https://www.", "http://", ""))
-        return (
-            start
-            + site
-            + self.draw.choice(("", "", "", "/help", "/news", f"/{name[:4]}", f"/{self._digits(3)}"))
-        )
+        if self.names.words and start == "https://" and self.draw.random() < 0.6:
+            start += f"{self.names.word()}."
+        end = self.draw.choice(("", "", "", "/help", "/news", f"/{self._digits(3)}", f"/{self._digits(2)}"))
+        return start + self._domain() + end
 
     def _german_address(self) -> str:
-        street, number = self.names.one("german_streets"), self.draw.randint(1, 150)
+        street, number = self.names.german_street(), self.draw.randint(1, 150)
         return f"{street} {number}, {self._digits(5)} {self.names.city()}"
 
     def _street(self) -> Pair:
@@ -147,6 +151,8 @@ class Templates:
         return name, name
 
     def _street_name(self) -> str:
+        if self.names.words and self.draw.random() < 0.25:
+            return self.names.word().capitalize()
         return self.names.last() if self.draw.random() < 0.4 else self.names.one("streets")
 
     def _address(self) -> Pair:

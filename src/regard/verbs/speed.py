@@ -14,12 +14,17 @@ from regard.data.batch import PairBatch, collate
 from regard.data.corpus import Pair
 from regard.data.loader import bucketed
 from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
+from regard.distributed.group import SINGLE
+from regard.distributed.replicated import Replicated
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
+from regard.training.gradients import Gradients
 from regard.training.objective import Objective, build_objective
 from regard.training.optimizer import OptimizerSettings, build_optimizer
 from regard.training.products import choose_precision, matmul_precision
+from regard.training.settings import TrainingSettings
+from regard.weights.average import MovingAverage
 
 PAIRS = 4000  # that are tokenised
 SECONDS = 3.0  # of updates
@@ -91,16 +96,20 @@ def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int
 
 
 def _train(model: Model, objective: Objective, batches: Sequence[PairBatch], device: torch.device) -> float:
-    """Target tokens a second."""
-    optimizer = build_optimizer(model, OptimizerSettings())
+    """Target tokens a second, by the trainer's own steps."""
+    strategy = Replicated(model, SINGLE)
+    gradients = Gradients(strategy, objective, device, TrainingSettings.precision)
+    optimizer, average = build_optimizer(model, OptimizerSettings()), MovingAverage(model, 0.99)
 
     def update(batch: PairBatch) -> int:
         optimizer.zero_grad(set_to_none=True)
-        loss = objective(model, batch.to(device))
-        (loss.total / loss.num_targets).backward()
+        _, targets, _ = gradients(
+            [batch.to(device)], optimizer.zero_grad
+        )  # waits for a GPU, as training does
+        strategy.clip(1.0)
         optimizer.step()
-        loss.nll.item()  # waits for a GPU, as training does
-        return loss.num_targets
+        average.update(model)
+        return targets
 
     endless = itertools.cycle(batches)
     for batch in itertools.islice(endless, WARM_UP):
