@@ -22,7 +22,7 @@ LONG := crash fuzz corpora guided soak ranks alignment
 
 PEERS := build/benchmarks/peers
 
-.PHONY: help install demo test check clean box-check proposals bench bench-quick bench-install audit sbom $(LONG) $(BENCHES) \
+.PHONY: help install demo test check clean mutants box-check proposals bench bench-quick bench-install audit sbom $(LONG) $(BENCHES) \
   bench-quality bench-quality-install
 
 help:
@@ -109,6 +109,10 @@ box-check: install
 # What `regard new` proposes for known corpora, trained for two minutes each: fails where one learns too little.
 proposals: install
 	$(BIN)/python tools/proposals.py all --minutes 2 --least
+
+# Small changes to the program that a test has to see; a night for all of them, MUTANTS="--sample 100" for some.
+mutants: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.long.mutants $(MUTANTS)
 
 guided: .venv/installed-guided
 

@@ -225,6 +225,15 @@ def test_too_many_in_a_row_go_back_to_the_last_checkpoint_once(shards, tmp_path)
     assert state.step == SINGLE.max_steps
 
 
+def test_skips_with_a_good_update_between_them_are_not_in_a_row(shards, tmp_path):
+    reports = []
+    with RunFolder(tmp_path).lock() as run:
+        bad = Broken(lambda call: call in (5, 6, 8, 9))  # twice two, of which none may be more
+        state = trainer(shards, run, SINGLE, objective=bad, reports=reports).train()
+    assert state.skipped == 4
+    assert not any(record["kind"] == "rollback" for record in reports)
+
+
 def test_a_loss_that_stays_bad_stops_the_run_with_the_lines_on_disk(shards, tmp_path):
     with RunFolder(tmp_path).lock() as run, pytest.raises(RunError, match="not finite at step") as caught:
         trainer(shards, run, SINGLE, objective=Broken(lambda call: call >= 6)).train()

@@ -136,3 +136,17 @@ def test_an_average_of_another_model_is_refused():
     del tensors["updates"]
     with pytest.raises(FolderError, match="lacks 'updates'"):
         average.restore(tensors)
+
+
+def test_the_warm_up_of_the_moving_average_is_what_its_formula_says():
+    """Update t has the decay (1 + t) / (10 + t), until that is more than the decay asked for."""
+    model = Tiny()
+    average = MovingAverage(model, 0.3)
+    expected = model.first.weight.detach().clone()
+    for t in range(1, 7):
+        with torch.no_grad():
+            model.first.weight.add_(t)
+        average.update(model)
+        decay = [2 / 11, 3 / 12, 0.3, 0.3, 0.3, 0.3][t - 1]
+        expected = decay * expected + (1 - decay) * model.first.weight.detach()
+        torch.testing.assert_close(average.tensors()["first.weight"], expected)

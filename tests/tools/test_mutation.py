@@ -1,0 +1,58 @@
+"""Laws of the mutants: each is one change, each is a program, and what only shows or types is left alone."""
+
+import ast
+
+from tests.long.mutants import PACKAGES, ROOT, cases
+from tests.long.mutation import mutants
+
+PROGRAM = """
+from typing import Literal
+
+Kind = Literal["a", "b"]
+LIMIT = 3
+
+
+class Counter:
+    def __init__(self, start: int = 1) -> None:
+        self.value = start
+
+    def __repr__(self) -> str:
+        return f"{1 + 2}"
+
+    def add(self, other: int) -> int:
+        if other < LIMIT and not other:
+            raise ValueError("too small", 5)
+        self.log()
+        return self.value + other
+"""
+
+
+def test_every_mutant_is_one_change_of_the_program():
+    found = list(mutants(PROGRAM))
+    plain = ast.unparse(ast.parse(PROGRAM))
+    changes = {mutant.change for mutant in found}
+    assert changes == {
+        "module: 3 -> 4",
+        "Counter.__init__: 1 -> 2",
+        "Counter.__init__: self.value = start -> pass",
+        "Counter.add: other < LIMIT and (not other) -> other < LIMIT or not other",
+        "Counter.add: other < LIMIT -> other <= LIMIT",
+        "Counter.add: not other -> other",
+        "Counter.add: raise ValueError('too small', 5) -> pass",
+        "Counter.add: self.log() -> pass",
+        "Counter.add: self.value + other -> self.value - other",
+    }
+    for mutant in found:
+        compile(mutant.text, "mutant", "exec")
+        lines = zip(plain.splitlines(), mutant.text.splitlines(), strict=True)
+        assert sum(one != other for one, other in lines) == 1, mutant.change
+
+
+def test_the_same_change_in_one_function_has_a_number():
+    assert [each.change for each in mutants("x = [0, 0]")] == ["module: 0 -> 1", "module: 0 -> 1 (2)"]
+
+
+def test_names_of_mutants_are_theirs_alone():
+    names = [case.name for case in cases("serving", None)]
+    assert len(names) == len(set(names)) > 50
+    assert all((ROOT / "src/regard" / package).is_dir() for package in PACKAGES)
