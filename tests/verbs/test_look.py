@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import math
 import os
 import zipfile
 
@@ -93,6 +94,49 @@ def test_an_answer_is_what_translate_gives_and_its_steps_add_up(untrained, trans
     best = [node for node in seen.get("beam")["nodes"] if node["state"] == "best"]
     assert len(best) == 1
     assert best[0]["total"] == pytest.approx(answer["log_prob"], abs=1e-3)
+
+
+def test_ablation_speaks_of_the_answer_and_of_nothing_before_it(untrained, decoder_folder):
+    """Its baseline is the log-probability that the summary tells: a prompt is no part of the answer."""
+    writer = decoder_folder()
+    for seen in (
+        look("1 2 3 4", untrained, device="cpu"),
+        look("1 2 3 4", untrained, device="cpu", prefix="3 "),
+        look("To be", writer, device="cpu", max_new_tokens=5),
+        look("To be", writer, device="cpu", max_new_tokens=5, prefix=", or"),
+        look("To be", writer, device="cpu", target=", or not"),
+        look("To be", writer, device="cpu", target=""),
+    ):
+        answer = seen.summary["answer"]
+        assert seen.get("ablation")["baseline"] == pytest.approx(answer["log_prob"], abs=1e-3)
+
+
+def test_what_an_encoder_was_not_asked_is_no_part_of_its_answer(kinds):
+    """The places of words that are tagged, of tokens that are hidden; the class of a text."""
+    for kind in ("tagger", "filler", "classifier"):
+        answer = kinds[kind].summary["answer"]
+        told = answer.get("tags") or answer["labels"][:1]
+        expected = sum(math.log(each["probability"]) for each in told)
+        assert kinds[kind].get("ablation")["baseline"] == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["encoder_decoder", "decoder_only", "classifier", "tagger", "filler"])
+def test_attributions_have_a_row_for_each_token_of_the_answer(kinds, kind):
+    seen = kinds[kind]
+    summary, facts = seen.summary, seen.get("attribution")
+    answer = summary["answer"]
+    match kind:
+        case "encoder_decoder" | "decoder_only":
+            expected = [*range(answer.get("start", 0), len(summary["sequences"]["written"]["ids"]))]
+        case "classifier":
+            expected = None
+        case _:
+            expected = [tag["position"] for tag in answer["tags"]]
+    assert facts["rows"] == expected
+    rows = 1 if expected is None else len(expected)
+    for method in facts["methods"]:
+        columns = len(summary["sequences"][facts["columns"]]["ids"])
+        assert seen.get(f"attribution/{method}").shape == (rows, columns)
 
 
 def test_a_forced_answer_is_forced_whole_and_a_prefix_at_its_beginning(translator):
