@@ -109,7 +109,7 @@ class Fixture:
         }
 
     def _heads(self) -> None:
-        kinds = ("previous", "next", "same", "duplicate", "induction", "first", "end", "copying")
+        kinds = ("previous", "next", "same", "duplicate", "induction", "first", "end", "aligning", "copying")
         self.documents["heads"] = [
             {key: attention[key] for key in ("name", "part", "layer")}
             | {
@@ -119,7 +119,7 @@ class Fixture:
             }
             | {
                 kind: float(self.random.uniform())
-                if attention["part"] != "cross" or kind in ("end", "copying")
+                if attention["part"] != "cross" or kind in ("end", "aligning", "copying")
                 else None
                 for kind in kinds
             }

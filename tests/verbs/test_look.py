@@ -13,7 +13,7 @@ import pytest
 import regard
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, RunError
 from regard.verbs.look import Changes, Looker, Request, look
-from regard.verbs.looking import streaming
+from regard.verbs.looking import plain, streaming
 from regard.verbs.looking.files import json_text, npy_bytes
 from regard.verbs.looking.page import html_of
 from regard.verbs.looking.resources import JSON
@@ -300,6 +300,23 @@ def test_plain_lines_can_be_grepped(kinds):
     assert [line[1] for line in lines if line[0] == "text"] == ["1 2 3 4"]
     tags = [line.split("\t") for line in kinds["tagger"].to_text().splitlines() if line.startswith("tag\t")]
     assert [tag[1] for tag in tags] == ["the", "cat", "sat"]
+
+
+def test_a_head_is_called_by_what_it_does_with_most_of_its_weight():
+    """Heads that align look at the first and the last token too; a little of everything has no name."""
+    likeness, shares = plain.likeness, dict.fromkeys(plain.KINDS)
+    assert likeness({**shares, "aligning": 0.6, "first": 0.2, "end": 0.19}) == ("aligns", 0.6)
+    assert likeness({**shares, "aligning": 0.3, "first": 0.8}) == ("looks at the first token", 0.8)
+    assert likeness({**shares, "aligning": 1.0, "first": 1.0}) == ("aligns", 1.0)
+    assert likeness({**shares, "first": 0.26, "end": 0.24}) == ("no single pattern", 0.26)
+    assert likeness({**shares, "entropy": 0.9}) == ("no single pattern", 0.0)
+
+
+def test_the_heads_that_align_are_called_so():
+    """The model in the box: of its last layer, whose weights are the alignment that is shown."""
+    lines = look("Where is the station?", device="cpu").to_text().splitlines()
+    heads = [line.split("\t") for line in lines if line.startswith("head\tdecoder.blocks.1.cross_attention")]
+    assert [head[3] for head in heads] == ["aligns"] * 4
 
 
 def test_one_html_file_holds_the_look_and_no_text_gets_out_of_its_place(untrained, tmp_path):
