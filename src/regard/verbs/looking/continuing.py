@@ -62,6 +62,7 @@ class Continuing:
         whole = (*context, *ids, *((self.tokenizer.eos_id,) if ended else ()))
         if len(whole) < 2:
             raise DataError("there is nothing to predict in a text of one token", "give a longer text")
+        request.changes.refuse_tokens_beyond(len(whole) - 1)
         begins = max(len(context) - 1, 0)
         forced_pass = continuing(self.model, whole, start=begins)
         log_prob = answer_log_prob(forced_pass)
@@ -88,7 +89,9 @@ class Continuing:
             return iter(())
         search = self._search(1)
         assert isinstance(search, Walk)
-        asked = prompt.request(self._room(prompt, request))
+        room = self._room(prompt, request)
+        request.changes.refuse_tokens_beyond(len(prompt.context) + room)
+        asked = prompt.request(room)
         return said(search, lambda: self._stepper(prompt), asked, self.tokenizer, self.model, turn)
 
     def _given(self, request: Request) -> Given:

@@ -46,6 +46,7 @@ class Reading:
         inner = [number for ids in words for number in ids]
         refuse_long(len(inner) + 2, "the text", self.model.max_length)
         ids = (self.tokenizer.bos_id, *inner, self.tokenizer.eos_id)
+        request.changes.refuse_tokens_beyond(len(ids))
         forced = reading(self.model, ids, answer_rows=self._answer_rows(ids, words))
         return Run(
             loaded=self.loaded,
