@@ -109,7 +109,7 @@ def served(looker: "Looker", count: int) -> list[dict[str, Any]]:
         def post(path: str, size: int | None = None) -> bytes:
             connection = http.client.HTTPConnection("127.0.0.1", server.port)
             body = json.dumps({"text": SENTENCE})
-            connection.request("POST", path, body, {"Content-Type": "application/json"})
+            connection.request("POST", f"/{server.token}{path}", body, {"Content-Type": "application/json"})
             held = connection.getresponse().read(size)
             connection.close()
             return held
@@ -119,7 +119,7 @@ def served(looker: "Looker", count: int) -> list[dict[str, Any]]:
         def resources() -> None:
             connection = http.client.HTTPConnection("127.0.0.1", server.port)
             for path in made["summary"]["resources"]:
-                connection.request("GET", f"/api/look/{made['id']}/{path}")
+                connection.request("GET", f"/{server.token}/api/look/{made['id']}/{path}")
                 connection.getresponse().read()
             connection.close()
 

@@ -109,7 +109,7 @@ class Fixture:
         }
 
     def _heads(self) -> None:
-        kinds = ("previous", "next", "same", "duplicate", "induction", "first", "end", "copying")
+        kinds = ("previous", "next", "same", "duplicate", "induction", "first", "end", "aligning", "copying")
         self.documents["heads"] = [
             {key: attention[key] for key in ("name", "part", "layer")}
             | {
@@ -119,7 +119,7 @@ class Fixture:
             }
             | {
                 kind: float(self.random.uniform())
-                if attention["part"] != "cross" or kind in ("end", "copying")
+                if attention["part"] != "cross" or kind in ("end", "aligning", "copying")
                 else None
                 for kind in kinds
             }
@@ -256,7 +256,12 @@ class Fixture:
     def _attribution(self, columns: str, rows: int) -> None:
         methods = ["gradient", "integrated"]
         note = "The gradient of each token's log-probability, times the embedding."
-        self.documents["attribution"] = {"columns": columns, "methods": methods, "note": note}
+        self.documents["attribution"] = {
+            "columns": columns,
+            "rows": [*range(rows)] if rows > 1 else None,
+            "methods": methods,
+            "note": note,
+        }
         for method in methods:
             values = self.random.normal(size=(rows, len(self.tokens[columns]))) / 3
             self.arrays[f"attribution/{method}"] = values.astype(np.float32)

@@ -33,6 +33,22 @@ def test_every_view_is_drawn_and_nothing_outside_is_asked(visit, addresses, file
     seen.assert_quiet()
 
 
+def test_attributions_are_those_of_the_answer_whose_tokens_keep_their_places(visit, addresses, lookers):
+    """A prompt is no part of the answer; a place in the address means the same token in every view."""
+    looker, request = lookers["decoder_only"]
+    summary = looker(request).summary
+    start, written = summary["answer"]["start"], summary["sequences"]["written"]["ids"]
+    seen = visit(addresses["decoder_only"])
+    seen.view("attribution", row=start + 1)
+    places = seen.page.evaluate(
+        """() => {
+        const chosen = document.querySelector("main .body select");
+        return [chosen.value, ...[...chosen.options].map((option) => option.value)];
+    }"""
+    )
+    assert places == [str(start + 1), *map(str, range(start, len(written)))]
+
+
 def test_a_stranger_would_be_noticed(visit, addresses):
     """The watch itself is watched: each thing that the tests say does not happen, made to happen."""
     seen = visit(addresses["encoder_only"])

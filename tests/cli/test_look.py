@@ -105,10 +105,10 @@ def test_the_page_is_served_until_it_is_interrupted(untrained):
     ) as process:
         try:
             assert process.stderr is not None
-            found = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stderr.readline())
+            found = re.search(r"http://127\.0\.0\.1:(\d+)(/[\w-]+/)", process.stderr.readline())
             assert found
             connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
-            connection.request("GET", "/api/look")
+            connection.request("GET", f"{found[2]}api/look")
             assert json.loads(connection.getresponse().read())["summary"]["text"] == "1 2"
             connection.close()
             process.send_signal(signal.SIGINT)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.errors import ConfigError
-from regard.inspection.answer import answer_ids
+from regard.inspection.answer import answer_of
 from regard.inspection.attribution import attributions
 from regard.layers.embedding import TokenEmbedding
 
@@ -49,7 +49,7 @@ def test_integrated_gradients_add_up_to_what_was_gained(forced_pass, kind, chang
     """Completeness, proposition 1 of the paper; the answer's log-probability is counted independently."""
     forced = forced_pass(kind, **changes)
     found = attributions(forced, method="integrated", points=200)
-    ids = answer_ids(forced)
+    ids = answer_of(forced).ids
     now = said(forced, ids)
     with changed(forced, found.columns, torch.zeros_like):
         before = said(forced, ids)
@@ -62,7 +62,7 @@ def test_gradient_times_input_is_the_slope_of_growing_one_embedding(forced_pass,
     forced = forced_pass(kind, **changes)
     forced.model.double()
     found = attributions(forced, method="gradient")
-    ids, columns, step = answer_ids(forced), len(forced.sequences[found.columns]), 1e-4
+    ids, columns, step = answer_of(forced).ids, len(forced.sequences[found.columns]), 1e-4
     assert found.values.shape == (len(ids), columns)
 
     def grown(column, factor):

@@ -117,6 +117,15 @@ def test_copying_is_looking_at_the_token_that_is_written():
     assert of(weights, CROSS, rows="xyz>", columns="abcd>").copying is None
 
 
+def test_aligning_is_looking_where_the_alignment_links():
+    links = {(2, 0), (1, 1)}  # source, target
+    found = of(looking_at([2, 1, 3, 4], 5), CROSS, rows="cbx>", columns="abcd>", links=links)
+    assert found.aligning == 1, "what has no link does not count"
+    assert of(looking_at([0, 1, 3, 4], 5), CROSS, rows="cbx>", columns="abcd>", links=links).aligning == 0.5
+    assert of(looking_at([0, 1, 3, 4], 5), CROSS, rows="cbx>", columns="abcd>").aligning is None
+    assert of(looking_at([0, 0, 1, 2], 4), rows="abab").aligning is None
+
+
 def test_heads_are_ranked_by_what_is_asked_for():
     weights = torch.cat([looking_at(columns, 4) for columns in ([None] * 4, [0, 0, 1, 2], [0, 1, 2, 3])])
     found = statistics_of(SELF, weights, tokens("abcd"), tokens("abcd"))

@@ -3,16 +3,23 @@
 import http.client
 import io
 import json
+import os
 import socket
 import threading
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 
+from regard.errors import DataError
+from regard.serving import local, opening
 from regard.serving import looks as looks_module
 from regard.serving.local import MOST_BYTES, LocalServer
 from regard.serving.looks import Looks
 from regard.verbs.look import Looker, Request
+
+ENCODER = "encoder.blocks.0.self_attention"
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +33,13 @@ def server(untrained):
 
 @pytest.fixture
 def ask(server):
-    """A request to the server, as its page sends it unless other headers are given."""
+    """A request to the server, as its page sends it unless other headers are given.
 
-    def asked(method, path, body=None, *, raw=None, **headers):
+    `token`: what stands before the path; of a header with several values each is sent.
+    """
+
+    def asked(method, path, body=None, *, raw=None, token=None, **headers):
+        path = (f"/{server.token}" if token is None else token) + path
         content = json.dumps(body).encode() if body is not None else raw
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
@@ -36,8 +47,9 @@ def ask(server):
         if content is not None:
             sent |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
         for name, value in {**sent, **{each.replace("_", "-"): it for each, it in headers.items()}}.items():
-            if value is not None:
-                connection.putheader(name, value)
+            for each in value if isinstance(value, list) else [value]:
+                if each is not None:
+                    connection.putheader(name, each)
         connection.endheaders(content)
         answer = connection.getresponse()
         held = answer.read()
@@ -55,6 +67,87 @@ def told(answer):
     refusal = json.loads(content)
     assert set(refusal) == {"error", "hint"}
     return status, refusal["error"]
+
+
+PATHS = [
+    ("GET", "/", None),
+    ("GET", "/regard.js", None),
+    ("GET", "/api/look", None),
+    ("POST", "/api/look", {"text": "1"}),
+    ("POST", "/api/stream", {"text": "1"}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), PATHS)
+def test_who_was_not_told_the_token_reads_and_asks_nothing(ask, server, method, path, body):
+    """Other users of the machine reach the port, but neither the page nor a look; nor are they told it."""
+    for token in (
+        "",
+        "/",
+        "/other",
+        f"/{server.token[:-1]}",
+        f"/{server.token}x",
+        "/%00",
+        f"/x/{server.token}",
+    ):
+        answer = ask(method, path, body, token=token)
+        assert told(answer)[0] == 403
+        assert server.token.encode() not in answer[2]
+        assert server.token not in str(answer[1])
+    assert ask(method, path, body)[0] == 200
+    assert len(server.token) >= 20
+
+
+def test_each_server_has_a_token_of_its_own(server):
+    with LocalServer(server.looks) as other:
+        assert other.token != server.token
+        assert other.url == f"http://127.0.0.1:{other.port}/{other.token}/"
+
+
+@pytest.mark.parametrize("host", ["localhost:9000", "127.0.0.1:80", "localhost", "[::1]:9000"])
+def test_a_forwarded_port_works_with_the_token(ask, host):
+    for method, path, body in PATHS:
+        assert ask(method, path, body, Host=host, Origin=f"http://{host}")[0] == 200
+        assert told(ask(method, path, body, Host=host, Origin=f"http://{host}", token=""))[0] == 403
+    assert told(ask("GET", "/", Host=host, Origin="http://localhost:1"))[0] == 403
+
+
+def test_an_address_without_its_last_slash_leads_to_the_page(ask, server):
+    status, headers, content = ask("GET", "")
+    assert (status, headers["Location"], content) == (303, f"/{server.token}/", b"")
+
+
+def test_a_link_opens_the_page_and_nothing_else(ask):
+    """One in a mail or in a web terminal: the browser says that another site led here."""
+    followed = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "document", "Origin": None}
+    assert ask("GET", "/", **followed)[0] == 200
+    assert told(ask("GET", "/api/look", **followed))[0] == 403
+    assert told(ask("GET", "/", **{**followed, "Sec_Fetch_Dest": "iframe"}))[0] == 403
+    assert told(ask("POST", "/", {"text": "1"}, **followed))[0] == 404
+
+
+def test_a_ticket_leads_this_user_to_the_page_once(server, ask, monkeypatch):
+    """The browser's command line, which all users of a machine may read, holds it in place of the token."""
+    path = urlsplit(server.url_for_browser).path
+    assert server.token not in server.url_for_browser
+    opened = {"Origin": None, "Sec_Fetch_Site": "none", "token": ""}
+    assert told(ask("GET", "/open/other", **opened))[0] == 403
+    if Path("/proc/net/tcp").exists():
+        monkeypatch.setattr(opening, "ROOT", -1)
+        monkeypatch.setattr(os, "getuid", lambda: 123_456_789)
+        assert told(ask("GET", path, **opened))[0] == 403, "another user"
+        monkeypatch.undo()
+    status, headers, _ = ask("GET", path, **opened)
+    assert (status, headers["Location"]) == (303, f"/{server.token}/")
+    answer = ask("GET", path, **opened)
+    assert told(answer)[0] == 403
+    assert server.token.encode() not in answer[2]
+
+
+def test_a_first_look_that_cannot_be_had_is_told_before_anything_is_served(untrained, monkeypatch):
+    monkeypatch.setattr(local, "LocalServer", None)
+    with pytest.raises(DataError, match="more than 512"):
+        local.serve(Looker(untrained, device="cpu"), Request(text="1 " * 600), browser=False)
 
 
 def test_the_page_and_its_modules_are_handed_out(ask):
@@ -108,8 +201,12 @@ def test_an_answer_is_streamed_token_by_token(ask):
     "headers",
     [
         {"Host": "evil.example"},
-        {"Host": "127.0.0.1"},
+        {"Host": "evil.example:80"},
+        {"Host": "localhost.evil.example"},
         {"Host": None},
+        {"Host": ["evil.example", "localhost"]},
+        {"Host": ["localhost", "evil.example"]},
+        {"Host": ["localhost", "localhost"]},
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
         {"Sec_Fetch_Site": "cross-site"},
@@ -117,17 +214,11 @@ def test_an_answer_is_streamed_token_by_token(ask):
     ],
 )
 def test_who_is_not_its_own_page_is_refused(ask, headers):
-    for method, path, body in (
-        ("GET", "/", None),
-        ("GET", "/api/look", None),
-        ("POST", "/api/look", {"text": "1"}),
-    ):
+    for method, path, body in PATHS:
         assert told(ask(method, path, body, **headers))[0] == 403
 
 
-def test_localhost_is_a_name_of_it_and_who_names_no_origin_is_no_page(ask, server):
-    name = f"localhost:{server.port}"
-    assert ask("GET", "/", Host=name, Origin=f"http://{name}")[0] == 200
+def test_who_names_no_origin_is_no_page(ask):
     assert ask("GET", "/api/look", Origin=None)[0] == 200
 
 
@@ -143,7 +234,14 @@ def test_localhost_is_a_name_of_it_and_who_names_no_origin_is_no_page(ask, serve
         ({"text": "1", "beam_size": True}, "beam_size"),
         ({"text": "1", "prefix_ids": [1.5]}, "prefix_ids"),
         ({"text": "1", "changes": {"heads": {"nowhere": [0]}}}, "no attention 'nowhere'"),
-        ({"text": "1", "changes": {"tokens": [-1]}}, "-1"),
+        ({"text": "1", "changes": {"heads": {ENCODER: [2]}}}, f"{ENCODER} has no head 2"),
+        ({"text": "1", "changes": {"heads": {ENCODER: [-1]}}}, f"{ENCODER} has no head -1"),
+        ({"text": "1", "changes": {"heads": {ENCODER: [10**30]}}}, "no head"),
+        ({"text": "1", "changes": {"layers": ["encoder.blocks.1"]}}, "no layer"),
+        ({"text": "1", "changes": {"tokens": [-1]}}, "no token stands at -1"),
+        ({"text": "1", "changes": {"tokens": [2]}}, "no token stands at 2"),
+        ({"text": "1", "changes": {"tokens": [10**12]}}, f"no token stands at {10**12}"),
+        ({"text": "1", "changes": {"tokens": [10**30]}}, f"no token stands at {10**30}"),
         ([1, 2], "no JSON object"),
         ("text", "no JSON object"),
         (None, "no JSON object"),
@@ -200,10 +298,46 @@ def test_few_looks_are_kept_and_others_are_made_anew(untrained, monkeypatch):
     assert len(kept._kept) == 2
     assert kept.get(made[0], "summary")["text"] == "1"
     assert kept.get(made[2], "steps")
-    monkeypatch.setattr(looks_module, "REMEMBERED", 2)
-    kept.make({"text": "4"})
-    with pytest.raises(looks_module.Refused, match="no longer"):
-        kept.get(made[1], "steps")
+
+
+def test_requests_are_remembered_by_their_bytes_and_the_first_always(untrained, monkeypatch):
+    kept = Looks(Looker(untrained, device="cpu"), Request(text="1 2"))
+    first = kept.first()
+    monkeypatch.setattr(looks_module, "REMEMBERED_BYTES", 100_000)
+    monkeypatch.setattr(looks_module, "KEPT", 1)
+    small = [kept.make({"text": text})["id"] for text in ("1", "2", "3")]
+    assert kept.get(small[0], "summary")["text"] == "1"
+    layers = ["encoder.blocks.0"] * 10_000  # as much as a body may hold
+    large = [kept.make({"text": "4", "changes": {"layers": layers}})["id"] for _ in range(3)]
+    assert [*kept._asked] == [first["id"], large[-1]], "the first and the newest are remembered"
+    assert set(kept._asked) == set(kept._asked_bytes)
+    for gone in (small[1], large[0]):
+        with pytest.raises(looks_module.Refused, match="no longer"):
+            kept.get(gone, "steps")
+    assert kept.first() == first
+
+
+def test_all_that_a_look_holds_counts(untrained):
+    """JSON as well as arrays, the model's output, the question."""
+    look = Looker(untrained, device="cpu")(Request(text="1 2 3"))
+    before = look.bytes_held
+    for path, least in (("summary", 1000), ("steps", 3000), ("heads", 1000), ("logits", 100)):
+        look.get(path)
+        assert look.bytes_held >= before + least, path
+        before = look.bytes_held
+    assert look._watched.bytes_held >= look._watched.output.nbytes + look._watched.recording.bytes_held
+    longer = Looker(untrained, device="cpu")(Request(text="1 2 3", target="1 " * 100))
+    assert longer.bytes_held > Looker(untrained, device="cpu")(Request(text="1 2 3")).bytes_held
+
+
+def test_of_a_look_that_is_too_large_alone_nothing_is_kept_but_its_summary(untrained, monkeypatch):
+    kept = Looks(Looker(untrained, device="cpu"))
+    monkeypatch.setattr(looks_module, "MOST_BYTES", 20_000)
+    number = kept.make({"text": "1 2 3"})["id"]
+    look = kept._kept[number]
+    found = [kept.get(number, path) for path in look.paths()]
+    assert look.bytes_held < 20_000 + max(each.nbytes for each in found if isinstance(each, np.ndarray)) * 2
+    np.testing.assert_array_equal(kept.get(number, "logits"), found[look.paths().index("logits")])
 
 
 def test_what_fails_in_the_middle_of_an_answer_is_its_last_line(ask, server, monkeypatch):
@@ -236,7 +370,7 @@ def test_what_is_no_request_is_refused_in_json_with_the_headers_of_all_answers(s
 def test_looks_that_hold_much_make_room_for_the_newest(untrained, monkeypatch):
     kept = Looks(Looker(untrained, device="cpu"))
     made = [kept.make({"text": text})["id"] for text in ("1", "2", "3")]
-    monkeypatch.setattr(looks_module, "MOST_BYTES", kept._kept[made[2]].bytes_held)
+    monkeypatch.setattr(looks_module, "MOST_BYTES", kept._kept[made[2]].bytes_held + 10_000)
     look = kept._kept[made[2]]
     before = look.bytes_held
     kept.get(made[2], "logits")

@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import math
 import os
 import zipfile
 
@@ -12,7 +13,7 @@ import pytest
 import regard
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, RunError
 from regard.verbs.look import Changes, Looker, Request, look
-from regard.verbs.looking import streaming
+from regard.verbs.looking import plain, streaming
 from regard.verbs.looking.files import json_text, npy_bytes
 from regard.verbs.looking.page import html_of
 from regard.verbs.looking.resources import JSON
@@ -93,6 +94,49 @@ def test_an_answer_is_what_translate_gives_and_its_steps_add_up(untrained, trans
     best = [node for node in seen.get("beam")["nodes"] if node["state"] == "best"]
     assert len(best) == 1
     assert best[0]["total"] == pytest.approx(answer["log_prob"], abs=1e-3)
+
+
+def test_ablation_speaks_of_the_answer_and_of_nothing_before_it(untrained, decoder_folder):
+    """Its baseline is the log-probability that the summary tells: a prompt is no part of the answer."""
+    writer = decoder_folder()
+    for seen in (
+        look("1 2 3 4", untrained, device="cpu"),
+        look("1 2 3 4", untrained, device="cpu", prefix="3 "),
+        look("To be", writer, device="cpu", max_new_tokens=5),
+        look("To be", writer, device="cpu", max_new_tokens=5, prefix=", or"),
+        look("To be", writer, device="cpu", target=", or not"),
+        look("To be", writer, device="cpu", target=""),
+    ):
+        answer = seen.summary["answer"]
+        assert seen.get("ablation")["baseline"] == pytest.approx(answer["log_prob"], abs=1e-3)
+
+
+def test_what_an_encoder_was_not_asked_is_no_part_of_its_answer(kinds):
+    """The places of words that are tagged, of tokens that are hidden; the class of a text."""
+    for kind in ("tagger", "filler", "classifier"):
+        answer = kinds[kind].summary["answer"]
+        told = answer.get("tags") or answer["labels"][:1]
+        expected = sum(math.log(each["probability"]) for each in told)
+        assert kinds[kind].get("ablation")["baseline"] == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["encoder_decoder", "decoder_only", "classifier", "tagger", "filler"])
+def test_attributions_have_a_row_for_each_token_of_the_answer(kinds, kind):
+    seen = kinds[kind]
+    summary, facts = seen.summary, seen.get("attribution")
+    answer = summary["answer"]
+    match kind:
+        case "encoder_decoder" | "decoder_only":
+            expected = [*range(answer.get("start", 0), len(summary["sequences"]["written"]["ids"]))]
+        case "classifier":
+            expected = None
+        case _:
+            expected = [tag["position"] for tag in answer["tags"]]
+    assert facts["rows"] == expected
+    rows = 1 if expected is None else len(expected)
+    for method in facts["methods"]:
+        columns = len(summary["sequences"][facts["columns"]]["ids"])
+        assert seen.get(f"attribution/{method}").shape == (rows, columns)
 
 
 def test_a_forced_answer_is_forced_whole_and_a_prefix_at_its_beginning(translator):
@@ -256,6 +300,23 @@ def test_plain_lines_can_be_grepped(kinds):
     assert [line[1] for line in lines if line[0] == "text"] == ["1 2 3 4"]
     tags = [line.split("\t") for line in kinds["tagger"].to_text().splitlines() if line.startswith("tag\t")]
     assert [tag[1] for tag in tags] == ["the", "cat", "sat"]
+
+
+def test_a_head_is_called_by_what_it_does_with_most_of_its_weight():
+    """Heads that align look at the first and the last token too; a little of everything has no name."""
+    likeness, shares = plain.likeness, dict.fromkeys(plain.KINDS)
+    assert likeness({**shares, "aligning": 0.6, "first": 0.2, "end": 0.19}) == ("aligns", 0.6)
+    assert likeness({**shares, "aligning": 0.3, "first": 0.8}) == ("looks at the first token", 0.8)
+    assert likeness({**shares, "aligning": 1.0, "first": 1.0}) == ("aligns", 1.0)
+    assert likeness({**shares, "first": 0.26, "end": 0.24}) == ("no single pattern", 0.26)
+    assert likeness({**shares, "entropy": 0.9}) == ("no single pattern", 0.0)
+
+
+def test_the_heads_that_align_are_called_so():
+    """The model in the box: of its last layer, whose weights are the alignment that is shown."""
+    lines = look("Where is the station?", device="cpu").to_text().splitlines()
+    heads = [line.split("\t") for line in lines if line.startswith("head\tdecoder.blocks.1.cross_attention")]
+    assert [head[3] for head in heads] == ["aligns"] * 4
 
 
 def test_one_html_file_holds_the_look_and_no_text_gets_out_of_its_place(untrained, tmp_path):

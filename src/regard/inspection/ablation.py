@@ -1,7 +1,8 @@
 """What an answer loses when one part of a model is switched off, or each part by itself.
 
 The measure is the log-probability of the same answer, so nothing is decoded anew (Michel et al. 2019;
-Voita et al. 2019 looked at heads of translation models in this way). What "off" means says switches.py.
+Voita et al. 2019 looked at heads of translation models in this way). A prompt is no part of the answer.
+What "off" means says switches.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from regard.decoding.batches import deterministic
 from regard.errors import ConfigError
-from regard.inspection.answer import answer_ids, answer_log_probs, rows_at_once
+from regard.inspection.answer import answer_of, rows_at_once
 from regard.inspection.passes import ForcedPass, SequenceName, places
 from regard.inspection.switches import Ablation, ablated, layer_names
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -94,15 +95,15 @@ def token_sequence(forced: ForcedPass) -> SequenceName:
 @torch.no_grad()
 def _log_probs(forced: ForcedPass, asked: Sequence[Ablation]) -> list[float]:
     """How likely the answer is under each of these, in nats."""
-    ids, length = answer_ids(forced), len(forced.sequences[token_sequence(forced)])
+    answer, length = answer_of(forced), len(forced.sequences[token_sequence(forced)])
     if beyond := [position for each in asked for position in each.tokens if position >= length]:
         raise ConfigError(f"no token stands at {beyond[0]}", f"positions go from 0 to {length - 1}")
     found = [0.0] * len(asked)
     with deterministic([forced.model]):
         for run, numbers in _groups(forced, asked):
-            for chunk in _chunks(numbers, rows_at_once(forced, len(ids))):
+            for chunk in _chunks(numbers, rows_at_once(forced)):
                 with ablated(forced.model, *(asked[number] for number in chunk)):
-                    log_probs = answer_log_probs(run(len(chunk)), ids).double().sum(dim=1)
+                    log_probs = answer.log_probs(run(len(chunk))).double().sum(dim=1)
                 for number, log_prob in zip(chunk, log_probs.tolist(), strict=True):
                     found[number] = log_prob
     return found

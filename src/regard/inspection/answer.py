@@ -1,5 +1,7 @@
 """What a model answered in a pass, and how likely it held that: what changes are measured by."""
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
@@ -20,37 +22,54 @@ NUMBERS_AT_ONCE = 2**25  # of the output of a batch: 128 MiB in float32
 SAYS = (ClassificationHead, TokenHead, MaskedLanguageModelHead, SpanHead)
 
 
-def answer_ids(forced: ForcedPass) -> Int64[Tensor, " answers"]:
-    """The tokens that were written; of an encoder what its head holds likeliest.
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a model answered in a pass, and the rows of its output in which it did so."""
 
-    That is one class of a text; a class or token at each position; the first and last place of a span.
+    ids: Int64[Tensor, " answers"]
+    rows: Int64[Tensor, " answers"]
+
+    def log_probs(self, output: Float[Tensor, "batch *rows classes"]) -> Float[Tensor, "batch answers"]:
+        """The log-probability of each part of the answer in each example of a batch, in nats."""
+        log_probs = output.float().log_softmax(dim=-1)
+        # one class of a text has no axis of its own
+        log_probs = log_probs.reshape(len(output), -1, output.size(-1))[:, self.rows]
+        return log_probs.gather(2, self.ids[None, :, None].expand(len(output), -1, -1))[:, :, 0]
+
+
+def answer_of(forced: ForcedPass) -> Answer:
+    """The tokens that were written as an answer; of an encoder the most probable classes of its head.
+
+    These are one class of a text; a class or token at each position that was asked for; the first and last
+    place of a span.
 
     Raises:
         ConfigError: the model's head gives no probabilities.
     """
+    device = forced.model.device
     if "written" in forced.sequences:
-        return torch.tensor(forced.sequences["written"], device=forced.model.device)
-    _refuse_silent(forced)
-    with torch.no_grad():
-        return forced()[0].argmax(dim=-1).reshape(-1)
+        ids = torch.tensor(forced.sequences["written"], device=device)
+    else:
+        _refuse_silent(forced)
+        with torch.no_grad():
+            ids = forced()[0].argmax(dim=-1).reshape(-1)
+    chosen = range(len(ids)) if forced.answer_rows is None else forced.answer_rows
+    rows = torch.tensor(list(chosen), dtype=torch.long, device=device)
+    return Answer(ids=ids[rows], rows=rows)
 
 
-def answer_log_probs(
-    output: Float[Tensor, "rows *answers classes"], ids: Int64[Tensor, " answers"]
-) -> Float[Tensor, "rows answers"]:
-    """How likely each row of a model's output holds each answer, in nats."""
-    log_probs = output.float().log_softmax(dim=-1)
-    log_probs = log_probs.reshape(
-        len(output), -1, output.size(-1)
-    )  # one class of a text has no axis of its own
-    return log_probs.gather(2, ids[None, :, None].expand(len(output), -1, -1))[:, :, 0]
+@torch.no_grad()
+def answer_log_prob(forced: ForcedPass) -> float:
+    """The log-probability of the whole answer, in nats."""
+    return float(answer_of(forced).log_probs(forced()).double().sum())
 
 
-def rows_at_once(forced: ForcedPass, answers: int) -> int:
-    """How many rows a batch may have, so that the output does not grow beyond NUMBERS_AT_ONCE."""
+def rows_at_once(forced: ForcedPass) -> int:
+    """How many examples a batch may have, so that the output does not grow beyond NUMBERS_AT_ONCE."""
     config = forced.model.config
     classes = getattr(config, "tgt_vocab_size", getattr(config, "vocab_size", 1))
-    return max(1, NUMBERS_AT_ONCE // (max(answers, 1) * classes))
+    longest = max(len(ids) for ids in forced.sequences.values())
+    return max(1, NUMBERS_AT_ONCE // (max(longest, 1) * classes))
 
 
 def _refuse_silent(forced: ForcedPass) -> None:

@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.decoding.batches import deterministic
 from regard.errors import ConfigError
-from regard.inspection.answer import answer_ids, answer_log_probs, rows_at_once
+from regard.inspection.answer import Answer, answer_of, rows_at_once
 from regard.inspection.passes import ForcedPass, SequenceName
 from regard.layers.embedding import TokenEmbedding
 from regard.models.decoder_only import DecoderOnly
@@ -47,7 +47,7 @@ def attributions(
     columns: SequenceName | None = None,
     points: int = POINTS,
 ) -> Attribution:
-    """Of each token that was written, or of what an encoder answers, to the tokens of `columns`.
+    """Of each token of the answer to the tokens of `columns`; a prompt is no part of the answer.
 
     These are the source, a text, or what was read; None: the first of them that there is. `points`: at how
     many places between nothing and the real embeddings integrated gradients are looked at (Gauss-Legendre).
@@ -58,7 +58,7 @@ def attributions(
     columns = columns or next(name for name in ("source", "text", "read") if name in forced.sequences)
     if columns == "written" or columns not in forced.sequences:
         raise ConfigError(f"nothing can be attributed to {columns!r} here", "it is no sequence that was read")
-    course = _Course(forced, columns, answer_ids(forced))
+    course = _Course(forced, columns, answer_of(forced))
     if method == "gradient":
         values, missing = course.attributed([1.0], [1.0]), None
     else:
@@ -71,8 +71,8 @@ def attributions(
 class _Course:
     """The way from embeddings of zero to those that a sequence has, all else of the pass as it is."""
 
-    def __init__(self, forced: ForcedPass, columns: SequenceName, ids: Int64[Tensor, " answers"]) -> None:
-        self.forced, self.ids = forced, ids
+    def __init__(self, forced: ForcedPass, columns: SequenceName, answer: Answer) -> None:
+        self.forced, self.answer = forced, answer
         self.embedding = embedding_of(forced.model, columns)
         read = torch.tensor(forced.sequences[columns], device=forced.model.device)
         with torch.no_grad():
@@ -82,9 +82,9 @@ class _Course:
         self, shares: Sequence[float], weights: Sequence[float]
     ) -> Float[Tensor, "answers columns"]:
         """Gradients at these shares of the way, weighed, times the embeddings."""
-        at_once = rows_at_once(self.forced, len(self.ids))
-        total = torch.zeros(len(self.ids), *self.embedded.shape, device=self.embedded.device)
-        for start in range(0, len(shares), at_once):
+        at_once, answers = rows_at_once(self.forced), len(self.answer.ids)
+        total = torch.zeros(answers, *self.embedded.shape, device=self.embedded.device)
+        for start in range(0, len(shares) if answers else 0, at_once):
             some = slice(start, start + at_once)
             total += self._gradients(torch.tensor(shares[some]), torch.tensor(weights[some]))
         return (total * self.embedded).sum(dim=-1).cpu()
@@ -115,7 +115,7 @@ class _Course:
         model, rows = self.forced.model, len(entering)
         with deterministic([model]), _instead(self.embedding, entering):
             output = model(*(each.expand(rows, *each.shape[1:]) for each in self.forced.inputs))
-        return answer_log_probs(output, self.ids)
+        return self.answer.log_probs(output)
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Statistics by which one finds heads: what each of them looks at, in numbers between 0 and 1.
 
 Previous-token, first and end heads are those of Clark et al. 2019 ("What Does BERT Look At?"); duplicate and
-induction heads those of Olsson et al. 2022; copying from a source that of See et al. 2017's pointers.
+induction heads those of Olsson et al. 2022; copying from a source that of See et al. 2017's pointers;
+aligning is measured against an alignment that is given.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -26,6 +27,7 @@ Statistic = Literal[
     "first",
     "end",
     "copying",
+    "aligning",
 ]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 Tokens = Sequence[Hashable]  # ids, or what they stand for where two sides have vocabularies of their own
@@ -54,6 +56,7 @@ class HeadStatistics:
     first: float | None  # on the first token
     end: float | None  # on the end marks
     copying: float | None  # on source tokens equal to the one written, in rows that have some
+    aligning: float | None  # on the source token that an alignment links, in rows that have one
 
 
 def head_statistics(
@@ -95,14 +98,18 @@ def statistics_of(
     heads: Sequence[int] | None = None,
     special: Collection[Hashable] = (),
     end: Hashable = None,
+    links: Collection[tuple[int, int]] = (),
 ) -> list[HeadStatistics]:
-    """The same for the weights of one attention; `heads` are their numbers, 0 and on if not given."""
+    """The same for the weights of one attention; `heads` are their numbers, 0 and on if not given.
+
+    `links` are the pairs (source place, target place) of an alignment, for a cross-attention.
+    """
     weights = weights.detach().float()
     counted = _counted(rows, special, causal=place.part == "decoder", device=weights.device)
     values = {"entropy": _mean(_entropy(weights), counted)}
     values |= {
         name: _share(weights, looked_at, counted)
-        for name, looked_at in _looked_at(place.part, rows, columns, end, weights.device).items()
+        for name, looked_at in _looked_at(place.part, rows, columns, end, links, weights.device).items()
     }
     if place.part != "cross":
         distance = torch.arange(len(rows), device=weights.device)[:, None] - torch.arange(
@@ -170,7 +177,12 @@ def strongest(
 
 
 def _looked_at(
-    part: Part, rows: Tokens, columns: Tokens, end: Hashable, device: torch.device
+    part: Part,
+    rows: Tokens,
+    columns: Tokens,
+    end: Hashable,
+    links: Collection[tuple[int, int]],
+    device: torch.device,
 ) -> dict[str, Bool[Tensor, "rows columns"]]:
     """By statistic, the places whose weight it counts."""
     row, column = torch.arange(len(rows))[:, None], torch.arange(len(columns))
@@ -179,7 +191,10 @@ def _looked_at(
     if any(token == end for token in columns):
         found["end"] = torch.tensor([token == end for token in columns]).expand(len(rows), -1)
     if part == "cross":
-        found["copying"] = equal
+        linked = torch.zeros_like(equal)
+        for source, target in links:
+            linked[target, source] = True
+        found |= {"copying": equal, "aligning": linked}
     else:
         earlier = equal & (column < row)
         after = torch.zeros_like(earlier)

@@ -30,12 +30,14 @@ class ForcedPass:
 
     `sequences` are its ids by name: "source", "read" and "written" of a model with encoder and decoder,
     "read" and "written" of a decoder alone, "text" of an encoder alone, also if it reads an image. `inputs`
-    are what the model is called with.
+    are what the model is called with. `answer_rows` are the rows of its output that are the answer, or None:
+    all. A prompt is no part of it, nor are the tokens of a text of which nothing was asked.
     """
 
     model: Model
     sequences: dict[SequenceName, tuple[int, ...]]
     inputs: tuple[Tensor, ...]
+    answer_rows: tuple[int, ...] | None = None
 
     def __call__(self) -> Float[Tensor, "1 ..."]:
         """What the model gives, in evaluation mode: logits of `written`, or what an encoder's head says."""
@@ -59,20 +61,29 @@ def translating(
     )
 
 
-def continuing(model: DecoderOnly, ids: Sequence[int]) -> ForcedPass:
-    """The pass in which a text goes on with itself: all but its last token are read; at least two."""
-    read = tuple(ids[:-1])
+def continuing(model: DecoderOnly, ids: Sequence[int], *, start: int = 0) -> ForcedPass:
+    """The pass in which a text goes on with itself: all but its last token are read; at least two.
+
+    The answer begins with the written token `start`: those before it are the prompt's.
+    """
+    read, written = tuple(ids[:-1]), tuple(ids[1:])
     return ForcedPass(
-        model=model, sequences={"read": read, "written": tuple(ids[1:])}, inputs=(_row(model, read),)
+        model=model,
+        sequences={"read": read, "written": written},
+        inputs=(_row(model, read),),
+        answer_rows=tuple(range(start, len(written))),
     )
 
 
-def reading(model: EncoderOnly, ids: Sequence[int]) -> ForcedPass:
+def reading(
+    model: EncoderOnly, ids: Sequence[int], *, answer_rows: tuple[int, ...] | None = None
+) -> ForcedPass:
     """The pass in which an encoder reads a text; ids with the special ones that it is used to."""
     return ForcedPass(
         model=model,
         sequences={"text": tuple(ids)},
         inputs=(_row(model, ids), torch.tensor([len(ids)], device=model.device)),
+        answer_rows=answer_rows,
     )
 
 

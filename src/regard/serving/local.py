@@ -1,13 +1,17 @@
 """The server of `regard look`: this machine only, one user, Python's own http.server.
 
-A page of another site that the same browser has open must not reach it. So each request has to name this
-server in `Host` (another name means a rebound DNS entry) and to come from its own page (`Origin` and
+Other users of the machine reach its port too. So all that it has stands below a token in its address, which
+only who started it is told, and which a forwarded port carries along.
+
+A page of another site that the same browser has open must not reach it either. Each request has to name this
+machine in `Host` (another name means a rebound DNS entry) and to come from its own page (`Origin` and
 `Sec-Fetch-Site`, where the browser says them), and what makes work is a POST of JSON, which no foreign form
-can send.
+can send. Only the page itself may be opened from elsewhere: by a link in a terminal or a mail.
 """
 
 import json
 import re
+import secrets
 import threading
 import webbrowser
 from collections.abc import Iterator, Mapping
@@ -23,10 +27,13 @@ from regard import console
 from regard.errors import RegardError, UserError
 from regard.page.assets import SERVED_POLICY, assets
 from regard.serving.looks import Looks, Refused
+from regard.serving.opening import Ticket
 from regard.verbs.look import Looker, Request
 from regard.verbs.looking.files import json_text, npy_bytes
 
 HOST = "127.0.0.1"
+NAMES = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")  # a forwarded port may be any
+ADDRESS = "open the address that regard look tells"  # which no error may tell: a stranger may have asked
 MOST_BYTES = 1 << 18  # of a request's body
 PATIENCE = 30  # seconds that a client may take to send its request
 HEADERS = {
@@ -40,6 +47,7 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Cache-Control": "no-store",
 }
+OPEN = "/open/"
 ROUTE = re.compile(r"/api/look/([^/]+)/(.+)")
 
 
@@ -51,6 +59,8 @@ class LocalServer(ThreadingHTTPServer):
 
     def __init__(self, looks: Looks, port: int = 0) -> None:
         self.looks = looks
+        self.token = secrets.token_urlsafe(16)
+        self.ticket = Ticket()
         super().__init__((HOST, port), Handler)
 
     @property
@@ -59,12 +69,13 @@ class LocalServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://{HOST}:{self.port}/"
+        """The page's address, for its user alone."""
+        return f"http://{HOST}:{self.port}/{self.token}/"
 
     @property
-    def names(self) -> set[str]:
-        """What a `Host` may say: this server by number or by name, with its port."""
-        return {f"{host}:{self.port}" for host in (HOST, "localhost")}
+    def url_for_browser(self) -> str:
+        """An address that leads to the page once; see opening.py."""
+        return f"http://{HOST}:{self.port}/open/{self.ticket.name}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no failure of ours."""
@@ -93,7 +104,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answered(self._post)
 
     def _get(self) -> None:
-        path = unquote(self._path())
+        path = unquote(self._path)
         if path == "/api/look":
             self._json(self._own.looks.first())
             return
@@ -102,21 +113,11 @@ class Handler(BaseHTTPRequestHandler):
             return
         file = assets().get("index.html" if path == "/" else path.removeprefix("/"))
         if file is None:
-            raise Refused(
-                HTTPStatus.NOT_FOUND, f"there is nothing at {path[:100]}", f"the page is at {self._own.url}"
-            )
+            raise Refused(HTTPStatus.NOT_FOUND, f"there is nothing at {path[:100]}", ADDRESS)
         self._send(HTTPStatus.OK, file.content, file.content_type)
 
-    def _path(self) -> str:
-        try:
-            return urlsplit(self.path).path
-        except ValueError:
-            raise Refused(
-                HTTPStatus.NOT_FOUND, "that is no address", f"the page is at {self._own.url}"
-            ) from None
-
     def _post(self) -> None:
-        path = self._path()
+        path = self._path
         if path not in ("/api/look", "/api/stream"):
             raise Refused(
                 HTTPStatus.NOT_FOUND, f"nothing is made at {path[:100]}", "POST to /api/look or /api/stream"
@@ -132,7 +133,7 @@ class Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the library refuses by itself, such as methods that nobody knows, is told as all else."""
         status = HTTPStatus(code)
-        self._fail(status, message or status.phrase, f"open {self._own.url}")
+        self._fail(status, message or status.phrase, ADDRESS)
 
     def _body(self) -> Any:
         """The JSON of a request.
@@ -164,8 +165,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answered(self, answer: Any) -> None:
         """Whatever goes wrong is told as JSON, with what to do about it."""
+        self._path = ""
         try:
             self._refuse_strangers()
+            if self._is_led_to_the_page():
+                return
+            self._refuse_other_sites()
             answer()
         except (BrokenPipeError, ConnectionResetError, TimeoutError):
             self.close_connection = True
@@ -174,7 +179,7 @@ class Handler(BaseHTTPRequestHandler):
         except RegardError as error:
             self._fail(HTTPStatus.BAD_REQUEST, error.message, error.hint)
         except Exception as error:  # noqa: BLE001 (the last place to tell it in)
-            console.warn(f"{self.command} {self.path[:100]}: {type(error).__name__}: {error}")
+            console.warn(f"{self.command} {self._path[:100]}: {type(error).__name__}: {error}")
             self._fail(
                 HTTPStatus.INTERNAL_SERVER_ERROR,
                 f"the model failed: {type(error).__name__}",
@@ -182,13 +187,38 @@ class Handler(BaseHTTPRequestHandler):
             )
 
     def _refuse_strangers(self) -> None:
-        host, origin = self.headers["Host"], self.headers["Origin"]
-        if host not in self._own.names or len(self.headers.get_all("Host", [])) != 1:
-            raise Refused(HTTPStatus.FORBIDDEN, "this host has another name", f"open {self._own.url}")
-        if origin is not None and origin not in {f"http://{name}" for name in self._own.names}:
-            raise Refused(HTTPStatus.FORBIDDEN, "another site asks", f"open {self._own.url}")
+        """Who does not name this machine, and who was not told the token; paths begin behind it."""
+        hosts = self.headers.get_all("Host", [])
+        if len(hosts) != 1 or not NAMES.fullmatch(hosts[0]):
+            raise Refused(HTTPStatus.FORBIDDEN, "this host has another name", ADDRESS)
+        try:
+            path = urlsplit(self.path).path
+        except ValueError:
+            raise Refused(HTTPStatus.NOT_FOUND, "that is no address", ADDRESS) from None
+        if path.startswith(OPEN) and self._own.ticket.taken(path.removeprefix(OPEN), self.client_address):
+            path = f"/{self._own.token}"
+        given, slash, rest = path.removeprefix("/").partition("/")
+        if not secrets.compare_digest(given.encode(), self._own.token.encode()):
+            raise Refused(HTTPStatus.FORBIDDEN, "the token in the address is missing or another one", ADDRESS)
+        self._path = slash + rest
+
+    def _is_led_to_the_page(self) -> bool:
+        """Whether this is an address before the page's own, such as a ticket's, and was answered so."""
+        if self._path or self.command != "GET":
+            return False
+        place = {"Location": f"/{self._own.token}/", "Content-Length": "0"}
+        self._head(HTTPStatus.SEE_OTHER, "text/plain", place)
+        return True
+
+    def _refuse_other_sites(self) -> None:
+        """Requests of another site's page. A link that somebody follows to the page is none."""
+        if self._path == "/" and self.headers.get("Sec-Fetch-Dest") == "document":
+            return
+        origin = self.headers["Origin"]
+        if origin is not None and origin != f"http://{self.headers['Host']}":
+            raise Refused(HTTPStatus.FORBIDDEN, "another site asks", ADDRESS)
         if self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
-            raise Refused(HTTPStatus.FORBIDDEN, "another site asks", f"open {self._own.url}")
+            raise Refused(HTTPStatus.FORBIDDEN, "another site asks", ADDRESS)
 
     def _fail(self, status: HTTPStatus, message: str, hint: str) -> None:
         self.close_connection = True  # what is left of the body is not read
@@ -221,7 +251,7 @@ class Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError, TimeoutError):
             raise
         except Exception as error:  # noqa: BLE001 (the answer has begun: its end must tell)
-            console.warn(f"{self.path[:100]}: {type(error).__name__}: {error}")
+            console.warn(f"{self._path[:100]}: {type(error).__name__}: {error}")
             self._chunk(_json_bytes({"error": f"the model failed: {type(error).__name__}"}) + b"\n")
         self._chunk(b"")
 
@@ -249,15 +279,17 @@ def serve(looker: Looker, request: Request | None = None, *, port: int = 0, brow
     """Show looks until Ctrl-C; the first is that of `request`, if there is one.
 
     Raises:
-        UserError: the port is taken.
+        UserError: the port is taken. DataError: the first look cannot be had.
     """
+    looks = Looks(looker, request)
+    looks.first()  # what is wrong with it is told here, and not by a page that shows nothing
     try:
-        server = LocalServer(Looks(looker, request), port)
+        server = LocalServer(looks, port)
     except OSError as error:
         raise UserError(f"port {port}: {error.strerror}", "--port 0 takes a free one") from None
     with server:
         console.note(f"{server.url} shows it; Ctrl-C ends")
         if browser:
-            threading.Thread(target=webbrowser.open, args=(server.url,), daemon=True).start()
+            threading.Thread(target=webbrowser.open, args=(server.url_for_browser,), daemon=True).start()
         with suppress(KeyboardInterrupt):
             server.serve_forever()

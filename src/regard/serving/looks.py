@@ -1,21 +1,26 @@
-"""The looks that a server keeps: a few of them, the newest; older ones are made anew when asked for."""
+"""The looks that a server keeps: a few of them, the newest; older ones are made anew when asked for.
+
+A server may run for weeks: what it holds is bounded by bytes, whatever is asked of it.
+"""
 
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
 
 from regard.errors import RegardError
 from regard.verbs.look import Looker
 from regard.verbs.looking.look import Look
+from regard.verbs.looking.memory import bytes_of
 from regard.verbs.looking.request import Request
 from regard.verbs.looking.watched import Resource
 
 KEPT = 8
-MOST_BYTES = 512 << 20  # of all that are kept; the newest is kept however large it is
-REMEMBERED = 1000  # requests, by which a look that was not kept is made once more
+MOST_BYTES = 512 << 20  # of all that are kept; where the last one has more, its summary is kept
+REMEMBERED_BYTES = 8 << 20  # of requests, by which a look that was not kept is made once more
 
 
 class Refused(RegardError):
@@ -33,7 +38,8 @@ class Looks:
         self._looker, self._first = looker, first
         self._first_id: str | None = None
         self._kept: OrderedDict[str, Look] = OrderedDict()
-        self._asked: OrderedDict[str, Request] = OrderedDict()
+        self._asked: dict[str, Request] = {}  # the oldest first
+        self._asked_bytes: dict[str, int] = {}
         self._lock, self._beginning = threading.Lock(), threading.Lock()
 
     def first(self) -> dict[str, Any] | None:
@@ -86,11 +92,19 @@ class Looks:
     def _make(self, number: str, request: Request) -> Look:
         look = self._looker(request)
         with self._lock:
-            self._kept[number], self._asked[number] = look, request
+            self._kept[number] = look
+            self._asked[number], self._asked_bytes[number] = request, bytes_of(asdict(request))
             self._trim()
-            while len(self._asked) > REMEMBERED:
-                self._asked.popitem(last=False)
+            self._forget_requests()
         return look
+
+    def _forget_requests(self) -> None:
+        """Let the oldest go; that of the newest look, and the first, which any new page shows, stay."""
+        held = sum(self._asked_bytes.values())
+        for number in [*self._asked][:-1] if held > REMEMBERED_BYTES else []:
+            if held > REMEMBERED_BYTES and number != self._first_id:
+                held -= self._asked_bytes.pop(number)
+                del self._asked[number]
 
     def _trim(self) -> None:
         """Let the oldest go until the others are few and small enough."""
@@ -98,3 +112,6 @@ class Looks:
         while len(self._kept) > KEPT or (held > MOST_BYTES and len(self._kept) > 1):
             _, gone = self._kept.popitem(last=False)
             held -= gone.bytes_held
+        if held > MOST_BYTES:
+            for look in self._kept.values():
+                look.forget()

@@ -76,8 +76,11 @@ function parsed(bytes) {
   return arrays.get(bytes);
 }
 
-/** From regard's own server. It hands out the Look it was started with under /api/look: {id, summary} or null. */
-export async function fromServer(base = "") {
+/**
+ * From regard's own server. It hands out the Look it was started with under api/look: {id, summary} or null.
+ * Addresses are relative to the page's, which has the server's token in it.
+ */
+export async function fromServer(base = ".") {
   const post = (where, body, signal) =>
     reached(`${base}/api/${where}`, {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal,

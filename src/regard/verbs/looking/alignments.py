@@ -39,6 +39,7 @@ def _heads(watched: Watched) -> Resource:
         if mark
     }
     first = next(iter(sequences.values()))
+    links = _clearest(watched).links() if aligns(watched) else ()
     found = []
     for place in watched.places.values():
         rows = sequences["written" if place.part == "cross" else place.rows]
@@ -50,6 +51,7 @@ def _heads(watched: Watched) -> Resource:
             sequences[place.columns].tokens,
             special=special,
             end=first.tokens[-1] if first.special[-1] else None,
+            links=links if place.part == "cross" else (),
         )
         if (image := watched.run.image) is not None:
             own = in_a_grid(own, weights, image.grid[1], image.before)

@@ -36,7 +36,7 @@ def costs(watched: Watched) -> dict[str, float]:
     """
     run, model = watched.run, watched.model
     tokens = sum(len(sequence.ids) for name, sequence in run.sequences.items() if name != "written")
-    answers = len(run.sequences["written"].ids) if watched.writes else tokens
+    answers = len(_places_of_answer(watched) or [0])
     forward = 2.0 * count_parameters(model) * tokens
     heads = sum(place.num_heads for place in watched.places.values())
     gradient = 3 * forward * answers
@@ -53,7 +53,20 @@ def _ablation(watched: Watched) -> Resource:
 
 def _attribution(watched: Watched) -> Resource:
     columns = next(name for name in ("source", "text", "read") if name in watched.run.sequences)
-    return {"columns": columns, "methods": list(METHODS), "note": NOTE}
+    return {
+        "columns": columns,
+        "rows": _places_of_answer(watched),
+        "methods": list(METHODS),
+        "note": NOTE,
+    }
+
+
+def _places_of_answer(watched: Watched) -> list[int] | None:
+    """The tokens that are the answer, of what was written or of a text; None: one class of all."""
+    rows = watched.run.forced.answer_rows
+    if rows is None and watched.writes:
+        rows = range(len(watched.run.sequences["written"].ids))
+    return None if rows is None else list(rows)
 
 
 def _attributed(watched: Watched, method: Method) -> Resource:

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
-
 from regard.decoding.continuation import (
     ContinuationSettings,
     Prompt,
@@ -17,7 +15,8 @@ from regard.decoding.controls import Controls
 from regard.decoding.step import Stepper
 from regard.decoding.strategy import Search, Walk
 from regard.errors import DataError
-from regard.inspection.passes import ForcedPass, continuing
+from regard.inspection.answer import answer_log_prob
+from regard.inspection.passes import continuing
 from regard.models.decoder_only import DecoderOnly
 from regard.recipe import read
 from regard.verbs.box import model_that
@@ -63,9 +62,10 @@ class Continuing:
         whole = (*context, *ids, *((self.tokenizer.eos_id,) if ended else ()))
         if len(whole) < 2:
             raise DataError("there is nothing to predict in a text of one token", "give a longer text")
-        forced_pass = continuing(self.model, whole)
+        request.changes.refuse_tokens_beyond(len(whole) - 1)
         begins = max(len(context) - 1, 0)
-        log_prob = log_prob_of(forced_pass, begins)
+        forced_pass = continuing(self.model, whole, start=begins)
+        log_prob = answer_log_prob(forced_pass)
         answer = {
             "text": self._text(given.prompt, ids),
             "log_prob": log_prob,
@@ -80,7 +80,6 @@ class Continuing:
             sequences={name: named(self.tokenizer, each) for name, each in forced_pass.sequences.items()},
             tokenizer=self.tokenizer,
             answer=answer,
-            start=begins,
             searched=None if request.target is not None else self._searched(search, prompt, request),
         )
 
@@ -90,7 +89,9 @@ class Continuing:
             return iter(())
         search = self._search(1)
         assert isinstance(search, Walk)
-        asked = prompt.request(self._room(prompt, request))
+        room = self._room(prompt, request)
+        request.changes.refuse_tokens_beyond(len(prompt.context) + room)
+        asked = prompt.request(room)
         return said(search, lambda: self._stepper(prompt), asked, self.tokenizer, self.model, turn)
 
     def _given(self, request: Request) -> Given:
@@ -159,11 +160,3 @@ class Continuing:
         """What follows the prompt, as text."""
         before, whole = self.tokenizer.decode(prompt), self.tokenizer.decode((*prompt, *ids))
         return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(ids)
-
-
-@torch.no_grad()
-def log_prob_of(forced: ForcedPass, begins: int) -> float:
-    """How likely what is written from the token `begins` on is, in nats."""
-    written = torch.tensor(forced.sequences["written"], device=forced.model.device)
-    log_probs = forced()[0].double().log_softmax(dim=-1)
-    return float(log_probs.gather(1, written[:, None])[begins:].sum())

@@ -6,11 +6,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-
 from regard.errors import DataError, MissingExtra, did_you_mean
 from regard.verbs.looking.changes import costs
 from regard.verbs.looking.files import in_json, json_text, writable, write_file, write_npz
+from regard.verbs.looking.memory import bytes_of
 from regard.verbs.looking.page import IN_A_NOTEBOOK, framed, html_of
 from regard.verbs.looking.pairs import Linking, heads_linking
 from regard.verbs.looking.plain import lines_of
@@ -55,6 +54,7 @@ class Look:
         self._watched = Watched(run)
         self._makers: dict[str, Maker] = {"summary": self._summary, **resources_of(self._watched)}
         self._made: dict[str, Resource] = {}
+        self._bytes: dict[str, int] = {}  # of what was made
 
     def __repr__(self) -> str:
         """What was read and answered, by which model, and how to go on: nothing is computed for it."""
@@ -77,9 +77,15 @@ class Look:
 
     @property
     def bytes_held(self) -> int:
-        """What is kept of it so far: arrays that were asked for, and what was heard of the pass."""
-        arrays = [each.nbytes for each in [*self._made.values()] if isinstance(each, np.ndarray)]
-        return sum(arrays) + self._watched.bytes_held
+        """What is kept of it so far: resources that were asked for, what was recorded, what was asked."""
+        return sum([*self._bytes.values()]) + self._watched.bytes_held + bytes_of(self.request.to_dict())
+
+    def forget(self) -> None:
+        """Keep no resource but the summary: each is computed again when it is asked for."""
+        for path in [path for path in self._made if path != "summary"]:
+            self._made.pop(path)
+            self._bytes.pop(path, None)
+        self._watched.forget()
 
     def paths(self) -> list[str]:
         """The names of all resources."""
@@ -103,13 +109,14 @@ class Look:
         """
         if path not in self._makers:
             raise DataError(f"nothing to see is called {path!r}", did_you_mean(path, self._makers))
-        if path in self._made:  # whatever else is being computed
-            return self._made[path]
+        if (made := self._made.get(path)) is not None:  # whatever else is being computed
+            return made
         with self._lock:
-            if path not in self._made:
+            if (made := self._made.get(path)) is None:
                 with self._changed():
-                    self._made[path] = self._makers[path]()
-            return self._made[path]
+                    made = self._makers[path]()
+                self._bytes[path], self._made[path] = bytes_of(made), made
+            return made
 
     def heads_linking(self, seen: str, looking: str) -> list[Linking]:
         """The heads that look from one word at another, the strongest first; see `looking/pairs.py`.

@@ -26,13 +26,18 @@ def lines_of(summary: dict[str, Any], get: Get) -> Iterator[str]:
 
 
 def likeness(head: dict[str, Any]) -> tuple[str, float]:
-    """What a head does most: the greatest of its shares and its name."""
-    shares = {name: value for name, value in head.items() if name in KINDS and value is not None}
-    best = max(shares, key=lambda name: shares[name], default="")
-    return (KINDS[best], shares[best]) if best else ("", 0.0)
+    """What a head does with most of its weight, and the share that it is of it."""
+    shares = {name: head[name] for name in KINDS if head.get(name) is not None}
+    best = max(shares, key=lambda name: shares[name], default=None)
+    if best is None:
+        return MIXED, 0.0
+    return (KINDS[best] if shares[best] >= MAJORITY else MIXED), shares[best]
 
 
-KINDS = {
+MAJORITY = 0.5  # of the weight, from which on a head is called by what it does
+MIXED = "no single pattern"
+KINDS = {  # of equal ones the first is told
+    "aligning": "aligns",
     "previous": "looks at the token before",
     "next": "looks at the token after",
     "same": "looks at the token itself",

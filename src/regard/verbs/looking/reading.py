@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -45,7 +46,8 @@ class Reading:
         inner = [number for ids in words for number in ids]
         refuse_long(len(inner) + 2, "the text", self.model.max_length)
         ids = (self.tokenizer.bos_id, *inner, self.tokenizer.eos_id)
-        forced = reading(self.model, ids)
+        request.changes.refuse_tokens_beyond(len(ids))
+        forced = reading(self.model, ids, answer_rows=self._answer_rows(ids, words))
         return Run(
             loaded=self.loaded,
             request=request,
@@ -78,6 +80,18 @@ class Reading:
     def _mask_id(self) -> int:
         return self.tokenizer.unk_id if self.tokenizer.mask_id is None else self.tokenizer.mask_id
 
+    def _answer_rows(self, ids: tuple[int, ...], words: list[list[int]]) -> tuple[int, ...] | None:
+        """Of what the head says of each position, what was asked: the tag of each word, hidden tokens."""
+        match self.head:
+            case "tokens":
+                return tuple(accumulate((len(word) for word in words[:-1]), initial=1))
+            case "masked_language_model":
+                return self._hidden_places(ids) or tuple(range(1, len(ids) - 1))
+        return None
+
+    def _hidden_places(self, ids: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(place for place, number in enumerate(ids) if number == self._mask_id)
+
     def _answer(self, forced: ForcedPass, words: list[list[int]], text: str) -> dict[str, Any] | None:
         if self.head not in ANSWERS:
             return None
@@ -90,7 +104,7 @@ class Reading:
                 return {"value": float(logits[0])}
             case "tokens":
                 return {"tags": tags_of(self.loaded, logits[0], words, words_of(text))}
-        hidden = [place for place, number in enumerate(forced.sequences["text"]) if number == self._mask_id]
+        hidden = self._hidden_places(forced.sequences["text"])
         return {"tags": guesses_of(self.tokenizer, logits[0], hidden)} if hidden else None
 
 
@@ -115,7 +129,7 @@ def tags_of(
 
 
 def guesses_of(
-    tokenizer: Tokenizer, logits: Float[Tensor, "text vocab"], hidden: list[int]
+    tokenizer: Tokenizer, logits: Float[Tensor, "text vocab"], hidden: tuple[int, ...]
 ) -> list[dict[str, Any]]:
     """What stands in each hidden place, likeliest, as if it were its tag."""
     found = []

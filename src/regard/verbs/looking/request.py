@@ -26,9 +26,15 @@ class Changes:
                 raise DataError(
                     f"changes.heads of {name!r} is no list of numbers", 'heads = {"NAME": [0, 3]}'
                 )
+        self.refuse_tokens_beyond(MAX_TOKENS)
 
     def __bool__(self) -> bool:
         return bool(any(self.heads.values()) or self.layers or self.tokens)
+
+    def refuse_tokens_beyond(self, length: int) -> None:
+        """Raise a DataError where a token is to be off that a sequence of this length has not."""
+        if beyond := [position for position in self.tokens if not 0 <= position < length]:
+            raise DataError(f"no token stands at {beyond[0]}", f"positions go from 0 to {length - 1}")
 
     def to_dict(self) -> dict[str, Any]:
         return {"heads": self.heads, "layers": list(self.layers), "tokens": list(self.tokens)}

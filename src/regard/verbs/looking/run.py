@@ -74,7 +74,6 @@ class Run:
     sequences: dict[SequenceName, Sequence]
     tokenizer: Tokenizer | None  # of what is written, or of the text; None of an image
     answer: dict[str, Any] | None  # as the summary of a look has it
-    start: int = 0  # the written token with which the answer begins: a prompt stands before it
     searched: Searched | None = field(default=None, repr=False)
     image: Image | None = field(default=None, repr=False)
 

@@ -36,6 +36,7 @@ class Seeing:
         refuse_other_sizes(pixels[None], request.text, size=config.image_size, channels=config.channels)
         before = int(self.model.class_token is not None)
         refuse_long(config.grid**2 + before, "the image", None)
+        request.changes.refuse_tokens_beyond(config.grid**2 + before)
         read = normalised(pixels[None], mean=config.pixel_mean, deviation=config.pixel_std)
         forced = seeing(self.model, read)
         with torch.no_grad():

@@ -37,7 +37,7 @@ class Translating:
         self.before = prefix_of(usual, self.source, lower_capitals=self.settings.lower_capitals)
 
     def read(self, request: Request) -> Run:
-        src_ids = self._source_ids(request.text)
+        src_ids = self._source_ids(request)
         search = self._search(request.beam_size)
         tgt_ids, log_prob, forced = self._answer(request, src_ids, search)
         score = log_prob / search.length_penalty(len(tgt_ids) + 1)
@@ -60,7 +60,7 @@ class Translating:
         )
 
     def stream(self, request: Request, turn: Turn) -> Iterator[Said]:
-        src_ids = self._source_ids(request.text)
+        src_ids = self._source_ids(request)
         if not worth_showing(self.model, len(src_ids), self._search(request.beam_size)):
             return iter(())
         search = self._search(1)
@@ -102,11 +102,13 @@ class Translating:
             tuple(self.target.encode(as_a_beginning(request.prefix, self.target))) if request.prefix else ()
         )
 
-    def _source_ids(self, text: str) -> list[int]:
+    def _source_ids(self, request: Request) -> list[int]:
+        text = request.text
         ids = self.before.first(self.source.encode(self.before.before(text.strip())), self.source)
         if not text.strip():
             raise DataError("the text is empty", "give a sentence to look at")
         refuse_long(len(ids) + 1, "the text", self.model.max_length)
+        request.changes.refuse_tokens_beyond(len(ids) + 1)
         return ids
 
     def _search(self, beam_size: int | None) -> Search:

@@ -46,9 +46,13 @@ class Watched:
 
     @property
     def bytes_held(self) -> int:
-        """Of the recording, if there is one yet."""
+        """Of the recording and the model's output, if they are there yet."""
         made: Recording | None = self.__dict__.get("recording")
-        return 0 if made is None else made.bytes_held
+        return 0 if made is None else made.bytes_held + self._output.nbytes
+
+    def forget(self) -> None:
+        """Let the recording go; whoever needs it next runs the pass again."""
+        self.__dict__.pop("recording", None)
 
     @property
     def has_keys(self) -> bool:

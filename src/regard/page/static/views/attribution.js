@@ -39,17 +39,22 @@ async function drawn(root, { source, state, signal }) {
     return;
   }
   const found = await Promise.all(quick.map(async (method) => [method, matrixOf(await source.array(`attribution/${method}`))]));
-  const attention = await besideIt(source, facts.columns, found[0][1]);
+  const attention = await besideIt(source, facts, found[0][1]);
   if (signal.aborted) return;
   const { sequences } = source.summary;
   const columns = { title: facts.columns, ...sequences[facts.columns], after: null };
-  const rows = { title: "written", ...rowsOf(source.summary, found[0][1].rows), after: null };
-  const row = wholeNumber(state, "row", found[0][1].rows, 0);
+  const rows = { title: sequences.written ? "written" : "answer", ...rowsOf(source.summary, facts.rows), after: null };
+  if (!rows.tokens.length) {
+    refill(root, element("p", { class: "hint" }, "The answer is empty: nothing is attributed to it."));
+    return;
+  }
+  const chosen = facts.rows?.indexOf(wholeNumber(state, "row")) ?? 0; // in the address a token's place in the whole text
+  const row = Math.max(0, chosen);
   const width = root.clientWidth || 720;
   refill(
     root,
     rows.tokens.length > 1 && element("div", { class: "controls" }, select({
-      label: "The token explained", value: row, options: rows.tokens.map((words, i) => [i, numbered(words, i)]), onchange: (value) => state.set("row", value),
+      label: "The token explained", value: facts.rows[row], options: rows.tokens.map((words, i) => [facts.rows[i], numbered(words, facts.rows[i])]), onchange: (value) => state.set("row", value),
     })),
     barsFigure({ found, attention, rows, columns, row, width }),
     element("p", { class: "hint" }, facts.note),
@@ -58,23 +63,23 @@ async function drawn(root, { source, state, signal }) {
   );
 }
 
-function rowsOf({ sequences, answer }, count) {
-  const written = sequences.written;
-  if (written && written.tokens.length >= count && count > 1) return { tokens: written.tokens.slice(0, count), special: written.special };
-  const label = answer?.labels?.[0]?.label ?? written?.tokens[0] ?? "the answer";
-  return { tokens: [label], special: [false] };
+/** What the answer's parts are called: tokens written, tags of words, guesses of what is hidden, a class. */
+function rowsOf({ sequences, answer }, places) {
+  if (places === null) return { tokens: [answer?.labels?.[0]?.label ?? "the answer"], special: [false] };
+  const { tokens, special } = sequences.written ?? sequences.text;
+  const tags = new Map((answer?.tags ?? []).map(({ position, token, tag }) => [position, `${token} ${tag}`]));
+  return { tokens: places.map((place) => tags.get(place) ?? tokens[place]), special: places.map((place) => special[place] && !tags.has(place)) };
 }
 
 /** Attention over the same columns: what aligns, or the mean of the last layer that looks at them; or null. */
-async function besideIt(source, columns, like) {
+async function besideIt(source, { columns, rows }, like) {
   const { summary } = source;
-  const fits = (matrix) => matrix.rows >= like.rows && matrix.columns === like.columns;
   const last = summary.attentions.findLast((one) => one.columns === columns && (one.rows !== columns || columns !== "source"));
   if (!last) return null;
   const matrix = headOf(await source.array(`attention/${last.name}`), MEAN);
-  if (!fits(matrix)) return null;
+  if (matrix.columns !== like.columns) return null;
   const words = `${last.part} layer ${last.layer}, mean of its heads`;
-  if (like.rows > 1) return { matrix, title: `attention (${words})` };
+  if (rows) return { matrix: matrix.ofRows(rows), title: `attention (${words})` };
   return { matrix: matrix.meanOfRows(), title: `attention (${words} and rows)` }; // one answer for the whole text
 }
 

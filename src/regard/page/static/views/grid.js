@@ -18,6 +18,7 @@ export const STATISTICS = {
   induction: ["looks behind an earlier copy (induction)", "mean weight on what came after an earlier copy of the token", true],
   first: ["looks at the first token", "mean weight on the first token", true],
   end: ["looks at the end mark", "mean weight on the end marks", true],
+  aligning: ["aligns", "mean weight on the source token that the alignment links", true],
   copying: ["looks at what it copies", "mean weight on source tokens equal to the one written", true],
   entropy: ["is sharp (low entropy)", "mean entropy of its rows, in nats", false],
   distance: ["looks far", "mean distance |row − column|, in tokens", true],

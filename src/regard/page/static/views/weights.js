@@ -68,6 +68,13 @@ export class Matrix {
     return new Matrix(this.rows, this.columns, this.values.map((value) => (most > 0 ? value / most : 0)));
   }
 
+  /** These of the rows, in this order. */
+  ofRows(places) {
+    const values = new Float32Array(places.length * this.columns);
+    places.forEach((place, i) => values.set(this.row(place), i * this.columns));
+    return new Matrix(places.length, this.columns, values);
+  }
+
   /** One row: the mean of all. */
   meanOfRows() {
     const values = new Float32Array(this.columns);
