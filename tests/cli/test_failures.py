@@ -92,6 +92,8 @@ def test_nobody_reading_is_no_failure_that_is_told():
     assert done.returncode == 141
 
 
+SIGHUP = getattr(signal, "SIGHUP", None)  # Windows has none
+WITH_SIGHUP = pytest.mark.skipif(SIGHUP is None, reason="no such signal")
 SLEEPER = """
 import sys, time
 from regard.cli import group, main
@@ -109,7 +111,11 @@ main()
 
 @pytest.mark.parametrize(
     ("number", "code", "message"),
-    [(signal.SIGTERM, 143, "stopped by SIGTERM"), (signal.SIGINT, 130, "interrupted")],
+    [
+        (signal.SIGTERM, 143, "stopped by SIGTERM"),
+        (signal.SIGINT, 130, "interrupted"),
+        pytest.param(SIGHUP, 129, "stopped by SIGHUP", marks=WITH_SIGHUP),
+    ],
 )
 def test_a_signal_stops_it_with_its_exit_code_and_without_a_traceback(number, code, message):
     process = subprocess.Popen(
@@ -117,8 +123,8 @@ def test_a_signal_stops_it_with_its_exit_code_and_without_a_traceback(number, co
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # a shell's background job, such as CI may be, ignores SIGINT, and so would its children
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        # a shell's background job, such as CI may be, ignores them, and so would its children
+        preexec_fn=lambda: [signal.signal(each, signal.SIG_DFL) for each in (signal.SIGINT, SIGHUP) if each],
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "asleep\n"
@@ -130,3 +136,20 @@ def test_a_signal_stops_it_with_its_exit_code_and_without_a_traceback(number, co
     assert told.splitlines()[0] == f"error: {message}"
     assert told.splitlines()[1].startswith("hint: ")
     assert len(told.splitlines()) == 2
+
+
+@WITH_SIGHUP
+def test_nohup_is_meant():
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLEEPER],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(SIGHUP, signal.SIG_IGN),
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "asleep\n"
+    process.send_signal(SIGHUP)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=30)[1].splitlines()[0] == "error: stopped by SIGTERM"

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -68,6 +70,82 @@ def test_a_worker_that_is_killed_is_told_of(pool_of):
     os.kill(other, signal.SIGKILL)
     with pytest.raises(RunError, match="a worker ended"):
         pool.map(list(range(20)))
+
+
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C is answered, also where a shell's background job ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def interrupt_worker(parent):
+    time.sleep(0.01)
+    try:
+        if os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+    except KeyboardInterrupt:
+        raise RunError("the worker heard it") from None
+    return os.getpid()
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_a_worker_does_not_hear_ctrl_c(pool_of):
+    assert len(set(pool_of(interrupt_worker).map([os.getpid()] * 20))) == 2
+
+
+ENDED = """
+import os, signal, time
+from regard.cli import _stop
+from regard.decoding.pool import Pool
+from regard.errors import RunError
+from regard.stop_signals import on_stop
+on_stop(_stop)
+pool = Pool(lambda number: (time.sleep(0.01), os.getpid())[1], 4)
+os.kill((set(pool.map(range(60))) - {os.getpid()}).pop(), signal.SIGKILL)
+time.sleep(1)
+try:
+    pool.map(range(60))
+except RunError as error:
+    print(error)
+pool._others.shutdown(wait=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers of a fresh interpreter need a file")
+def test_workers_that_are_ended_say_nothing():
+    """The executor ends them by SIGTERM if one is killed. They are forks of the command line's process."""
+    done = subprocess.run([sys.executable, "-c", ENDED], capture_output=True, text=True, timeout=60)
+    assert "a worker ended" in done.stdout
+    assert done.stderr == ""
+
+
+KILLED = """
+import os, time
+from regard.decoding.pool import Pool
+pool = Pool(lambda number: (time.sleep(0.01), os.getpid())[1], 3)
+print(*{*pool.map(range(100))} - {os.getpid()}, flush=True)
+pool.map([0] * 10000)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers of a fresh interpreter need a file")
+def test_workers_end_when_their_parent_is_killed():
+    parent = subprocess.Popen(
+        [sys.executable, "-c", KILLED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    workers = parent.stdout.readline().split()
+    assert len(workers) == 2
+    parent.kill()
+    try:
+        told = parent.communicate(timeout=20)[1]  # their stderr is the parent's: open until all have ended
+    except subprocess.TimeoutExpired:
+        for worker in workers:
+            os.kill(int(worker), signal.SIGKILL)
+        raise
+    assert told == ""
 
 
 def test_this_process_has_its_threads_back(pool_of):

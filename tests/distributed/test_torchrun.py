@@ -198,6 +198,40 @@ def test_a_world_of_one_is_stopped_like_any_run(recipe, tmp_path):
     told_once(stderr, "stopped at step", "which is saved")
 
 
+LATE = """
+import sys, time
+from regard.cli import main
+from regard.distributed import workers
+start = workers._start
+def start_and_wait(*given):
+    start(*given)
+    print("started", flush=True)
+    time.sleep(99)
+workers._start = start_and_wait
+sys.argv[0] = "regard"
+main()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143)])
+def test_a_worker_ends_with_the_process_that_started_it(recipe, tmp_path, number, code):
+    """Also while it waits at their meeting place, to which that one has not come."""
+    command = [sys.executable, "-c", LATE, *train(recipe, tmp_path / "run", "--workers", "2")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
+        try:
+            assert process.stdout
+            assert process.stdout.readline() == "started\n"
+            time.sleep(1)
+            process.send_signal(number)
+            stderr = process.communicate(timeout=SOON)[1]  # open as long as the worker lives, whose it is too
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == code
+    assert stderr.splitlines()[:1] == ([] if code < 0 else ["error: stopped by SIGTERM"])
+
+
 def test_workers_that_are_still_preparing_end_at_a_sigterm(recipe, tmp_path):
     recipe.write_text(RECIPE.replace("size = 100", "size = 60000"))
     command = [sys.executable, "-m", "regard", *train(recipe, tmp_path / "run", "--workers", "2")]

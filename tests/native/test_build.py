@@ -1,51 +1,65 @@
-"""The C files compile where there is a compiler, once, and nothing stands in the way where there is none."""
+"""The C files become a library where there is a compiler, once; where they cannot, it is known why."""
 
+import logging
 import os
+import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
+from regard.errors import RegardError, UserError
 from regard.layers.int8 import Int8Linear
-from regard.native import build, kernels
+from regard.native import build, compiler, kernels
 from regard.native.attention import attend_to_memory
-from regard.native.build import FLAGS, HEADERS, SOURCES, THREADS, built, find_compiler, library
+from regard.native.build import built, find_library, library, why_none
+from regard.native.compiler import FLAGS, THREADS, find_compiler
 from regard.native.linear import PackedLinear
 from regard.native.norm import Norm
 
-WARNINGS = ("-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Wno-unused-parameter")  # as without OpenMP
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
+posix = pytest.mark.skipif(os.name != "posix", reason="no such commands")
 
 
 @pytest.fixture
-def quick(monkeypatch):
-    """Where it does not matter how good the code is."""
-    monkeypatch.setattr(build, "FLAGS", tuple(flag.replace("-O3", "-O0") for flag in FLAGS))
+def one_file(monkeypatch, tmp_path_factory):
+    """One small C file in the place of all: where it does not matter what the library holds."""
+    source = tmp_path_factory.mktemp("source") / "one.c"
+    source.write_text("int one(void) { return 1; }\n")
+    monkeypatch.setattr(compiler, "SOURCES", [source])
+    return source
 
 
-def names(folder):
-    return sorted(path.name for path in folder.iterdir())
+@pytest.fixture
+def fresh(monkeypatch):
+    """Nothing is known yet of kernels, and it is forgotten afterwards."""
+    monkeypatch.delenv("REGARD_NATIVE", raising=False)
+    monkeypatch.delenv("CC", raising=False)
+    caches = (build.library, build._found)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+def libraries(folder):
+    return sorted(path for path in folder.iterdir() if path.name != "lock")
 
 
 @needs_compiler
-def test_a_compiler_gives_a_library_that_is_made_once(tmp_path):
+def test_a_compiler_gives_a_library_that_is_made_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiler, "FLAGS", tuple(flag.replace("-O3", "-O0") for flag in FLAGS))
     first = built(find_compiler(), tmp_path / "deep" / "below")
-    assert first is not None
     assert all(hasattr(first, name) for name in (*kernels._TAKES, "panel_width", "has_int8"))
-    (file,) = (tmp_path / "deep" / "below").iterdir()
+    (file,) = libraries(tmp_path / "deep" / "below")
     made = file.stat()
-    assert built(find_compiler(), file.parent) is not None
-    (file,) = file.parent.iterdir()
+    built(find_compiler(), file.parent)
+    (file,) = libraries(file.parent)
     assert (file.stat().st_mtime_ns, file.stat().st_ino) == (made.st_mtime_ns, made.st_ino)
-
-
-@needs_compiler
-def test_the_compiler_has_nothing_to_say(width):
-    command = [find_compiler(), *FLAGS, *width, *WARNINGS, "-fsyntax-only", *map(str, SOURCES)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.usefixtures("any_width")
@@ -74,105 +88,186 @@ def test_vectors_of_any_width_compute_the_same():
 
 
 @needs_compiler
-def test_a_damaged_library_is_made_again(tmp_path, quick):
-    file = tmp_path / f"kernels-{build._key(find_compiler())}.so"
-    file.write_bytes(b"no library at all" * 100)
-    made = built(find_compiler(), tmp_path)
-    assert made is not None
-    assert made.panel_width() > 0
-    assert names(tmp_path) == [file.name]
+@pytest.mark.usefixtures("one_file")
+@pytest.mark.parametrize("damage", [lambda content: content[:5000], lambda content: b"\0" * len(content)])
+def test_a_damaged_library_is_made_again(tmp_path, damage):
+    built(find_compiler(), tmp_path)
+    (file,) = libraries(tmp_path)
+    whole = file.read_bytes()
+    file.unlink()  # what this process has loaded stays as it is
+    file.write_bytes(damage(whole))
+    assert built(find_compiler(), tmp_path).one() == 1
+    assert libraries(tmp_path) == [file]
+    assert file.read_bytes() == whole
 
 
 @needs_compiler
-def test_a_compiler_without_openmp_will_do(tmp_path, quick):
+@pytest.mark.usefixtures("one_file")
+def test_a_compiler_without_openmp_will_do(tmp_path):
     """Those of macOS stop at the word."""
-    compiler = tmp_path / "without"
-    compiler.write_text(
-        f'#!/bin/sh\nfor word; do [ "$word" = {THREADS[0]} ] && exit 1; done\nexec "{find_compiler()}" "$@"\n'
+    without = tmp_path / "without"
+    without.write_text(
+        f'#!/bin/sh\nfor word; do [ "$word" = {THREADS[0]} ] && exit 1; done\n'
+        f'exec "{find_compiler()[0]}" "$@"\n'
     )
-    compiler.chmod(0o755)
-    assert built(str(compiler), tmp_path / "made") is not None
-    assert len(names(tmp_path / "made")) == 1
+    without.chmod(0o755)
+    assert built((str(without),), tmp_path / "made").one() == 1
+    assert len(libraries(tmp_path / "made")) == 1
 
 
-@pytest.mark.skipif(os.name != "posix", reason="no such commands")
+@needs_compiler
+def test_the_options_of_cc_reach_the_compiler(tmp_path, one_file, monkeypatch):
+    one_file.write_text("int one(void) { return NUMBER; }\n")
+    monkeypatch.setenv("CC", f"{find_compiler()[0]} -DNUMBER=7")
+    assert built(find_compiler(), tmp_path).one() == 7
+
+
+@posix
 @pytest.mark.parametrize("command", ["/bin/false", "/bin/true", "/no/such/compiler"])
 def test_a_compiler_that_makes_nothing_leaves_nothing(command, tmp_path):
-    assert built(command, tmp_path) is None
-    assert names(tmp_path) == []
+    with pytest.raises(RegardError, match=command):
+        built((command,), tmp_path)
+    assert libraries(tmp_path) == []
 
 
-def test_a_compiler_that_takes_too_long_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "SECONDS", 0.2)
-    compiler = tmp_path / "slow"
-    compiler.write_text("#!/bin/sh\nexec sleep 5\n")
-    compiler.chmod(0o755)
-    assert built(str(compiler), tmp_path / "made") is None
-    assert names(tmp_path / "made") == []
-
-
-def test_a_folder_that_cannot_be_made_is_no_error(tmp_path):
+def test_a_folder_that_cannot_be_made_is_told(tmp_path):
     (tmp_path / "file").write_text("")
-    assert built(find_compiler() or "/bin/false", tmp_path / "file") is None
+    with pytest.raises(UserError, match=r"file: Not a directory|cannot be made") as caught:
+        built(("/bin/false",), tmp_path / "file")
+    assert "XDG_CACHE_HOME" in caught.value.hint
+
+
+@posix
+def test_nothing_is_compiled_where_others_could_change_it(tmp_path):
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    with pytest.raises(UserError, match="shared can be written to"):
+        built(("/bin/false",), tmp_path / "shared" / "regard" / "native")
+    assert list((tmp_path / "shared").iterdir()) == []
+
+
+@posix
+@needs_compiler
+@pytest.mark.usefixtures("one_file")
+def test_a_library_is_not_loaded_once_others_can_change_a_folder_above_it(tmp_path):
+    built(find_compiler(), tmp_path / "shared" / "regard" / "native")
+    (tmp_path / "shared").chmod(0o777)
+    with pytest.raises(UserError, match="shared can be written to"):
+        built(find_compiler(), tmp_path / "shared" / "regard" / "native")
+
+
+@posix
+def test_where_no_library_can_be_loaded_none_is_compiled(tmp_path, monkeypatch):
+    def refuse(folder):
+        raise UserError("mounted noexec")
+
+    monkeypatch.setattr(build, "refuse_noexec", refuse)
+    with pytest.raises(UserError, match="noexec"):
+        built(("/bin/false",), tmp_path)
 
 
 @needs_compiler
-def test_two_threads_may_build_at_once(tmp_path, quick):
+@pytest.mark.usefixtures("one_file")
+def test_a_library_that_cannot_be_loaded_is_not_compiled_at_each_start(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiler, "_link", lambda command, flags, made: made.write_bytes(b"none"))
+    with pytest.raises(RegardError, match="cannot be loaded"):
+        built(find_compiler(), tmp_path)
+    monkeypatch.setattr(compiler, "_link", None)
+    with pytest.raises(RegardError, match="cannot be loaded"):
+        built(find_compiler(), tmp_path)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("one_file")
+def test_two_threads_may_build_at_once(tmp_path):
     with ThreadPoolExecutor(2) as pool:
         made = list(pool.map(lambda _: built(find_compiler(), tmp_path), range(2)))
-    assert all(each is not None for each in made)
-    assert len(names(tmp_path)) == 1
+    assert [each.one() for each in made] == [1, 1]
+    assert len(libraries(tmp_path)) == 1
+
+
+COMPILING = """
+import pathlib, sys
+from regard.native import build, compiler
+compiler.SOURCES = [pathlib.Path(sys.argv[1])]
+build.built(sys.argv[3:], pathlib.Path(sys.argv[2]))
+"""
+
+
+def compiling(source, folder, *command):
+    return subprocess.Popen([sys.executable, "-c", COMPILING, str(source), str(folder), *command])
 
 
 @needs_compiler
-def test_two_processes_may_build_at_once(tmp_path):
-    program = (
-        "import pathlib, sys; from regard.native import build;"
-        "build.FLAGS = tuple(flag.replace('-O3', '-O0') for flag in build.FLAGS);"
-        "sys.exit(build.built(sys.argv[1], pathlib.Path(sys.argv[2])) is None)"
-    )
-    running = [
-        subprocess.Popen([sys.executable, "-c", program, find_compiler(), str(tmp_path)]) for _ in range(2)
-    ]
+def test_two_processes_may_build_at_once(tmp_path, one_file):
+    running = [compiling(one_file, tmp_path, *find_compiler()) for _ in range(2)]
     assert [each.wait(timeout=60) for each in running] == [0, 0]
-    assert len(names(tmp_path)) == 1
+    assert len(libraries(tmp_path)) == 1
 
 
-def test_nobody_need_have_them(monkeypatch):
+@posix
+@needs_compiler
+def test_what_a_killed_compiling_process_left_is_swept_by_the_next(tmp_path, one_file):
+    slow = tmp_path / "slow"
+    slow.write_text('#!/bin/sh\necho $$ > "$TMPDIR/pid"\nexec sleep 60\n')
+    slow.chmod(0o755)
+    process = compiling(one_file, tmp_path / "cache", str(slow))
+    pid = wait_for(lambda: next((file.read_text() for file in tmp_path.glob("cache/build-*/pid")), ""))
+    assert built(find_compiler(), tmp_path / "cache").one() == 1
+    assert len(list(tmp_path.glob("cache/build-*"))) == 1  # a process that lives is at work there
+    process.kill()
+    process.wait()
+    os.kill(int(pid), signal.SIGKILL)
+    one_file.write_text("int one(void) { return 2; }\n")
+    assert built(find_compiler(), tmp_path / "cache").one() == 2
+    assert list(tmp_path.glob("cache/build-*")) == []
+
+
+def wait_for(found):
+    """What `found` gives as soon as it gives something."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if something := found():
+            return something
+        time.sleep(0.02)
+    raise TimeoutError
+
+
+@pytest.mark.usefixtures("fresh")
+def test_nobody_need_have_them(monkeypatch, caplog):
     monkeypatch.setenv("REGARD_NATIVE", "0")
-    assert library.__wrapped__() is None
+    assert library() is None
+    assert "REGARD_NATIVE" in why_none().message
+    assert caplog.records == []
 
 
-def test_without_a_compiler_there_are_none(monkeypatch):
-    monkeypatch.delenv("REGARD_NATIVE", raising=False)
-    monkeypatch.delenv("CC", raising=False)
+@pytest.mark.usefixtures("fresh")
+def test_without_a_compiler_there_are_none(monkeypatch, caplog):
     monkeypatch.setenv("PATH", "")
-    assert find_compiler() is None
-    assert library.__wrapped__() is None
+    assert library() is None
+    assert "no C compiler" in why_none().message
+    assert caplog.records == []
 
 
-def test_the_compiler_that_is_asked_for_comes_before_others(monkeypatch):
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("asked", ["/no/such/compiler", "/bin/false"])
+def test_what_should_be_there_and_is_not_is_warned_of_once(asked, monkeypatch, caplog, tmp_path):
+    monkeypatch.setenv("CC", asked)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert [library(), library()] == [None, None]
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert asked in record.getMessage()
+    assert "CC" in record.getMessage()
+
+
+def test_a_user_without_a_home_is_told(monkeypatch):
+    monkeypatch.delenv("REGARD_NATIVE", raising=False)
     monkeypatch.setenv("CC", sys.executable)
-    assert find_compiler() == sys.executable
-    monkeypatch.setenv("CC", "/no/such/compiler")
-    assert find_compiler() is None
 
+    def homeless(part):
+        raise RuntimeError("Could not determine home directory.")
 
-@pytest.mark.parametrize("change", ["compiler", "flags", "processor", "source"])
-def test_another_machine_or_another_text_has_another_library(change, monkeypatch, tmp_path):
-    before = build._key("cc")
-    other = tmp_path / "other.c"
-    other.write_text("int other;\n")
-    match change:
-        case "flags":
-            monkeypatch.setattr(build, "FLAGS", (*FLAGS, "-g"))
-        case "processor":
-            monkeypatch.setattr(build, "_processor", lambda: b"another")
-        case "source":
-            monkeypatch.setattr(build, "SOURCES", [*SOURCES, other])
-    assert build._key("gcc" if change == "compiler" else "cc") != before
-
-
-def test_the_c_files_lie_in_the_package():
-    assert {file.stem for file in SOURCES} >= {"linear", "likeliest", "attention", "norm"}
-    assert all(file.is_file() for file in (*SOURCES, *HEADERS))
+    monkeypatch.setattr(build, "user_cache", homeless)
+    with pytest.raises(UserError, match="no home"):
+        find_library()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.native.build import find_compiler
+from regard.native.compiler import find_compiler
 from regard.native.kernels import available
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder
@@ -70,7 +70,7 @@ def compiler() -> str:
     found = find_compiler()
     assert found is not None
     return subprocess.run(
-        [found, "--version"], capture_output=True, text=True, check=True
+        [*found, "--version"], capture_output=True, text=True, check=True
     ).stdout.splitlines()[0]
 
 

@@ -17,6 +17,7 @@ from regard.verbs.device import choose_workers
 from regard.verbs.limits import LIMITS, THREADS_PER_CORE, cores
 
 NOWHERE = Path("there/is/no/such/model")  # whoever tries to load it fails with another error
+MOST = LIMITS["threads"].most
 ONE_TEXT = {
     "translate": regard.translate,
     "summarize": regard.summarize,
@@ -30,6 +31,7 @@ WRONG = [
     ("translate", {"threads": 100_000}, "threads is 100000, but must be at most"),
     ("translate", {"threads": 0}, "threads is 0, but must be at least 1"),
     ("translate", {"workers": 10**6}, "workers is 1000000, but must be at most"),
+    ("translate", {"workers": 0}, "workers is 0, but must be at least 1"),
     ("translate", {"max_new_tokens": 10**8}, "max_new_tokens is 100000000, but must be at most 100,000"),
     ("generate", {"max_new_tokens": 1e8}, "max_new_tokens must be a whole number, not 100000000.0"),
     ("translate", {"beam_size": 10**6}, "beam_size is 1000000, but must be at most 1,000"),
@@ -114,6 +116,9 @@ def test_the_other_verbs_are_checked_too(tmp_path):
         (regard.transcribe, {"input": "x.npz", "model": NOWHERE, "beam_size": -1}, "beam_size is -1"),
         (regard.train, {"recipe": NOWHERE, "workers": 100_000}, "workers is 100000, but must be at most"),
         (regard.train, {"recipe": NOWHERE, "threads": 100_000}, "threads is 100000, but must be at most"),
+        (regard.train, {"recipe": NOWHERE, "workers": 0}, "workers is 0, but must be at least 1"),
+        (regard.train, {"recipe": NOWHERE, "workers": MOST, "threads": MOST}, f"{MOST} workers of {MOST}"),
+        (regard.train, {"recipe": NOWHERE, "workers": MOST}, "no such recipe"),
         (regard.train, {"recipe": NOWHERE, "overrides": "a.b=1"}, "overrides must be a list, each a str"),
         (regard.new, {"source": file, "minutes": "5"}, "minutes must be a finite number, not '5'"),
         (regard.new, {"source": file, "cores": 10**6}, "cores is 1000000, but must be at most"),

@@ -1,8 +1,16 @@
 """The doctor looks at everything and stumbles over nothing."""
 
+import errno
+import os
+import pathlib
+
+import pytest
 import torch
 
 from regard.data.catalogue import data_sets
+from regard.native import build, compiler, kernels
+from regard.native.compiler import find_compiler
+from regard.verbs import doctor as doctor_module
 from regard.verbs.box import box_model
 from regard.verbs.doctor import doctor
 
@@ -20,3 +28,69 @@ def test_the_doctor_reports_versions_processors_disk_data_and_the_box(tmp_path, 
     assert str(box_model()) in found["model in the box"].found
     assert "--model en-de" in found["model in the box"].found
     assert " MB" in found["model in the box"].found
+
+
+@pytest.fixture
+def kernels_of(monkeypatch, tmp_path):
+    """What the doctor says of kernels with this environment, when nothing is known of them yet."""
+    source = tmp_path / "source.c"
+    source.write_text("int has_int8(void) { return 0; }\n")
+    monkeypatch.setattr(compiler, "SOURCES", [source])
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.delenv("REGARD_NATIVE", raising=False)
+    caches = (build.library, build._found, kernels.constant, kernels.kernel)
+
+    def forget():
+        for cache in caches:
+            cache.cache_clear()
+
+    def said(**environment):
+        for name, value in {"XDG_CACHE_HOME": str(tmp_path / "cache"), **environment}.items():
+            monkeypatch.setenv(name, value)
+        forget()
+        return next(finding for finding in doctor_module._processors() if finding.topic == "kernels")
+
+    yield said
+    forget()
+
+
+@pytest.mark.skipif(find_compiler() is None or os.name != "posix", reason="no C compiler")
+def test_the_doctor_tells_apart_why_there_are_no_kernels(kernels_of, tmp_path, monkeypatch, caplog):
+    path = " ".join(find_compiler())
+    assert "of float32, compiled by" in kernels_of().found
+    assert f"compiled by {path} -m64" in kernels_of(CC=f"{path} -m64").found
+    found = [
+        kernels_of(CC="/no/such/compiler -m64"),
+        kernels_of(CC="/bin/false"),
+        kernels_of(CC="", PATH=""),
+        kernels_of(CC=path, XDG_CACHE_HOME=str(tmp_path / "source.c")),
+    ]
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    found.append(kernels_of(CC=path, XDG_CACHE_HOME=str(tmp_path / "shared")))
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "mkdir", unwritable)
+        found.append(kernels_of(CC=path, XDG_CACHE_HOME=str(tmp_path / "unwritable")))
+    if hasattr(os, "ST_NOEXEC"):
+        told = type("Told", (), {"f_flag": os.ST_NOEXEC})
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "statvfs", lambda path: told)
+            found.append(kernels_of(CC=path, XDG_CACHE_HOME=str(tmp_path / "noexec")))
+    reasons = (
+        "no such compiler",
+        "/bin/false cannot compile",
+        "there is no C compiler",
+        "Not a directory",
+        "can be written to by every user",
+        "unwritable: Permission denied",
+        "mounted noexec",
+    )
+    for finding, reason in zip(found, reasons, strict=False):
+        assert reason in finding.found
+        assert finding.hint
+    assert kernels_of(REGARD_NATIVE="0").found.endswith("REGARD_NATIVE is 0")
+    assert caplog.records == []  # it is said once
+
+
+def unwritable(self, *_, **__):
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))

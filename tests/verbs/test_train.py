@@ -1,7 +1,9 @@
 """Training as a user meets it: run folders that resume or refuse, dry runs, signals."""
 
 import json
+import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -181,12 +183,27 @@ def test_a_recipe_that_cannot_work_is_refused_before_anything_is_made(
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+SIGHUP = getattr(signal, "SIGHUP", None)  # Windows has none
+WITH_SIGHUP = pytest.mark.skipif(SIGHUP is None, reason="no such signal")
+
+
+def heard():
+    """What a shell's background job, such as CI may be, ignores, and so would its children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(SIGHUP, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGINT, 130), pytest.param(SIGHUP, 129, marks=WITH_SIGHUP)],
+)
 def test_a_signal_saves_the_current_step_and_says_how_to_go_on(recipe, tmp_path, number, code):
     run = tmp_path / "run"
     command = [sys.executable, "-m", "regard", "train", str(recipe), "--out", str(run), "--threads", "1"]
     command += ["--set", "training.max_steps=100000", "--set", "training.validate_every=100000"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, preexec_fn=heard if SIGHUP else None
+    )
     assert process.stderr
     while "step 10 " not in process.stderr.readline():
         assert process.poll() is None
@@ -199,6 +216,50 @@ def test_a_signal_saves_the_current_step_and_says_how_to_go_on(recipe, tmp_path,
     assert f"stopped at step {latest.step}" in said
     assert f"regard train {run}" in said
     assert latest.step == json.loads((latest.path / "state.json").read_text())["step"]
+
+
+@WITH_SIGHUP
+def test_a_closed_terminal_saves_the_current_step(recipe, tmp_path):
+    """The system and the shell both send SIGHUP then, and each word to the terminal is an error."""
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "regard", "train", str(recipe), "--out", str(run), "--threads", "1"]
+    command += ["--set", "training.max_steps=100000", "--set", "training.validate_every=100000"]
+    command += ["--set", "training.save_every=100000"]
+    master, terminal = os.openpty()
+    process = subprocess.Popen(
+        command,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        preexec_fn=own(terminal),
+    )
+    os.close(terminal)
+    metrics = run / "metrics.jsonl"
+    while not (metrics.exists() and '"train"' in metrics.read_text()):
+        assert process.poll() is None
+        if select.select([master], [], [], 0.1)[0]:
+            os.read(master, 4096)
+    os.close(master)
+    process.send_signal(SIGHUP)
+    assert process.wait(timeout=60) == 129
+    latest = RunFolder(run).latest()
+    assert latest is not None
+    assert latest.step > 0
+    assert latest.step == json.loads((latest.path / "state.json").read_text())["step"]
+
+
+def own(terminal):
+    """Make it the terminal of the process that calls this, which hears when it is closed."""
+
+    def take():
+        import fcntl
+        import termios
+
+        heard()
+        fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+    return take
 
 
 def test_two_workers_train_one_model(recipe, tmp_path):

@@ -12,13 +12,14 @@ from typing import NoReturn
 from regard.cli.failures import Session, failure, tell
 from regard.cli.group import NOBODY_READS, regard
 from regard.errors import Interrupted
+from regard.stop_signals import HANGUP, leave_closed_terminal, on_stop
 
 __all__ = ["main", "run"]
 
 
 def main() -> NoReturn:
     """Run `regard` with the arguments of this process, and leave with its exit code."""
-    signal.signal(signal.SIGTERM, _stop)
+    on_stop(_stop)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal of another encoding shows the rest
@@ -29,7 +30,8 @@ def run(arguments: Sequence[str]) -> int:
     """The exit code of `regard` with these arguments.
 
     0 where it went well, 2 for what the user can mend, 1 for a failure while running, and 128 + its
-    number for a signal: 130 for Ctrl-C, 143 for SIGTERM, 141 (in silence) where nobody reads any more.
+    number for a signal: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP, 141 (in silence) where nobody reads
+    any more.
     """
     session = Session()
     try:
@@ -46,4 +48,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    leave_closed_terminal()
+    if number == HANGUP:  # the system and the shell both tell of one closed terminal
+        signal.signal(number, signal.SIG_IGN)
     raise Interrupted(number, f"stopped by {signal.Signals(number).name}")

@@ -5,6 +5,7 @@ other.
 """
 
 import multiprocessing
+import os
 import signal
 import sys
 import warnings
@@ -19,6 +20,8 @@ import torch
 import torch.multiprocessing  # teaches multiprocessing to give tensors to others without a copy
 
 from regard.errors import RunError
+from regard.parent_process import end_with
+from regard.stop_signals import on_stop
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
@@ -38,7 +41,7 @@ class Pool(Generic[Job, Answer]):
     def __init__(self, call: Callable[[Job], Answer], size: int) -> None:
         self.call, self.size = call, size
         context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-        self._others = ProcessPoolExecutor(size - 1, context, _begin, (call,))
+        self._others = ProcessPoolExecutor(size - 1, context, _begin, (call, os.getpid()))
         with warnings.catch_warnings():
             # Python 3.12 warns of forks beside threads. Those here are PyTorch's idle ones, which hold no
             # lock, and a worker uses one thread.
@@ -98,11 +101,13 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _begin(call: Callable[[Any], Any]) -> None:
+def _begin(call: Callable[[Any], Any], parent: int) -> None:
     global _call
     _call = call
+    end_with(parent)
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    on_stop(signal.SIG_DFL)  # a fork has that one's handler, which raises: a traceback from each worker
 
 
 def _work(job: Any) -> Any:

@@ -18,6 +18,7 @@ import torch.distributed as dist
 from regard.distributed.group import SINGLE, Group, join, leave
 from regard.distributed.place import Place
 from regard.errors import Interrupted, RegardError, RunError, UserError
+from regard.stop_signals import on_stop, restore
 
 CAUSE = "regard/cause"  # in the store: why one ended
 SOON = timedelta(seconds=2)  # within which one that fails has said why
@@ -41,7 +42,7 @@ def member(place: Place) -> Iterator[Group]:
             _end(group, error)
         if place.size > 1:
             if place.is_started_by_torchrun:
-                _on_sigterm(signal.SIG_IGN)  # it stops all when one has ended; this one has to tell why
+                _on_stop(signal.SIG_IGN)  # it stops all when one has ended; this one has to tell why
             if told := _told(group, error):
                 raise told from error
         raise
@@ -80,7 +81,7 @@ def _told(group: Group, error: BaseException) -> RegardError | None:
 
 def _end(group: Group, error: BaseException) -> NoReturn:
     """End this process, which is not the first; say why in the store, if it is not because of another."""
-    _on_sigterm(signal.SIG_DFL)
+    _on_stop(signal.SIG_DFL)
     code = getattr(error, "exit_code", RegardError.exit_code)
     if isinstance(error, KeyboardInterrupt):
         code = 128 + signal.SIGINT
@@ -96,19 +97,17 @@ def _end(group: Group, error: BaseException) -> NoReturn:
 
 @contextmanager
 def _at_once() -> Iterator[None]:
-    """Within, SIGTERM ends the process even while torch waits, where no handler of Python's is called."""
-    before = _on_sigterm(signal.SIG_DFL)
+    """Within, a signal ends the process even while torch waits, where no handler of Python's is called."""
+    before = _on_stop(signal.SIG_DFL)
     try:
         yield
     finally:
-        _on_sigterm(before)
+        restore(before)
 
 
-def _on_sigterm(handler: Any) -> Any:
-    """Set what SIGTERM does; what it did."""
-    if threading.current_thread() is threading.main_thread():
-        return signal.signal(signal.SIGTERM, handler)
-    return handler
+def _on_stop(handler: Any) -> dict[int, Any]:
+    """Set what the signals do that ask to end; what they did."""
+    return on_stop(handler) if threading.current_thread() is threading.main_thread() else {}
 
 
 def _cause(group: Group, error: BaseException, code: int) -> dict[str, object]:

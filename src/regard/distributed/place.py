@@ -8,6 +8,7 @@ import torch
 from regard.errors import RecipeError
 
 OURS = "REGARD_WORKER"  # rank, number and meeting place of a process that `regard train --workers` started
+PARENT = "REGARD_PARENT"  # the number of the process that started it
 TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # of one that torchrun, or its like, did
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from regard.distributed.group import SINGLE, Group
 from regard.distributed.member import AGAIN, is_loss, member
-from regard.distributed.place import ALONE, OURS, Place
+from regard.distributed.place import ALONE, OURS, PARENT, Place
 from regard.errors import RecipeError, RegardError, RunError, Stopped
+from regard.parent_process import end_with
 
 
 @contextmanager
@@ -30,6 +31,8 @@ def workers(place: Place, size: int, command: Sequence[str]) -> Iterator[Group]:
                 f"--workers {size}, and this is one of {place.size} processes already",
                 "leave out --workers: torchrun's --nproc-per-node says how many",
             )
+        if PARENT in os.environ:
+            end_with(int(os.environ[PARENT]))
         with member(place) as group:
             yield group
     elif size == 1:
@@ -74,5 +77,7 @@ def _named(others: Sequence[subprocess.Popen[bytes]], error: RegardError) -> Reg
 
 def _start(rank: int, size: int, meeting: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
     environment = {**os.environ, OURS: f"{rank} {size} {meeting}"}
+    if os.name == "posix":  # elsewhere a launcher of the interpreter may stand between
+        environment[PARENT] = str(os.getpid())
     # the command is this program's own, with this interpreter
     return subprocess.Popen([sys.executable, *command], env=environment)  # noqa: S603

@@ -4,124 +4,137 @@ It takes two to four seconds, once, so nobody is asked: where a C compiler is fo
 elsewhere none.
 """
 
+import contextlib
 import ctypes
 import functools
-import hashlib
+import logging
 import os
-import platform
 import shutil
-import subprocess
+import sys
 import tempfile
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from regard.errors import RegardError, RunError, UserError
+from regard.native.compiler import compile_library, find_compiler, library_key, own_compiler
+from regard.native.kept_library import keep_library, load_library, refuse_noexec
+from regard.native.private_folder import private_folder
 from regard.user_cache import user_cache
 
-SOURCES = sorted(Path(__file__).parent.glob("*.c"))
-HEADERS = sorted(Path(__file__).parent.glob("*.h"))
-COMPILERS = ("cc", "gcc", "clang")  # after $CC
-FLAGS = (
-    "-O3",
-    "-march=native",
-    "-std=gnu11",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-fPIC",
-    "-fvisibility=protected",
-)
-THREADS = ("-fopenmp",)  # whose library is the one that PyTorch has loaded
-SECONDS = 60  # a compiler that takes longer is given up
+if sys.platform != "win32":
+    import fcntl
+
+BUILD = "build-"  # begins the names of the folders that compilers work in
+log = logging.getLogger(__name__)
 
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """The kernels, or None where there are none: no compiler, or REGARD_NATIVE is 0."""
-    if os.environ.get("REGARD_NATIVE") == "0":
+    """The kernels, or None where there are none: `why_none` says why.
+
+    If that is neither asked for nor for want of a compiler, a warning is logged: work is slower than it
+    could be.
+    """
+    if error := why_none():
+        expected = os.environ.get("REGARD_NATIVE") == "0" or not (find_compiler() or os.environ.get("CC"))
+        log.log(
+            logging.INFO if expected else logging.WARNING,
+            "no kernels in C, so work on the CPU is slower: %s; %s",
+            error.message,
+            error.hint,
+        )
         return None
-    compiler = find_compiler()
-    return None if compiler is None else built(compiler, user_cache("native"))
+    found = _found()
+    assert isinstance(found, ctypes.CDLL)
+    return found
 
 
-def find_compiler() -> str | None:
-    """The path of a C compiler."""
-    asked = os.environ.get("CC")
-    return next(filter(None, map(shutil.which, (asked,) if asked else COMPILERS)), None)
+def why_none() -> RegardError | None:
+    """What keeps this machine from having kernels, and what would mend it; None if it has them."""
+    found = _found()
+    return found if isinstance(found, RegardError) else None
 
 
-def built(compiler: str, folder: Path) -> ctypes.CDLL | None:
-    """The library of `folder`, made if it is not there or cannot be loaded; None if it cannot be made."""
-    file = folder / f"kernels-{_key(compiler)}.so"
+@functools.cache
+def _found() -> ctypes.CDLL | RegardError:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _is_ours_alone(folder):
-            return None
-        if not file.exists():
-            _compile(compiler, file)
-        try:
-            return ctypes.CDLL(str(file))
-        except OSError:  # damaged
-            _compile(compiler, file)
-            return ctypes.CDLL(str(file))
-    except (OSError, subprocess.SubprocessError):
-        return None
+        return find_library()
+    except RegardError as error:
+        return error
 
 
-def _is_ours_alone(folder: Path) -> bool:
-    """Whether nobody else can put a library there."""
-    told = folder.stat()
-    return not hasattr(os, "getuid") or (told.st_uid == os.getuid() and not told.st_mode & 0o022)
-
-
-def _compile(compiler: str, file: Path) -> None:
-    """Under another name first: two processes may do the same at once.
+def find_library() -> ctypes.CDLL:
+    """The kernels, compiled if they have not been.
 
     Raises:
-        SubprocessError: the compiler fails.
-        OSError: the folder cannot be written to.
+        RegardError: there are none, and why.
     """
-    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
-        made = Path(folder, file.name)
-        try:
-            _link(compiler, [*FLAGS, *THREADS], made)
-        except subprocess.CalledProcessError:  # a compiler without OpenMP
-            _link(compiler, FLAGS, made)
-        os.replace(made, file)
+    if os.environ.get("REGARD_NATIVE") == "0":
+        raise UserError("REGARD_NATIVE is 0")
+    return built(own_compiler(), _cache())
 
 
-def _link(compiler: str, flags: Sequence[str], made: Path) -> None:
-    """The sources side by side, then the library of them all."""
-    objects = [str(made.with_name(f"{source.stem}.o")) for source in SOURCES]
-    commands = [
-        [compiler, *flags, "-c", str(source), "-o", each]
-        for source, each in zip(SOURCES, objects, strict=True)
-    ]
-    with ThreadPoolExecutor(os.cpu_count()) as workers:
-        list(workers.map(_run, commands))
-    _run([compiler, *flags, "-shared", *objects, "-o", str(made), "-lm"])
-
-
-def _run(command: Sequence[str]) -> None:
-    subprocess.run(command, capture_output=True, timeout=SECONDS, check=True)  # noqa: S603 (the user's compiler)
-
-
-def _key(compiler: str) -> str:
-    """Of all that the library depends on: a cache may be shared by machines with other processors."""
-    parts = [
-        *(file.read_bytes() for file in (*SOURCES, *HEADERS)),
-        " ".join((compiler, *FLAGS, *THREADS)).encode(),
-        _processor(),
-    ]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
-
-
-def _processor() -> bytes:
-    """What the processor is and can do."""
-    told = f"{platform.machine()} {platform.processor()}".encode()
+def _cache() -> Path:
     try:
-        lines = Path("/proc/cpuinfo").read_bytes().split(b"\n\n")[0].splitlines()
-    except OSError:
-        return told
-    return b"\n".join(
-        [told, *(line for line in lines if line.startswith((b"model name", b"flags", b"Features")))]
-    )
+        return user_cache("native")
+    except RuntimeError as error:  # neither HOME nor an entry among the users
+        raise UserError(
+            "this user has no home folder", "set XDG_CACHE_HOME to a folder of your own"
+        ) from error
+
+
+def built(compiler: Sequence[str], folder: Path) -> ctypes.CDLL:
+    """The library that is kept in `folder`, made first if it is not there or damaged.
+
+    Raises:
+        RegardError: it cannot be made, kept or loaded; or other users could change it.
+    """
+    try:
+        folder = private_folder(folder)
+        key = library_key(compiler)
+        if found := load_library(folder, key):
+            return found
+        refuse_noexec(folder)
+        with _build_folder(folder) as between:
+            compile_library(compiler, between / "made.so")
+            keep_library(between / "made.so", folder, key)
+        if found := load_library(folder, key):
+            return found
+    except OSError as error:
+        raise UserError(
+            f"{error.filename or folder}: {error.strerror or error}",
+            "set XDG_CACHE_HOME to a folder that you can write to",
+        ) from error
+    raise RunError(f"{folder} does not hold what was written to it", "set XDG_CACHE_HOME to another disk")
+
+
+@contextlib.contextmanager
+def _build_folder(folder: Path) -> Iterator[Path]:
+    """A folder below, for this process alone, while it compiles; those of killed ones are swept first."""
+    with (
+        _sharing(folder),
+        tempfile.TemporaryDirectory(prefix=BUILD, dir=folder, ignore_cleanup_errors=True) as between,
+    ):
+        yield Path(between)
+
+
+@contextlib.contextmanager
+def _sharing(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock with others who compile. Whoever has it alone sweeps: nobody is at work then.
+
+    The system drops the lock of a process that is killed. Where there are no locks nothing is swept.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for left in folder.glob(f"{BUILD}*"):
+                shutil.rmtree(left, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)

@@ -14,7 +14,8 @@ import torch
 from regard.data.catalogue import cache_folder, check, data_folders, data_sets
 from regard.errors import FolderError
 from regard.native import kernels
-from regard.native.build import find_compiler
+from regard.native.build import why_none
+from regard.native.compiler import own_compiler
 from regard.verbs.box import box_model
 from regard.weights.folder import verify_folder
 
@@ -75,24 +76,13 @@ def _processors() -> Iterator[Finding]:
 
 
 def _kernels() -> Finding:
-    """What decoding on a CPU computes with."""
-    compiler = find_compiler()
-    if kernels.available():
-        products = "float32 and int8" if kernels.has_int8() else "float32"
-        return Finding(topic="kernels", found=f"of {products}, compiled by {compiler}")
-    if os.environ.get("REGARD_NATIVE") == "0":
-        return Finding(topic="kernels", found="none, for REGARD_NATIVE is 0: decoding is PyTorch's")
-    if compiler is None:
+    """What decoding and training on a CPU compute with."""
+    if error := why_none():
         return Finding(
-            topic="kernels",
-            found="none, for there is no C compiler: decoding is PyTorch's",
-            hint="with gcc or clang decoding on a CPU is faster",
+            topic="kernels", found=f"none, so PyTorch's alone are used: {error.message}", hint=error.hint
         )
-    return Finding(
-        topic="kernels",
-        found=f"none, for {compiler} cannot compile them: decoding is PyTorch's",
-        hint="set CC to another compiler",
-    )
+    products = "float32 and int8" if kernels.has_int8() else "float32"
+    return Finding(topic="kernels", found=f"of {products}, compiled by {' '.join(own_compiler())}")
 
 
 def _memory() -> int:

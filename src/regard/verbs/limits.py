@@ -68,6 +68,16 @@ LIMITS: dict[str, Limit] = {
 LENGTHS = {"prefix": MOST_CHARACTERS}  # of texts that stand before each other text
 
 
+def refuse_too_many_threads(workers: int, threads: int) -> None:
+    """Raise a UserError if so many processes of so many threads are more threads than one may have."""
+    limit, together = LIMITS["threads"], workers * threads
+    if together > limit.most:
+        raise UserError(
+            f"{workers} workers of {threads} threads have {together:,}, but may have {limit.most:,}",
+            f"fewer workers or threads: {limit.why}",
+        )
+
+
 def refuse_long(name: str, text: str) -> None:
     """Raise a UserError if a text of this name has more characters than it may."""
     if name in LENGTHS and len(text) > LENGTHS[name]:

@@ -17,6 +17,7 @@ from regard.distributed.place import own_place
 from regard.distributed.strategy import distribute
 from regard.distributed.workers import workers as started
 from regard.errors import FolderError, RecipeError
+from regard.stop_signals import HANGUP, handlers, leave_closed_terminal, restore
 from regard.training.collapse import collapse_warning
 from regard.training.losses import chosen_loss
 from regard.training.pace import Update
@@ -97,6 +98,7 @@ def train(
     """
     if threads is None and workers > 1:
         threads = max(1, limits.cores() // workers)
+    limits.refuse_too_many_threads(workers, threads or 1)
     place = own_place()
     if dry_run:
         return _dry_run(
@@ -321,24 +323,28 @@ def _silence(_: object) -> None:
 
 @contextmanager
 def _stop_signal(say: Callable[[str], None]) -> Iterator[Callable[[], int | None]]:
-    """A first SIGINT or SIGTERM asks for a stop after the update; a second does its usual work."""
+    """A first SIGINT, SIGTERM or SIGHUP asks for a stop after the update; a second does its usual work.
+
+    Not a second SIGHUP: of one closed terminal, both the system and the shell tell.
+    """
     caught: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
-    usual: Mapping[int, Any] = {
-        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
-    }
+
+    usual: dict[int, Any] = {signal.SIGINT: signal.getsignal(signal.SIGINT), **handlers()}
 
     def catch(number: int, frame: object) -> None:
         caught.append(number)
-        say("stopping after this update; once more stops at once")
-        signal.signal(number, usual[number])
+        if number != HANGUP:
+            signal.signal(number, usual[number])
+        leave_closed_terminal()
+        if len(caught) == 1:
+            say("stopping after this update; once more stops at once")
 
     for number in usual:
         signal.signal(number, catch)
     try:
         yield lambda: caught[0] if caught else None
     finally:
-        for number, handler in usual.items():
-            signal.signal(number, handler)
+        restore(usual)

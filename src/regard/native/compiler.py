@@ -1,0 +1,122 @@
+"""The C compiler of this machine, and how it makes a library of the C files."""
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from regard.errors import RunError, UserError
+
+SOURCES = sorted(Path(__file__).parent.glob("*.c"))
+HEADERS = sorted(Path(__file__).parent.glob("*.h"))
+COMPILERS = ("cc", "gcc", "clang")  # after $CC
+FLAGS = (
+    "-O3",
+    "-march=native",
+    "-std=gnu11",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fPIC",
+    "-fvisibility=protected",
+)
+THREADS = ("-fopenmp",)  # whose library is the one that PyTorch has loaded
+SECONDS = 60  # a compiler that takes longer is given up
+ANOTHER = "set CC to another C compiler"
+
+
+def find_compiler() -> tuple[str, ...] | None:
+    """The path of a C compiler and the options that $CC gives it (`gcc -m64`); None if there is none."""
+    asked = os.environ.get("CC", "").strip()
+    if not asked:
+        found = next(filter(None, map(shutil.which, COMPILERS)), None)
+        return None if found is None else (found,)
+    if found := shutil.which(asked):  # a path that may have spaces in it
+        return (found,)
+    try:
+        name, *options = shlex.split(asked)
+    except ValueError:  # a quotation mark that stands alone
+        return None
+    found = shutil.which(name)
+    return None if found is None else (found, *options)
+
+
+def own_compiler() -> tuple[str, ...]:
+    """The same; UserError if there is none."""
+    if found := find_compiler():
+        return found
+    if asked := os.environ.get("CC", "").strip():
+        raise UserError(
+            f"CC is {asked!r}, and there is no such compiler", "set CC to a C compiler, or unset it"
+        )
+    raise UserError("there is no C compiler", "with gcc or clang decoding on a CPU is faster")
+
+
+def library_key(compiler: Sequence[str]) -> str:
+    """A digest of all that the library depends on: a cache may be shared by machines of other processors."""
+    parts = [
+        *(file.read_bytes() for file in (*SOURCES, *HEADERS)),
+        " ".join((*compiler, *FLAGS, *THREADS)).encode(),
+        _processor(),
+    ]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def compile_library(compiler: Sequence[str], made: Path) -> None:
+    """Compile the C files into the library `made`. All that lies between goes to its folder too.
+
+    Raises:
+        RunError: the compiler fails, and why.
+    """
+    try:
+        _link(compiler, [*FLAGS, *THREADS], made)
+    except RunError:  # perhaps a compiler without OpenMP
+        _link(compiler, FLAGS, made)
+    if not made.is_file():
+        raise RunError(f"{compiler[0]} made no library", ANOTHER)
+
+
+def _link(compiler: Sequence[str], flags: Sequence[str], made: Path) -> None:
+    """The sources side by side, then the library of them all."""
+    objects = [str(made.with_name(f"{source.stem}.o")) for source in SOURCES]
+    commands = [
+        [*compiler, *flags, "-c", str(source), "-o", each]
+        for source, each in zip(SOURCES, objects, strict=True)
+    ]
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        list(workers.map(lambda command: _run(command, made.parent), commands))
+    _run([*compiler, *flags, "-shared", *objects, "-o", str(made), "-lm"], made.parent)
+
+
+def _run(command: Sequence[str], folder: Path) -> None:
+    """Run the compiler, whose temporary files go to `folder`: nobody else can change them there."""
+    environment = os.environ | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(folder))
+    try:
+        done = subprocess.run(  # noqa: S603 (the user's compiler)
+            command, capture_output=True, text=True, errors="replace", timeout=SECONDS, env=environment
+        )
+    except subprocess.TimeoutExpired as error:
+        raise RunError(f"{command[0]} took longer than {SECONDS} s", ANOTHER) from error
+    except OSError as error:
+        raise RunError(f"{command[0]} cannot be run: {error.strerror}", ANOTHER) from error
+    if done.returncode:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        why = next((line for line in lines if "error" in line.lower()), "".join(lines[-1:]))
+        why = why or f"it ended with {done.returncode}"
+        raise RunError(f"{command[0]} cannot compile the kernels: {why[:300]}", ANOTHER)
+
+
+def _processor() -> bytes:
+    """What the processor is and can do."""
+    told = f"{platform.machine()} {platform.processor()}".encode()
+    try:
+        lines = Path("/proc/cpuinfo").read_bytes().split(b"\n\n")[0].splitlines()
+    except OSError:
+        return told
+    return b"\n".join(
+        [told, *(line for line in lines if line.startswith((b"model name", b"flags", b"Features")))]
+    )
