@@ -21,7 +21,7 @@ MOST_PIECES = 4_000_000
 class Marks:
     """Numbers of the marks. `vocab_size` is the model's, which may be more than the pieces.
 
-    `prefix` stands before every text that is read.
+    `prefix` stands before every text, read or written, as BART's <s> does.
     """
 
     pad: int

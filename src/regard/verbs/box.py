@@ -73,7 +73,12 @@ def load(model: str | Path | None, device: torch.device) -> LoadedModel:
     path = model_path(model) if model is not None else box_model()
     if where := unfinished(path):
         console.note(where)
-    return load_pretrained(path, device).loaded if is_foreign(path) else load_model(path, device)
+    if not is_foreign(path):
+        return load_model(path, device)
+    found = load_pretrained(path, device)
+    if found.undecoded:
+        console.warn(f"{path}: not taken of its decoding defaults: {', '.join(found.undecoded)}")
+    return found.loaded
 
 
 def model_that(does: str, kind: type[Wanted], loaded: LoadedModel) -> Wanted:

@@ -38,12 +38,8 @@ def read_tokenizers(folder: Path, family: Family, described: Described) -> Token
         if content is None:
             return None
         vocabulary = _vocabulary(content)
-        tokenizer = _tokenizer(content, vocabulary, folder, family, described, reads=False)
-        if not described.prefix:
-            return TokenizerPair(tokenizer, tokenizer)
-        return TokenizerPair(
-            _tokenizer(content, vocabulary, folder, family, described, reads=True), tokenizer
-        )
+        tokenizer = _tokenizer(content, vocabulary, folder, family, described, reads=True)
+        return TokenizerPair(tokenizer, tokenizer)
     except DataError as error:
         raise FolderError(f"{folder}: {error.message}", error.hint) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -114,7 +110,7 @@ def _tokenizer(
         raise FolderError(f"{folder}: nothing says which token ends a text", "eos_token_id in config.json")
     if beyond := [mark for mark, number in numbers.items() if number >= size]:
         raise FolderError(f"{folder}: the mark {beyond[0]} has no embedding", HINT)
-    marks = Marks(vocab_size=size, prefix=described.prefix if reads else (), **numbers)
+    marks = Marks(vocab_size=size, prefix=described.prefix, **numbers)
     return Tokenizer.from_bytes(
         json.dumps(foreign.with_marks(content, marks)).encode(), str(folder / "tokenizer.json")
     )
@@ -203,7 +199,7 @@ def begins(folder: Path) -> bool:
 
 
 def marks_of(text: TokenizerPair) -> dict[str, int]:
-    """What config.json says of a tokeniser; `first_token_id`, where a mark stands before what is read."""
+    """What config.json says of a tokeniser; `first_token_id`, where a mark stands before every text."""
     target, prefix = text.target, text.source.prefix
     marks = {
         "pad_token_id": target.pad_id,

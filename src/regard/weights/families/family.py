@@ -131,7 +131,7 @@ class Described:
     start_id: int | None = None  # what a decoder begins with
     pad_id: int | None = None
     eos_id: int | None = None
-    prefix: tuple[int, ...] = ()  # what stands before every text that is read
+    prefix: tuple[int, ...] = ()  # what stands before every text, on both sides
     generation: Mapping[str, Any] = field(default_factory=dict)  # defaults of decoding that differ from ours
 
 
