@@ -9,9 +9,11 @@ from typing import Any
 from regard.data import tokenizer_foreign as foreign
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.data.tokenizer_foreign import Marks
+from regard.data.tokenizer_sentencepiece import from_sentencepiece
 from regard.errors import DataError, FolderError
 from regard.models.config import ModelConfig
 from regard.weights.families.family import Described, Family
+from regard.weights.families.sentence import lowers_case
 from regard.weights.foreign_files import read_table
 from regard.weights.strict_json import json_bytes
 
@@ -37,6 +39,8 @@ def read_tokenizers(folder: Path, family: Family, described: Described) -> Token
         content = _content(folder)
         if content is None:
             return None
+        if lowers_case(folder):
+            content = foreign.in_lower_case(content)
         vocabulary = _vocabulary(content)
         tokenizer = _tokenizer(content, vocabulary, folder, family, described, reads=True)
         return TokenizerPair(tokenizer, tokenizer)
@@ -66,7 +70,7 @@ def _content(folder: Path) -> dict[str, Any] | None:
         )
     if os.path.isfile(folder / "spiece.model"):
         extra = [f"<extra_id_{number}>" for number in reversed(range(int(settings.get("extra_ids", 100))))]
-        return foreign.from_sentencepiece(folder / "spiece.model", more=extra)
+        return from_sentencepiece(folder / "spiece.model", more=extra)
     return None
 
 
@@ -78,7 +82,7 @@ def _marian(folder: Path, family: Family, described: Described) -> TokenizerPair
         names = vocabulary
         if side == "target" and os.path.isfile(folder / "target_vocab.json"):
             names = _pieces(folder / "target_vocab.json")
-        content = foreign.from_sentencepiece(folder / f"{side}.spm", names)
+        content = from_sentencepiece(folder / f"{side}.spm", names)
         both.append(_tokenizer(content, names, folder, family, described, reads=side == "source"))
     return TokenizerPair(*both)
 

@@ -184,7 +184,15 @@ def widths(config: TransformerConfig) -> tuple[int, int, int]:
     return config.num_heads * config.d_head, kv_heads * config.d_head, kv_heads * config.d_head
 
 
-NOT_OF_THE_SHAPE = ("fresh_head", "pad_id", "pixel_mean", "pixel_std", "trained_length")
+NOT_OF_THE_SHAPE = (
+    "fresh_head",
+    "pad_id",
+    "pixel_mean",
+    "pixel_std",
+    "trained_length",
+    "sentence_tokens",
+    "sentence_prompt",
+)
 
 
 def canonical(config: ModelConfig) -> dict[str, Any]:
