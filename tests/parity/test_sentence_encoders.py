@@ -30,7 +30,9 @@ def modules(*names, package=OLD):
 
 
 POOLED = {"modules.json": modules("Transformer", "Pooling", "Normalize")}
-MEAN = {"1_Pooling/config.json": json.dumps({"pooling_mode_mean_tokens": True, "include_prompt": True})}
+MEAN = {
+    "1_Pooling/config.json": json.dumps({"word_embedding_dimension": 16, "pooling_mode_mean_tokens": True})
+}
 SHORT = {"sentence_bert_config.json": json.dumps({"max_seq_length": 9, "do_lower_case": False})}
 PROMPTED = {
     "config_sentence_transformers.json": json.dumps({"prompts": PROMPTS, "default_prompt_name": "query"})
