@@ -1,4 +1,4 @@
-"""Average: one model whose weights are the mean of a run's last checkpoints, or of their moving averages."""
+"""Average: a run's last checkpoints, or their moving averages, become one model."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
