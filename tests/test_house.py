@@ -42,7 +42,7 @@ MAY_USE = {
 }
 ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and jaxtyping may stand anywhere
     "tokenizers": "data/tokenizer.py",
-    "sentencepiece": "data/tokenizer_foreign.py",
+    "sentencepiece": "data/tokenizer_sentencepiece.py",
     "sacrebleu": "evaluation/",
     "safetensors": "weights/",
     "rich": "console.py",

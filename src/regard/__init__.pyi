@@ -140,6 +140,7 @@ class Generator(_Generator):
         length_penalty: Literal["wu", "power", "none"] | None = None,
         alpha: float | None = None,
         early_stopping: bool | None = None,
+        heuristic_stopping: bool | None = None,
         beam_groups: int | None = None,
         diversity: float | None = None,
         must_contain: Sequence[str] = (),
@@ -179,6 +180,8 @@ class Generator(_Generator):
             length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
             alpha: The A of the length penalty.
             early_stopping: End a beam when as many hypotheses as its size have ended.
+            heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
+                as many that ended.
             beam_groups: Part the beam into that many groups that avoid each other's tokens.
             diversity: What a token costs a group for each earlier group's hypothesis that takes it.
             must_contain: Say this, or one of several with | between them.
@@ -223,6 +226,7 @@ def generate(
     length_penalty: Literal["wu", "power", "none"] | None = None,
     alpha: float | None = None,
     early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
     beam_groups: int | None = None,
     diversity: float | None = None,
     must_contain: Sequence[str] = (),
@@ -269,6 +273,8 @@ def generate(
         length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
         alpha: The A of the length penalty.
         early_stopping: End a beam when as many hypotheses as its size have ended.
+        heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
+            as many that ended.
         beam_groups: Part the beam into that many groups that avoid each other's tokens.
         diversity: What a token costs a group for each earlier group's hypothesis that takes it.
         must_contain: Say this, or one of several with | between them.
@@ -316,6 +322,7 @@ def generate_file(
     length_penalty: Literal["wu", "power", "none"] | None = None,
     alpha: float | None = None,
     early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
     beam_groups: int | None = None,
     diversity: float | None = None,
     must_contain: Sequence[str] = (),
@@ -358,6 +365,8 @@ def generate_file(
         length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
         alpha: The A of the length penalty.
         early_stopping: End a beam when as many hypotheses as its size have ended.
+        heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
+            as many that ended.
         beam_groups: Part the beam into that many groups that avoid each other's tokens.
         diversity: What a token costs a group for each earlier group's hypothesis that takes it.
         must_contain: Say this, or one of several with | between them.
@@ -415,6 +424,7 @@ class Summarizer(_Summarizer):
         length_penalty: Literal["wu", "power", "none"] | None = None,
         alpha: float | None = None,
         early_stopping: bool | None = None,
+        heuristic_stopping: bool | None = None,
         beam_groups: int | None = None,
         diversity: float | None = None,
         must_contain: Sequence[str] = (),
@@ -458,6 +468,8 @@ class Summarizer(_Summarizer):
             length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
             alpha: The A of the length penalty.
             early_stopping: End a beam when as many hypotheses as its size have ended.
+            heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
+                as many that ended.
             beam_groups: Part the beam into that many groups that avoid each other's tokens.
             diversity: What a token costs a group for each earlier group's hypothesis that takes it.
             must_contain: Say this, or one of several with | between them.
@@ -502,6 +514,7 @@ def summarize(
     length_penalty: Literal["wu", "power", "none"] | None = None,
     alpha: float | None = None,
     early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
     beam_groups: int | None = None,
     diversity: float | None = None,
     must_contain: Sequence[str] = (),
@@ -554,6 +567,8 @@ def summarize(
         length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
         alpha: The A of the length penalty.
         early_stopping: End a beam when as many hypotheses as its size have ended.
+        heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
+            as many that ended.
         beam_groups: Part the beam into that many groups that avoid each other's tokens.
         diversity: What a token costs a group for each earlier group's hypothesis that takes it.
         must_contain: Say this, or one of several with | between them.
@@ -602,6 +617,7 @@ def summarize_file(
     length_penalty: Literal["wu", "power", "none"] | None = None,
     alpha: float | None = None,
     early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
     beam_groups: int | None = None,
     diversity: float | None = None,
     must_contain: Sequence[str] = (),
@@ -654,6 +670,8 @@ def summarize_file(
         length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
         alpha: The A of the length penalty.
         early_stopping: End a beam when as many hypotheses as its size have ended.
+        heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
+            as many that ended.
         beam_groups: Part the beam into that many groups that avoid each other's tokens.
         diversity: What a token costs a group for each earlier group's hypothesis that takes it.
         must_contain: Say this, or one of several with | between them.
@@ -720,6 +738,7 @@ class Translator(_Translator):
         length_penalty: Literal["wu", "power", "none"] | None = None,
         alpha: float | None = None,
         early_stopping: bool | None = None,
+        heuristic_stopping: bool | None = None,
         beam_groups: int | None = None,
         diversity: float | None = None,
         must_contain: Sequence[str] = (),
@@ -763,6 +782,8 @@ class Translator(_Translator):
             length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
             alpha: The A of the length penalty.
             early_stopping: End a beam when as many hypotheses as its size have ended.
+            heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
+                as many that ended.
             beam_groups: Part the beam into that many groups that avoid each other's tokens.
             diversity: What a token costs a group for each earlier group's hypothesis that takes it.
             must_contain: Say this, or one of several with | between them.
@@ -807,6 +828,7 @@ def translate(
     length_penalty: Literal["wu", "power", "none"] | None = None,
     alpha: float | None = None,
     early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
     beam_groups: int | None = None,
     diversity: float | None = None,
     must_contain: Sequence[str] = (),
@@ -863,6 +885,8 @@ def translate(
         length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
         alpha: The A of the length penalty.
         early_stopping: End a beam when as many hypotheses as its size have ended.
+        heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
+            as many that ended.
         beam_groups: Part the beam into that many groups that avoid each other's tokens.
         diversity: What a token costs a group for each earlier group's hypothesis that takes it.
         must_contain: Say this, or one of several with | between them.
@@ -911,6 +935,7 @@ def translate_file(
     length_penalty: Literal["wu", "power", "none"] | None = None,
     alpha: float | None = None,
     early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
     beam_groups: int | None = None,
     diversity: float | None = None,
     must_contain: Sequence[str] = (),
@@ -965,6 +990,8 @@ def translate_file(
         length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
         alpha: The A of the length penalty.
         early_stopping: End a beam when as many hypotheses as its size have ended.
+        heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
+            as many that ended.
         beam_groups: Part the beam into that many groups that avoid each other's tokens.
         diversity: What a token costs a group for each earlier group's hypothesis that takes it.
         must_contain: Say this, or one of several with | between them.

@@ -8,7 +8,7 @@ import torch
 
 from regard.decoding.hypothesis import Request
 from regard.decoding.rules import Banned, LengthLimits, MinimumLength
-from regard.decoding.sampling import Sampling, Temperature, TopK, TopP, uniform
+from regard.decoding.sampling import MinP, Sampling, Temperature, TopK, TopP, Typical, uniform
 from regard.decoding.search import GreedySearch
 from regard.errors import ConfigError
 
@@ -111,6 +111,24 @@ def test_top_p_keeps_the_fewest_tokens_that_hold_p():
         kept = TopP(p=p)(logits)
         assert kept[0].isfinite().nonzero().flatten().tolist() == expected
         assert torch.equal(kept[kept.isfinite()], logits[kept.isfinite()])
+
+
+def test_top_p_and_typical_p_take_no_token_more_once_they_hold_p_exactly():
+    """Shares of a quarter and their sums are exact in float32: half of the probability is two tokens."""
+    alike = torch.zeros(1, 4)
+    for filtered in (TopP(p=0.5), Typical(p=0.5)):
+        assert filtered(alike).isfinite().tolist() == [[True, True, False, False]]
+    for filtered in (TopP(p=0.25), Typical(p=0.25)):
+        assert filtered(alike).isfinite().tolist() == [[True, False, False, False]]
+
+
+def test_min_p_keeps_what_is_exactly_p_times_as_likely_as_the_likeliest():
+    logits = torch.tensor([[0.0, 0.0, -1.0], [-5.0, 2.0, 2.0]])
+    assert MinP(p=1.0)(logits).isfinite().tolist() == [[True, True, False], [False, True, True]]
+    share = float(logits[0].softmax(dim=0)[2] / logits[0].softmax(dim=0)[0])
+    assert torch.equal(MinP(p=share * 0.999)(logits[:1]), logits[:1])
+    assert MinP(p=share * 1.001)(logits[:1]).isfinite().tolist() == [[True, True, False]]
+    assert torch.equal(MinP(p=0.0)(logits), logits)
 
 
 def test_temperature_divides():

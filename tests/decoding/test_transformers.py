@@ -105,14 +105,15 @@ def test_greedy_says_the_same(gpt2, case):
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_a_beam_that_stops_early_finds_the_same_with_the_same_scores(gpt2, case, alpha):
+@pytest.mark.parametrize("early", [True, False])
+def test_a_beam_that_stops_early_finds_the_same_with_the_same_scores(gpt2, case, alpha, early):
     """At the greatest length they score what has not ended, and we end it: what ended is compared."""
     controls, rules = CASES[case]
     expected, scores = theirs(
-        gpt2, num_beams=4, num_return_sequences=4, early_stopping=True, length_penalty=alpha, **controls
+        gpt2, num_beams=4, num_return_sequences=4, early_stopping=early, length_penalty=alpha, **controls
     )
     search = BeamSearch(
-        beam_size=4, n_best=4, early_stopping=True, limits=LIMITS, rules=rules,
+        beam_size=4, n_best=4, early_stopping=early, heuristic_stopping=not early, limits=LIMITS, rules=rules,
         length_penalty=Power(alpha=alpha),
     )  # fmt: skip
     compared = 0

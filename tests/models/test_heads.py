@@ -78,7 +78,20 @@ def test_no_answer_starts_or_ends_where_there_is_no_text():
     assert logits[1, :, :2].isfinite().all()
     assert (logits[1, :, 2:] == -torch.inf).all()
     only = head(HIDDEN, LENGTHS, PLACES)
-    assert torch.equal(only.isfinite(), PLACES[:, None].expand(3, 2, 5))
+    assert torch.equal(only[:2].isfinite(), PLACES[:2, None].expand(2, 2, 5))
+
+
+def test_a_text_without_a_place_for_an_answer_has_none_for_certain():
+    """The first token says so; nothing is NaN, nor is a gradient."""
+    head, hidden = SpanHead(8, dropout=0.0), HIDDEN.clone().requires_grad_()
+    nowhere = torch.zeros(3, 5, dtype=torch.bool)
+    for logits in (head(hidden, LENGTHS, nowhere), head(hidden, torch.zeros(3, dtype=torch.int64))):
+        assert torch.equal(logits.isfinite(), (torch.arange(5) == 0).expand(3, 2, 5))
+        spans, scores = best_spans(logits, 3)
+        assert spans.tolist() == [[0, 0]] * 3
+        assert scores.tolist() == [0.0] * 3
+        (gradient,) = torch.autograd.grad(logits[:, :, 0].sum(), hidden)
+        assert gradient.isfinite().all()
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 7])

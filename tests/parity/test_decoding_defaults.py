@@ -11,7 +11,7 @@ from regard.decoding.settings import GenerationSettings
 from regard.errors import FolderError
 from regard.recipe import read
 from regard.verbs.summarize import Summarizer
-from regard.weights.pretrained import load_pretrained
+from regard.weights.pretrained import load_pretrained, to_foreign
 
 MARKS = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2}
 SIZES = {
@@ -76,6 +76,13 @@ def llama(their_folder):
         {"min_length": 3},
         {"num_beams": 1, "length_penalty": 1.0},
         {"num_beams": 2, "length_penalty": None},
+        {"num_beams": None, "early_stopping": None, "length_penalty": None},
+        {
+            "early_stopping": False,
+            "min_length": 3,
+            "max_length": 60,
+        },  # none is told to end, which is free there
+        {"early_stopping": None, "length_penalty": 1.0, "min_length": None},
     ],
     ids=str,
 )
@@ -86,10 +93,10 @@ def test_a_summary_is_theirs(bart, changes, tmp_path, capsys):
     settings = {name: value for name, value in (SUMMARY | changes).items() if value is not None}
     decoding_of(folder, settings)
     assert run(["convert", str(folder), "--out", str(tmp_path / "ours")]) == 0
-    assert capsys.readouterr().err == "not taken of decoding: forced_bos_token_id = 0\n"
+    assert capsys.readouterr().err == ""
     summarizer = Summarizer(tmp_path / "ours", device="cpu")
     tokenizers = summarizer.loaded.tokenizers
-    asked = GenerationConfig(**{**settings, **MARKS, "forced_bos_token_id": None})
+    asked = GenerationConfig(**{**settings, **MARKS})
     lengths = []
     for text, found in zip(TEXTS, summarizer(TEXTS), strict=True):
         ids = torch.tensor([[*tokenizers.source.encode(text), 2]])
@@ -98,7 +105,7 @@ def test_a_summary_is_theirs(bart, changes, tmp_path, capsys):
         said = said[1 : said.index(2, 1)] if 2 in said[1:] else said[1:]
         assert list(found.candidates[0].tokens) == tokenizers.target.tokens(said)
         lengths.append(len(said))
-    assert min(lengths) >= settings["min_length"] - 1
+    assert min(lengths) >= settings.get("min_length", 1) - 1
     assert max(lengths) <= settings["max_length"] - 2
     assert len(set(lengths)) > 1
 
@@ -113,7 +120,48 @@ def test_lengths_are_counted_as_here(bart):
         ({"min_length": 8, "min_new_tokens": 9}, {"min_new_tokens": 9}),
         ({"min_length": 1}, {}),
     ):
-        assert decoding_of(folder, settings).loaded.generation == found
+        assert decoding_of(folder, settings).loaded.generation == {"beam_size": 1, **found}
+
+
+def test_a_search_is_theirs_where_little_is_said_of_it(bart, tmp_path):
+    """Greedy without num_beams; a beam without early_stopping ends by their heuristic."""
+    beam = {"beam_size": 4, "length_penalty": "power", "alpha": 1.0}
+    for settings, found in (
+        ({}, {"beam_size": 1}),
+        ({"length_penalty": 2.0}, {"beam_size": 1}),
+        ({"num_beams": 4}, {**beam, "heuristic_stopping": True}),
+        ({"num_beams": 4, "early_stopping": False}, {**beam, "heuristic_stopping": True}),
+        ({"num_beams": 4, "early_stopping": True}, {**beam, "early_stopping": True}),
+        ({"num_beams": 4, "early_stopping": "never"}, beam),
+    ):
+        theirs = decoding_of(bart[0], settings)
+        assert (theirs.loaded.generation, theirs.undecoded) == (found, ())
+        stops = {"heuristic_stopping": False, "early_stopping": True, "never": "never"}
+        told = next((stops[name] for name in (*found, "never") if name in stops), None)
+        written = to_foreign(theirs.loaded, "bart").files["generation_config.json"]
+        assert json.loads(written).get("early_stopping", False) == (
+            told if "num_beams" in settings else False
+        )
+
+
+def test_an_older_name_of_the_forced_first_token_is_known(bart):
+    folder, _ = bart
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    before = (folder / "config.json").read_text("utf-8")
+    older = {**json.loads(before), "force_bos_token_to_be_generated": True}
+    older.pop("forced_bos_token_id", None)
+    (folder / "config.json").write_text(json.dumps(older), "utf-8")
+    found = load_pretrained(folder)
+    (folder / "config.json").write_text(before, "utf-8")
+    assert found.loaded.generation["forced_bos_id"] == 0
+
+
+def test_what_is_not_taken_is_told_where_a_folder_is_used_as_it_is(bart, capsys):
+    folder, _ = bart
+    decoding_of(folder, {"suppress_tokens": [7], "num_beams": 2})
+    Summarizer(folder, device="cpu")
+    told = f"{folder}: not taken of its decoding defaults: suppress_tokens = [7]"
+    assert told in " ".join(capsys.readouterr().err.split())
 
 
 def test_every_control_that_is_here_is_taken(bart, llama):

@@ -161,7 +161,7 @@ def test_what_transformers_has_no_place_for_is_named(untrained):
 
     text = load_model(untrained).tokenizers
     written = write_decoding(GenerationSettings().to_dict(), sourced=True, text=text, ends=True)
-    assert written.decoding == {"num_beams": 5, "max_length": 1026}
+    assert written.decoding == {"num_beams": 5, "early_stopping": "never", "max_length": 1026}
     assert set(written.left) == {
         "max_length_ratio = 1.0",
         "max_length_offset = 50",

@@ -1,9 +1,17 @@
 """Vision transformers of other makers say what they said."""
 
+import json
+
+import numpy as np
 import pytest
 import torch
 
+from regard.cli import run
+from regard.errors import FolderError
 from regard.inspection.record import record_attention
+from regard.verbs.classify_images import ImageClassifier
+from regard.verbs.convert import convert
+from regard.weights.pretrained import load_pretrained
 
 CLASS = ("ViTForImageClassification", "ViTConfig")
 LABELS = {"id2label": {0: "cat", 1: "dog", 2: "fox"}, "label2id": {"cat": 0, "dog": 1, "fox": 2}}
@@ -84,3 +92,58 @@ def test_folders_there_and_back_say_the_same(pair, images, through_folders):
 
 def test_labels_are_theirs(pair):
     assert pair.pretrained.loaded.labels == ("cat", "dog", "fox")
+
+
+PREPROCESSORS = [
+    {},
+    {"do_normalize": False},
+    {"do_rescale": False},
+    {"do_rescale": False, "do_normalize": False},
+    {"rescale_factor": 1 / 127.5, "image_mean": [1.0, 1.0, 1.0], "image_std": [1.0, 1.0, 1.0]},
+    {"rescale_factor": 0.01, "do_normalize": True, "image_mean": 0.25, "image_std": 0.5},
+]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("settings", PREPROCESSORS, ids=str)
+def test_pixels_are_scaled_as_there(make, settings, tmp_path, capsys):
+    from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
+
+    theirs, folder = make("vit", *CASES["vit"]).theirs, make("vit", *CASES["vit"]).folder
+    path = folder / "preprocessor_config.json"
+    path.write_text(json.dumps(settings), "utf-8")
+    images = np.random.default_rng(1).integers(0, 256, (4, 3, 12, 12), dtype=np.uint8)
+    read = ViTImageProcessorPil(size={"height": 12, "width": 12}, **settings)(
+        images=list(images), input_data_format="channels_first", return_tensors="pt"
+    )
+    shares = theirs(**read).logits.softmax(-1)
+    convert(folder, out=tmp_path / "ours")
+    convert(tmp_path / "ours", out=tmp_path / "back", to="hf")
+    np.savez(tmp_path / "images.npz", images=images.transpose(0, 2, 3, 1))
+    for model in (folder, tmp_path / "ours", tmp_path / "back"):
+        found = list(ImageClassifier(model, top=3, device="cpu")(images))
+        for each, expected in zip(found, shares, strict=True):
+            told = {one.label: one.probability for one in each.candidates}
+            assert [told[name] for name in ("cat", "dog", "fox")] == pytest.approx(
+                expected.tolist(), abs=1e-4
+            )
+        assert run(["classify", "--input", str(tmp_path / "images.npz"), "--model", str(model)]) == 0
+        assert capsys.readouterr().out.count("\n") == 4
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"rescale_factor": 0}, "rescale_factor = 0.0"),
+        ({"do_normalize": "no"}, "do_normalize = 'no' is no bool"),
+        ({"image_mean": [0.1, 0.2, 0.3]}, "image_mean = "),
+        ({"image_std": 0}, "image_std = 0.0"),
+    ],
+)
+def test_scales_that_cannot_be_followed_are_refused(make, settings, told):
+    folder = make("vit", *CASES["vit"]).folder
+    (folder / "preprocessor_config.json").write_text(json.dumps(settings), "utf-8")
+    with pytest.raises(FolderError, match=told):
+        load_pretrained(folder)
+    (folder / "preprocessor_config.json").unlink()

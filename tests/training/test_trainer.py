@@ -289,14 +289,17 @@ def test_patience_ends_a_run_that_gets_no_better(shards, tmp_path):
         assert run.latest().step == state.step
 
 
-def test_the_mean_of_the_last_checkpoints_is_kept_where_it_is_better(shards, tmp_path):
-    settings = dataclasses.replace(SETTINGS, moving_average=0.0, average_last=3, save_every=2)
+@pytest.mark.parametrize("decay", [0.0, 0.9])
+def test_the_mean_of_the_last_checkpoints_is_kept_where_it_is_better(shards, tmp_path, decay):
+    """Of their moving averages where there are such, by which they were validated."""
+    settings = dataclasses.replace(SETTINGS, moving_average=decay, average_last=3, save_every=2)
+    file = "average.safetensors" if decay else "model.safetensors"
     scores = iter([1.0, 1.0, 1.0, 1.0, 0.5])  # four validations, then the average
     with RunFolder(tmp_path).lock() as run:
         current = trainer(shards, run, settings)
         current.validate = lambda model: {"loss": next(scores)}
         current.train()
-        points = [point.read_tensors("model.safetensors") for point in run.checkpoints()]
+        points = [point.read_tensors(file) for point in run.checkpoints()]
         best = run.best().read_tensors("model.safetensors")
     assert len(points) == 3
     for name, tensor in best.items():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.errors import FolderError
-from regard.verbs.average import average
+from regard.verbs.average import average as average_of
 from regard.weights.checkpoint import Folder, RunFolder
 from regard.weights.model_folder import load_model, model_files_of
 
@@ -23,7 +23,7 @@ def run(untrained, tmp_path):
 
 @pytest.mark.parametrize(("last", "factor"), [(1, 6), (2, 4), (3, 3)])
 def test_the_mean_of_the_last_checkpoints_loads_as_a_model(run, untrained, tmp_path, last, factor):
-    path = average(run, last=last, out=tmp_path / "mean")
+    path = average_of(run, last=last, out=tmp_path / "mean")
     found, original = load_model(path), load_model(untrained)
     for ours, theirs in zip(found.model.parameters(), original.model.parameters(), strict=True):
         torch.testing.assert_close(ours, factor * theirs)
@@ -31,11 +31,50 @@ def test_the_mean_of_the_last_checkpoints_loads_as_a_model(run, untrained, tmp_p
     assert len(Folder.open(path).manifest["average_of_steps"]) == last
 
 
+@pytest.mark.parametrize(("last", "factor"), [(1, 60), (2, 40), (3, 30)])
+def test_where_a_run_keeps_a_moving_average_the_mean_is_of_that(
+    run, untrained, tmp_path, last, factor, capsys
+):
+    original = Folder.open(untrained)
+    for checkpoint in RunFolder(run).checkpoints():
+        files = {name: checkpoint.read_bytes(name) for name in checkpoint.names if name.endswith(".json")}
+        weights = checkpoint.read_tensors("model.safetensors")
+        average = {name: 10 * tensor for name, tensor in weights.items()} | {"updates": torch.tensor(3)}
+        RunFolder(run).save(
+            checkpoint.step,
+            {
+                **model_files_of(original),
+                **files,
+                "model.safetensors": weights,
+                "average.safetensors": average,
+            },
+        )
+    path = average_of(run, last=last, out=tmp_path / "mean")
+    found, before = load_model(path), load_model(untrained)
+    for ours, theirs in zip(found.model.parameters(), before.model.parameters(), strict=True):
+        torch.testing.assert_close(ours, factor * theirs)
+    steps = ", ".join(map(str, (10, 20, 30)[-last:]))
+    assert f"the mean of the moving averages at steps {steps}" in capsys.readouterr().err
+    assert Folder.open(path).manifest["moving_average"] is True
+
+
+def test_checkpoints_with_and_without_a_moving_average_are_not_mixed(run, untrained, tmp_path):
+    newest = RunFolder(run).checkpoints()[0]
+    weights = newest.read_tensors("model.safetensors")
+    average = {**weights, "updates": torch.tensor(3)}
+    files = {**model_files_of(Folder.open(untrained)), "state.json": b"{}"}
+    RunFolder(run).save(40, {**files, "model.safetensors": weights, "average.safetensors": average})
+    with pytest.raises(FolderError, match="only 1 of the last 2 checkpoints have a moving average") as caught:
+        average_of(run, last=2, out=tmp_path / "mean")
+    assert caught.value.hint.startswith("--last 1:")
+    assert average_of(run, last=1, out=tmp_path / "mean") == tmp_path / "mean"
+
+
 def test_more_than_there_are_and_a_folder_without_any_are_refused(run, tmp_path):
     with pytest.raises(FolderError, match="has 3 checkpoints, not 4") as caught:
-        average(run, last=4, out=tmp_path / "mean")
+        average_of(run, last=4, out=tmp_path / "mean")
     assert caught.value.hint.startswith("--last 3")
     for nothing in (tmp_path / "absent", tmp_path):
         with pytest.raises(FolderError, match="has no checkpoint"):
-            average(nothing, last=1, out=tmp_path / "mean")
+            average_of(nothing, last=1, out=tmp_path / "mean")
     assert not (tmp_path / "mean").exists()

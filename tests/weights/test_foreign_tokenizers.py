@@ -151,14 +151,13 @@ def metaspace(tmp_path: Path) -> tokenizers.Tokenizer:
     return backend
 
 
-def test_tokenizer_json_with_a_mark_before_what_is_read(tmp_path):
+def test_tokenizer_json_with_a_mark_before_every_text(tmp_path):
     theirs = metaspace(tmp_path)
     size = theirs.get_vocab_size()
     described = translator(size, start_id=2, pad_id=1, eos_id=2, prefix=(0,))
     ours = read_tokenizers(tmp_path, BART(), described)
     ids = theirs.encode("the cat sat").ids
-    assert ours.source.encode("the cat sat") == [0, *ids]
-    assert ours.target.encode("the cat sat") == ids
+    assert ours.source.encode("the cat sat") == ours.target.encode("the cat sat") == [0, *ids]
     assert ours.source.decode([0, *ids, 2]) == "the cat sat"
     again = type(ours.source).from_bytes(ours.source.to_bytes())
     assert again.encode("the cat") == ours.source.encode("the cat")

@@ -52,7 +52,7 @@ class SampledTokenizer:
         return [self._ids(word, (start + 7 * place) % self.VARIANTS) for place, word in enumerate(words)]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        return [self.encode(text) for text in texts]
+        return [[*self._tokenizer.prefix, *self.encode(text)] for text in texts]
 
     def _word_ids(self, word: str, variant: int) -> list[int]:
         if len(word) > self.LONGEST:

@@ -2,13 +2,15 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from regard.data.texts import NO_WORD, Text
 from regard.data.tokenizer import Tokenizer
+
+Encode = Callable[[str], list[list[int]]]  # a text -> the ids of each of its words
 
 CONTEXT = 4  # a window that is not at an end gives a quarter of itself to context on either side
 
@@ -83,6 +85,23 @@ def tagged_texts(
             )
         )
     return texts
+
+
+def before_words(tokenizer: Tokenizer) -> str:
+    """What a word of a sentence needs before it to become the ids that it has in running text.
+
+    A space for the byte-level tokenisers of RoBERTa and its like, to which a word without one goes on with
+    the word before; nothing where a tokeniser puts one there itself, or has none.
+    """
+    if tokenizer.is_ours:
+        return ""
+    alone, spaced = tokenizer.encode_words("x"), tokenizer.encode_words(" x")
+    return " " if alone != spaced and tokenizer.encode_words("x x")[-len(spaced) :] == spaced else ""
+
+
+def pieces_of(word: str, *, encode: Encode, before: str = "") -> list[int]:
+    """The ids of a word, which a tokeniser may cut into several words of its own; `before` as above."""
+    return [number for part in encode(before + word if word else word) for number in part]
 
 
 def words_of(text: str) -> list[str]:

@@ -27,14 +27,20 @@ PARTS = {
     "model": {"BPE", "WordLevel", "WordPiece", "Unigram"},
     "decoder": {"Sequence", "Fuse", "Strip", "Replace", "ByteLevel"},
 }
-# Of other makers: Radford et al. 2019, Llama 3, Qwen; runs of spaces as sentencepiece folds them
+# sentencepiece: what it folds, and the end of a text; the spelling of a byte, which no piece may match whole
+SPACES_AROUND, SPACES, TEXT_END = r"\A +|[ ▁]+\z", " {2,}", r"\z"
+BYTE_SPELLED = r"(?<=<)0(?=x[0-9A-F]{2}>)"
+# Of other makers: Radford et al. 2019, Llama 3, Qwen, sentencepiece
 FOREIGN_REGEXES = {
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
-    " {2,}",
+    SPACES_AROUND,
+    SPACES,
+    TEXT_END,
+    BYTE_SPELLED,
 }
 FOREIGN_PARTS = {
     "normalizer": {"BertNormalizer", "Precompiled", "Strip", "StripAccents", "Replace", "NFD", "NFKD"},

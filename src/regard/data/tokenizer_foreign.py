@@ -4,24 +4,18 @@ What our own have for marks, `<pad> <unk> <s> </s>`, others call by other names,
 stand in the file by number, in its `post_processor`, where the tokenizers library leaves them be.
 """
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from regard.errors import DataError, FolderError, MissingExtra
-
-UNMATCHED = " "  # no normalised text holds one where spaces are written with METASPACE
-METASPACE = "▁"
-MOST_PIECES = 4_000_000
+from regard.errors import DataError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
     """Numbers of the marks. `vocab_size` is the model's, which may be more than the pieces.
 
-    `prefix` stands before every text that is read.
+    `prefix` stands before every text, read or written, as BART's <s> does.
     """
 
     pad: int
@@ -85,6 +79,16 @@ def with_marks(content: Mapping[str, Any], marks: Marks) -> dict[str, Any]:
     return {**content, "truncation": None, "padding": None, "post_processor": marks.post_processor()}
 
 
+def in_lower_case(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The same tokenizer.json, which puts a text into lower case first, unless it does already."""
+    normalizer = content.get("normalizer") or {}
+    steps = normalizer["normalizers"] if normalizer.get("type") == "Sequence" else [normalizer]
+    steps = [step for step in steps if step]
+    if any(step["type"] == "Lowercase" or step.get("lowercase") is True for step in steps):
+        return dict(content)
+    return {**content, "normalizer": sequence_of("normalizers", [{"type": "Lowercase"}, *steps])}
+
+
 def from_wordpiece(
     vocabulary: Sequence[str], *, lowercase: bool, strip_accents: bool | None, unk: str
 ) -> dict[str, Any]:
@@ -92,7 +96,7 @@ def from_wordpiece(
     pieces = {piece: number for number, piece in enumerate(vocabulary)}
     if unk not in pieces:
         raise DataError(f"vocab.txt has no {unk}", "it belongs to another tokeniser")
-    return _file(
+    return new_file(
         normalizer={
             "type": "BertNormalizer",
             "clean_text": True,
@@ -120,7 +124,7 @@ def from_bytes_bpe(
     pairs = [line.split(" ") for line in merges if line and not line.startswith("#version")]
     if any(len(pair) != 2 for pair in pairs):
         raise DataError("merges.txt has a line that is no pair", "it belongs to another tokeniser")
-    return _file(
+    return new_file(
         normalizer=None,
         pre_tokenizer=level,
         model={
@@ -139,87 +143,8 @@ def from_bytes_bpe(
     )
 
 
-def from_sentencepiece(
-    path: Path, vocabulary: Mapping[str, int] | None = None, more: Sequence[str] = ()
-) -> dict[str, Any]:
-    """A unigram tokeniser (Kudo 2018) from a file of the sentencepiece library, T5's or Marian's.
-
-    Marian numbers its pieces by a `vocabulary` of their own; a piece that is missing there is unknown. `more`
-    pieces come after those of the file, for marks.
-
-    Raises:
-        MissingExtra: the sentencepiece library is not installed. FolderError: the file is damaged.
-    """
-    pieces, charsmap = _sentencepiece(path)
-    least = min((score for _, score, normal in pieces if normal), default=0.0)
-    scored: list[tuple[str, float]]
-    if vocabulary is None:
-        scored = [(piece if normal else f"{UNMATCHED}{piece}", score) for piece, score, normal in pieces]
-        scored = [(piece.removeprefix(UNMATCHED) if piece[1:] in MARKS else piece, s) for piece, s in scored]
-        scored += [(piece, least) for piece in more]
-        unk = next((number for number, (piece, _) in enumerate(scored) if piece == "<unk>"), 0)
-    else:
-        scored = _by_vocabulary(pieces, vocabulary, least)
-        unk = vocabulary["<unk>"]
-    space = {"type": "Metaspace", "replacement": METASPACE, "prepend_scheme": "always", "split": True}
-    return _file(
-        normalizer=_sequence_of(
-            *([{"type": "Precompiled", "precompiled_charsmap": charsmap}] if charsmap else []),
-            {"type": "Strip", "strip_left": True, "strip_right": True},
-            {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
-        ),
-        pre_tokenizer=space,
-        model={
-            "type": "Unigram",
-            "unk_id": unk,
-            "vocab": [list(pair) for pair in scored],
-            "byte_fallback": False,
-        },
-        decoder=space,
-    )
-
-
-MARKS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
-
-
-def _by_vocabulary(
-    pieces: Sequence[tuple[str, float, bool]], vocabulary: Mapping[str, int], least: float
-) -> list[tuple[str, float]]:
-    """The pieces in the order of their numbers; those beyond it are unknown to the model."""
-    if sorted(vocabulary.values()) != list(range(len(vocabulary))) or "<unk>" not in vocabulary:
-        raise DataError("vocab.json has gaps, or no <unk>", "it belongs to another tokeniser")
-    scores = {piece: score for piece, score, normal in pieces if normal}
-    ordered = sorted(vocabulary, key=lambda piece: vocabulary[piece])
-    known = [
-        (piece, scores[piece])
-        if piece in scores
-        else (piece if piece in MARKS else f"{UNMATCHED}{piece}", least)
-        for piece in ordered
-    ]
-    return known + [(piece, score) for piece, score in scores.items() if piece not in vocabulary]
-
-
-def _sentencepiece(path: Path) -> tuple[list[tuple[str, float, bool]], str]:
-    """Pieces with their scores and whether text is made of them; and the normaliser's table, in base64."""
-    try:
-        import sentencepiece  # noqa: F401
-        from sentencepiece import sentencepiece_model_pb2
-    except ImportError as error:
-        raise MissingExtra("sentencepiece", "sentencepiece", f"reading {path.name}") from error
-    model = sentencepiece_model_pb2.ModelProto()  # pyright: ignore[reportAttributeAccessIssue] (made at import)
-    try:
-        model.ParseFromString(path.read_bytes())
-    except OSError as error:
-        raise FolderError(f"{path}: {error.strerror}", "copy the folder anew") from error
-    except Exception as error:  # google's DecodeError, whose package is not ours to import
-        raise FolderError(f"{path} is no file of sentencepiece", "copy the folder anew") from error
-    if model.trainer_spec.model_type != 1 or not 0 < len(model.pieces) < MOST_PIECES:
-        raise FolderError(f"{path} holds no unigram vocabulary", "regard reads BPE from tokenizer.json")
-    pieces = [(each.piece, float(each.score), each.type in (1, 4)) for each in model.pieces]
-    return pieces, base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode("ascii")
-
-
-def _file(**parts: Any) -> dict[str, Any]:
+def new_file(**parts: Any) -> dict[str, Any]:
+    """A tokenizer.json of these parts, without marks."""
     return {
         "version": "1.0",
         "truncation": None,
@@ -230,8 +155,9 @@ def _file(**parts: Any) -> dict[str, Any]:
     }
 
 
-def _sequence_of(*normalizers: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "Sequence", "normalizers": list(normalizers)}
+def sequence_of(name: str, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Several parts as one; `name` is what the library calls them there."""
+    return {"type": "Sequence", name: list(parts)}
 
 
 def _special(name: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from regard.decoding.phrases import StopTexts, Words, phrases
 from regard.decoding.rules import (
     Banned,
     BannedPhrases,
+    ForcedFirst,
     LengthLimits,
     MinimumLength,
     NoRepeatNGrams,
@@ -33,6 +34,7 @@ class Marks:
     bos_id: int
     eos_id: int
     ends: tuple[int, ...] = ()  # others that end a text
+    first: int | None = None  # the token that every output begins with
 
 
 def assembled(
@@ -54,11 +56,13 @@ def assembled(
         ConfigError: the controls hold words that no tokeniser is there to spell, or that it cannot spell,
             or a token that it does not have.
     """
-    if tokenizer is not None and max(marks.ends, default=0) >= tokenizer.vocab_size:
-        raise ConfigError(
-            f"end_ids = {max(marks.ends)} is no token: there are {tokenizer.vocab_size}, counted from 0",
-            "leave it out of end_ids",
-        )
+    named = {"end_ids": max(marks.ends, default=0), "forced_bos_id": marks.first or 0}
+    for name, token in named.items():
+        if tokenizer is not None and token >= tokenizer.vocab_size:
+            raise ConfigError(
+                f"{name} = {token} is no token: there are {tokenizer.vocab_size}, counted from 0",
+                "use an id of the vocabulary, or leave it out",
+            )
     common: dict[str, Any] = {
         "limits": limits,
         "rules": rules_of(controls, marks, never, least, tokenizer),
@@ -88,7 +92,7 @@ def _beam(controls: Controls, common: dict[str, Any], tokenizer: Words | None) -
     if controls.must_contain:
         wanted = tuple(phrases(tokenizer, text, "must_contain") for text in controls.must_contain)
         return ConstrainedBeamSearch(**common, **more, constraints=wanted)
-    return BeamSearch(**common, **more)
+    return BeamSearch(**common, **more, heuristic_stopping=bool(controls.heuristic_stopping))
 
 
 def _guessing(search: Walk, controls: Controls, drafter: Drafter | None) -> Search:
@@ -124,6 +128,8 @@ def rules_of(
         found.append(NoRepeatNGrams(size=controls.no_repeat_ngram_size))
     if controls.no_repeat_source_ngram_size:
         found.append(NoRepeatSourceNGrams(size=controls.no_repeat_source_ngram_size))
+    if marks.first is not None:  # last: no rule forbids what is forced
+        found.append(ForcedFirst(token=marks.first))
     return tuple(found)
 
 

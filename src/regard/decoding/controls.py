@@ -73,6 +73,11 @@ class Controls:
     early_stopping: bool | None = _control(
         "End a beam when as many hypotheses as its size have ended.", neutral=False, kind="beam"
     )
+    heuristic_stopping: bool | None = _control(
+        "End a beam when, at its present length, its best scores below the worst of as many that ended.",
+        neutral=False,
+        kind="beam",
+    )
     beam_groups: int | None = _control(
         "Part the beam into that many groups that avoid each other's tokens.", neutral=1, least=1, kind="beam"
     )
@@ -301,6 +306,10 @@ class Controls:
             changes |= {"prompt_lookup": 0}
         if (given.beam_size or 0) > 1 or given.prompt_lookup:
             changes |= {"draft_model": None, "draft_tokens": None}
+        if given.early_stopping or given.asks("beam_groups") or given.must_contain:
+            changes["heuristic_stopping"] = False
+        if given.heuristic_stopping:
+            changes["early_stopping"] = False
         given_names = [name for name in CONTROLS if getattr(given, name) not in (None, ())]
         if given.max_new_tokens is not None and (self.min_new_tokens or 0) > given.max_new_tokens:
             changes["min_new_tokens"] = 0
@@ -329,6 +338,9 @@ NEEDS = {
 EXCLUDE = [
     ("must_contain", "beam_groups", "groups look for no words"),
     ("prompt_lookup", "draft_model", "one of them guesses"),
+    ("early_stopping", "heuristic_stopping", "they end a beam at different times"),
+    ("heuristic_stopping", "beam_groups", "groups end by themselves"),
+    ("heuristic_stopping", "must_contain", "what must be said may come late"),
 ]
 
 

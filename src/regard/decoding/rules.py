@@ -89,6 +89,23 @@ class Banned(Forbids):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ForcedFirst:
+    """Every output begins with this token, BART's <s> for instance; being forced, it costs a search nothing.
+
+    No score rises by it later: it is the first of all tokens. The told log-probability stays the model's.
+    """
+
+    token: int
+    weighs: ClassVar[bool] = True
+    raises = False
+
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: Said) -> None:
+        if said.length == 0:
+            log_probs.fill_(-torch.inf)
+            log_probs[:, self.token] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class BannedPhrases(Forbids):
     """No token that would complete one of these sequences."""
 

@@ -69,11 +69,15 @@ class BeamSearch(Search):
     """The `beam_size` likeliest beginnings at each step (Sutskever et al. 2014, section 3.2).
 
     An end that is among them finishes its hypothesis, whose place goes to the next candidate, so
-    that ends do not starve the beam. With `early_stopping` a search is over when `beam_size` have ended.
+    that ends do not starve the beam. With `early_stopping` a search is over when `beam_size` have ended, with
+    `heuristic_stopping` when so many have and the best of the others, at its present length, scores no
+    better than the worst of them (transformers' `early_stopping = False`). Where a length penalty favours
+    long outputs, a longer one might have won after all.
     """
 
     beam_size: int = 5
     early_stopping: bool = False
+    heuristic_stopping: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,7 +90,7 @@ class BeamSearch(Search):
             )
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        podium = Podium(len(requests), self.n_best)
+        podium = Podium(len(requests), self.beam_size if self.heuristic_stopping else self.n_best)
         course = Course(requests, self.limits, self.eos_id)
         greatest = self.greatest(course)
         rows = self.rows(stepper, requests)
@@ -98,7 +102,7 @@ class BeamSearch(Search):
             seats = rows.select(found.parents[on], rank[on])
             rows.append(seats, found.ids[on], found.own[on], found.values[on] if self.weighs else None)
             self.end_stopped(rows, course, podium)
-        return podium.found
+        return [found[: self.n_best] for found in podium.found]
 
     def going_on(
         self,
@@ -109,7 +113,13 @@ class BeamSearch(Search):
         podium: Podium,
     ) -> Bool[np.ndarray, "sentences candidates"]:
         """Add the hypotheses that end; which of the other candidates are searched on."""
-        return self.finish(rows, course, found, podium) & self.could_win(found.total, greatest, podium)
+        on = self.finish(rows, course, found, podium)
+        if self.heuristic_stopping:
+            best = np.where(on, found.total, -np.inf).max(axis=1, initial=-np.inf)
+            lengths = rows.length + 1 - course.uncounted
+            now = [self.length_penalty(max(1, length)) for length in lengths.tolist()]
+            return on & (best / np.array(now) > podium.bar)[:, None]
+        return on & self.could_win(found.total, greatest, podium)
 
     def finish(
         self, rows: Rows, course: Course, found: Candidates, podium: Podium

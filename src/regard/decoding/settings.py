@@ -38,6 +38,7 @@ class GenerationSettings(Controls):
     seed: int = 0
     lower_capitals: bool = False  # sources of several words that are all in capitals are read in lower case
     split_above: int = 0  # source tokens; longer lines are split into sentences. 0: not known
+    forced_bos_id: int | None = None  # the token that every output begins with; BART's <s>
     prefixes: dict[str, str] | None = None  # what stands before a text, by the task; "": of any other
 
     def __post_init__(self) -> None:
@@ -58,6 +59,10 @@ class GenerationSettings(Controls):
             raise ConfigError(
                 f"max_context = {self.max_context} is for a language model, but this one has a source",
                 "leave it out",
+            )
+        if self.forced_bos_id is not None and self.forced_bos_id < 0:
+            raise ConfigError(
+                f"forced_bos_id = {self.forced_bos_id} is no token", "tokens are counted from 0"
             )
         if not all(isinstance(text, str) for text in (self.prefixes or {}).values()):
             raise ConfigError(f"prefixes = {self.prefixes} are no texts", 'summarization = "summarize: "')
@@ -84,7 +89,9 @@ class GenerationSettings(Controls):
         drafter: Drafter | None = None,
     ) -> Search:
         """The search that these settings describe; a `tokenizer` makes tokens of the words in them."""
-        marks = Marks(pad_id=pad_id, bos_id=bos_id, eos_id=eos_id, ends=self.end_ids)
+        marks = Marks(
+            pad_id=pad_id, bos_id=bos_id, eos_id=eos_id, ends=self.end_ids, first=self.forced_bos_id
+        )
         ends = eos_id, *self.end_ids  # BART's texts begin with the mark that ends them
         return assembled(
             self,

@@ -84,12 +84,14 @@ class EncoderOnlyConfig(TransformerConfig):
     pooling: heads.Pooling = "cls"  # how a text becomes one vector
     pooler: bool = True  # a layer after the pooling
     normalised: bool = False  # vectors of the head "pooled" have length 1: sentence encoders
+    sentence_tokens: int | None = None  # of a text that becomes a vector so many are read, marks counted
+    sentence_prompt: str = ""  # what stands before such a text
     head_activation: heads.Activation | None = None  # None: tanh after the pooling, gelu for hidden words
     head_dropout: float = 0.1
     pad_id: int = 0
 
     def __post_init__(self) -> None:
-        self.refuse_small("vocab_size", "num_layers")
+        self.refuse_small("vocab_size", "num_layers", "sentence_tokens")
         super().__post_init__()
         self.refuse_no_share("head_dropout")
         self.refuse_no_token("pad_id", self.vocab_size)

@@ -160,6 +160,8 @@ class SpanHead(nn.Module):
     """A text -> for each of its tokens how likely the answer starts there, and how likely it ends there.
 
     Logits of no place are -inf: of padding, and of what is not one of `places` (the question, the marks).
+    Where a text has no place for an answer, an empty one for instance, there is none: the first token says
+    so, as in Devlin et al. 2019, section 4.3.
     """
 
     def __init__(self, d_model: int, *, dropout: float) -> None:
@@ -172,6 +174,8 @@ class SpanHead(nn.Module):
     ) -> Float[Tensor, "batch 2 len"]:
         logits = self.output(self.dropout(hidden)).transpose(1, 2)
         possible = _real(lengths, hidden.size(1)) if places is None else places
+        first = torch.arange(hidden.size(1), device=hidden.device) == 0
+        possible = possible | (first & ~possible.any(dim=1, keepdim=True))
         return logits.where(possible[:, None], -torch.inf)
 
 

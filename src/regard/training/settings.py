@@ -48,7 +48,9 @@ class TrainingSettings:
     loss: str = ""  # the name of a registered loss, in place of the task's own: see `register_loss`
     r_drop: float = 0.0  # weight of R-Drop's divergence; doubles the cost of an update
     moving_average: float = 0.0  # decay of the exponential moving average of weights, e.g. 0.998
-    average_last: int = 0  # at the end, the mean of the last k checkpoints is a candidate too
+    average_last: int = (
+        0  # at the end, the mean of the last k checkpoints (or of their moving averages) is a candidate too
+    )
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 where a GPU has it
     products: Products = "auto"  # float32 matrix products on a CPU: the fastest library, or PyTorch's default
     report_every: int = 50

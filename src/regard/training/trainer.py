@@ -28,7 +28,7 @@ from regard.training.schedule import Schedule
 from regard.training.settings import TrainingSettings
 from regard.training.snapshot import WEIGHTS, copies, trained_weights, weight_files
 from regard.training.state import TrainingState, random_state, restore_random_state
-from regard.weights.average import MovingAverage, average_tensors
+from regard.weights.average import MovingAverage, average_tensors, used_weights
 from regard.weights.checkpoint import Checkpoint, RunFolder
 from regard.weights.tensors import model_tensors, restore_model
 
@@ -344,7 +344,7 @@ class Trainer:
     def _score_mean(self, model: Model) -> None:
         checkpoints = [point for point in self.run.checkpoints() if self._is_regular(point.step)]
         checkpoints = checkpoints[: self.settings.average_last]
-        mean = average_tensors([checkpoint.read_tensors(WEIGHTS) for checkpoint in checkpoints])
+        mean = average_tensors([used_weights(checkpoint)[0] for checkpoint in checkpoints])
         own = copies(model_tensors(model))
         restore_model(model, mean)
         metrics = self._score(model)

@@ -1,20 +1,24 @@
-"""Average: one model whose weights are the mean of a run's last checkpoints."""
+"""Average: a run's last checkpoints, or their moving averages, become one model."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from torch import Tensor
+
+from regard import console
 from regard.errors import FolderError
 from regard.verbs.arguments import checked
-from regard.weights.average import average_tensors
-from regard.weights.checkpoint import RunFolder
+from regard.weights.average import WEIGHTS, average_tensors, used_weights
+from regard.weights.checkpoint import Checkpoint, RunFolder
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import model_files_of
-
-WEIGHTS = "model.safetensors"
 
 
 @checked
 def average(run: str | Path, *, last: int, out: str | Path) -> Path:
     """Write the mean of the `last` checkpoints of `run` as a model folder (Vaswani et al. 2017, section 6.1).
+
+    Where the run keeps a moving average of its weights, by which it validates, the mean is of that.
 
     Args:
         run: a run folder.
@@ -36,8 +40,30 @@ def average(run: str | Path, *, last: int, out: str | Path) -> Path:
             f"--last {len(checkpoints)}; training.keep says how many a run keeps",
         )
     newest = checkpoints[0]
-    weights = average_tensors(checkpoint.read_tensors(WEIGHTS) for checkpoint in checkpoints[:last])
+    chosen = checkpoints[:last]
+    weights, moving = _mean(chosen, str(run))
     files = {**model_files_of(newest), WEIGHTS: weights}
-    steps = [checkpoint.step for checkpoint in checkpoints[:last]]
-    write_folder(Path(out), files, manifest_extra={"average_of_steps": sorted(steps)})
+    steps = sorted(checkpoint.step for checkpoint in chosen)
+    if moving:
+        console.note(f"the mean of the moving averages at steps {', '.join(map(str, steps))}")
+    write_folder(Path(out), files, manifest_extra={"average_of_steps": steps, "moving_average": moving})
     return Path(out)
+
+
+def _mean(checkpoints: Sequence[Checkpoint], run: str) -> tuple[dict[str, Tensor], bool]:
+    """The mean of the weights that these are used by; True if those are moving averages."""
+    kinds: list[bool] = []
+
+    def each() -> Iterator[dict[str, Tensor]]:
+        for checkpoint in checkpoints:
+            weights, moving = used_weights(checkpoint)
+            kinds.append(moving)
+            yield weights
+
+    mean = average_tensors(each())
+    if len(set(kinds)) > 1:
+        raise FolderError(
+            f"{run}: only {sum(kinds)} of the last {len(kinds)} checkpoints have a moving average",
+            f"--last {kinds.index(not kinds[0])}: training.moving_average was changed in between",
+        )
+    return mean, kinds[0]

@@ -10,12 +10,13 @@ import torch
 
 from regard import console
 from regard.errors import FolderError
+from regard.models.config import ModelConfig
 from regard.models.model import Model
 from regard.verbs.unfinished import unfinished
 from regard.weights.folder import find
 from regard.weights.foreign_files import is_foreign
-from regard.weights.model_folder import LoadedModel, load_model
-from regard.weights.pretrained import load_pretrained
+from regard.weights.model_folder import LoadedModel, load_model, open_model_folder, read_config
+from regard.weights.pretrained import foreign_config_class, load_pretrained
 
 BOX = "en-de"
 USES = {  # kind of model -> what it is for, and how
@@ -73,7 +74,18 @@ def load(model: str | Path | None, device: torch.device) -> LoadedModel:
     path = model_path(model) if model is not None else box_model()
     if where := unfinished(path):
         console.note(where)
-    return load_pretrained(path, device).loaded if is_foreign(path) else load_model(path, device)
+    if not is_foreign(path):
+        return load_model(path, device)
+    found = load_pretrained(path, device)
+    if found.undecoded:
+        console.warn(f"{path}: not taken of its decoding defaults: {', '.join(found.undecoded)}")
+    return found.loaded
+
+
+def config_class_of(model: str | Path) -> type[ModelConfig]:
+    """The kind of the model in a folder, regard's own or a Hugging Face one, without its weights."""
+    path = model_path(model)
+    return foreign_config_class(path) if is_foreign(path) else type(read_config(open_model_folder(path))[0])
 
 
 def model_that(does: str, kind: type[Wanted], loaded: LoadedModel) -> Wanted:

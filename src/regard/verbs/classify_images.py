@@ -12,11 +12,10 @@ from regard.data.images import normalised, read_images, refuse_other_sizes
 from regard.models.vision import VisionConfig, VisionTransformer
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
-from regard.verbs.box import model_path, model_that
+from regard.verbs.box import config_class_of, model_that
 from regard.verbs.classify import Classified, candidates
 from regard.verbs.encoder import probabilities, refuse_other_labels
 from regard.verbs.suggested_recipes import needs_model
-from regard.weights.model_folder import open_model_folder, read_config
 
 BATCH = 500  # images that are looked at together
 
@@ -68,8 +67,7 @@ class ImageClassifier:
 
 def reads_images(model: str | Path) -> bool:
     """Whether the model in a folder is one for images."""
-    config, _ = read_config(open_model_folder(model_path(model)))
-    return isinstance(config, VisionConfig)
+    return issubclass(config_class_of(model), VisionConfig)
 
 
 @needs_model

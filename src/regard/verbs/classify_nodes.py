@@ -11,12 +11,11 @@ from regard.errors import DataError
 from regard.models.graph import GraphConfig, GraphModel, GraphTransformerConfig
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
-from regard.verbs.box import model_path, model_that
+from regard.verbs.box import config_class_of, model_that
 from regard.verbs.classify import Classified, candidates
 from regard.verbs.encoder import probabilities, refuse_other_labels
 from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.nodes import structure
-from regard.weights.model_folder import open_model_folder, read_config
 
 
 class NodeClassifier:
@@ -69,8 +68,7 @@ class NodeClassifier:
 
 def reads_graphs(model: str | Path) -> bool:
     """Whether the model in a folder is one for graphs."""
-    config, _ = read_config(open_model_folder(model_path(model)))
-    return isinstance(config, GraphConfig | GraphTransformerConfig)
+    return issubclass(config_class_of(model), GraphConfig | GraphTransformerConfig)
 
 
 @needs_model

@@ -130,8 +130,10 @@ class Embedder:
 
     def _text(self, line: str, number: int) -> Text:
         """The ids of a line; of one that is too long those of its beginning, and that is said."""
-        ids = self.tokenizer.encode(line[:MAX_CHARACTERS].strip())
-        most = self.model.max_length
+        config = self.model.config
+        ids = self.tokenizer.encode(config.sentence_prompt + line[:MAX_CHARACTERS].strip())
+        limits = [limit for limit in (self.model.max_length, config.sentence_tokens) if limit is not None]
+        most = min(limits, default=None)
         if len(line) > MAX_CHARACTERS or (most is not None and len(ids) + 2 > most):
             console.warn(f"line {number} is too long ({len(line):,} characters): only its beginning is read")
         return text_of([ids], [0], tokenizer=self.tokenizer, line=number, max_tokens=most)

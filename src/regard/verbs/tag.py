@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,17 @@ from typing import Any
 import torch
 
 from regard.data.conllu import COLUMNS, Sentence, SentenceReader, read_sentences
-from regard.data.tagged import tagged_texts, words_of
+from regard.data.tagged import before_words, pieces_of, tagged_texts, words_of
 from regard.errors import FolderError
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.encoder import encoder_that, probabilities
 from regard.verbs.lines import stream
 from regard.verbs.suggested_recipes import needs_model
-from regard.verbs.tasks.tagging import WORDS, pieces_of
+from regard.verbs.tasks.tagging import WORDS
 from regard.verbs.tasks.text import logits_of
 from regard.verbs.texts import refuse_one
+from regard.weights.foreign_files import is_foreign
 from regard.weights.model_folder import LoadedModel, open_model_folder
 
 CHUNK = 256  # sentences that are read and looked at before the first of them is given out
@@ -84,6 +86,9 @@ class Tagger:
         self.tokenizer = self.loaded.tokenizers.source
         self.labels = self.loaded.labels
         self.batch_tokens = batch_tokens
+        self._pieces = partial(
+            pieces_of, encode=self.tokenizer.encode_words, before=before_words(self.tokenizer)
+        )
         self.column = _column(self.loaded)
         self._most = min(WINDOW, self.model.max_length or WINDOW)
 
@@ -135,7 +140,7 @@ class Tagger:
     def _tagged(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[Word, ...]]:
         windows = [
             tagged_texts(
-                [pieces_of(word, encode=self.tokenizer.encode_words) for word in words],
+                [self._pieces(word) for word in words],
                 [0] * len(words),
                 tokenizer=self.tokenizer,
                 line=number,
@@ -158,7 +163,9 @@ class Tagger:
 
 
 def _column(loaded: LoadedModel) -> str:
-    """The column that the model folder names; UPOS where it names none."""
+    """The column that the model folder names; UPOS where it names none, as a Hugging Face folder does."""
+    if is_foreign(loaded.path):
+        return "upos"
     folder = open_model_folder(loaded.path)
     if WORDS not in folder.names:
         return "upos"

@@ -7,9 +7,25 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import FolderError
+from regard.weights.checkpoint import Folder
 from regard.weights.tensors import model_tensors
 
-UPDATES = "updates"
+WEIGHTS, AVERAGE = "model.safetensors", "average.safetensors"  # of a checkpoint
+UPDATES = "updates"  # in the second: how many the average has seen
+
+
+def used_weights(checkpoint: Folder) -> tuple[dict[str, Tensor], bool]:
+    """The weights by which a checkpoint is validated and used; True if they are a moving average.
+
+    They are where its run has one. Beside adapters that is an average of their parts, which no model is
+    made of: then they are the weights of that step.
+    """
+    weights = checkpoint.read_tensors(WEIGHTS)
+    if AVERAGE not in checkpoint.names:
+        return weights, False
+    average = checkpoint.read_tensors(AVERAGE)
+    average.pop(UPDATES, None)
+    return (average, True) if average.keys() == weights.keys() else (weights, False)
 
 
 def average_tensors(checkpoints: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:

@@ -32,19 +32,24 @@ RANGES: Mapping[str, Range] = {  # name there -> its type, the least, the greate
     "min_p": (float, 0, 1),
     "typical_p": (float, 1e-6, 1),
     "do_sample": (bool, 0, 1),
+    "forced_bos_token_id": (int, 0, 10**7),
 }
 NEUTRAL: Mapping[str, Any] = {  # what asks for nothing; of all others it is 0, False or nothing
     **dict.fromkeys(("num_beams", "num_beam_groups", "num_return_sequences"), 1),
     **dict.fromkeys(("length_penalty", "repetition_penalty", "temperature", "top_p", "typical_p"), 1.0),
     "encoder_repetition_penalty": 1.0,
     "top_k": 50,
+    "forced_bos_token_id": None,  # 0 is a token
 }
 SAMPLING = {name: name for name in ("temperature", "top_k", "top_p", "min_p", "typical_p")}
 RULES = {"repetition_penalty": "repetition_penalty", "no_repeat_ngram_size": "no_repeat_ngram_size"}
-OF_SOURCE = {"encoder_no_repeat_ngram_size": "no_repeat_source_ngram_size"}
+OF_SOURCE = {
+    "encoder_no_repeat_ngram_size": "no_repeat_source_ngram_size",
+    "forced_bos_token_id": "forced_bos_id",
+}
 OTHERS = (  # of a config.json: what is no number, or has no place here
     "bad_words_ids", "begin_suppress_tokens", "early_stopping", "exponential_decay_length_penalty",
-    "forced_bos_token_id", "suppress_tokens",
+    "suppress_tokens",
 )  # fmt: skip
 IDLE = HARMLESS.difference(RANGES, OTHERS) | {  # of a generation_config.json: changes no answer
     "_from_model_config", "assistant_confidence_threshold", "assistant_early_exit", "assistant_lookbehind",
@@ -109,7 +114,10 @@ def read_decoding(
         FolderError: a value is of the wrong type or out of range.
     """
     if own is None:
-        table, asked = config, Asked(config, where[0], (*RANGES, *OTHERS))
+        table = config
+        if config.get("force_bos_token_to_be_generated") is True:  # its name before forced_bos_token_id
+            table = {"forced_bos_token_id": config.get("bos_token_id"), **config}
+        asked = Asked(table, where[0], (*RANGES, *OTHERS))
     else:
         table, asked = own, Asked(own, where[1], own.keys() - IDLE)
     settings = _search(asked, sourced) | asked.taken(RULES)
@@ -133,9 +141,10 @@ def _search(asked: Asked, sourced: bool) -> dict[str, Any]:
     if beams == 1:
         asked.drop("early_stopping", "length_penalty")  # which say nothing of one hypothesis
         return {"beam_size": 1}
-    if not sourced:
-        return {"beam_size": 1} if asked.there.get("do_sample") is False else {}
-    return _beam(asked) if {"length_penalty", "early_stopping"} & asked.there.keys() else {}
+    asked.drop("length_penalty", "early_stopping")
+    if sourced or asked.there.get("do_sample") is False:
+        return {"beam_size": 1}  # as there, where nothing else is said
+    return {}
 
 
 def _beam(asked: Asked) -> dict[str, Any]:
@@ -146,6 +155,8 @@ def _beam(asked: Asked) -> dict[str, Any]:
         asked.drop("early_stopping")
     if asked.asks("num_beam_groups") and asked.asks("diversity_penalty"):
         settings |= asked.taken({"num_beam_groups": "beam_groups", "diversity_penalty": "diversity"})
+    elif not asked.there.get("early_stopping"):  # false is a heuristic, and what is meant where it is absent
+        settings["heuristic_stopping"] = True
     return settings
 
 
@@ -224,7 +235,7 @@ def _search_there(ours: dict[str, Any], sourced: bool) -> dict[str, Any]:
     likeliest = ours.get("temperature") == 0
     unless_told = not sourced and not beams and any(name in ours for name in SAMPLING)
     if not likeliest and (sample or (sample is None and unless_told)):
-        for name in ("length_penalty", "alpha", "early_stopping"):
+        for name in ("length_penalty", "alpha", "early_stopping", "heuristic_stopping"):
             ours.pop(name, None)
         drawn = {name: ours.pop(name) for name in SAMPLING if ours.get(name) is not None}
         return {"do_sample": True, "top_k": 0, **drawn}  # none is 50 there
@@ -240,6 +251,8 @@ def _search_there(ours: dict[str, Any], sourced: bool) -> dict[str, Any]:
         table["length_penalty"] = (1.0 if alpha is None else alpha) if kind == "power" else 0.0
     if ours.pop("early_stopping", False):
         table["early_stopping"] = True
+    elif not ours.pop("heuristic_stopping", False):
+        table["early_stopping"] = "never"
     if (groups := ours.pop("beam_groups", 1)) > 1:
         table |= {"num_beam_groups": groups, "diversity_penalty": ours.pop("diversity", 0.0)}
     return table

@@ -9,9 +9,11 @@ from typing import Any
 from regard.data import tokenizer_foreign as foreign
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.data.tokenizer_foreign import Marks
+from regard.data.tokenizer_sentencepiece import from_sentencepiece
 from regard.errors import DataError, FolderError
 from regard.models.config import ModelConfig
 from regard.weights.families.family import Described, Family
+from regard.weights.families.sentence import lowers_case
 from regard.weights.foreign_files import read_table
 from regard.weights.strict_json import json_bytes
 
@@ -37,13 +39,11 @@ def read_tokenizers(folder: Path, family: Family, described: Described) -> Token
         content = _content(folder)
         if content is None:
             return None
+        if lowers_case(folder):
+            content = foreign.in_lower_case(content)
         vocabulary = _vocabulary(content)
-        tokenizer = _tokenizer(content, vocabulary, folder, family, described, reads=False)
-        if not described.prefix:
-            return TokenizerPair(tokenizer, tokenizer)
-        return TokenizerPair(
-            _tokenizer(content, vocabulary, folder, family, described, reads=True), tokenizer
-        )
+        tokenizer = _tokenizer(content, vocabulary, folder, family, described, reads=True)
+        return TokenizerPair(tokenizer, tokenizer)
     except DataError as error:
         raise FolderError(f"{folder}: {error.message}", error.hint) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -70,7 +70,7 @@ def _content(folder: Path) -> dict[str, Any] | None:
         )
     if os.path.isfile(folder / "spiece.model"):
         extra = [f"<extra_id_{number}>" for number in reversed(range(int(settings.get("extra_ids", 100))))]
-        return foreign.from_sentencepiece(folder / "spiece.model", more=extra)
+        return from_sentencepiece(folder / "spiece.model", more=extra)
     return None
 
 
@@ -82,7 +82,7 @@ def _marian(folder: Path, family: Family, described: Described) -> TokenizerPair
         names = vocabulary
         if side == "target" and os.path.isfile(folder / "target_vocab.json"):
             names = _pieces(folder / "target_vocab.json")
-        content = foreign.from_sentencepiece(folder / f"{side}.spm", names)
+        content = from_sentencepiece(folder / f"{side}.spm", names)
         both.append(_tokenizer(content, names, folder, family, described, reads=side == "source"))
     return TokenizerPair(*both)
 
@@ -114,7 +114,7 @@ def _tokenizer(
         raise FolderError(f"{folder}: nothing says which token ends a text", "eos_token_id in config.json")
     if beyond := [mark for mark, number in numbers.items() if number >= size]:
         raise FolderError(f"{folder}: the mark {beyond[0]} has no embedding", HINT)
-    marks = Marks(vocab_size=size, prefix=described.prefix if reads else (), **numbers)
+    marks = Marks(vocab_size=size, prefix=described.prefix, **numbers)
     return Tokenizer.from_bytes(
         json.dumps(foreign.with_marks(content, marks)).encode(), str(folder / "tokenizer.json")
     )
@@ -203,7 +203,7 @@ def begins(folder: Path) -> bool:
 
 
 def marks_of(text: TokenizerPair) -> dict[str, int]:
-    """What config.json says of a tokeniser; `first_token_id`, where a mark stands before what is read."""
+    """What config.json says of a tokeniser; `first_token_id`, where a mark stands before every text."""
     target, prefix = text.target, text.source.prefix
     marks = {
         "pad_token_id": target.pad_id,

@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.data.tokenizer import TokenizerPair
 from regard.errors import ConfigError, FolderError, did_you_mean
 from regard.models.build import build_unfilled
+from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
 from regard.weights import foreign_tokenizer
@@ -75,6 +76,15 @@ def load_pretrained(
         path=folder,
     )
     return Pretrained(loaded=loaded, family=family.name, left=left, undecoded=decoding.left)
+
+
+def foreign_config_class(path: Path) -> type[ModelConfig]:
+    """What kind of model a Hugging Face folder holds; its weights are not read.
+
+    Raises:
+        FolderError: its family is unknown.
+    """
+    return _family(read_table(path / CONFIG), path / CONFIG).config
 
 
 def _refuse_other(folder: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.tagged import words_of
+from regard.data.tagged import before_words, pieces_of, words_of
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
 from regard.inspection.passes import ForcedPass, reading
@@ -21,7 +21,6 @@ from regard.verbs.looking.pieces import pieces
 from regard.verbs.looking.request import Request, refuse_answers, refuse_long
 from regard.verbs.looking.run import Run, Said, named
 from regard.verbs.looking.streaming import Turn
-from regard.verbs.tasks.tagging import pieces_of
 from regard.weights.model_folder import LoadedModel
 
 TOP = 10  # classes that are told
@@ -63,7 +62,10 @@ class Reading:
     def _words(self, text: str) -> list[list[int]]:
         """The ids of a text, those of each word by themselves."""
         if self.head == "tokens":
-            words = [pieces_of(word, encode=self.tokenizer.encode_words) for word in words_of(text)]
+            before = before_words(self.tokenizer)
+            words = [
+                pieces_of(word, encode=self.tokenizer.encode_words, before=before) for word in words_of(text)
+            ]
             return [list(ids) or [self.tokenizer.unk_id] for ids in words]
         if self.head == "masked_language_model":
             return self._hidden(text.strip())

@@ -14,7 +14,7 @@ from regard.data.batch import IGNORED
 from regard.data.conllu import Column, ConlluSettings, Sentence, Treebank, labels_of
 from regard.data.examples import Examples
 from regard.data.labelled import LabelSet, split
-from regard.data.tagged import tagged_texts
+from regard.data.tagged import before_words, pieces_of, tagged_texts
 from regard.data.texts import Text
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import DataError, RecipeError
@@ -233,7 +233,7 @@ def _in_windows(
     sentences: Sequence[Tagged], tokenizer: Tokenizer, encode: Encode, max_tokens: int
 ) -> list[Text]:
     """Each sentence in windows of at most `max_tokens`."""
-    pieces = lru_cache(REMEMBERED)(partial(pieces_of, encode=encode))
+    pieces = lru_cache(REMEMBERED)(partial(pieces_of, encode=encode, before=before_words(tokenizer)))
     return [
         text
         for sentence in sentences
@@ -245,11 +245,6 @@ def _in_windows(
             max_tokens=max_tokens,
         )
     ]
-
-
-def pieces_of(word: str, *, encode: Encode) -> list[int]:
-    """The ids of a word, which a tokeniser may cut into several words of its own."""
-    return [number for part in encode(word) for number in part]
 
 
 def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> Tagging:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.data.masking import WordDropout
 from regard.data.noise import SampledTokenizer, mixed
+from regard.data.tagged import Encode
 from regard.data.texts import Text, TextExamples, in_batches
 from regard.data.tokenizer import Tokenizer, TokenizerPair, TokenizerSettings, train_tokenizer
 from regard.errors import RecipeError
@@ -23,8 +24,6 @@ from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS, Say, model_config
 from regard.weights.folder import verify_folder, write_folder
 
 BATCH_TOKENS = 8192  # padded positions that are looked at together in validation and test
-
-Encode = Callable[[str], list[list[int]]]  # a text -> the ids of each of its words
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,8 @@ from torch import Tensor
 from regard.errors import FolderError
 from regard.models.encoder_only import EncoderOnlyConfig, Head
 from regard.weights.families.family import Described, Family, Settings, activation_name, widths
-from regard.weights.foreign_files import read_table
+from regard.weights.families.sentence import MODULES, sentence_files, sentence_settings
 from regard.weights.names import Entry, linear, same, stacked
-from regard.weights.strict_json import json_bytes
 
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -153,22 +152,10 @@ class BERT(Family):
 
     def refined(self, described: Described, folder: Path) -> Described:
         """A folder of sentence-transformers says how a text becomes one vector."""
-        if not os.path.isfile(folder / "modules.json") or not isinstance(described.config, EncoderOnlyConfig):
+        if not os.path.isfile(folder / MODULES) or not isinstance(described.config, EncoderOnlyConfig):
             return described
-        path = folder / "1_Pooling" / "config.json"
-        pooling = _pooling(read_table(path), path)
-        modules = (folder / "modules.json").read_text("utf-8", "replace")
-        for name in ("Dense", "LayerNorm", "CNN", "LSTM", "WeightedLayerPooling"):
-            if f"models.{name}" in modules:
-                raise FolderError(
-                    f"{folder / 'modules.json'}: {name} is not supported", "only Pooling and Normalize are"
-                )
         config = dataclasses.replace(
-            described.config,
-            head="pooled",
-            pooling=pooling,
-            pooler=False,
-            normalised="models.Normalize" in modules,
+            described.config, head="pooled", pooler=False, **sentence_settings(folder)
         )
         return dataclasses.replace(described, config=config, left=self.left["none"])
 
@@ -208,19 +195,7 @@ class BERT(Family):
     def other_files(self, config: EncoderOnlyConfig) -> dict[str, bytes]:
         if config.head != "pooled" or config.pooler:
             return {}
-        names = ["Transformer", "Pooling", *(["Normalize"] if config.normalised else [])]
-        modules = [
-            {
-                "idx": number,
-                "name": str(number),
-                "path": f"{number}_{name}" if number else "",
-                "type": f"sentence_transformers.models.{name}",
-            }
-            for number, name in enumerate(names)
-        ]
-        pooling = {f"pooling_mode_{name}": ours == config.pooling for name, ours in POOLINGS.items()}
-        table = json_bytes({"word_embedding_dimension": config.d_model, **pooling})
-        return {"modules.json": json_list(modules), "1_Pooling/config.json": table}
+        return sentence_files(config)
 
     def table(self, config: EncoderOnlyConfig) -> list[Entry]:
         embeddings = f"{self.prefix}.embeddings"
@@ -307,19 +282,3 @@ class RoBERTa(BERT):
 
 
 POOLER = ("fc_size", "num_attention_heads", "num_fc_layers", "size_per_head", "type")
-POOLINGS = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max"}
-
-
-def _pooling(table: Mapping[str, Any], path: Path) -> Any:
-    """How a folder of sentence-transformers makes one vector of a text."""
-    chosen = [name.removeprefix("pooling_mode_") for name, value in table.items() if value is True]
-    chosen = [name for name in chosen if name != "include_prompt"]
-    if len(chosen) != 1 or chosen[0] not in POOLINGS:
-        raise FolderError(
-            f"{path}: pooling by {', '.join(chosen) or 'nothing'} is not supported", "mean, cls or max"
-        )
-    return POOLINGS[chosen[0]]
-
-
-def json_list(values: Sequence[Mapping[str, Any]]) -> bytes:
-    return b"[" + b",".join(json_bytes(value).strip() for value in values) + b"]\n"

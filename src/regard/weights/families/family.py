@@ -131,7 +131,7 @@ class Described:
     start_id: int | None = None  # what a decoder begins with
     pad_id: int | None = None
     eos_id: int | None = None
-    prefix: tuple[int, ...] = ()  # what stands before every text that is read
+    prefix: tuple[int, ...] = ()  # what stands before every text, on both sides
     generation: Mapping[str, Any] = field(default_factory=dict)  # defaults of decoding that differ from ours
 
 
@@ -184,7 +184,15 @@ def widths(config: TransformerConfig) -> tuple[int, int, int]:
     return config.num_heads * config.d_head, kv_heads * config.d_head, kv_heads * config.d_head
 
 
-NOT_OF_THE_SHAPE = ("fresh_head", "pad_id", "pixel_mean", "pixel_std", "trained_length")
+NOT_OF_THE_SHAPE = (
+    "fresh_head",
+    "pad_id",
+    "pixel_mean",
+    "pixel_std",
+    "trained_length",
+    "sentence_tokens",
+    "sentence_prompt",
+)
 
 
 def canonical(config: ModelConfig) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The vision transformer (Dosovitskiy et al. 2021)."""
 
 import dataclasses
+import math
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -54,19 +55,9 @@ class ViT(Family):
         path = folder / PREPROCESSOR
         if not os.path.isfile(path) or not isinstance(described.config, VisionConfig):
             return described
-        table, scaled = read_table(path), {}
-        for ours, theirs in (("pixel_mean", "image_mean"), ("pixel_std", "image_std")):
-            values = table.get(theirs, [0.5])
-            if (
-                not isinstance(values, list)
-                or len(set(map(str, values))) != 1
-                or type(values[0]) not in (int, float)
-            ):
-                raise FolderError(
-                    f"{path}: {theirs} = {values} is not supported", "one number for all channels is"
-                )
-            scaled[ours] = float(values[0])
-        return dataclasses.replace(described, config=dataclasses.replace(described.config, **scaled))
+        mean, std = _pixel_scale(Settings(read_table(path), str(path)))
+        config = dataclasses.replace(described.config, pixel_mean=mean, pixel_std=std)
+        return dataclasses.replace(described, config=config)
 
     def write(self, config: VisionConfig, labels: Sequence[str]) -> dict[str, Any]:
         names = list(labels) or [f"LABEL_{number}" for number in range(config.num_labels)]
@@ -129,3 +120,35 @@ class ViT(Family):
                 *linear(f"{ours}.feed_forward.outer", f"{theirs}.output.dense"),
             ]
         return entries
+
+
+def _pixel_scale(settings: Settings) -> tuple[float, float]:
+    """The mean and the deviation, of pixels between 0 and 1, by which a model is to read them.
+
+    There a pixel from 0 to 255 is rescaled by a factor and then normalised; either may be switched off.
+    """
+    factor, mean, std = 1 / 255, 0.0, 1.0
+    if settings.take(bool, "do_rescale", default=True):
+        factor = settings.take(float, "rescale_factor", default=factor)
+    else:
+        factor = 1.0
+    if settings.take(bool, "do_normalize", default=True):
+        mean, std = (_of_all_channels(settings, name) for name in ("image_mean", "image_std"))
+    if not (0 < factor < math.inf and 0 < std < math.inf and math.isfinite(mean)):
+        raise FolderError(
+            f"{settings.where}: rescale_factor = {factor}, image_mean = {mean}, image_std = {std} scale"
+            " nothing",
+            "the factor and the deviation are above 0",
+        )
+    return mean / (255 * factor), std / (255 * factor)
+
+
+def _of_all_channels(settings: Settings, name: str) -> float:
+    """A number for each channel, which must be the same for all."""
+    values = settings.table.get(name, 0.5)
+    values = values if isinstance(values, list) else [values]
+    if len(set(map(str, values))) != 1 or type(values[0]) not in (int, float):
+        raise FolderError(
+            f"{settings.where}: {name} = {values} is not supported", "one number for all channels is"
+        )
+    return float(values[0])

@@ -1,0 +1,187 @@
+"""Unigram tokenisers (Kudo 2018) of the sentencepiece library as `tokenizer.json`: T5's, Marian's.
+
+Every flag of such a file that changes the ids of a text is honoured, or the file is refused.
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from regard.data.tokenizer_file import BYTE_SPELLED, SPACES, SPACES_AROUND, TEXT_END
+from regard.data.tokenizer_foreign import new_file, sequence_of
+from regard.errors import DataError, FolderError, MissingExtra
+
+UNMATCHED = " "  # no normalised text holds one where spaces are written with METASPACE
+METASPACE = "▁"
+MOST_PIECES = 4_000_000
+MARKS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+NORMAL, USER_DEFINED, BYTE = 1, 4, 6  # kinds of pieces that text is made of; of all others it is not
+UNIGRAM = 1
+
+
+class Piece(NamedTuple):
+    """A line of the vocabulary."""
+
+    text: str
+    score: float
+    kind: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentencePiece:
+    """What a file says: its vocabulary, and how a text is made ready for it."""
+
+    pieces: Sequence[Piece]
+    charsmap: str  # the table of the normaliser, in base64
+    dummy: bool  # a space before a text (`add_dummy_prefix`), or after it where `suffix`
+    strip: bool  # no spaces around a text, and single ones in it (`remove_extra_whitespaces`)
+    suffix: bool  # a space belongs to the word before it (`treat_whitespace_as_suffix`)
+    byte_fallback: bool  # an unknown character is its bytes
+
+    def normalizer(self) -> dict[str, Any]:
+        charsmap = {"type": "Precompiled", "precompiled_charsmap": self.charsmap}
+        steps = [charsmap] if self.charsmap else []
+        if self.strip:
+            steps += [_replace({"Regex": SPACES_AROUND}, ""), _replace({"Regex": SPACES}, " ")]
+        if self.dummy and self.suffix:
+            steps.append(_replace({"Regex": TEXT_END}, METASPACE))
+        elif self.dummy:
+            steps.append({"type": "Prepend", "prepend": METASPACE})
+        return sequence_of("normalizers", [*steps, _replace({"String": " "}, METASPACE)])
+
+    def pre_tokenizer(self) -> dict[str, Any] | None:
+        """Cuts a text where no piece reaches across, and where it spells a byte."""
+        texts = [piece.text for piece in self.pieces if piece.kind in (NORMAL, USER_DEFINED)]
+        inner = [text[:-1] if self.suffix else text[1:] for text in texts]
+        behaviour = "MergedWithPrevious" if self.suffix else "MergedWithNext"
+        steps: list[dict[str, Any]] = []
+        if not any(METASPACE in text for text in inner):
+            steps.append(_split({"String": METASPACE}, behaviour))
+        if self.byte_fallback:
+            steps.append(_split({"Regex": BYTE_SPELLED}, "MergedWithNext"))
+        return sequence_of("pretokenizers", steps) if steps else None
+
+    def decoder(self) -> dict[str, Any]:
+        steps = [_replace({"String": METASPACE}, " ")]
+        steps += [{"type": "ByteFallback"}] if self.byte_fallback else []
+        around = {"start": 0, "stop": 1} if self.suffix else {"start": 1, "stop": 0}
+        steps.append({"type": "Fuse"})
+        if self.dummy:
+            steps.append({"type": "Strip", "content": " ", **around})
+        return sequence_of("decoders", steps)
+
+
+def from_sentencepiece(
+    path: Path, vocabulary: Mapping[str, int] | None = None, more: Sequence[str] = ()
+) -> dict[str, Any]:
+    """A tokenizer.json of the file at `path`.
+
+    Marian numbers its pieces by a `vocabulary` of their own; a piece that is missing there is unknown. `more`
+    pieces come after those of the file, for marks.
+
+    Raises:
+        MissingExtra: the sentencepiece library is not installed. FolderError: the file is damaged, or has a
+            flag that is not supported.
+    """
+    found = _read(path)
+    pieces = _scored(found.pieces)
+    least = min((piece.score for piece in pieces if piece.kind == NORMAL), default=0.0)
+    if vocabulary is None:
+        scored = [(_hidden(piece), piece.score) for piece in pieces] + [(piece, least) for piece in more]
+        unk = next((number for number, (piece, _) in enumerate(scored) if piece == "<unk>"), 0)
+    else:
+        scored = _by_vocabulary(pieces, vocabulary, least)
+        unk = vocabulary["<unk>"]
+    if found.byte_fallback and not {f"<0x{byte:02X}>" for byte in range(256)} <= {text for text, _ in scored}:
+        raise FolderError(f"{path}: byte_fallback without a piece for each byte", "copy the folder anew")
+    return new_file(
+        normalizer=found.normalizer(),
+        pre_tokenizer=found.pre_tokenizer(),
+        model={
+            "type": "Unigram",
+            "unk_id": unk,
+            "vocab": [list(pair) for pair in scored],
+            "byte_fallback": found.byte_fallback,
+        },
+        decoder=found.decoder(),
+    )
+
+
+def _scored(pieces: Sequence[Piece]) -> list[Piece]:
+    """With the scores by which the library prefers user-defined pieces: a bonus that grows with their length.
+
+    Bytes are never chosen by their score, which must not lower that of unknown characters.
+    """
+    scores = [piece.score for piece in pieces if piece.kind == NORMAL]
+    least, most = min(scores, default=0.0), max(scores, default=0.0)
+    changed = {
+        USER_DEFINED: lambda piece: max(least, len(piece.text.encode()) * most - 0.1),
+        BYTE: lambda piece: least,
+    }
+    return [
+        piece._replace(score=changed[piece.kind](piece)) if piece.kind in changed else piece
+        for piece in pieces
+    ]
+
+
+def _hidden(piece: Piece) -> str:
+    """The piece as it stands in the file: one that no text is made of so that none matches it."""
+    known = piece.kind in (NORMAL, USER_DEFINED, BYTE) or piece.text in MARKS
+    return piece.text if known else f"{UNMATCHED}{piece.text}"
+
+
+def _by_vocabulary(
+    pieces: Sequence[Piece], vocabulary: Mapping[str, int], least: float
+) -> list[tuple[str, float]]:
+    """The pieces in the order of their numbers; those beyond it are unknown to the model."""
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))) or "<unk>" not in vocabulary:
+        raise DataError("vocab.json has gaps, or no <unk>", "it belongs to another tokeniser")
+    scores = {piece.text: piece.score for piece in pieces if piece.kind in (NORMAL, USER_DEFINED, BYTE)}
+    ordered = sorted(vocabulary, key=lambda piece: vocabulary[piece])
+    known = [
+        (piece, scores[piece])
+        if piece in scores
+        else (piece if piece in MARKS else f"{UNMATCHED}{piece}", least)
+        for piece in ordered
+    ]
+    return known + [(piece, score) for piece, score in scores.items() if piece not in vocabulary]
+
+
+def _read(path: Path) -> SentencePiece:
+    try:
+        import sentencepiece  # noqa: F401
+        from sentencepiece import sentencepiece_model_pb2
+    except ImportError as error:
+        raise MissingExtra("sentencepiece", "sentencepiece", f"reading {path.name}") from error
+    model = sentencepiece_model_pb2.ModelProto()  # pyright: ignore[reportAttributeAccessIssue] (made at import)
+    try:
+        model.ParseFromString(path.read_bytes())
+    except OSError as error:
+        raise FolderError(f"{path}: {error.strerror}", "copy the folder anew") from error
+    except Exception as error:  # google's DecodeError, whose package is not ours to import
+        raise FolderError(f"{path} is no file of sentencepiece", "copy the folder anew") from error
+    training, reading = model.trainer_spec, model.normalizer_spec
+    if training.model_type != UNIGRAM or not 0 < len(model.pieces) < MOST_PIECES:
+        raise FolderError(f"{path} holds no unigram vocabulary", "regard reads BPE from tokenizer.json")
+    if not reading.escape_whitespaces:
+        raise FolderError(f"{path}: escape_whitespaces = false is not supported", "true is")
+    if model.denormalizer_spec.precompiled_charsmap:
+        raise FolderError(f"{path}: a denormalizer_spec is not supported", "a file without one is")
+    return SentencePiece(
+        pieces=[Piece(each.piece, float(each.score), each.type) for each in model.pieces],
+        charsmap=base64.b64encode(reading.precompiled_charsmap).decode("ascii"),
+        dummy=reading.add_dummy_prefix,
+        strip=reading.remove_extra_whitespaces,
+        suffix=training.treat_whitespace_as_suffix,
+        byte_fallback=training.byte_fallback,
+    )
+
+
+def _replace(pattern: Mapping[str, str], content: str) -> dict[str, Any]:
+    return {"type": "Replace", "pattern": dict(pattern), "content": content}
+
+
+def _split(pattern: Mapping[str, str], behaviour: str) -> dict[str, Any]:
+    return {"type": "Split", "pattern": dict(pattern), "behavior": behaviour, "invert": False}

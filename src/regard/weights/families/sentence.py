@@ -1,0 +1,160 @@
+"""Sentence encoders (Reimers and Gurevych 2019): what sentence-transformers keeps beside config.json.
+
+A folder of it lists its modules, how the states are pooled, how many tokens of a text are read, and what
+stands before each text.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.errors import FolderError, did_you_mean
+from regard.models.encoder_only import EncoderOnlyConfig
+from regard.weights.foreign_files import read_table
+from regard.weights.strict_json import json_bytes, parse_json
+
+MODULES = "modules.json"
+PROMPTS = "config_sentence_transformers.json"
+LENGTHS = tuple(  # the file of the first module, by the names that it has had
+    f"sentence_{name}_config.json"
+    for name in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
+POOLINGS = {"cls": "cls", "mean": "mean", "max": "max"}
+OLD_POOLINGS = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max"}
+KNOWN = ("Transformer", "Pooling", "Normalize")
+MOST_BYTES = 2**20  # of a list of modules
+
+
+def sentence_settings(folder: Path) -> dict[str, Any]:
+    """What the files of a sentence encoder say of its config.
+
+    Raises:
+        FolderError: a module, a pooling or a prompt is not supported, or a file is damaged.
+    """
+    modules = _modules(folder / MODULES)
+    path = folder / (modules.get("Pooling") or "1_Pooling") / "config.json"
+    pooling = read_table(path)
+    prompt = _default_prompt(folder / PROMPTS)
+    if prompt and pooling.get("include_prompt") is False:
+        raise FolderError(
+            f"{path}: include_prompt = false is not supported",
+            "true is, which pools the prompt too",
+        )
+    return {
+        "pooling": _pooling(pooling, path),
+        "normalised": "Normalize" in modules,
+        "sentence_tokens": _most_tokens(folder),
+        "sentence_prompt": prompt,
+    }
+
+
+def lowers_case(folder: Path) -> bool:
+    """True if a text is put into lower case before the tokeniser reads it."""
+    path, table = _lengths(folder)
+    value = table.get("do_lower_case", False)
+    if type(value) is not bool:
+        raise FolderError(f"{path}: do_lower_case = {value!r} is not supported", "true or false")
+    return value
+
+
+def sentence_files(config: EncoderOnlyConfig) -> dict[str, bytes]:
+    """The same as files of such a folder; lower case stands in its tokenizer.json."""
+    names = ["Transformer", "Pooling", *(["Normalize"] if config.normalised else [])]
+    modules = [
+        {
+            "idx": number,
+            "name": str(number),
+            "path": f"{number}_{name}" if number else "",
+            "type": f"sentence_transformers.models.{name}",
+        }
+        for number, name in enumerate(names)
+    ]
+    pooling = {f"pooling_mode_{name}": ours == config.pooling for name, ours in OLD_POOLINGS.items()}
+    files = {
+        MODULES: _json_list(modules),
+        "1_Pooling/config.json": json_bytes({"word_embedding_dimension": config.d_model, **pooling}),
+    }
+    if config.sentence_tokens is not None:
+        files[LENGTHS[0]] = json_bytes({"max_seq_length": config.sentence_tokens, "do_lower_case": False})
+    if config.sentence_prompt:
+        prompts = {"prompts": {"default": config.sentence_prompt}, "default_prompt_name": "default"}
+        files[PROMPTS] = json_bytes(prompts)
+    return files
+
+
+def _modules(path: Path) -> dict[str, str]:
+    """The folder of each module, by the name of its class; the package that it is in has changed."""
+    found: dict[str, str] = {}
+    if path.stat().st_size > MOST_BYTES:
+        raise FolderError(f"{path} is too large ({path.stat().st_size:,} bytes)", "copy the folder anew")
+    entries = parse_json(b'{"modules": ' + path.read_bytes() + b"}", str(path))["modules"]
+    for entry in entries if isinstance(entries, list) else [entries]:
+        match entry:
+            case {"type": str(kind), **others} if isinstance(place := others.get("path", ""), str):
+                name = kind.rpartition(".")[2]
+            case _:
+                raise FolderError(f"{path} is no list of modules", "copy the folder anew")
+        if name not in KNOWN or name in found:
+            raise FolderError(
+                f"{path}: {name} is not supported", "one of each of Transformer, Pooling, Normalize is"
+            )
+        if Path(place).is_absolute() or ".." in Path(place).parts:
+            raise FolderError(f"{path}: {place!r} is no folder in this one", "copy the folder anew")
+        found[name] = place
+    return found
+
+
+def _pooling(table: Mapping[str, Any], path: Path) -> str:
+    """How the states become one vector: one mode, or by older files a truth value for each."""
+    mode = table.get("pooling_mode")
+    if isinstance(mode, list) and len(mode) == 1:
+        mode = mode[0]
+    if mode is None:
+        chosen = [name.removeprefix("pooling_mode_") for name, value in table.items() if value is True]
+        chosen = [OLD_POOLINGS.get(name, name) for name in chosen if name != "include_prompt"]
+        mode = chosen[0] if len(chosen) == 1 else chosen
+    if not isinstance(mode, str) or mode not in POOLINGS:
+        told = mode if isinstance(mode, str) else ", ".join(map(str, mode or ())) or "nothing"
+        raise FolderError(f"{path}: pooling by {told} is not supported", "mean, cls or max")
+    return POOLINGS[mode]
+
+
+def _most_tokens(folder: Path) -> int | None:
+    """How many tokens of a text are read, marks counted; None: as many as there are positions."""
+    path, table = _lengths(folder)
+    most = table.get("max_seq_length")
+    name = "max_seq_length"
+    if most is None and os.path.isfile(folder / "tokenizer_config.json"):
+        path, name = folder / "tokenizer_config.json", "model_max_length"
+        most = read_table(path).get(name)
+    if isinstance(most, float) or (type(most) is int and most > 10**7):
+        return None  # transformers writes 10^30 where nothing is known
+    if most is not None and (type(most) is not int or most < 3):
+        raise FolderError(f"{path}: {name} = {most!r} is not supported", "a number of tokens, 3 or more")
+    return most
+
+
+def _lengths(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    for name in LENGTHS:
+        if os.path.isfile(folder / name):
+            return folder / name, read_table(folder / name)
+    return folder / LENGTHS[0], {}
+
+
+def _default_prompt(path: Path) -> str:
+    """What stands before each text where no prompt is named."""
+    table = read_table(path) if os.path.isfile(path) else {}
+    name, prompts = table.get("default_prompt_name"), table.get("prompts") or {}
+    if name is None:
+        return ""
+    if not isinstance(prompts, dict) or not isinstance(prompts.get(name), str):
+        known = prompts if isinstance(prompts, dict) else ()
+        raise FolderError(
+            f"{path}: default_prompt_name = {name!r} is none of its prompts", did_you_mean(str(name), known)
+        )
+    return prompts[name]
+
+
+def _json_list(values: Sequence[Mapping[str, Any]]) -> bytes:
+    return b"[" + b",".join(json_bytes(value).strip() for value in values) + b"]\n"
