@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.data.tokenizer_limits import MOST_PIECES
 from regard.errors import DataError, FolderError, MissingExtra
 
 UNMATCHED = " "  # no normalised text holds one where spaces are written with METASPACE
 METASPACE = "▁"
-MOST_PIECES = 4_000_000
+MOST_NUMBERS = 16  # of a mark: no model of a known family has more than one before its texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +78,8 @@ class Marks:
         marks = cls(vocab_size=last + 1, prefix=prefix, **{name: ids[0] for name, ids in numbers.items()})
         if max((*(ids[0] for ids in numbers.values()), *prefix)) > last:
             raise ValueError("a mark is beyond the vocabulary")
+        if processor.get("single") != marks.post_processor()["single"]:  # one that says the text many times
+            raise ValueError("its template is not ours")
         return marks
 
 
@@ -244,6 +247,8 @@ def _sequence(name: str) -> dict[str, Any]:
 
 def _numbers(entry: object) -> tuple[int, ...]:
     match entry:
+        case {"ids": [*ids]} if len(ids) > MOST_NUMBERS:
+            raise ValueError(f"a mark has {len(ids):,} numbers")
         case {"ids": [*ids]} if ids and all(type(number) is int and 0 <= number < 2**31 for number in ids):
             return tuple(ids)
     raise ValueError("a mark has no number")
