@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.data.folder_file import read_file
 from regard.data.tokenizer_limits import MOST_PIECES
 from regard.errors import DataError, FolderError, MissingExtra
 
@@ -64,7 +65,7 @@ class Marks:
         match processor:
             case None:
                 return None
-            case {"type": "TemplateProcessing", "special_tokens": dict(table)}:
+            case {"type": "TemplateProcessing", "single": single, "special_tokens": dict(table)}:
                 numbers = {name: _numbers(entry) for name, entry in table.items()}
             case _:
                 raise ValueError("post_processor is not ours to do")
@@ -78,7 +79,7 @@ class Marks:
         marks = cls(vocab_size=last + 1, prefix=prefix, **{name: ids[0] for name, ids in numbers.items()})
         if max((*(ids[0] for ids in numbers.values()), *prefix)) > last:
             raise ValueError("a mark is beyond the vocabulary")
-        if processor.get("single") != marks.post_processor()["single"]:  # one that says the text many times
+        if single != marks.post_processor()["single"]:  # one that says the text many times
             raise ValueError("its template is not ours")
         return marks
 
@@ -210,10 +211,9 @@ def _sentencepiece(path: Path) -> tuple[list[tuple[str, float, bool]], str]:
     except ImportError as error:
         raise MissingExtra("sentencepiece", "sentencepiece", f"reading {path.name}") from error
     model = sentencepiece_model_pb2.ModelProto()  # pyright: ignore[reportAttributeAccessIssue] (made at import)
+    content = read_file(path)
     try:
-        model.ParseFromString(path.read_bytes())
-    except OSError as error:
-        raise FolderError(f"{path}: {error.strerror}", "copy the folder anew") from error
+        model.ParseFromString(content)
     except Exception as error:  # google's DecodeError, whose package is not ours to import
         raise FolderError(f"{path} is no file of sentencepiece", "copy the folder anew") from error
     if model.trainer_spec.model_type != 1 or not 0 < len(model.pieces) < MOST_PIECES:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from regard.data.folder_file import read_file
 from regard.errors import FolderError
 from regard.models.encoder_only import EncoderOnlyConfig, Head
 from regard.weights.families.family import Described, Family, Settings, activation_name, widths
@@ -156,8 +157,8 @@ class BERT(Family):
         if not os.path.isfile(folder / "modules.json") or not isinstance(described.config, EncoderOnlyConfig):
             return described
         path = folder / "1_Pooling" / "config.json"
-        pooling = _pooling(read_table(path), path)
-        modules = (folder / "modules.json").read_text("utf-8", "replace")
+        pooling = _pooling(read_table(path, folder), path)
+        modules = read_file(folder / "modules.json").decode("utf-8", "replace")
         for name in ("Dense", "LayerNorm", "CNN", "LSTM", "WeightedLayerPooling"):
             if f"models.{name}" in modules:
                 raise FolderError(
