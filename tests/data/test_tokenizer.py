@@ -183,6 +183,7 @@ def hostile(**changes: object) -> bytes:
             id="ids with gaps",
         ),
         pytest.param(hostile(model={"type": "Other"}), id="another model"),
+        pytest.param(hostile(model=[]), id="a model that is a list"),
         pytest.param(hostile(added_tokens=[]), id="no marks"),
         pytest.param(hostile(truncation={"max_length": 2}), id="truncation"),
         pytest.param(hostile(pre_tokenizer={"type": "Whitespace"}), id="another splitter"),

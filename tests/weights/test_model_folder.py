@@ -272,3 +272,14 @@ def test_settings_that_a_newer_regard_adds_have_their_defaults_in_older_folders(
     del content["settings"]["activation_dropout"]
     write_folder(tmp_path / "m", {"config.json": json.dumps(content).encode()})
     assert read_config(Folder.open(tmp_path / "m")) == (config_of(), ())
+
+
+def test_weights_that_are_far_too_large_are_refused_before_they_are_read(tmp_path, monkeypatch):
+    _, files = files_of(config_of())
+    write_folder(
+        tmp_path / "m", files | {"model.safetensors": {**files["model.safetensors"], "x": torch.zeros(10**6)}}
+    )
+    monkeypatch.setattr("regard.weights.model_folder.CHEAP_NUMBERS", 0)
+    monkeypatch.setattr(Folder, "read_tensors", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(FolderError, match=r"bytes, too many for the model of config\.json"):
+        load_model(tmp_path / "m")

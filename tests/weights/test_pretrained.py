@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -194,3 +195,20 @@ def test_all_that_ends_a_text_reaches_decoding(gpt2):
     for wrong in ([9, 11], [9, "5"], "9", 2.0):
         (gpt2 / "generation_config.json").write_text(json.dumps({"eos_token_id": wrong}), "utf-8")
         refused(gpt2, "generation_config.json: eos_token_id = .* has what is no id", "vocab_size - 1")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_link_out_of_the_folder_is_refused_by_name(gpt2, tmp_path, name):
+    (gpt2 / name).rename(tmp_path / "elsewhere")
+    (gpt2 / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FolderError, match=rf"{name} is a link out of its folder"):
+        load_pretrained(gpt2)
+
+
+def test_the_snapshot_of_a_hub_cache_is_read(gpt2, tmp_path):
+    repository = tmp_path / "models--a--gpt2"
+    (repository / "snapshots" / "f00").mkdir(parents=True)
+    gpt2.rename(repository / "blobs")
+    for path in (repository / "blobs").iterdir():
+        (repository / "snapshots" / "f00" / path.name).symlink_to(Path("..", "..", "blobs", path.name))
+    load_pretrained(repository / "snapshots" / "f00")

@@ -20,6 +20,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.data.corpus import Pair
+from regard.data.folder_file import read_file
 from regard.data.tokenizer_file import (
     CONTINUING,
     PIECES,
@@ -175,10 +176,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
-        try:
-            return cls.from_bytes(path.read_bytes(), str(path))
-        except OSError as error:
-            raise FolderError(f"{path}: {error.strerror}", "is this a model folder?") from error
+        return cls.from_bytes(read_file(path), str(path))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from typing import Any
 
 from regard.errors import DataError
 
+MOST_NUMBERS = 16  # of a mark: no model of a known family has more than one before its texts
+
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
@@ -57,7 +59,7 @@ class Marks:
         match processor:
             case None:
                 return None
-            case {"type": "TemplateProcessing", "special_tokens": dict(table)}:
+            case {"type": "TemplateProcessing", "single": single, "special_tokens": dict(table)}:
                 numbers = {name: _numbers(entry) for name, entry in table.items()}
             case _:
                 raise ValueError("post_processor is not ours to do")
@@ -71,6 +73,8 @@ class Marks:
         marks = cls(vocab_size=last + 1, prefix=prefix, **{name: ids[0] for name, ids in numbers.items()})
         if max((*(ids[0] for ids in numbers.values()), *prefix)) > last:
             raise ValueError("a mark is beyond the vocabulary")
+        if single != marks.post_processor()["single"]:  # one that says the text many times
+            raise ValueError("its template is not ours")
         return marks
 
 
@@ -170,6 +174,8 @@ def _sequence(name: str) -> dict[str, Any]:
 
 def _numbers(entry: object) -> tuple[int, ...]:
     match entry:
+        case {"ids": [*ids]} if len(ids) > MOST_NUMBERS:
+            raise ValueError(f"a mark has {len(ids):,} numbers")
         case {"ids": [*ids]} if ids and all(type(number) is int and 0 <= number < 2**31 for number in ids):
             return tuple(ids)
     raise ValueError("a mark has no number")

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard.data.folder_file import read_file
 from regard.data.tokenizer_file import BYTE_SPELLED, SPACES, SPACES_AROUND, TEXT_END
 from regard.data.tokenizer_foreign import new_file, sequence_of
+from regard.data.tokenizer_limits import MOST_PIECES
 from regard.errors import DataError, FolderError, MissingExtra
 
 UNMATCHED = " "  # no normalised text holds one where spaces are written with METASPACE
 METASPACE = "▁"
-MOST_PIECES = 4_000_000
 MARKS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 NORMAL, USER_DEFINED, BYTE = 1, 4, 6  # kinds of pieces that text is made of; of all others it is not
 UNIGRAM = 1
@@ -156,10 +157,9 @@ def _read(path: Path) -> SentencePiece:
     except ImportError as error:
         raise MissingExtra("sentencepiece", "sentencepiece", f"reading {path.name}") from error
     model = sentencepiece_model_pb2.ModelProto()  # pyright: ignore[reportAttributeAccessIssue] (made at import)
+    content = read_file(path)
     try:
-        model.ParseFromString(path.read_bytes())
-    except OSError as error:
-        raise FolderError(f"{path}: {error.strerror}", "copy the folder anew") from error
+        model.ParseFromString(content)
     except Exception as error:  # google's DecodeError, whose package is not ours to import
         raise FolderError(f"{path} is no file of sentencepiece", "copy the folder anew") from error
     training, reading = model.trainer_spec, model.normalizer_spec

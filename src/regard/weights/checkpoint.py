@@ -22,6 +22,7 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.data.folder_file import inside, read_file
 from regard.errors import FolderError, UserError
 from regard.weights.environment import environment_differences
 from regard.weights.folder import (
@@ -70,14 +71,13 @@ class Folder:
         return self.path / name
 
     def read_bytes(self, name: str) -> bytes:
-        with told("read", self.path / name):
-            return self.file(name).read_bytes()
+        return read_file(self.file(name))
 
     def read_json(self, name: str) -> dict[str, Any]:
         return read_json(self.file(name))
 
     def read_tensors(self, name: str) -> dict[str, Tensor]:
-        return read_tensors(self.file(name))
+        return read_tensors(inside(self.file(name)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.data.folder_file import inside, refuse_large
 from regard.errors import FolderError, RunError, UserError
 from regard.weights.environment import environment
 from regard.weights.strict_json import HINT, json_bytes, read_json
@@ -275,9 +276,11 @@ def _verify_file(folder: Path, name: str, entry: object) -> None:
     path = folder / name
     if not os.path.isfile(path):
         raise FolderError(f"{path} is missing", "copy the folder anew, or use another checkpoint")
+    inside(path)
     try:
         if path.stat().st_size != size:
             raise FolderError(f"{path} has {path.stat().st_size:,} bytes instead of {size:,}", HINT)
+        refuse_large(path)
         if _sha256(path) != digest:
             raise FolderError(f"{path} is not as it was written: its SHA-256 differs", HINT)
     except OSError as error:

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.data.folder_file import inside, refuse_large
 from regard.errors import FolderError
 from regard.weights.folder import MANIFEST, Files, told
 from regard.weights.strict_json import read_json
@@ -20,7 +21,6 @@ CONFIG = "config.json"
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 OURS = b'"format_version"'  # in a config.json of ours
 TRUST = "regard convert FOLDER --trust-pickle --out DIR reads it in a process of its own, tensors alone"
-MOST_JSON = 512 * 2**20  # bytes; a tokeniser of 250,000 pieces has 20 million
 
 
 def is_foreign(path: Path) -> bool:
@@ -31,17 +31,15 @@ def is_foreign(path: Path) -> bool:
         return OURS not in file.read(2**16)
 
 
-def read_table(path: Path) -> dict[str, Any]:
-    """A JSON file of the folder.
+def read_table(path: Path, folder: Path | None = None) -> dict[str, Any]:
+    """A JSON file of the folder that it lies in, if no other is named.
 
     Raises:
-        FolderError: it is missing, damaged, or larger than any such file is.
+        FolderError: it is missing, damaged, larger than any such file is, or a link out of the folder.
     """
     if not os.path.isfile(path):
         raise FolderError(f"{path} is missing", "copy the folder anew, with all of its files")
-    if path.stat().st_size > MOST_JSON:
-        raise FolderError(f"{path} is too large ({path.stat().st_size:,} bytes)", "copy the folder anew")
-    return read_json(path)
+    return read_json(path, folder)
 
 
 def read_weights(folder: Path, *, trust_pickle: bool = False) -> dict[str, Tensor]:
@@ -51,7 +49,7 @@ def read_weights(folder: Path, *, trust_pickle: bool = False) -> dict[str, Tenso
         FolderError: there are none, or a file is missing, damaged, contradicts the index, or is a pickle.
     """
     if os.path.isfile(folder / SAFE):
-        return read_tensors(folder / SAFE)
+        return _read_tensors(folder / SAFE)
     if os.path.isfile(folder / f"{SAFE}.index.json"):
         return _read_shards(folder, f"{SAFE}.index.json", trust_pickle=False)
     pickled = [name for name in (PICKLED, f"{PICKLED}.index.json") if os.path.isfile(folder / name)]
@@ -112,7 +110,7 @@ def _read_shards(folder: Path, index: str, *, trust_pickle: bool) -> dict[str, T
             raise FolderError(f"{folder / file} is missing", "copy the folder anew, with all of its files")
         if file.endswith(".bin") and not trust_pickle:
             raise FolderError(f"{folder / file} is a pickle, which can run code when it is read", TRUST)
-        tensors = _read_pickle(folder / file) if file.endswith(".bin") else read_tensors(folder / file)
+        tensors = _read_pickle(folder / file) if file.endswith(".bin") else _read_tensors(folder / file)
         _refuse_other_names(path, file, places, tensors)
         found |= tensors
     return found
@@ -129,8 +127,14 @@ def _refuse_other_names(
         )
 
 
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    refuse_large(inside(path))
+    return read_tensors(path)
+
+
 def _read_pickle(path: Path) -> dict[str, Tensor]:
     """The tensors of a pickle, read by a process of its own that can build nothing but tensors."""
+    refuse_large(inside(path))
     with tempfile.TemporaryDirectory() as folder:
         safe = Path(folder) / SAFE
         child = subprocess.run(  # noqa: S603 (our own module, no shell)

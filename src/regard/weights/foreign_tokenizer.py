@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data import tokenizer_foreign as foreign
+from regard.data.folder_file import read_file
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.data.tokenizer_foreign import Marks
 from regard.data.tokenizer_sentencepiece import from_sentencepiece
@@ -180,8 +181,9 @@ def _pieces(path: Path) -> dict[str, int]:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text("utf-8").rstrip("\n").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_file(path).decode("utf-8")
+        return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
+    except UnicodeDecodeError as error:
         raise FolderError(f"{path}: {error}", "copy the folder anew") from error
 
 

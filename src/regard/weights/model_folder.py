@@ -28,6 +28,7 @@ from regard.weights.tensors import restore_model
 
 CONFIG_VERSION = 1
 CHEAP_LAYERS, CHEAP_NUMBERS = 100, 10**8
+WIDEST = 8  # bytes of a number
 RUN_ONLY = frozenset({"state.json"})  # of a checkpoint; beside these and its tensors it is a model folder
 
 
@@ -89,8 +90,9 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedMo
     folder = open_model_folder(path)
     config, labels = read_config(folder)
     tokenizers = _tokenizers(folder, config)
-    tensors = folder.read_tensors("model.safetensors")
     where = str(folder.path / "model.safetensors")
+    _refuse_large_weights(config, folder.file("model.safetensors"))
+    tensors = folder.read_tensors("model.safetensors")
     check_size(config, tensors, where)
     model = build_unfilled(config)
     restore_model(model, tensors, where)
@@ -193,11 +195,27 @@ def _check_vocabularies(folder: Folder, config: ModelConfig, tokenizers: Tokeniz
 
 def check_size(config: ModelConfig, tensors: Mapping[str, Tensor], where: str) -> None:
     """Stop before a wrong config takes all memory; what is cheap to build is compared by name instead."""
-    layers = sum(value for name, value in config.to_dict().items() if name.endswith("layers"))
+    layers = _layers(config)
     held = sum(tensor.numel() for tensor in tensors.values())
     if layers > max(len(tensors), CHEAP_LAYERS) or _numbers(config) > max(held, CHEAP_NUMBERS):
         raise FolderError(
             f"{where}: {held:,} numbers in {len(tensors)} tensors, too few for the model of config.json",
+            "these weights belong to another config.json",
+        )
+
+
+def _layers(config: ModelConfig) -> int:
+    return sum(value for name, value in config.to_dict().items() if name.endswith("layers"))
+
+
+def _refuse_large_weights(config: ModelConfig, path: Path) -> None:
+    """Stop before a file takes all memory that has far more than the model of `config` can hold."""
+    size = os.path.getsize(path)
+    if _layers(config) > CHEAP_LAYERS:  # dear to count, and compared by `check_size`
+        return
+    if size > WIDEST * (2 * _numbers(config) + CHEAP_NUMBERS):  # twice, for what is there and not learned
+        raise FolderError(
+            f"{path}: {size:,} bytes, too many for the model of config.json",
             "these weights belong to another config.json",
         )
 

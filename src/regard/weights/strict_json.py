@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from regard.data.folder_file import read_file
 from regard.errors import FolderError, RunError
 
 HINT = "the file is damaged or of another kind: copy the folder anew, or use another checkpoint"
@@ -19,12 +20,9 @@ def json_bytes(value: Mapping[str, Any]) -> bytes:
         raise RunError(f"cannot be written as JSON: {error}") from error
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise FolderError(f"{path}: {error.strerror}", "is this a model or run folder?") from error
-    return parse_json(text, str(path))
+def read_json(path: Path, folder: Path | None = None) -> dict[str, Any]:
+    """The object in a file of a folder, which `read_file` may read."""
+    return parse_json(read_file(path, folder), str(path))
 
 
 def parse_json(text: bytes, where: str) -> dict[str, Any]:

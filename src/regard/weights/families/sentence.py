@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from regard.data.folder_file import read_file
 from regard.errors import FolderError, did_you_mean
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.weights.foreign_files import read_table
@@ -23,7 +24,6 @@ LENGTHS = tuple(  # the file of the first module, by the names that it has had
 POOLINGS = {"cls": "cls", "mean": "mean", "max": "max"}
 OLD_POOLINGS = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max"}
 KNOWN = ("Transformer", "Pooling", "Normalize")
-MOST_BYTES = 2**20  # of a list of modules
 
 
 def sentence_settings(folder: Path) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def sentence_settings(folder: Path) -> dict[str, Any]:
     """
     modules = _modules(folder / MODULES)
     path = folder / (modules.get("Pooling") or "1_Pooling") / "config.json"
-    pooling = read_table(path)
+    pooling = read_table(path, folder)  # whose place the folder tells
     prompt = _default_prompt(folder / PROMPTS)
     if prompt and pooling.get("include_prompt") is False:
         raise FolderError(
@@ -86,9 +86,7 @@ def sentence_files(config: EncoderOnlyConfig) -> dict[str, bytes]:
 def _modules(path: Path) -> dict[str, str]:
     """The folder of each module, by the name of its class; the package that it is in has changed."""
     found: dict[str, str] = {}
-    if path.stat().st_size > MOST_BYTES:
-        raise FolderError(f"{path} is too large ({path.stat().st_size:,} bytes)", "copy the folder anew")
-    entries = parse_json(b'{"modules": ' + path.read_bytes() + b"}", str(path))["modules"]
+    entries = parse_json(b'{"modules": ' + read_file(path) + b"}", str(path))["modules"]
     for entry in entries if isinstance(entries, list) else [entries]:
         match entry:
             case {"type": str(kind), **others} if isinstance(place := others.get("path", ""), str):
