@@ -148,3 +148,28 @@ def test_the_tour_is_taken_left_and_taken_up_again_by_keyboard(visit, addresses)
     seen.page.wait_for_selector("aside.tour", state="detached")
     assert seen.page.query_selector("header button:has-text('Go on with the tour (4)')")
     seen.assert_quiet()
+
+
+def test_a_slider_has_a_name_and_says_its_value(visit, addresses):
+    seen = visit(addresses["decoder_only"])
+    for view, names in (("sampler", ("Temperature", "Top-k", "Top-p")), ("heads", ("",))):
+        seen.view(view)
+        sliders = seen.page.get_by_role("slider")
+        assert sliders.count() >= len(names)
+        for name in filter(None, names):
+            assert seen.page.get_by_role("slider", name=name, exact=True).count() == 1
+        for number in range(sliders.count()):
+            assert sliders.nth(number).get_attribute("aria-label")
+            assert sliders.nth(number).get_attribute("aria-valuetext")
+
+
+def test_the_titles_of_both_sides_stand_whole_in_the_drawing_of_heads(visit, addresses):
+    seen = visit(addresses["recurrent"])  # whose tokens are shorter than the titles
+    seen.view("heads")
+    inside = """() => {
+        const chart = document.querySelector("svg.lines");
+        const box = chart.getBoundingClientRect();
+        return [...chart.querySelectorAll(":scope > text")].map((one) => one.getBoundingClientRect())
+            .map(({ left, right }) => left >= box.left - 1 && right <= box.right + 1);
+    }"""
+    assert seen.page.evaluate(inside) == [True, True]

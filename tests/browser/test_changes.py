@@ -43,3 +43,22 @@ def test_switching_all_on_again_keeps_what_was_forced(visit, forced, begun):
     seen.page.wait_for_selector("main:not([aria-busy]) > .body.of-answer .answer")
     assert seen.page.inner_text(".answer") == before
     seen.assert_quiet()
+
+
+def test_what_cannot_be_looked_at_is_told_with_what_to_do_and_can_be_asked_anew(visit, serve, lookers):
+    """A page whose first look failed too has its box."""
+    from regard.serving.looks import Looks
+    from regard.verbs.look import Request
+
+    looker, _ = lookers["encoder_only"]
+    seen = visit(serve(Looks(looker, Request(text="a " * 600))))
+    told = seen.page.inner_text(".ask [role=alert]")
+    assert "more than 512" in told
+    assert "shorten it" in told
+    seen.page.fill("textarea", " a" * 700)
+    seen.page.click("button:has-text('Look')")
+    seen.page.wait_for_selector(".ask [role=alert]:has-text('shorten')")
+    seen.page.fill("textarea", "a good film")
+    seen.page.click("button:has-text('Look')")
+    seen.page.wait_for_selector("nav.views li")
+    assert "heads" in seen.views()

@@ -1,5 +1,7 @@
 """`regard plot`: figures as files."""
 
+import re
+
 import pytest
 
 from regard.cli import run
@@ -31,6 +33,15 @@ def test_attention_is_drawn_head_by_head_with_its_tokens(capsys, tmp_path, untra
         drawn(capsys, path, "attention", "1 2", "--model", untrained, "--attention", name, "--head", 1)
         == alone
     )
+
+
+def test_rows_of_attention_to_a_source_are_the_tokens_written(capsys, tmp_path, untrained):
+    """As on the page and in an alignment: at a row stands what was written there, and not what was read."""
+    given = ["attention", "1 2 3", "--model", untrained, "--target", "7 8", "--head", 0]
+    shown = drawn(capsys, tmp_path / "a.svg", *given)
+    assert re.findall(r">(7|8|&lt;s&gt;|&lt;/s&gt;|written|read)</text>", shown).count("&lt;/s&gt;") == 2
+    assert ">written<" in shown
+    assert "&lt;s&gt;" not in shown
 
 
 def test_an_alignment_is_drawn_of_the_answer_or_of_a_forced_one(capsys, tmp_path, untrained):

@@ -12,6 +12,13 @@ from regard.cli.group import Command, Family
 out = click.option(
     "--out", type=options.FILE, required=True, metavar="FILE", help="An .svg, .png or .pdf to write."
 )
+size = click.option(
+    "--size",
+    type=click.Choice(["screen", "column", "page"]),
+    default="screen",
+    show_default=True,
+    help="As wide as its cells need, or as one or two columns of a paper.",
+)
 target = click.option("--target", metavar="TEXT", help="Force this answer on the model.")
 
 
@@ -56,6 +63,7 @@ def count(name: str, default: int, text: str) -> Callable[[Any], Any]:
         "--head", "heads", type=int, multiple=True, metavar="N", help="Only this one; again for more."
     ),
     target,
+    size,
     options.device,
     options.threads,
 )
@@ -66,7 +74,7 @@ def attention(**given: Any) -> Path:
     return plot_attention(given.pop("text"), **given)
 
 
-@figure("alignment", click.argument("text"), options.model, target, options.device, options.threads)
+@figure("alignment", click.argument("text"), options.model, target, size, options.device, options.threads)
 def alignment(**given: Any) -> Path:
     """Draw which source tokens the model looks at as it writes each token."""
     from regard.verbs.plot import plot_alignment

@@ -3,17 +3,19 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 
-from regard.inspection.figures import HUES, INK, PALE, figure_at
+from regard.inspection.figures import DIVERGING, HUES, INK, PALE, SEQUENTIAL, colours, figure_at
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLUMNS = 4  # panels side by side
+Size = Literal["screen", "column", "page"]
+INCHES = {"column": 3.35, "page": 6.9}  # one and two columns of a paper, as IEEE's and ACL's are about
+COLUMNS = {"screen": 4, "column": 2, "page": 4}  # panels side by side
 NAMED = 80  # tokens, up to which each has its name beside it
 CELL = 0.28  # inches
 WAVES = 4  # features of a position whose waves are drawn
@@ -28,25 +30,46 @@ def draw_attention(
     title: str = "",
     row_name: str = "",
     column_name: str = "",
+    size: Size = "screen",
 ) -> None:
     """Write maps of weights between 0 and 1, side by side under their names; darker is more.
+
+    `size`: as wide as its cells need, or as one or two columns of a paper.
 
     Raises:
         MissingExtra: matplotlib is not installed. UserError: no such kind of file can be written.
     """
-    across = min(len(panels), COLUMNS)
-    down = math.ceil(len(panels) / COLUMNS)
-    width, height = (min(max(CELL * len(each), 1.6), 9) for each in (columns, rows))
-    with figure_at(path, across * (width + 0.3) + 1.2, down * (height + 0.5) + 1.2, title=title) as figure:
+    across = min(len(panels), COLUMNS[size])
+    down = math.ceil(len(panels) / COLUMNS[size])
+    width, height = _inches(across, down, len(rows), len(columns), size)
+    points = 8 if size == "screen" else 7
+    with figure_at(path, width, height, title=title, texts=(*rows, *columns)) as figure:
         axes = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
         for axis in axes.flat[len(panels) :]:
             axis.set_visible(False)
+        drawn: Any = None
         for axis, (name, weights) in zip(axes.flat, panels.items(), strict=False):
-            axis.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-            axis.set_title(name, loc="left", fontsize=9, color=INK)
-            _name_cells(axis, rows, columns)
-        figure.supxlabel(column_name, color=INK, fontsize=10)
-        figure.supylabel(row_name, color=INK, fontsize=10)
+            drawn = axis.imshow(
+                weights, cmap=colours(SEQUENTIAL), vmin=0, vmax=1, aspect="auto", interpolation="nearest"
+            )
+            axis.set_title(name, loc="left", fontsize=points + 1, color=INK)
+            _name_cells(axis, rows, columns, points)
+        bar = figure.colorbar(drawn, ax=axes, shrink=min(1.0, 3 / height), pad=0.02, aspect=30)
+        bar.set_label("weight", color=INK, fontsize=points + 1)
+        bar.ax.tick_params(colors=INK, length=0, labelsize=points)
+        bar.outline.set_visible(False)
+        figure.supxlabel(column_name, color=INK, fontsize=points + 2)
+        figure.supylabel(row_name, color=INK, fontsize=points + 2)
+
+
+def _inches(across: int, down: int, rows: int, columns: int, size: Size) -> tuple[float, float]:
+    """How wide and high a figure of so many panels is."""
+    wide, high = (min(max(CELL * count, 1.6), 9) for count in (columns, rows))
+    width, height = across * (wide + 0.3) + 1.9, down * (high + 0.5) + 1.2
+    if size == "screen":
+        return width, height
+    cell = (INCHES[size] - 1.6) / across / wide  # of a cell's usual width
+    return INCHES[size], down * (max(high * min(cell, 1.0), 0.11 * rows) + 0.35) + 1.0
 
 
 def draw_schedule(path: Path, rates: Sequence[float], *, title: str = "") -> None:
@@ -81,10 +104,10 @@ def draw_positions(
     with figure_at(path, 4.4 * count + 0.4, 4.2, title=title) as figure:
         axes: list[Any] = list(figure.subplots(1, count, squeeze=False)[0])
         if table is not None:
-            _map(figure, axes.pop(0), table, "table", "feature", "position", "RdBu_r", even=True)
+            _map(figure, axes.pop(0), table, "table", "feature", "position", even=True)
             _waves(axes.pop(0), table)
         if similarity is not None:
-            _map(figure, axes.pop(0), similarity, "how alike two are", "position", "position", "Blues")
+            _map(figure, axes.pop(0), similarity, "how alike two are", "position", "position")
         if bias is not None:
             _bias(axes.pop(0), bias)
 
@@ -96,14 +119,14 @@ def _map(
     name: str,
     across: str,
     down: str,
-    colours: str,
     *,
     even: bool = False,
 ) -> None:
-    """A matrix in colours; `even`: as far below 0 as above."""
+    """A matrix in the page's colours; `even`: as far below 0 as above."""
     most = float(np.abs(values).max()) or 1.0
     limits: dict[str, Any] = {"vmin": -most, "vmax": most} if even else {}
-    image = axis.imshow(values, cmap=colours, aspect="auto", interpolation="nearest", **limits)
+    scale = colours(DIVERGING if even else SEQUENTIAL)
+    image = axis.imshow(values, cmap=scale, aspect="auto", interpolation="nearest", **limits)
     axis.set_title(name, loc="left", fontsize=10, color=INK)
     axis.set_xlabel(across, color=INK)
     axis.set_ylabel(down, color=INK)
@@ -136,8 +159,8 @@ def _bias(axis: "Axes", bias: np.ndarray) -> None:
         axis.legend(frameon=False, fontsize=8, labelcolor="linecolor")
 
 
-def _name_cells(axis: "Axes", rows: Sequence[str], columns: Sequence[str]) -> None:
-    axis.tick_params(colors=INK, length=0, labelsize=8)
+def _name_cells(axis: "Axes", rows: Sequence[str], columns: Sequence[str], points: int) -> None:
+    axis.tick_params(colors=INK, length=0, labelsize=points)
     axis.spines[:].set_color(PALE)
     if len(columns) <= NAMED:
         axis.set_xticks(range(len(columns)), [shown(token) for token in columns], rotation=90)

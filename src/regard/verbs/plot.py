@@ -6,9 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from regard import console
 from regard.errors import ConfigError, FolderError, did_you_mean
 from regard.inspection.curves import draw_curves
-from regard.inspection.plots import draw_attention, draw_positions, draw_schedule
+from regard.inspection.fonts import families_for
+from regard.inspection.plots import Size, draw_attention, draw_positions, draw_schedule
 from regard.inspection.positional import positional
 from regard.models.build import build, config_class
 from regard.models.encoder_only import EncoderOnlyConfig
@@ -38,6 +40,7 @@ def plot_attention(
     target: str | None = None,
     device: str = "auto",
     threads: int | None = None,
+    size: Size = "screen",
 ) -> Path:
     """Draw where each head of one attention looks as the model reads `text`.
 
@@ -50,6 +53,7 @@ def plot_attention(
         target: an answer to force on the model.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads; PyTorch's choice without.
+        size: "screen": as wide as its cells need; "column", "page": one or two columns of a paper.
 
     Raises:
         ConfigError: the model has no such attention or head. MissingExtra: matplotlib is not installed.
@@ -69,14 +73,18 @@ def plot_attention(
         if not 0 <= head < place["num_heads"]:
             raise ConfigError(f"{name} has no head {head}", f"heads go from 0 to {place['num_heads'] - 1}")
     weights = array_of(seen, f"attention/{name}")
+    rows = "written" if place["part"] == "cross" else place["rows"]  # as the page and an alignment name them
+    tokens = [summary["sequences"][each]["tokens"] for each in (rows, place["columns"])]
     draw_attention(
         path,
         {f"head {head}": weights[head] for head in chosen},
-        *(summary["sequences"][place[side]]["tokens"] for side in ("rows", "columns")),
+        *tokens,
         title=name,
-        row_name=place["rows"],
+        row_name=rows,
         column_name=place["columns"],
+        size=size,
     )
+    _tell_missing_signs(tokens)
     return path
 
 
@@ -89,6 +97,7 @@ def plot_alignment(
     target: str | None = None,
     device: str = "auto",
     threads: int | None = None,
+    size: Size = "screen",
 ) -> Path:
     """Draw which source tokens the model looks at as it writes each token of its answer, or of `target`.
 
@@ -99,6 +108,7 @@ def plot_alignment(
         target: an answer to force on the model.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads; PyTorch's choice without.
+        size: "screen": as wide as its cells need; "column", "page": one or two columns of a paper.
 
     Raises:
         FolderError: the model has no source. MissingExtra: matplotlib is not installed.
@@ -118,8 +128,18 @@ def plot_alignment(
         sequences["source"]["tokens"],
         row_name="written",
         column_name="source",
+        size=size,
     )
+    _tell_missing_signs([sequences[name]["tokens"] for name in ("written", "source")])
     return path
+
+
+def _tell_missing_signs(sequences: list[list[str]]) -> None:
+    """In place of the boxes that stand for them."""
+    _, missing = families_for(token for tokens in sequences for token in tokens)
+    if missing:
+        shown = missing if len(missing) <= 20 else f"{missing[:20]}..."
+        console.warn(f"no font of this machine has {shown}: boxes stand for them (Noto Sans CJK has most)")
 
 
 @checked

@@ -79,7 +79,7 @@ export function slider({ label, min, max, step, value, oninput, format = String 
   const shown = element("output", {}, format(value));
   const input = element("input", {
     type: "range", min, max, step, value,
-    aria: { valuetext: format(value) },
+    aria: { label, valuetext: format(value) }, // a <label> around an <output> would name that
     on: {
       input: () => {
         const number = Number(input.value);
@@ -89,7 +89,7 @@ export function slider({ label, min, max, step, value, oninput, format = String 
       },
     },
   });
-  return element("label", { class: "field slider" }, element("span", {}, label, " ", shown), input);
+  return element("div", { class: "field slider" }, element("span", { aria: { hidden: "true" } }, label, " ", shown), input);
 }
 
 /** A labelled check box; `onchange` gets a boolean. */

@@ -6,7 +6,7 @@ import { parseNpy } from "./npy.js";
  * `request(body)` makes a new Look and gives {summary, adopt}, of which `adopt()` is called when it becomes the
  * current one; `stream(body, onToken, signal)` an answer as it grows.
  */
-function makeSource({ summary, fetchResource, request = null, stream = null }) {
+function makeSource({ summary, fetchResource, problem = null, request = null, stream = null }) {
   let cache = new Map();
   let asked = 0;
   let base = isWhole(summary) ? summary.request : null; // what was asked for the last Look with everything on
@@ -25,6 +25,8 @@ function makeSource({ summary, fetchResource, request = null, stream = null }) {
 
   const source = {
     summary,
+    /** Why there is no Look at the start, if one was asked for. */
+    problem,
     /** The summary of the Look before this one, for views that compare. */
     before: null,
     /** What was asked for this Look; null for the one that was there at the start. */
@@ -85,10 +87,15 @@ export async function fromServer(base = ".") {
     reached(`${base}/api/${where}`, {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal,
     });
-  const first = await answered(await reached(`${base}/api/look`));
+  let problem = null;
+  const first = await reached(`${base}/api/look`).then(answered).catch((found) => {
+    problem = found.message; // the page has a box to ask for another text in
+    return null;
+  });
   let id = first?.id ?? null;
   return makeSource({
     summary: first?.summary ?? null,
+    problem,
     async fetchResource(path, kind) {
       const place = [id, ...path.split("/")].map(encodeURIComponent).join("/");
       const response = await reached(`${base}/api/look/${place}`);
@@ -125,7 +132,7 @@ async function answered(response) {
   } catch {
     if (response.ok) throw new Error("the server's answer is not JSON");
   }
-  if (!response.ok) throw new Error(value?.error ?? `the server said ${response.status}`);
+  if (!response.ok) throw new Error(value?.error ? withHint(value) : `the server said ${response.status}`);
   return value;
 }
 
@@ -142,8 +149,13 @@ async function lines(body, onLine) {
   }
 }
 
+/** What is wrong, and what to do about it. */
+function withHint({ error, hint }) {
+  return hint ? `${error}; ${hint}` : error;
+}
+
 function told(line, onLine) {
-  if (line.error) throw new Error(line.error);
+  if (line.error) throw new Error(withHint(line));
   onLine(line);
 }
 
@@ -185,7 +197,7 @@ export function fromWidget(model) {
       return;
     }
     waiting.delete(message.id);
-    if (message.error) call.reject(new Error(message.error));
+    if (message.error) call.reject(new Error(withHint(message)));
     else call.resolve(buffers?.length ? buffers[0] : message.value);
   });
 

@@ -15,7 +15,8 @@ export function asking({ source, state, signal }) {
         " opens the live page, which answers to others."));
   }
   const writes = !summary || Boolean(summary.sequences.written);
-  const said = element("p", { class: "said", role: "status" });
+  const said = element("p", { class: "said", role: "status" },
+    !summary && source.problem && element("span", { role: "alert" }, source.problem));
   const text = element("textarea", { rows: 2, dir: "auto", spellcheck: "false", maxlength: 20000, data: { focus: "text" } });
   text.value = drafts.get(source) ?? summary?.text ?? "";
   const begin = element("input", { type: "text", dir: "auto", spellcheck: "false", autocomplete: "off", data: { focus: "begin" } });

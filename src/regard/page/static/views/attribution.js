@@ -162,7 +162,7 @@ function mapFigure({ found, rows, columns, row, state, width }) {
   });
   return figure({
     name: `attribution-${method}`,
-    caption: `All written tokens, by ${TITLES[method] ?? method}: blue pushed up, orange down, by at most ${number(most, 2)} nats.`,
+    caption: `All tokens of the answer, by ${TITLES[method] ?? method}: blue pushed up, orange down, by at most ${number(most, 2)} nats.`,
     chart: element("div", {},
       found.length > 1 && select({ label: "Method", value: method, options: found.map(([name]) => [name, TITLES[name] ?? name]), onchange: (value) => state.set("method", value) }),
       map.tools, map),

@@ -80,7 +80,7 @@ function lensDrawing(lens, sequence, [, numberOf, shadeOf], width) {
   const paper = theme();
   const tops = lens.cells.flat().map((cell) => cell[0].token);
   const left = 16 + Math.max(...lens.layers.map((name) => textWidth(layerName(name))));
-  const wide = Math.max(52, Math.min(110, widest(tops, 10) + 14));
+  const wide = Math.max(52, Math.min(136, widest(tops, 10) + 44));
   const high = 30;
   const count = sequence.tokens.length;
   const size = { width: left + wide * count + 4, height: 30 + high * lens.layers.length + 4 };

@@ -76,8 +76,9 @@ function layout(axes, width, heads) {
   const length = narrow ? 9 : 14;
   const room = Math.max(60, (width - 2 * gutter - 100) / 2); // the lines want 100 pixels at least
   const before = axes.rows.after && !narrow ? widest(axes.rows.after, 8) + 24 : 0;
-  const left = gutter + 10 + Math.min(room, widest(axes.rows.tokens, length) + before);
-  const right = width - gutter - 10 - Math.min(room, widest(axes.columns.tokens, length));
+  const held = (axis, more) => Math.max(textWidth(axis.short), Math.min(room, widest(axis.tokens, length) + more)); // its title too
+  const left = gutter + 10 + held(axes.rows, before);
+  const right = width - gutter - 10 - held(axes.columns, 0);
   const step = count > 32 ? 20 : 27;
   return {
     left, right, gutter, strip, length, step, before,

@@ -1,0 +1,69 @@
+"""Figures are fit for a paper: whole titles, the page's colours, a column's width, fonts with all signs."""
+
+import re
+
+import numpy as np
+import pytest
+
+from regard.inspection import figures, fonts
+from regard.inspection.figures import figure_at
+from regard.inspection.fonts import FIRST, families_for
+from regard.inspection.plots import INCHES, draw_attention
+from regard.page.assets import assets
+
+pytest.importorskip("matplotlib")
+PANELS = {f"head {head}": np.eye(3) for head in range(3)}
+TOKENS = ["a", "b", "c"]
+
+
+def test_a_title_is_as_large_as_its_figure_is_wide(tmp_path):
+    for title in ("short", "decoder.blocks.11.cross_attention of a model with a long name"):
+        with figure_at(tmp_path / "a.svg", 3.3, 2, title=title) as figure:
+            pass
+        drawn = figure._suptitle.get_window_extent()
+        assert drawn.x0 >= 0
+        assert drawn.x1 <= figure.bbox.width
+
+
+@pytest.mark.parametrize("size", ["column", "page"])
+def test_a_figure_is_as_wide_as_a_column_or_a_page(tmp_path, size):
+    path = tmp_path / "a.svg"
+    draw_attention(path, PANELS, TOKENS, TOKENS, title="attention", size=size)
+    width = float(re.search(r'width="([\d.]+)pt"', path.read_text("utf-8"))[1])
+    assert width == pytest.approx(72 * INCHES[size], abs=0.1)
+
+
+def test_a_colour_bar_says_what_the_colours_mean_and_text_stays_text(tmp_path):
+    path = tmp_path / "a.svg"
+    draw_attention(path, PANELS, TOKENS, TOKENS, row_name="written", column_name="source")
+    for text in ("weight", "1.0", "written", "source", "head 2"):
+        assert f">{text}</text>" in path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
+def test_the_same_figure_is_the_same_bytes_and_pdf_has_truetype(tmp_path, kind):
+    for name in ("a", "b"):
+        draw_attention(tmp_path / f"{name}.{kind}", PANELS, TOKENS, TOKENS)
+    content = (tmp_path / f"a.{kind}").read_bytes()
+    assert content == (tmp_path / f"b.{kind}").read_bytes()
+    assert b"/Type3" not in content
+
+
+def test_the_scales_are_those_of_the_page():
+    script = assets()["colour.js"].content.decode()
+    light = [re.findall(r'"(#\w+)"', each) for each in re.findall(r"light: \[(.*?)\]", script)]
+    assert [*figures.SEQUENTIAL] in light
+    assert [*figures.DIVERGING] in light
+
+
+def test_signs_that_the_first_font_lacks_are_written_in_another_of_this_machine():
+    assert families_for(["abc"]) == ([FIRST], "")
+    families, missing = families_for(["abc", "\N{ARC}"])
+    assert families == [FIRST, "DejaVu Sans Mono"], "both come with matplotlib"
+    assert missing == ""
+
+
+def test_signs_that_no_font_has_are_named_and_no_warning_of_the_library_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(fonts, "_signs", lambda path: frozenset("abc"))
+    assert families_for(["abc", "東京"]) == ([FIRST], "京東")
+    draw_attention(tmp_path / "a.png", {"": np.eye(1)}, ["東"], ["a"])  # a warning is an error in tests
