@@ -213,7 +213,8 @@ class Generator(_Generator):
             mbr_samples: How many samples. [default: 32]
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
-            precision: Of products: "float32"; "int8" is faster on a CPU, and a little less exact.
+            precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
+                scores.
         """
 
 
@@ -306,7 +307,8 @@ def generate(
         mbr_samples: How many samples. [default: 32]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of products: "float32"; "int8" is faster on a CPU, and a little less exact.
+        precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
+            scores.
 
     Returns:
         str for a str, list[str] for several; with `num` above 1 list[str] and list[list[str]].
@@ -398,7 +400,8 @@ def generate_file(
         mbr_samples: How many samples. [default: 32]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of products: "float32"; "int8" is faster on a CPU, and a little less exact.
+        precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
+            scores.
     """
 
 
@@ -501,7 +504,8 @@ class Summarizer(_Summarizer):
             mbr_samples: How many samples. [default: 32]
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
-            precision: Of products: "float32"; "int8" is faster on a CPU, and a little less exact.
+            precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
+                scores.
         """
 
 
@@ -600,7 +604,8 @@ def summarize(
         mbr_samples: How many samples. [default: 32]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of products: "float32"; "int8" is faster on a CPU, and a little less exact.
+        precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
+            scores.
 
     Returns:
         str for a str, list[str] for several; with `n_best` above 1 list[str] and list[list[str]].
@@ -703,7 +708,8 @@ def summarize_file(
         mbr_samples: How many samples. [default: 32]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of products: "float32"; "int8" is faster on a CPU, and a little less exact.
+        precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
+            scores.
     """
 
 
@@ -815,7 +821,8 @@ class Translator(_Translator):
             mbr_samples: How many samples. [default: 32]
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
-            precision: Of products: "float32"; "int8" is faster on a CPU, and a little less exact.
+            precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
+                scores.
         """
 
 
@@ -918,7 +925,8 @@ def translate(
         mbr_samples: How many samples. [default: 32]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of products: "float32"; "int8" is faster on a CPU, and a little less exact.
+        precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
+            scores.
 
     Returns:
         str for a str, list[str] for several; with `n_best` above 1 list[str] and list[list[str]].
@@ -1023,5 +1031,6 @@ def translate_file(
         mbr_samples: How many samples. [default: 32]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of products: "float32"; "int8" is faster on a CPU, and a little less exact.
+        precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
+            scores.
     """

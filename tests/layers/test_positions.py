@@ -1,5 +1,6 @@
 """Positions: golden numbers, the algebra each kind rests on, any length, any width."""
 
+import itertools
 import math
 
 import pytest
@@ -132,7 +133,28 @@ def test_alibi_lowers_scores_by_distance():
     assert bias[0, 1].tolist() == [[-(2.0**-8) * abs(i - j) for j in range(3)] for i in range(3)]
 
 
-@pytest.mark.parametrize("bias", [LinearBias(4), BucketBias(4, bidirectional=False)])
+@pytest.mark.parametrize("num_heads", [1, 2, 3, 8])
+def test_directed_heads_have_their_slopes_in_one_direction_and_1_in_the_other(num_heads):
+    bias = LinearBias(num_heads, directed=True)(4, 4)[0]
+    half = (num_heads + 1) // 2
+    slopes = alibi_slopes(half)
+    for head in range(num_heads):
+        back = head < half
+        slope = slopes[head % half]
+        for i, j in itertools.product(range(4), repeat=2):
+            own = (j <= i) == back or i == j
+            assert bias[head, i, j] == pytest.approx(-(slope if own else 1) * abs(i - j))
+    assert max(slopes) < 1
+
+
+def test_every_directed_head_tells_before_from_after():
+    bias = LinearBias(3, directed=True)(5, 5)[0]
+    assert (bias != bias.flip(1, 2)).any(dim=(1, 2)).all()
+
+
+@pytest.mark.parametrize(
+    "bias", [LinearBias(4), LinearBias(3, directed=True), BucketBias(4, bidirectional=False)]
+)
 @given(tgt_len=st.integers(1, 5), before=st.integers(0, 5))
 def test_biases_count_the_queries_as_the_last_positions(bias, tgt_len, before):
     src_len = tgt_len + before

@@ -81,3 +81,18 @@ def test_what_is_loaded_and_a_look_say_what_they_are(untrained):
     assert f"{len(look.paths())} resources" in repr(look)
     assert "..." in repr(loaded.look("1 " * 50))
     assert "\n" not in repr(loaded) + repr(look)
+
+
+@torch.no_grad()
+def test_an_encoder_that_cannot_tell_the_order_of_a_text_is_told(encoder_folder, decoder_folder, capsys):
+    """A text and its reverse were the same to ALiBi that counts both directions alike."""
+    ids, lengths, told = torch.tensor([[2, 7, 5, 9, 11, 3]]), torch.tensor([6]), "cannot tell the order of a"
+    for alibi, blind in (("symmetric", True), ("directed", False)):
+        folder = encoder_folder("classification", ("good", "bad"), positions="alibi", alibi=alibi)
+        model = regard.load(folder).model
+        difference = (model(ids, lengths) - model(ids.flip(1), lengths)).abs().max()
+        assert (difference < 1e-5) == blind
+        assert (difference > 1e-3) != blind
+        assert (told in " ".join(capsys.readouterr().err.split())) == blind
+    regard.load(decoder_folder(positions="alibi", alibi="symmetric"))  # which sees only what came before
+    assert told not in " ".join(capsys.readouterr().err.split())

@@ -53,6 +53,23 @@ def test_a_text_is_what_it_is_without_kernels(writer, any_size, monkeypatch):
     assert fast.log_prob != exact.log_prob
 
 
+def test_scores_that_are_not_float32_s_say_so(untrained, writer, any_size):
+    """A told log-probability that is not that of `regard score` is told as such."""
+    for kind, model in ((Translator, untrained), (Generator, writer)):
+        for precision, told in (("float32", {}), ("int8", {"precision": "int8"})):
+            made = kind(model, precision=precision)
+            for found in made(["1 2 3"]):
+                table = found.to_dict()
+                assert {name: table[name] for name in table if name == "precision"} == told
+    split = next(Translator(untrained, precision="int8").texts(["1 2. 3 4."])).to_dict()
+    assert split["precision"] == "int8"
+
+
+def test_where_it_stays_float32_scores_are_float32_s(untrained, monkeypatch):
+    monkeypatch.setattr(kernels, "has_int8", lambda: False)
+    assert "precision" not in next(Translator(untrained, precision="int8")(["1 2 3"])).to_dict()
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_neighbours_change_no_text(writer, any_size, temperature):
     generator = Generator(writer, precision="int8", max_new_tokens=12, temperature=temperature)

@@ -1,5 +1,7 @@
 """Forced scores are those that the search gives its own translations."""
 
+import json
+
 import pytest
 
 from regard.errors import DataError
@@ -37,3 +39,19 @@ def test_files_that_are_not_aligned_and_lines_too_long_are_refused(untrained, fi
         score(model=untrained, src=src, ref=ref)
     with pytest.raises(DataError, match="long:2: 10,000 characters"):
         score(model=untrained, src=src, ref=long)
+
+
+def test_a_source_is_read_as_translate_reads_it(their_folder, files):
+    """With the prefix of the model's folder, or the one that is given."""
+    sizes = {"d_model": 16, "d_kv": 8, "num_heads": 2, "num_layers": 1, "d_ff": 24}
+    marks = {"pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+    t5, *_ = their_folder("T5ForConditionalGeneration", "T5Config", {**sizes, **marks}, pieces="bytes")
+    config = json.loads((t5 / "config.json").read_text("utf-8"))
+    tasks = {"task_specific_params": {"translation_en_to_de": {"prefix": "to German: "}}}
+    (t5 / "config.json").write_text(json.dumps({**config, **tasks}), "utf-8")
+    told = ["to German: a film", "to German: of"]
+    bare, whole, ref = files(bare=["a film", " of "], whole=told, ref=["b", "c"])
+    usual = score(model=t5, src=bare, ref=ref).scores
+    assert usual == score(model=t5, src=bare, ref=ref, prefix="to German: ").scores
+    assert usual == score(model=t5, src=whole, ref=ref, prefix="").scores
+    assert usual != score(model=t5, src=bare, ref=ref, prefix="").scores

@@ -56,6 +56,22 @@ def logits(model):
         return model(ids, torch.tensor([4, 2]), torch.tensor([[2, 5, 6], [2, 4, 0]]))
 
 
+@pytest.mark.parametrize("positions", ["alibi", "rotary"])
+def test_alibi_of_an_older_folder_stays_as_it_was_trained(encoder_folder, tmp_path, positions):
+    """Before there was a choice both directions counted alike; a folder of that time says nothing of it."""
+    symmetric = encoder_folder("classification", ("a", "b"), positions=positions, alibi="symmetric")
+    folder = Folder.open(symmetric)
+    table = folder.read_json("config.json")
+    del table["settings"]["alibi"]
+    files = {**model_files_of(folder), "config.json": json_bytes(table)}
+    weights = {"model.safetensors": folder.read_tensors("model.safetensors")}
+    write_folder(tmp_path / "old", {**files, **weights})
+    old, before = load_model(tmp_path / "old"), load_model(symmetric)
+    assert old.config.alibi == ("symmetric" if positions == "alibi" else "directed")
+    ids, lengths = torch.tensor([[2, 7, 5, 9, 3]]), torch.tensor([5])
+    assert torch.equal(old.model(ids, lengths), before.model(ids, lengths))
+
+
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi", "t5"])
 @pytest.mark.parametrize(
     ("tokenizers", "settings"),

@@ -114,7 +114,7 @@ precision = click.option(
     type=click.Choice(["float32", "int8"]),
     default="float32",
     show_default=True,
-    help="Of products; int8 is faster on a CPU, and a little less exact.",
+    help="Of products; int8 is faster on a CPU, a little less exact, as are its scores.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text for people.")
 

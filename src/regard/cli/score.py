@@ -16,11 +16,18 @@ from regard.cli.importing import importing
 @click.option(
     "--ref", type=options.FILE, required=True, metavar="FILE", help="Translations, aligned line by line."
 )
+@options.prefix
 @options.as_json
 @options.device
 @options.threads
 def command(
-    model: Path | None, src: Path, ref: Path, as_json: bool, device: str, threads: int | None
+    model: Path | None,
+    src: Path,
+    ref: Path,
+    prefix: str | None,
+    as_json: bool,
+    device: str,
+    threads: int | None,
 ) -> None:
     """Say how likely a model finds given translations.
 
@@ -31,7 +38,7 @@ def command(
         from regard import console
         from regard.verbs.score import score
 
-    found = score(model=model, src=src, ref=ref, device=device, threads=threads)
+    found = score(model=model, src=src, ref=ref, prefix=prefix, device=device, threads=threads)
     if as_json:
         for record in found.to_dicts():
             click.echo(json.dumps(record))

@@ -34,7 +34,9 @@ NOTES: dict[Scheme, str] = {
     " its angles, then their sines. Similarity is the cosine that a vector has left with itself when the two"
     " are turned to their positions, in the mean over all directions: how much distance alone takes from a"
     " score.",
-    "alibi": "Each head lowers its scores by its slope times the distance. Nothing is added to embeddings.",
+    "alibi": "Each head lowers its scores by its slope times the distance; in an encoder half of the heads"
+    " have theirs for what came before, half for what comes after, and the slope 1 for the rest. Nothing is"
+    " added to embeddings.",
     "t5": "Each head adds a learned number to its scores for each bucket of distances. Nothing is added to"
     " embeddings.",
     "none": "The model is not told positions.",

@@ -129,19 +129,30 @@ class RotaryPositions(nn.Module):
 class LinearBias(nn.Module):
     """ALiBi: the further away, the lower the score, by a slope that each head has (Press et al. 2022).
 
-    Both directions count alike, so that an encoder can use it too.
+    A decoder sees only what came before. Where what comes after is seen too, `directed` heads tell one from
+    the other, and so a text from its reverse: the first half of the heads have their slopes for what came
+    before, the other half the same slopes for what comes after. In its other direction a head has the slope
+    1, which is steeper than all of them, and so sees little more than the neighbours there.
     """
 
-    slopes: Tensor
+    before: Tensor
+    after: Tensor
 
-    def __init__(self, num_heads: int) -> None:
+    def __init__(self, num_heads: int, *, directed: bool = False) -> None:
         super().__init__()
-        self.register_buffer("slopes", torch.tensor(alibi_slopes(num_heads)), persistent=False)
+        before = after = alibi_slopes(num_heads)
+        if directed:
+            half = (num_heads + 1) // 2
+            slopes, steep = alibi_slopes(half), [1.0] * half
+            before, after = (slopes + steep)[:num_heads], (steep + slopes)[:num_heads]
+        self.register_buffer("before", torch.tensor(before), persistent=False)
+        self.register_buffer("after", torch.tensor(after), persistent=False)
 
     def forward(self, tgt_len: int, src_len: int) -> Float[Tensor, "1 heads {tgt_len} {src_len}"]:
         """The queries are the last `tgt_len` of `src_len` positions."""
-        distance = _offsets(tgt_len, src_len, self.slopes.device).abs()
-        return (-self.slopes[:, None, None] * distance)[None]
+        offsets = _offsets(tgt_len, src_len, self.before.device)
+        slopes = torch.where(offsets > 0, self.after[:, None, None], self.before[:, None, None])
+        return (-slopes * offsets.abs())[None]
 
 
 def alibi_slopes(num_heads: int) -> list[float]:

@@ -106,6 +106,7 @@ class TransformerConfig(ModelConfig):
     position_layout: Layout = "interleaved"  # of sinusoidal positions
     position_buckets: int = 32  # of t5's, and the distance from which on all share one
     position_distance: int = 128
+    alibi: Literal["directed", "symmetric"] = "directed"  # of encoders: "symmetric" cannot tell order
     rotary_base: float = 10000.0
     dropout: float = 0.1  # of each sub-layer's output and of the sums of embeddings and positions
     attention_dropout: float = 0.0

@@ -62,7 +62,7 @@ def positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositio
 def position_bias(config: TransformerConfig, *, bidirectional: bool) -> LinearBias | BucketBias | None:
     """What a stack adds to the scores of all its self-attentions, if positions are told that way."""
     if config.positions == "alibi":
-        return LinearBias(config.num_heads)
+        return LinearBias(config.num_heads, directed=bidirectional and config.alibi == "directed")
     if config.positions == "t5":
         return BucketBias(
             config.num_heads,

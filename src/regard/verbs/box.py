@@ -11,6 +11,8 @@ import torch
 from regard import console
 from regard.errors import FolderError
 from regard.models.config import ModelConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.model import Model
 from regard.verbs.unfinished import unfinished
 from regard.weights.folder import find
@@ -75,11 +77,25 @@ def load(model: str | Path | None, device: torch.device) -> LoadedModel:
     if where := unfinished(path):
         console.note(where)
     if not is_foreign(path):
-        return load_model(path, device)
+        loaded = load_model(path, device)
+        _warn_of_symmetric(loaded)
+        return loaded
     found = load_pretrained(path, device)
     if found.undecoded:
         console.warn(f"{path}: not taken of its decoding defaults: {', '.join(found.undecoded)}")
     return found.loaded
+
+
+def _warn_of_symmetric(loaded: LoadedModel) -> None:
+    """Say so where an encoder cannot tell a text from its reverse; a convolution could."""
+    config = loaded.config
+    if not isinstance(config, EncoderOnlyConfig | EncoderDecoderConfig) or config.positions != "alibi":
+        return
+    if config.alibi == "symmetric":
+        console.warn(
+            f"{loaded.path}: its encoder cannot tell the order of a text from the reverse: ALiBi counts both"
+            " directions alike in it. Train it anew; alibi = 'directed' is the default now"
+        )
 
 
 def config_class_of(model: str | Path) -> type[ModelConfig]:

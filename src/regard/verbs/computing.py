@@ -18,7 +18,9 @@ class Computing:
     threads: int | None = field(default=None, metadata={"help": "CPU threads. [default: PyTorch's choice]"})
     precision: Precision = field(
         default="float32",
-        metadata={"help": 'Of products: "float32"; "int8" is faster on a CPU, and a little less exact.'},
+        metadata={
+            "help": 'Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are scores.'
+        },
     )
 
 

@@ -29,7 +29,7 @@ from regard.verbs.controls import UNSET, Controls
 from regard.verbs.drafting import drafter_of
 from regard.verbs.lines import chunks
 from regard.verbs.lines import stream as stream_lines
-from regard.verbs.precision import compute_in
+from regard.verbs.precision import Precision, compute_in, with_precision
 from regard.verbs.samples import samples_for, told
 from regard.verbs.spread import spread
 from regard.verbs.suggested_recipes import needs_model
@@ -60,6 +60,7 @@ class Generated:
     line: int
     prompt: str
     continuations: tuple[Continuation, ...]
+    precision: Precision = "float32"  # of scores and log-probabilities
 
     @property
     def texts(self) -> list[str]:
@@ -72,7 +73,8 @@ class Generated:
             {**asdict(each), "tokens": list(each.tokens), "token_log_probs": list(each.token_log_probs)}
             for each in self.continuations
         ]
-        return {"line": self.line, "prompt": self.prompt, "continuations": continuations}
+        found = {"line": self.line, "prompt": self.prompt, "continuations": continuations}
+        return with_precision(found, self.precision)
 
 
 class Generator:
@@ -107,7 +109,7 @@ class Generator:
         self.loaded = open_model(model, computing.device, computing.threads, precision=computing.precision)
         chosen = self.loaded.model.device
         self.model = model_that("goes on with texts", DecoderOnly, self.loaded)
-        compute_in(computing.precision, self.model, chosen)
+        self.precision: Precision = compute_in(computing.precision, self.model, chosen)
         self.tokenizer = self.loaded.tokenizers.source
         defaults = read(ContinuationSettings, self.loaded.generation, "generation.json")
         self.settings = defaults.changed(controls)
@@ -160,7 +162,12 @@ class Generator:
         ]
         found = self._continuations(prompts)
         for number, text in enumerate(texts, start=first):
-            yield Generated(line=number + 1, prompt=text, continuations=found.get(number, ()))
+            yield Generated(
+                line=number + 1,
+                prompt=text,
+                continuations=found.get(number, ()),
+                precision=self.precision,
+            )
 
     def _continuations(self, prompts: Sequence[Prompt]) -> dict[int, tuple[Continuation, ...]]:
         """Of each prompt, by its number."""

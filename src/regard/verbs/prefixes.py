@@ -1,7 +1,7 @@
 """What a text is made into before it is encoded: a prefix that names the task, capitals in lower case."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from regard.data.tokenizer import Tokenizer
@@ -27,6 +27,14 @@ class Prefix:
         if self.lower_capitals and text.isupper() and len(text.split()) > 1:
             text = text.lower()
         return self.text + text if text else ""
+
+    def encoded(self, texts: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:
+        """The ids of texts, each with what stands before it.
+
+        White space around a text is no part of it: a model has hardly ever seen any.
+        """
+        before = [self.before(text.strip()) for text in texts]
+        return [self.first(ids, tokenizer) for ids in tokenizer.encode_batch(before)]
 
     def first(self, ids: list[int], tokenizer: Tokenizer) -> list[int]:
         """`ids` with the tokens, after what the tokeniser puts before every text."""

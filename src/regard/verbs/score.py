@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from regard.decoding.scoring import ForcedScore, forced_scores
+from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError
 from regard.evaluation.streams import check_aligned
 from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.recipe import read
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import model_that
 from regard.verbs.lines import lines_of
+from regard.verbs.prefixes import prefix_of, usual_prefix
+from regard.weights.model_folder import LoadedModel
 
 MAX_CHARACTERS = 5000  # of a line
 
@@ -48,15 +52,19 @@ def score(
     model: AnyModel | None = None,
     src: str | Path,
     ref: str | Path,
+    prefix: str | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> Scored:
     """How likely `model` finds each line of `ref` as the translation of that line of `src`.
 
+    A source is read as `translate` reads it.
+
     Args:
         model: a model or run folder, or what `regard.load` gives; the model in the box without.
         src: a file of sources, one sentence a line.
         ref: a file of their translations, aligned line by line.
+        prefix: what stands before each source; what the model's folder says without.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads; PyTorch's choice without.
 
@@ -68,22 +76,25 @@ def score(
     for name, lines in ((src, sources), (ref, targets)):
         _refuse_long(name, lines)
     loaded = open_model(model, device, threads)
-    source, target = loaded.tokenizers.source, loaded.tokenizers.target
-    pairs = list(
-        zip(
-            source.encode_batch(sources),
-            target.encode_batch(targets),
-            strict=True,
-        )
-    )
+    translates = model_that("translates", SequenceToSequence, loaded)
+    target = loaded.tokenizers.target
     found = forced_scores(
-        model_that("translates", SequenceToSequence, loaded),
-        pairs,
+        translates,
+        list(zip(_source_ids(sources, loaded, prefix), target.encode_batch(targets), strict=True)),
         pad_id=target.pad_id,
         bos_id=target.bos_id,
         eos_id=target.eos_id,
     )
     return Scored(model=loaded.path, scores=found)
+
+
+def _source_ids(sources: Sequence[str], loaded: LoadedModel, prefix: str | None) -> list[list[int]]:
+    """What the model reads of each source: after its prefix, without white space around it."""
+    settings = read(GenerationSettings, loaded.generation, "generation.json")
+    tokenizer = loaded.tokenizers.source
+    usual = usual_prefix(settings.prefixes, "translation") if prefix is None else prefix
+    before = prefix_of(usual, tokenizer, lower_capitals=settings.lower_capitals)
+    return before.encoded(sources, tokenizer)
 
 
 def _refuse_long(name: str | Path, lines: Sequence[str]) -> None:

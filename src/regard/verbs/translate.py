@@ -29,7 +29,7 @@ from regard.verbs.controls import UNSET, Controls
 from regard.verbs.device import choose_workers
 from regard.verbs.drafting import drafter_of
 from regard.verbs.lines import chunks, stream
-from regard.verbs.precision import compute_in
+from regard.verbs.precision import Precision, compute_in, with_precision
 from regard.verbs.prefixes import prefix_of, usual_prefix
 from regard.verbs.samples import samples_for, told, translating
 from regard.verbs.splitting import Split, Splitter, Unsplit, joined
@@ -46,7 +46,7 @@ class Translation:
     """A line and its candidates, best first; an empty line has the empty text for its only one.
 
     `sentences` are those that were translated one by one, if it was split; the line's candidates are theirs
-    put together.
+    put together. Scores and log-probabilities are those of `precision`.
     """
 
     called: ClassVar[str] = "translation"
@@ -54,6 +54,7 @@ class Translation:
     source: str
     candidates: tuple[Candidate, ...]
     sentences: "tuple[Translation, ...]" = ()
+    precision: Precision = "float32"
 
     @property
     def text(self) -> str:
@@ -66,6 +67,7 @@ class Translation:
             for each in self.candidates
         ]
         found = {"line": self.line, "source": self.source, self.called: self.text, "hypotheses": hypotheses}
+        found = with_precision(found, self.precision)
         if not self.sentences:
             return found
         sentences = [{"source": each.source, self.called: each.text} for each in self.sentences]
@@ -119,7 +121,7 @@ class Translator:
         self.device = self.loaded.model.device
         self.workers = choose_workers(workers, self.device, computing.threads)
         self.model = model_that(self.does, SequenceToSequence, self.loaded)
-        compute_in(computing.precision, self.model, self.device)
+        self.precision: Precision = compute_in(computing.precision, self.model, self.device)
         defaults = read(GenerationSettings, self.loaded.generation, "generation.json")
         self.settings = self._settings(defaults.with_(n_best=1).changed(controls), controls, n_best)
         self.n_best, self.batch_tokens = n_best, batch_tokens
@@ -213,7 +215,7 @@ class Translator:
         """The translation of a piece, which is empty if that is."""
         empty = not piece or piece.isspace()
         candidates = [NOTHING] if empty else self._candidates(hypotheses) or [NOTHING]
-        return self.answer(line=number, source=piece, candidates=tuple(candidates))
+        return self.answer(line=number, source=piece, candidates=tuple(candidates), precision=self.precision)
 
     def _together(
         self, number: int, line: str, pieces: Sequence[str], sentences: Sequence[Translation]
@@ -226,7 +228,7 @@ class Translator:
         chosen = choose([each.candidates for each in sentences], self.n_best)
         candidates = [as_one(joined(pieces, [one.text for one in each]), each) for each in chosen]
         bare = tuple(replace(each, source=each.source.strip()) for each in sentences)
-        return self.answer(line=number, source=line, candidates=tuple(candidates), sentences=bare)
+        return replace(sentences[0], source=line, candidates=tuple(candidates), sentences=bare)
 
     def _pool(self, lines: int) -> Pool[Job, list[list[Hypothesis]]] | None:
         """The workers, started when there is enough for them to do."""
@@ -251,13 +253,9 @@ class Translator:
         return [of_line[:most] for of_line in ids]
 
     def _encoded(self, lines: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, of at most as many characters as are read.
-
-        White space around a line is no part of the sentence: a model has hardly ever seen any.
-        """
-        tokenizer = self.loaded.tokenizers.source
-        texts = [self._prefix.before(line[: self.max_characters].strip()) for line in lines]
-        return [self._prefix.first(each, tokenizer) for each in tokenizer.encode_batch(texts)]
+        """The ids of each line, of at most as many characters as are read."""
+        read = [line[: self.max_characters] for line in lines]
+        return self._prefix.encoded(read, self.loaded.tokenizers.source)
 
     def _are_long(self, lines: Sequence[str]) -> list[bool]:
         """Which lines are longer than those that the model was trained on, or than it can read."""

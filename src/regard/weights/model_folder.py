@@ -148,6 +148,8 @@ def read_config(folder: Folder) -> tuple[ModelConfig, tuple[str, ...]]:
     fields = {field.name: field for field in dataclasses.fields(config_class(kind))}
     if unknown := sorted(set(settings) - set(fields)):
         raise FolderError(f"{path}: unknown setting {unknown[0]!r}", did_you_mean(unknown[0], fields))
+    if settings.get("positions") == "alibi":
+        settings = {"alibi": "symmetric", **settings}  # as it was before there was a choice
     needed = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
     if missing := sorted(needed - set(settings)):
         raise FolderError(f"{path}: setting {missing[0]!r} is missing", "copy the folder anew")
