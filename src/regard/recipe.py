@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, Union
 from regard.errors import RecipeError, did_you_mean
 
 Settings = TypeVar("Settings")
+INTEGERS = 2**63  # beyond them PyTorch has none
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], str]:
@@ -108,6 +109,8 @@ def _name(where: str, key: str) -> str:
 
 
 def _read_value(kind: Any, value: Any, name: str) -> Any:
+    if type(value) is int and not -INTEGERS <= value < INTEGERS:
+        raise RecipeError(f"{name} is an integer of {value.bit_length():,} bits", "there are 64 at the most")
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         return value

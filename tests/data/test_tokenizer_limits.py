@@ -125,3 +125,20 @@ def test_the_bounds_let_known_tokenisers_in():
     content["normalizer"]["normalizers"].append(table)
     tokenizer = Tokenizer.from_bytes(json.dumps(with_marks(content, MARKS)).encode())
     assert tokenizer.encode("") == []
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"type": "WordPiece", "unk_token": "[UNK]"},
+        {"type": "WordLevel", "unk_token": "[UNK]"},
+        {"type": "BPE", "unk_token": "[UNK]", "merges": []},
+        {"type": "Unigram", "unk_id": None, "vocab": [["a", 0.0]]},
+    ],
+    ids=lambda model: model["type"],
+)
+def test_a_tokeniser_without_the_piece_for_what_it_does_not_know_is_refused(model):
+    """The library tells only at the first such word."""
+    content = json.loads(file())
+    with pytest.raises(FolderError, match=r"piece for what is unknown"):
+        Tokenizer.from_bytes(file(model=content["model"] | model))

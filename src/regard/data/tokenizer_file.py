@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from regard.data.tokenizer_foreign import Marks
-from regard.data.tokenizer_limits import refuse_large
+from regard.data.tokenizer_limits import refuse_large, refuse_unknown
 
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")  # ids 0 to 3
 UNK = SPECIALS[1]
@@ -64,6 +64,7 @@ def inspect(content: Mapping[str, Any]) -> None:
     One of another maker has its marks in `post_processor`, and more kinds of parts.
     """
     refuse_large(content)
+    refuse_unknown(content["model"])
     if Marks.of(content.get("post_processor")) is not None:
         inspect_foreign(content)
         return

@@ -119,6 +119,19 @@ def _longest_of(charsmap: str) -> float:
     return float(max(map(len, texts.split(b"\0"))))
 
 
+def refuse_unknown(model: Mapping[str, Any]) -> None:
+    """Raise ValueError unless the model has a piece for what it does not know, if it wants one.
+
+    The library tells only when a text has such a word.
+    """
+    kind, unknown = model.get("type"), model.get("unk_token")
+    needed = unknown is not None or kind in ("WordPiece", "WordLevel")
+    if kind in ("BPE", "WordPiece", "WordLevel") and needed and unknown not in model["vocab"]:
+        raise ValueError(f"its vocabulary lacks {unknown!r}, the piece for what is unknown")
+    if kind == "Unigram" and model.get("unk_id") is None:
+        raise ValueError("unk_id, the piece for what is unknown, is missing")
+
+
 def _refuse_large_model(model: Mapping[str, Any]) -> None:
     for key, text in ((key, text) for key, text in model.items() if isinstance(text, str)):
         if len(text) > MOST_LETTERS:

@@ -15,7 +15,9 @@ Settings = TypeVar("Settings", bound="Controls")
 
 MOST_HYPOTHESES = 1000  # of one text, in a beam or drawn: 0.4 GB and 12 s for four words on one core
 MOST_TOKENS = 100_000  # that one text is given: the caches of a large model then fill tens of gigabytes
+MOST_IDS = 10**9  # no vocabulary has as many
 MOST_CHARACTERS = 5000  # of a text that is asked for, banned, ...: it becomes tokens before decoding begins
+INTEGERS = 2**63  # beyond them PyTorch has none
 LARGEST, SMALLEST = 1000, 1e-6  # factors beyond these leave the range of float32, and tokens become chance
 
 
@@ -38,6 +40,8 @@ class Control:
     def refuse(self, name: str, value: Any, usual: Any) -> None:
         """Raise a ConfigError if the value is out of range."""
         hint = f"{name} = {usual} would do"
+        if isinstance(value, int) and not -INTEGERS <= value < INTEGERS:
+            raise ConfigError(f"{name} is an integer of {value.bit_length():,} bits, but may have 64", hint)
         if not math.isfinite(value):
             raise ConfigError(f"{name} is {value}, but must be a finite number", hint)
         if self.least is not None and self.smallest is not None and self.least < value < self.smallest:
@@ -79,7 +83,11 @@ class Controls:
         kind="beam",
     )
     beam_groups: int | None = _control(
-        "Part the beam into that many groups that avoid each other's tokens.", neutral=1, least=1, kind="beam"
+        "Part the beam into that many groups that avoid each other's tokens.",
+        neutral=1,
+        least=1,
+        most=MOST_HYPOTHESES,
+        kind="beam",
     )
     diversity: float | None = _control(
         "What a token costs a group for each earlier group's hypothesis that takes it.",
@@ -102,7 +110,12 @@ class Controls:
         kind="sampling",
     )
     top_k: int | None = _control(
-        "Draw from the K likeliest tokens; 0 from all.", metavar="K", neutral=0, least=0, kind="sampling"
+        "Draw from the K likeliest tokens; 0 from all.",
+        metavar="K",
+        neutral=0,
+        least=0,
+        most=MOST_IDS,
+        kind="sampling",
     )
     top_p: float | None = _control(
         "Draw from the likeliest that hold the probability P.",
@@ -149,10 +162,10 @@ class Controls:
         "The same as often as it was said.", metavar="X", neutral=0.0, least=-LARGEST, most=LARGEST
     )
     no_repeat_ngram_size: int | None = _control(
-        "Say no N tokens in the same order twice; 0 allows it.", neutral=0, least=0
+        "Say no N tokens in the same order twice; 0 allows it.", neutral=0, least=0, most=MOST_TOKENS
     )
     no_repeat_source_ngram_size: int | None = _control(
-        "Say no N tokens in the order in which the source has them.", neutral=0, least=0
+        "Say no N tokens in the order in which the source has them.", neutral=0, least=0, most=MOST_TOKENS
     )
     ban: tuple[str, ...] = _control("Never say this.", (), metavar="TEXT")
     boost: tuple[str, ...] = _control(

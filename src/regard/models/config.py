@@ -16,6 +16,7 @@ from regard.layers.positions import Layout
 
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
 Config = TypeVar("Config", bound="ModelConfig")
+INTEGERS = 2**62  # beyond them PyTorch cannot count what a tensor of a row more has
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,8 +166,31 @@ class TransformerConfig(ModelConfig):
         return self.d_model // self.num_heads if self.head_dim is None else self.head_dim
 
 
+LARGEST = {  # of sizes, by how their names begin or end: some tens of times those of any known model
+    "d_": 1_000_000,
+    "head_dim": 1_000_000,
+    "_size": 100_000_000,
+    "_heads": 100_000,
+    "_layers": 10_000,
+    "max_positions": 100_000_000,
+}
+
+
+def _refuse_large(name: str, value: Any) -> None:
+    """Raise a ConfigError for an integer that no model has room for, before anything is made of it."""
+    if type(value) is not int:
+        return
+    if not -INTEGERS < value < INTEGERS:
+        bits = value.bit_length()
+        raise ConfigError(f"{name} is an integer of {bits:,} bits", "none of a model has more than 62")
+    for part, most in LARGEST.items():
+        if (name.startswith(part) or name.endswith(part)) and value > most:
+            raise ConfigError(f"{name} = {value} is too large", f"{name} must be at most {most:,}")
+
+
 def _checked(name: str, value: Any, kind: Any) -> Any:
     """`value` where it is what the annotation `kind` of the setting says; an int becomes a float."""
+    _refuse_large(name, value)
     kinds = typing.get_args(kind) if typing.get_origin(kind) in UNIONS else (kind,)
     for each in kinds:
         if typing.get_origin(each) is Literal:

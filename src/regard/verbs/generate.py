@@ -20,12 +20,12 @@ from regard.decoding.phrases import WINDOW, begun, up_to
 from regard.decoding.strategy import Walk
 from regard.errors import ConfigError
 from regard.models.decoder_only import DecoderOnly
-from regard.recipe import read
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import model_that
 from regard.verbs.computing import USUAL, Computing
 from regard.verbs.controls import UNSET, Controls
+from regard.verbs.decoding_defaults import decoding_defaults
 from regard.verbs.drafting import drafter_of
 from regard.verbs.lines import chunks
 from regard.verbs.lines import stream as stream_lines
@@ -111,7 +111,7 @@ class Generator:
         self.model = model_that("goes on with texts", DecoderOnly, self.loaded)
         self.precision: Precision = compute_in(computing.precision, self.model, chosen)
         self.tokenizer = self.loaded.tokenizers.source
-        defaults = read(ContinuationSettings, self.loaded.generation, "generation.json")
+        defaults = decoding_defaults(ContinuationSettings, self.loaded)
         self.settings = defaults.changed(controls)
         self.num = num
         self._most = seen_at_most(self.model, self.settings.max_context)

@@ -18,6 +18,7 @@ from regard.models.conformer import Conformer
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import model_that
+from regard.verbs.decoding_defaults import beam_of
 from regard.verbs.suggested_recipes import needs_model
 
 BATCH_FRAMES = 16_384  # padded frames that are looked at together
@@ -66,7 +67,7 @@ class Transcriber:
                 f"{self.loaded.path}: {len(self.labels)} labels for {self.model.config.num_labels} classes",
                 "config.json belongs to another model: copy the folder anew",
             )
-        self.search = search_of(beam_size or int(self.loaded.generation.get("beam_size", 1)))
+        self.search = search_of(beam_size or beam_of(self.loaded))
 
     def __call__(self, recordings: Sequence[Recording]) -> list[Transcribed]:
         """What is said in each: frames x features, as many features as the model reads."""

@@ -19,13 +19,13 @@ from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError, DataError
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.models.straight import straight
-from regard.recipe import read
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import model_that
 from regard.verbs.candidates import NOTHING, Candidate, as_one, combinations, in_step
 from regard.verbs.computing import USUAL, Computing
 from regard.verbs.controls import UNSET, Controls
+from regard.verbs.decoding_defaults import decoding_defaults
 from regard.verbs.device import choose_workers
 from regard.verbs.drafting import drafter_of
 from regard.verbs.lines import chunks, stream
@@ -122,7 +122,7 @@ class Translator:
         self.workers = choose_workers(workers, self.device, computing.threads)
         self.model = model_that(self.does, SequenceToSequence, self.loaded)
         self.precision: Precision = compute_in(computing.precision, self.model, self.device)
-        defaults = read(GenerationSettings, self.loaded.generation, "generation.json")
+        defaults = decoding_defaults(GenerationSettings, self.loaded)
         self.settings = self._settings(defaults.with_(n_best=1).changed(controls), controls, n_best)
         self.n_best, self.batch_tokens = n_best, batch_tokens
         self._splitter = self._splitter_for(split)

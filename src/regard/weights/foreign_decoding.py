@@ -10,6 +10,7 @@ from typing import Any
 
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import FolderError
+from regard.weights.families.family import refuse_long
 from regard.weights.families.harmless import HARMLESS
 
 Range = tuple[type, float, float]
@@ -314,6 +315,7 @@ def _number(name: str, value: Any, where: str) -> Any:
     if name not in RANGES:
         return value
     kind, least, most = RANGES[name]
+    refuse_long(value, f"{where}: {name}")
     number = float(value) if kind is float and type(value) is int else value
     if type(number) is not kind or not least <= number <= most:
         wanted = "true or false" if kind is bool else f"a number from {least:g} to {most:g}"

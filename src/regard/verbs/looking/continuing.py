@@ -18,8 +18,8 @@ from regard.errors import DataError
 from regard.inspection.answer import answer_log_prob
 from regard.inspection.passes import continuing
 from regard.models.decoder_only import DecoderOnly
-from regard.recipe import read
 from regard.verbs.box import model_that
+from regard.verbs.decoding_defaults import decoding_defaults
 from regard.verbs.looking.request import MAX_TOKENS, Request, refuse_long
 from regard.verbs.looking.run import Run, Said, Searched, as_a_beginning, named
 from regard.verbs.looking.streaming import Turn, said, worth_showing
@@ -43,7 +43,7 @@ class Continuing:
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
         self.model = model_that("goes on with texts", DecoderOnly, loaded)
-        self.settings = read(ContinuationSettings, loaded.generation, "generation.json")
+        self.settings = decoding_defaults(ContinuationSettings, loaded)
         self.tokenizer = loaded.tokenizers.source
         self._begin_id = self.tokenizer.bos_id if self.settings.begin else None
 

@@ -15,8 +15,8 @@ from regard.decoding.strategy import Search, Walk
 from regard.errors import DataError
 from regard.inspection.passes import translating
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.recipe import read
 from regard.verbs.box import model_that
+from regard.verbs.decoding_defaults import decoding_defaults
 from regard.verbs.looking.request import Request, refuse_long
 from regard.verbs.looking.run import Run, Said, Searched, as_a_beginning, named
 from regard.verbs.looking.streaming import Turn, said, worth_showing
@@ -31,7 +31,7 @@ class Translating:
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
         self.model = model_that("translates", SequenceToSequence, loaded)
-        self.settings = read(GenerationSettings, loaded.generation, "generation.json").with_(n_best=1)
+        self.settings = decoding_defaults(GenerationSettings, loaded).with_(n_best=1)
         self.source, self.target = loaded.tokenizers.source, loaded.tokenizers.target
         usual = usual_prefix(self.settings.prefixes, "translation")
         self.before = prefix_of(usual, self.source, lower_capitals=self.settings.lower_capitals)

@@ -33,6 +33,7 @@ from regard.training.ctc import TemporalClassification
 from regard.training.objective import Objective
 from regard.verbs.box import model_that
 from regard.verbs.corpora import refuse_other_data
+from regard.verbs.decoding_defaults import beam_of
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import TRIAL, HeldOut, Measured, Say, Task, held_settings, model_config
 from regard.weights.model_folder import LoadedModel
@@ -196,7 +197,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
             _measured,
             examples=TranscriptionExamples(recordings, loaded.labels),
             labels=loaded.labels,
-            beam_size=loaded.generation["beam_size"],
+            beam_size=beam_of(loaded),
         ),
     )
 

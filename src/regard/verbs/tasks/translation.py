@@ -17,11 +17,11 @@ from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError
 from regard.evaluation.score import Score
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.recipe import read
 from regard.training.collapse import target_entropy
 from regard.training.objective import Objective, build_objective
 from regard.verbs.box import model_that
 from regard.verbs.corpora import counts_of_skipped, refuse_other_data, refuse_unknown
+from regard.verbs.decoding_defaults import decoding_defaults
 from regard.verbs.scoring import scoring_for
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import (
@@ -156,7 +156,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
     pairs = list(open_corpus(settings, recipe.data.lines, base))
     if not pairs:
         raise DataError(f"{data or 'the test data'}: no pair is left", "look at data.lines of the recipe")
-    decoding = read(GenerationSettings, loaded.generation, "generation.json")
+    decoding = decoding_defaults(GenerationSettings, loaded)
     return HeldOut(
         counted=f"{len(pairs):,} pairs",
         measure=partial(

@@ -15,6 +15,15 @@ from regard.weights.families.harmless import HARMLESS
 from regard.weights.names import Entry
 
 Value = TypeVar("Value")
+INTEGERS = 2**63
+
+
+def refuse_long(value: object, name: str) -> None:
+    """Raise a FolderError for an integer that neither PyTorch nor a float can hold."""
+    if type(value) is int and not -INTEGERS <= value < INTEGERS:
+        raise FolderError(
+            f"{name} is an integer of {value.bit_length():,} bits", "use the config.json of the weights"
+        )
 
 
 class Settings:
@@ -37,10 +46,11 @@ class Settings:
         value = next((self.table[name] for name in names if self.table.get(name) is not None), None)
         if value is None:
             return None
+        name = next(name for name in names if self.table.get(name) is not None)
+        refuse_long(value, f"{self.where}: {name}")
         if kind is float and type(value) is int:
             value = float(value)
         if type(value) is not kind:
-            name = next(name for name in names if self.table.get(name) is not None)
             raise FolderError(
                 f"{self.where}: {name} = {value!r} is no {kind.__name__}",
                 "use the config.json of the weights",

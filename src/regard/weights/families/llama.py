@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from regard.errors import FolderError
 from regard.models.decoder_only import DecoderOnlyConfig
-from regard.weights.families.family import Described, Family, Settings, widths
+from regard.weights.families.family import Described, Family, Settings, refuse_long, widths
 from regard.weights.names import Entry, linear, same, stacked
 
 GATED = {
@@ -158,6 +158,7 @@ def _rotary_base(settings: Settings) -> float:
     ]
     if type(base) not in (int, float):
         raise FolderError(f"{settings.where}: rope_theta = {base!r} is no number", "10000.0 is usual")
+    refuse_long(base, f"{settings.where}: rope_theta")
     return float(base)
 
 
