@@ -2,10 +2,12 @@
 
 import gzip
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
 
+from regard.data import memory as memory_file
 from regard.data.arrays import read_array, read_npz
 from regard.errors import DataError
 
@@ -34,6 +36,24 @@ def test_an_npz_file_is_read_by_the_name_of_its_array(tmp_path, compressed):
     assert "x_train, y_train" in refusal.value.hint
 
 
+def test_what_unpacks_to_more_than_half_of_the_memory_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory_file, "memory", lambda: 2 * 10**6)
+    large = np.zeros(10**7, np.uint8)
+    np.savez_compressed(tmp_path / "a.npz", small=NUMBERS, large=large)
+    (tmp_path / "a.idx.gz").write_bytes(gzip.compress(idx(large)))
+    assert np.array_equal(read_array(tmp_path / "a.npz", "small"), NUMBERS)
+    tracemalloc.start()
+    for read in (
+        lambda: read_array(tmp_path / "a.npz", "large"),
+        lambda: read_npz(tmp_path / "a.npz"),
+        lambda: read_array(tmp_path / "a.idx.gz", ""),
+    ):
+        with pytest.raises(DataError, match=r"holds 10,000,.* more than 1,000,000, half of this machine's"):
+            read()
+    assert tracemalloc.get_traced_memory()[1] < 2 * 10**6
+    tracemalloc.stop()
+
+
 GOOD = idx(NUMBERS)
 NPZ_WITHOUT_END = b"PK\x03\x04" + b"\0" * 40
 
@@ -50,7 +70,8 @@ NPZ_WITHOUT_END = b"PK\x03\x04" + b"\0" * 40
         (b"<!DOCTYPE html>", "neither IDX nor NPZ"),
         (struct.pack(">HBB", 0, 8, 0), "neither IDX nor NPZ"),
         (idx(NUMBERS, 0x0D), "type 0x0d"),
-        (struct.pack(">HBB3I", 0, 8, 3, 2**32 - 1, 2**32 - 1, 2**32 - 1) + b"x" * 9, "too early"),
+        (struct.pack(">HBB3I", 0, 8, 3, 2**32 - 1, 2**32 - 1, 2**32 - 1) + b"x" * 9, "half of this machine"),
+        (struct.pack(">HBB3I", 0, 8, 3, 2, 2, 9999) + b"x" * 9, "too early"),
         (gzip.compress(GOOD, mtime=0)[:-9], "damaged"),
         (gzip.compress(GOOD, mtime=0)[:-6] + b"\0" * 6, "damaged"),
         (b"\x1f\x8b" + b"\0" * 20, "damaged"),

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from regard.data import corpus as corpus_file
-from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, open_corpus, read_lines
+from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, locate, open_corpus, read_lines
+from regard.data.documents import read_text
 from regard.errors import DataError, RecipeError
 
 STRICT = LinePolicy(empty="error", too_long="error", control="error", malformed="error", unequal="error")
@@ -84,6 +85,28 @@ def test_a_wrong_byte_is_named_by_file_line_and_place(tmp_path):
     with pytest.raises(DataError, match=r"text:2: not UTF-8 \(byte 0xef at byte 3\)") as caught:
         list(read_lines(tmp_path / "text"))
     assert "iconv" in caught.value.hint
+
+
+WIDE = ["utf-16", "utf-16-le", "utf-16-be", "utf-32"]
+
+
+@pytest.mark.parametrize("encoding", WIDE)
+def test_utf_16_is_told_as_utf_16(tmp_path, encoding):
+    (tmp_path / "a").write_bytes("ein Haus\nzwei Häuser\n".encode(encoding))
+    for read in (lambda: list(read_lines(tmp_path / "a")), lambda: read_text(tmp_path / "a")):
+        with pytest.raises(DataError, match=r"a:? ?(UTF-16|UTF-16LE|UTF-16BE|UTF-32), not UTF-8") as caught:
+            read()
+        assert caught.value.hint.startswith("convert the file: iconv -f UTF-")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_no_corpus_and_nobody_waits_for_it(tmp_path):
+    """It can be read once, and a corpus is read for its digest, its tokenisers and its tokens."""
+    os.mkfifo(tmp_path / "text.src")
+    (tmp_path / "text.tgt").write_text("a\n")
+    with pytest.raises(DataError, match=r"text\.src is a pipe or a device, and data are read more than once"):
+        open_corpus(CorpusSettings(source="text.src", target="text.tgt"), LENIENT, tmp_path)
+    assert locate("text.src", tmp_path, once=True) == tmp_path / "text.src"
 
 
 @pytest.mark.parametrize("damage", ["cut", "cut in its header", "changed"])

@@ -27,7 +27,7 @@ def test_a_file_of_gigabytes_is_refused_before_it_is_read(tmp_path, name):
 
 
 def test_weights_may_be_as_large_as_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder_file, "_memory", lambda: 2**30)
+    monkeypatch.setattr(folder_file, "memory", lambda: 2**30)
     refuse_large(sparse(tmp_path / "model.safetensors", 2**30))
     with pytest.raises(FolderError, match="more than the 1,073,741,824 of this machine's memory"):
         refuse_large(sparse(tmp_path / "model.safetensors", 2**30 + 1))

@@ -140,6 +140,34 @@ def test_damaged_shards_are_refused_and_made_again(tmp_path, tokenizers, damaged
         assert content(folder) == whole
 
 
+@pytest.mark.parametrize("byte", [0, 255])
+@pytest.mark.parametrize("damaged", ["copy-0.source.ids", "copy-0.target.starts", "lines"])
+def test_shards_of_the_right_size_and_other_numbers_are_told_and_made_again(
+    tmp_path, tokenizers, damaged, byte
+):
+    folder, told = tmp_path / "shards", []
+    write_shards(corpus_of(ROWS), tokenizers, folder, max_tokens=50)
+    before = content(folder)
+    middle = len(before[damaged]) // 2
+    other = bytes([byte]) * 8
+    (folder / damaged).write_bytes(before[damaged][:middle] + other + before[damaged][middle + 8 :])
+    write_shards(corpus_of(ROWS), tokenizers, folder, max_tokens=50, say=told.append)
+    assert content(folder) == before
+    [line] = told
+    assert f"{damaged} is not as it was written" in line
+    assert "made again" in line
+
+
+def test_a_description_that_was_changed_is_no_whole_one(tmp_path, tokenizers):
+    folder = tmp_path / "shards"
+    write_shards(corpus_of(ROWS), tokenizers, folder, max_tokens=50, dropout=0.1, copies=3)
+    text = (folder / "shards.json").read_text()
+    assert text.count('"copies": 3') == 2
+    (folder / "shards.json").write_text('"copies": 2'.join(text.rsplit('"copies": 3', 1)))
+    with pytest.raises(DataError, match="its SHA-256 differs"):
+        Shards(folder)
+
+
 def test_a_corpus_of_which_nothing_is_left_is_an_error_with_its_counts(tmp_path, tokenizers):
     with pytest.raises(DataError, match=r"test: no pair is left to train on.*empty.*2") as caught:
         write_shards(corpus_of([("", "a"), (" ", "b")]), tokenizers, tmp_path / "shards", max_tokens=50)

@@ -106,6 +106,17 @@ def test_a_stream_is_made_once(tmp_path, documents, monkeypatch):
     assert len(write_stream(documents, tokenizer, folder, marks=False).ids)
 
 
+@pytest.mark.parametrize("damaged", ["ids", "starts"])
+def test_a_stream_of_the_right_size_and_other_numbers_is_told_and_made_again(tmp_path, documents, damaged):
+    tokenizer, folder, told = tokenizer_of("bpe"), tmp_path / "stream", []
+    write_stream(documents, tokenizer, folder, marks=True)
+    before = (folder / damaged).read_bytes()
+    (folder / damaged).write_bytes(bytes(len(before)))
+    write_stream(documents, tokenizer, folder, marks=True, say=told.append)
+    assert (folder / damaged).read_bytes() == before
+    assert f"{damaged} is not as it was written" in told[0]
+
+
 def test_a_trial_reads_so_many_characters(tmp_path, documents):
     assert list(limited(["abc", "def", "gh"], 5)) == ["abc", "de"]
     assert list(limited(["abc", "def"], 3)) == ["abc"]

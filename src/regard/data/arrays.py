@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.data.memory import refuse_beyond_memory
 from regard.errors import DataError
 
 BYTES = 0x08  # IDX's number for unsigned bytes, the only type of it that is read
@@ -44,6 +45,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
         if file.read(2) != b"PK":
             raise DataError(f"{path}: no NPZ file", "write it with numpy.savez")
         file.seek(0)
+        refuse_beyond_memory(sum(_sizes(file).values()), path)
         with np.load(file, allow_pickle=False) as arrays:
             names = list(arrays.files)
         return {name: _read_npz(file, path, name) for name in names}
@@ -79,6 +81,7 @@ def _read_idx(file: io.BufferedIOBase, path: Path) -> np.ndarray:
             f"{path}: IDX of type {kind:#04x}, not of bytes", "store it as unsigned bytes, type 0x08"
         )
     shape = struct.unpack(f">{axes}I", _exactly(file, 4 * axes, path))
+    refuse_beyond_memory(math.prod(shape), path)
     content = _exactly(file, math.prod(shape), path)
     if file.read(1):
         raise DataError(
@@ -98,8 +101,17 @@ def _exactly(file: io.BufferedIOBase, count: int, path: Path) -> bytearray:
     return content
 
 
+def _sizes(file: io.BufferedReader) -> dict[str, int]:
+    """What each file in an NPZ file unpacks to; its reader gives no more, whatever else the file says."""
+    with zipfile.ZipFile(file) as parts:
+        sizes = {part.filename: part.file_size for part in parts.infolist()}
+    file.seek(0)
+    return sizes
+
+
 def _read_npz(file: io.BufferedIOBase, path: Path, array: str) -> np.ndarray:
     try:
+        refuse_beyond_memory(_sizes(file).get(f"{array}.npy", 0), path)
         with np.load(file, allow_pickle=False) as arrays:
             if array not in arrays.files:
                 raise DataError(

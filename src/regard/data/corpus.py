@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from regard.data.catalogue import find, is_spec
+from regard.data.encodings import refuse_wide
 from regard.data.synthetic import synthetic_pairs
 from regard.errors import DataError, RecipeError, did_you_mean
 
@@ -222,10 +223,19 @@ def open_corpus(settings: CorpusSettings, policy: LinePolicy, base: Path) -> Cor
     return Corpus(name, lambda: _aligned(source, target), policy, [source, target], settings)
 
 
-def locate(spec: str, base: Path) -> Path:
-    """The file that `spec` names: a path relative to `base`, or `NAME:FILE` of the catalogue."""
+def locate(spec: str, base: Path, *, once: bool = False) -> Path:
+    """The file that `spec` names: a path relative to `base`, or `NAME:FILE` of the catalogue.
+
+    A pipe, which can be read `once` only, is refused where that is not enough: opening it a second time
+    waits for ever, or gives nothing.
+    """
     path = base / Path(spec).expanduser()
     if path.exists():
+        if not once and not path.is_dir() and not path.is_file():
+            raise DataError(
+                f"{path} is a pipe or a device, and data are read more than once",
+                "write it to a file first, and name that",
+            )
         return path
     if is_spec(spec):
         return find(spec)
@@ -275,7 +285,9 @@ def digest_of(path: Path) -> str:
 
 def line_text(raw: bytes, place: str, number: int) -> str:
     """Line `number` of a file or a stream called `place`, without its end; a byte order mark opens line 1."""
-    raw = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+    if number == 1:
+        refuse_wide(raw, place)
+        raw = raw.removeprefix(codecs.BOM_UTF8)
     try:
         return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:

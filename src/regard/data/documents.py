@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.data.corpus import line_text, locate, read_lines
+from regard.data.encodings import refuse_wide
 from regard.errors import DataError, RecipeError
 
 
@@ -123,6 +124,7 @@ def read_text(path: Path) -> str:
         ) from error
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}", "give a file that can be read") from error
+    refuse_wide(raw, str(path))
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -9,6 +9,7 @@ import os
 import stat
 from pathlib import Path
 
+from regard.data.memory import memory
 from regard.errors import FolderError
 
 MEGABYTE = 2**20
@@ -54,9 +55,9 @@ def refuse_large(path: Path) -> None:
         most = MOST_BYTES.get(path.name, MOST_OTHERS)
         if size > most:
             raise _too_large(path, size, most)
-    elif (memory := _memory()) and size > memory:
+    elif (most := memory()) and size > most:
         raise FolderError(
-            f"{path} has {size:,} bytes, more than the {memory:,} of this machine's memory",
+            f"{path} has {size:,} bytes, more than the {most:,} of this machine's memory",
             "use a machine with more memory, or copy the folder anew if the model is not as large",
         )
 
@@ -84,11 +85,3 @@ def _blobs(home: Path) -> list[Path]:
 
 def _too_large(path: Path, size: int, most: int) -> FolderError:
     return FolderError(f"{path} is too large: {size:,} bytes, more than {most:,}", ANEW)
-
-
-def _memory() -> int:
-    """Bytes of memory of this machine; 0 where that is not told."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # Windows
-        return 0

@@ -1,30 +1,30 @@
 """A corpus tokenised once into files that are mapped into memory, not read into it.
 
-The folder holds `shards.json` (counts and what they were made from) and, for each sampled segmentation
-`copy-N`, the ids of both sides end to end, with the offsets at which examples start. It is written
-beside its place and renamed when whole, so a preparation that was killed is simply made again, and one
-that is there for the same corpus, tokenisers and settings is used as it is.
+The folder holds `shards.json` (counts, checksums and what they were made from) and, for each sampled
+segmentation `copy-N`, the ids of both sides end to end, with the offsets at which examples start. It is
+written beside its place and renamed when whole, so a preparation that was killed is simply made again, and
+one that is there for the same corpus, tokenisers and settings is used as it is, if its checksums are right.
 """
 
 import itertools
-import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from regard.data.checksums import checksums, refuse_changed, sealed, unsealed
 from regard.data.corpus import Corpus, Pair
 from regard.data.noise import SampledTokenizer, mixed
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import DataError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 had no checksums
 CHUNK = 2048  # pairs tokenised at a time
 SIDES = ("source", "target")
 
@@ -48,11 +48,13 @@ def write_shards(
     dropout: float = 0.0,
     copies: int = 1,
     seed: int = 0,
+    say: Callable[[str], None] | None = None,
 ) -> ShardReport:
     """Tokenise `corpus` into `folder`; with `dropout`, into `copies` sampled segmentations.
 
     A pair of which either side has more than `max_tokens` tokens as the model sees them, its mark
-    included, is left out of every copy and counted as `too_many_tokens`.
+    included, is left out of every copy and counted as `too_many_tokens`. Shards that are there already and
+    damaged are made again; `say` is told so.
     """
     copies = copies if dropout else 1
     made_from = {
@@ -64,10 +66,9 @@ def write_shards(
         "copies": copies,
         "seed": seed if dropout else 0,
     }
-    with suppress(DataError):  # none yet, or a damaged one
-        present = Shards(folder)
-        if present.made_from == made_from:
-            return present.report
+    present = whole(lambda: Shards(folder), folder, made_from, say)
+    if present is not None:
+        return present.report
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -77,10 +78,47 @@ def write_shards(
             f"{corpus.name}: no pair is left to train on (left out: {report.skipped or 'nothing'})",
             "look at the files, at max_characters and at max_tokens",
         )
-    description = {"made_from": made_from, "report": asdict(report), "copies": copies}
-    (partial / "shards.json").write_text(json.dumps(description, indent=1), "utf-8")
+    description = {
+        "made_from": made_from,
+        "report": asdict(report),
+        "copies": copies,
+        "files": checksums(partial),
+    }
+    (partial / "shards.json").write_text(sealed(description), "utf-8")
     take_place(partial, folder)
     return report
+
+
+@runtime_checkable
+class Preparation(Protocol):
+    """Tokenised data in a folder, what it was made from and the SHA-256 of each file."""
+
+    made_from: dict[str, object]
+    files: dict[str, str]
+
+
+Prepared = TypeVar("Prepared", bound=Preparation)
+
+
+def whole(
+    opened: Callable[[], Prepared],
+    folder: Path,
+    made_from: Mapping[str, object],
+    say: Callable[[str], None] | None,
+) -> Prepared | None:
+    """The preparation in a folder; None where there is none, or one of other data, or a damaged one."""
+    if not folder.exists():
+        return None
+    try:
+        present = opened()
+        if present.made_from != made_from:
+            return None
+        refuse_changed(folder, present.files)
+    except DataError as error:
+        if say:
+            say(f"{error.message}; it is made again")
+        return None
+    return present
 
 
 class Shards:
@@ -88,8 +126,9 @@ class Shards:
 
     def __init__(self, folder: Path) -> None:
         try:
-            description = json.loads((folder / "shards.json").read_text("utf-8"))
+            description = unsealed((folder / "shards.json").read_text("utf-8"))
             self.made_from: dict[str, object] = description["made_from"]
+            self.files: dict[str, str] = description.get("files", {})
             self.report = ShardReport(**description["report"])
             self.copies = [Copy(folder, number, self.report.pairs) for number in range(description["copies"])]
             self.lines = mapped(folder / "lines", np.int64, len(self))

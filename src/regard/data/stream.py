@@ -1,10 +1,8 @@
 """Documents as one stream of tokens on disk, and its windows: what language models train on."""
 
 import itertools
-import json
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,12 +11,13 @@ from jaxtyping import Int, Int64
 from torch import Tensor
 
 from regard.data.batch import IGNORED, RowBatch
+from regard.data.checksums import checksums, sealed, unsealed
 from regard.data.documents import Documents
-from regard.data.shards import mapped, take_place
+from regard.data.shards import mapped, take_place, whole
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 had no checksums
 PART = 1 << 16  # characters of a long document that are tokenised at a time
 TOGETHER = 1 << 20  # characters of short ones
 
@@ -64,8 +63,9 @@ class Stream:
 
     def __init__(self, folder: Path) -> None:
         try:
-            description = json.loads((folder / "stream.json").read_text("utf-8"))
+            description = unsealed((folder / "stream.json").read_text("utf-8"))
             self.made_from: dict[str, object] = description["made_from"]
+            self.files: dict[str, str] = description.get("files", {})
             self.report = StreamReport(**description["report"])
             self.marks: bool = description["marks"]
             self.bos_id: int = description["bos_id"]
@@ -97,9 +97,17 @@ class Stream:
 
 
 def write_stream(
-    documents: Documents, tokenizer: Tokenizer, folder: Path, *, marks: bool, most: int | None = None
+    documents: Documents,
+    tokenizer: Tokenizer,
+    folder: Path,
+    *,
+    marks: bool,
+    most: int | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Stream:
     """Tokenise documents into `folder`, unless that is done already; `most` characters of them at most.
+
+    A stream that is there already and damaged is made again; `say` is told so.
 
     Raises:
         DataError: there is nothing to read.
@@ -111,10 +119,9 @@ def write_stream(
         "marks": marks,
         "most": most,
     }
-    with suppress(DataError):  # none yet, or a damaged one
-        present = Stream(folder)
-        if present.made_from == made_from:
-            return present
+    present = whole(lambda: Stream(folder), folder, made_from, say)
+    if present is not None:
+        return present
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -126,8 +133,9 @@ def write_stream(
         "report": asdict(report),
         "marks": marks,
         "bos_id": tokenizer.bos_id,
+        "files": checksums(partial),
     }
-    (partial / "stream.json").write_text(json.dumps(description), "utf-8")
+    (partial / "stream.json").write_text(sealed(description), "utf-8")
     take_place(partial, folder)
     return Stream(folder)
 

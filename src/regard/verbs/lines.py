@@ -21,12 +21,12 @@ def stream(file: str | Path) -> Iterator[str]:
     Raises:
         DataError: the file is not there, at once; it is not UTF-8, at that line.
     """
-    return read_lines(locate(str(file), Path()))
+    return read_lines(locate(str(file), Path(), once=True))
 
 
 def count_of(file: str | Path) -> int:
     """How many lines `stream` gives of a file; 0 of a pipe or a device, which can be read only once."""
-    path = locate(str(file), Path())
+    path = locate(str(file), Path(), once=True)
     return count_lines(path) if path.is_file() else 0
 
 

@@ -56,7 +56,7 @@ def given_files(train: Files, valid: Files = (), test: Files = ()) -> Given:
 
 def found(file: str) -> Path:
     """The file that was named: a path, or NAME:FILE of the catalogue."""
-    return locate(file, Path())
+    return locate(file, Path(), once=True)
 
 
 def _names(files: Files) -> tuple[str, ...]:

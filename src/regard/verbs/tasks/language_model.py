@@ -276,7 +276,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         _pieces(limited(texts["train"], most.get("train"))), recipe.tokenizer, folder, say
     )
     for part, documents in texts.items():
-        stream = write_stream(documents, tokenizer, folder / part, marks=marks, most=most.get(part))
+        stream = write_stream(documents, tokenizer, folder / part, marks=marks, most=most.get(part), say=say)
         _tell(part, stream, say)
     task = LanguageModel(recipe, tokenizer, files, folder)
     if most:

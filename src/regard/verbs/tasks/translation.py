@@ -186,6 +186,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         dropout=recipe.tokenizer.dropout,
         copies=recipe.tokenizer.copies,
         seed=recipe.training.seed,
+        say=say,
     )
     say(
         f"training: {report.pairs:,} pairs, {report.source_tokens:,} source and"
