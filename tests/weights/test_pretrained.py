@@ -189,7 +189,7 @@ def test_all_that_ends_a_text_reaches_decoding(gpt2):
     assert load_pretrained(gpt2).loaded.generation["end_ids"] == [2, 4]
     (gpt2 / "generation_config.json").write_text('{"eos_token_id": [9, 5, 2], "num_beams": 3}', "utf-8")
     found = load_pretrained(gpt2).loaded.generation
-    beam = {"beam_size": 3, "length_penalty": "power", "alpha": 1.0}
+    beam = {"beam_size": 3, "length_penalty": "power", "alpha": 1.0, "heuristic_stopping": True}
     assert found == {"begin": False, "may_end": True, "end_ids": [2, 4, 5], **beam}
     read(ContinuationSettings, found, "generation.json")
     for wrong in ([9, 11], [9, "5"], "9", 2.0):
