@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from benchmarks.common.unfit import Unfit
 
 POLL = 0.3  # seconds between two readings of the processor time
 PATIENCE = 30.0  # seconds from Ctrl-C to the end
+TRANSLATING = 20 * 60.0  # seconds of processor time: a model that learned little may never end its sentences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,22 +52,37 @@ class Budget:
         *,
         log: Path,
         stdin: Path | None = None,
+        stdout: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Ran:
-        """Run a command to its end, or to the end of the budget; its output is added to `log`.
+        """Run a command to its end, or to the end of the budget.
+
+        What it says is added to `log`, but its standard output goes into `stdout` if there is one.
 
         Raises:
             Unfit: the command failed, or there is nothing left to run it with.
         """
         if self.left <= 0:
             raise Unfit(f"nothing of the budget was left for {Path(command[0]).name}")
-        ran, code = _run(command, self.left, log, stdin, env)
+        ran, code = _run(command, self.left, log, stdin, stdout, env)
         self.spent += ran.cpu
         self.wall += ran.wall
         self._foreign += ran.foreign
         if code and not ran.stopped:
             raise Unfit(f"{Path(command[0]).name} failed: {last_line(log)}")
         return ran
+
+
+def translating(
+    command: Sequence[str | Path], *, log: Path, stdin: Path | None = None, stdout: Path | None = None
+) -> None:
+    """Run a command that translates the test set.
+
+    Raises:
+        Unfit: it failed, or it does not end.
+    """
+    if Budget(TRANSLATING).run(command, log=log, stdin=stdin, stdout=stdout).stopped:
+        raise Unfit(f"translating had no end after {TRANSLATING / 60:g} CPU-minutes")
 
 
 def one_thread() -> dict[str, str]:
@@ -87,17 +103,21 @@ def _run(
     limit: float,
     log: Path,
     stdin: Path | None,
+    stdout: Path | None,
     env: Mapping[str, str] | None,
 ) -> tuple[Ran, int]:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a job in the background hands that down
         signal.signal(signal.SIGINT, signal.default_int_handler)
     began, busy, stopped_at = time.monotonic(), busy_seconds(), None
-    with log.open("ab") as out, (stdin or Path(os.devnull)).open("rb") as source:
+    with ExitStack() as files:
+        source = files.enter_context((stdin or Path(os.devnull)).open("rb"))
+        said = files.enter_context(log.open("ab"))
+        out = said if stdout is None else files.enter_context(stdout.open("wb"))
         process = subprocess.Popen(
             list(map(str, command)),
             stdin=source,
             stdout=out,
-            stderr=subprocess.STDOUT,
+            stderr=said,
             env={**one_thread(), **(env or {})},
             start_new_session=True,  # by which its processes are found
         )

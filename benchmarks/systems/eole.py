@@ -10,12 +10,11 @@ kept.
 import json
 import math
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any, ClassVar
 
 from benchmarks.common.unfit import Unfit
-from benchmarks.systems.budget import Budget, last_line, one_thread
+from benchmarks.systems.budget import Budget, last_line, translating
 from benchmarks.systems.system import BEAM, VOCABULARY, Job, System, Trained, affordable
 
 RATE, WARMUP, WIDTH = 2.0, 8000, 512  # of its FAQ
@@ -56,15 +55,7 @@ class Eole(System):
         newest = max((job.folder / "model").glob("step_*"), key=_step)
         test = job.corpus.file("test", job.corpus.source)
         options = ["-model_path", newest, "-src", test, "-output", job.output, "-beam_size", str(BEAM)]
-        with job.log.open("ab") as log:
-            done = subprocess.run(
-                [self.python, "-P", "-m", "eole.bin.main", "predict", *options],
-                stdout=log,
-                stderr=log,
-                env=one_thread(),
-            )
-        if done.returncode:
-            raise Unfit(f"eole predict failed: {last_line(job.log)}")
+        translating([self.python, "-P", "-m", "eole.bin.main", "predict", *options], log=job.log)
 
     def _run(self, job: Job, budget: Budget, updates: int, warmup: int) -> int:
         """Train for so many updates; how many the last checkpoint has."""

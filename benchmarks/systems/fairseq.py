@@ -9,11 +9,10 @@ not import on Python 3.11 or newer; with an older one it may take part.
 import math
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 from benchmarks.common.unfit import Unfit
-from benchmarks.systems.budget import Budget, last_line, one_thread
+from benchmarks.systems.budget import Budget, last_line, translating
 from benchmarks.systems.system import BEAM, VOCABULARY, Job, System, Trained, affordable
 
 
@@ -47,22 +46,10 @@ class Fairseq(System):
         unlimited.run([*self._encode(job), test, pieces], log=job.log)
         checkpoint = job.folder / "model" / "checkpoint_last.pt"
         options = ["--path", checkpoint, "--beam", str(BEAM), "--batch-size", "64", "--buffer-size", "1000"]
-        with pieces.open("rb") as source, found.open("wb") as out, job.log.open("ab") as log:
-            done = subprocess.run(
-                [
-                    self._tool("interactive"),
-                    job.folder / "binary",
-                    *options,
-                    "--remove-bpe=sentencepiece",
-                    "--cpu",
-                ],
-                stdin=source,
-                stdout=out,
-                stderr=log,
-                env=one_thread(),
-            )
-        if done.returncode:
-            raise Unfit(f"fairseq-interactive failed: {last_line(job.log)}")
+        command = [self._tool("interactive"), job.folder / "binary", *options]
+        translating(
+            [*command, "--remove-bpe=sentencepiece", "--cpu"], log=job.log, stdin=pieces, stdout=found
+        )
         hypotheses = re.findall(r"^H-(\d+)\t[^\t]*\t(.*)$", found.read_text("utf-8"), re.MULTILINE)
         ordered = sorted((int(number), text) for number, text in hypotheses)
         job.output.write_text("".join(f"{text}\n" for _, text in ordered), "utf-8")

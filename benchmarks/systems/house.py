@@ -1,10 +1,9 @@
 """regard itself: `regard new` on the corpus, `regard train` on what it wrote, nothing set by hand."""
 
-import subprocess
 from pathlib import Path
 
 from benchmarks.common.unfit import Unfit
-from benchmarks.systems.budget import Budget, last_line, one_thread
+from benchmarks.systems.budget import Budget, translating
 from benchmarks.systems.system import BEAM, Job, System, Trained
 from regard.weights.checkpoint import RunFolder
 
@@ -32,15 +31,7 @@ class House(System):
         run = job.folder / "model"
         test = job.corpus.file("test", job.corpus.source)
         options = ["--input", test, "--output", job.output, "--beam-size", str(BEAM), "--threads", "1"]
-        with job.log.open("ab") as log:
-            done = subprocess.run(
-                [self.python, "-m", "regard", "translate", "--model", run, *options],
-                stdout=log,
-                stderr=log,
-                env=one_thread(),
-            )
-        if done.returncode:
-            raise Unfit(f"regard translate failed: {last_line(job.log)}")
+        translating([self.python, "-m", "regard", "translate", "--model", run, *options], log=job.log)
 
 
 def budget_options(minutes: float) -> list[str]:

@@ -12,13 +12,12 @@ import json
 import math
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common.unfit import Unfit
-from benchmarks.systems.budget import Budget, last_line, one_thread
+from benchmarks.systems.budget import Budget, last_line, translating
 from benchmarks.systems.system import BEAM, VOCABULARY, Job, System, Trained, affordable
 
 ENDLESS = 10**6
@@ -57,16 +56,9 @@ class JoeyNmt(System):
         settings["testing"]["load_model"] = str(newest)
         config.write_text(json.dumps(settings), "utf-8")
         test = job.corpus.file("test", job.corpus.source)
-        with test.open("rb") as source, job.output.open("wb") as out, job.log.open("ab") as log:
-            done = subprocess.run(  # its own option for an output file fails in 2.3.0
-                [self.python, "-P", "-m", "joeynmt", "translate", config],
-                stdin=source,
-                stdout=out,
-                stderr=log,
-                env=one_thread(),
-            )
-        if done.returncode:
-            raise Unfit(f"joeynmt translate failed: {last_line(job.log)}")
+        command = [self.python, "-P", "-m", "joeynmt", "translate", config]
+        # its own option for an output file fails in 2.3.0
+        translating(command, log=job.log, stdin=test, stdout=job.output)
 
     def _subwords(self, job: Job, budget: Budget) -> None:
         corpus = job.corpus

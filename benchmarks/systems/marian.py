@@ -5,10 +5,9 @@
 
 import math
 import shutil
-import subprocess
 
 from benchmarks.common.unfit import Unfit
-from benchmarks.systems.budget import Budget, last_line, one_thread
+from benchmarks.systems.budget import Budget, last_line, translating
 from benchmarks.systems.system import BEAM, VOCABULARY, Job, System, Trained, affordable
 
 
@@ -49,12 +48,5 @@ class Marian(System):
     def translate(self, job: Job) -> None:
         test = job.corpus.file("test", job.corpus.source)
         arguments = [job.folder / "model", test, job.output, str(BEAM)]
-        with job.log.open("ab") as log:
-            done = subprocess.run(
-                [*self.script("marian_trainer.py"), "translate", job.folder / "tokenizer", *arguments],
-                stdout=log,
-                stderr=log,
-                env=one_thread(),
-            )
-        if done.returncode:
-            raise Unfit(f"translating failed: {last_line(job.log)}")
+        command = [*self.script("marian_trainer.py"), "translate", job.folder / "tokenizer", *arguments]
+        translating(command, log=job.log)

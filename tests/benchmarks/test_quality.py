@@ -86,6 +86,18 @@ class TestBudget:
         with pytest.raises(Unfit, match="nothing of the budget was left"):
             Budget(0).run(command("pass"), log=tmp_path / "log")
 
+    def test_a_translation_goes_into_a_file_of_its_own(self, tmp_path):
+        (tmp_path / "in").write_text("ein Haus\n")
+        program = "import sys; print(input().upper()); print('said', file=sys.stderr)"
+        log, out = tmp_path / "log", tmp_path / "out"
+        budgets.translating(command(program), log=log, stdin=tmp_path / "in", stdout=out)
+        assert (out.read_text(), log.read_text()) == ("EIN HAUS\n", "said\n")
+
+    def test_a_translation_without_an_end_is_stopped(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(budgets, "TRANSLATING", 0.3)
+        with pytest.raises(Unfit, match="no end"):
+            budgets.translating(command("while True: pass"), log=tmp_path / "log")
+
 
 def test_updates_that_fit_are_found_whatever_the_start_costs():
     for start in (0.0, 5.0, 50.0):
