@@ -10,10 +10,13 @@ import pytest
 from regard.recipe import read_toml
 from regard.verbs.box import box_model
 from regard.verbs.train import train
+from regard.verbs.translate import translate
+from regard.weights.checkpoint import Folder
 from tools.box_corpus.__main__ import STAGES, cleaned, make_corpus, one_pass
 from tools.box_corpus.captions import Captions
 from tools.box_corpus.dictionary import aligned_dictionary
 from tools.box_corpus.names import Names
+from tools.box_corpus.pack import pack
 from tools.box_corpus.templates import SLOT, Templates
 from tools.box_corpus.variation import Variation
 
@@ -158,6 +161,16 @@ def test_a_stage_gives_the_same_files_and_its_recipe_trains_on_them(number, tmp_
     else:
         result = train(recipe, overrides=overrides, init=box_model(), dry_run=True)
     assert result.metrics["loss"] > 0
+
+
+def test_a_packed_model_is_half_as_large_and_says_the_same(untrained, tmp_path):
+    pack(Folder.open(untrained), tmp_path / "box")
+    sizes = [(folder / "model.safetensors").stat().st_size for folder in (untrained, tmp_path / "box")]
+    assert sizes[1] < 0.7 * sizes[0]
+    outputs = [
+        translate(["1 2 3", "4 5"], model=folder, device="cpu") for folder in (untrained, tmp_path / "box")
+    ]
+    assert outputs[0] == outputs[1]
 
 
 def test_quotes_and_spaces_of_the_corpus_are_made_plain():
