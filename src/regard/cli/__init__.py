@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
 
+from regard.cli.closed import occupy
 from regard.cli.failures import Session, failure, tell
 from regard.cli.group import NOBODY_READS, regard
 from regard.errors import Interrupted
@@ -19,6 +20,7 @@ __all__ = ["main", "run"]
 def main() -> NoReturn:
     """Run `regard` with the arguments of this process, and leave with its exit code."""
     signal.signal(signal.SIGTERM, _stop)
+    occupy()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal of another encoding shows the rest
@@ -46,4 +48,4 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    raise Interrupted(number, f"stopped by {signal.Signals(number).name}")
+    raise Interrupted(number, f"stopped by {signal.Signals(number).name}", "the same command starts it again")
