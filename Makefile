@@ -22,7 +22,7 @@ LONG := crash fuzz corpora guided soak ranks alignment
 
 PEERS := build/benchmarks/peers
 
-.PHONY: help install demo test check clean mutants box-check proposals bench bench-quick bench-install audit sbom $(LONG) $(BENCHES) \
+.PHONY: help install demo test check clean mutants box-check proposals bench bench-quick bench-install audit sbom hashes $(LONG) $(BENCHES) \
   bench-quality bench-quality-install
 
 help:
@@ -134,6 +134,14 @@ sbom: .venv/installed-audit
 .venv/installed-audit: $(INSTALLED)
 	@$(PIP) pip-audit bandit cyclonedx-bom
 	@touch $@
+
+# The same packages as constraints.txt has, with the SHA-256 of every file of each, for `pip install --require-hashes`.
+hashes: install
+	@$(PIP) uv
+	@{ sed '/^[^#]/,$$d' requirements-hashed.txt; grep '^hatchling==' constraints.txt | $(BIN)/uv pip compile --quiet \
+	  pyproject.toml - --extra demo --extra plot --extra notebook --extra sentencepiece -c constraints.txt \
+	  --generate-hashes --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url; \
+	  } > build/hashed.txt && mv build/hashed.txt requirements-hashed.txt
 
 # The pictures of docs/, taken from the real page. Wants a chromium: Debian's, or that of `.venv/bin/playwright install`.
 pictures: install

@@ -1,12 +1,14 @@
 """What must not stand in the code at all, because it lets data become code or files land anywhere."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 HOME = Path(__file__).parent.parent
 CODE = sorted(file for kind in ("py", "js", "html") for file in (HOME / "src").rglob(f"*.{kind}"))
+EXTRAS = ("demo", "plot", "notebook", "sentencepiece")
 FORBIDDEN = {
     r"\b(?:import|from)\s+(?:pickle|dill|joblib|marshal|shelve|cloudpickle)\b": "reads code as data",
     r"\btorch\.load\(": "reads pickles",
@@ -47,3 +49,34 @@ def test_every_package_is_pinned_to_one_version():
     lines = [line.split("#")[0].strip() for line in (HOME / "constraints.txt").read_text().splitlines()]
     loose = [line for line in lines if line and not re.fullmatch(r"[\w.-]+==[\w.!]+(?:\s*;.*)?", line)]
     assert not loose
+
+
+def hashed() -> dict[str, tuple[str, int]]:
+    """Each package of requirements-hashed.txt: its version, and how many files of it are known."""
+    text = (HOME / "requirements-hashed.txt").read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    found = {}
+    for line in lines:
+        entry = re.fullmatch(
+            r"([\w.-]+)==([\w.!]+)(?: ; [^\\]*?)?((?:\s+--hash=sha256:[0-9a-f]{64})+)\s*", line
+        )
+        assert entry, line[:100]
+        name = re.sub(r"[-_.]+", "-", entry[1]).lower()
+        found[name] = entry[2], entry[3].count("--hash")
+    return found
+
+
+def test_every_file_of_every_package_that_regard_needs_is_known_by_its_hash():
+    """`pip install --require-hashes` refuses a list in which one is missing."""
+    table = tomllib.loads((HOME / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = table["optional-dependencies"]
+    wanted = [*table["dependencies"], *(one for name in EXTRAS for one in extras[name]), "hatchling"]
+    found = hashed()
+    names = {re.sub(r"[-_.]+", "-", re.split(r"[<>=\[; ]", each)[0]).lower() for each in wanted}
+    assert names <= set(found)
+    pinned = {}
+    for line in (HOME / "constraints.txt").read_text().splitlines():
+        name, _, version = line.split("#")[0].strip().partition("==")
+        pinned[re.sub(r"[-_.]+", "-", name).lower()] = version
+    others = {name: version for name, (version, _) in found.items() if pinned.get(name, version) != version}
+    assert not others, "make hashes"

@@ -17,7 +17,7 @@ REFERENCE = [
     "She reads a book about the sea.",
     "It is raining again in the old town.",
     "",
-] * 4
+] * 8  # 48 lines: of fewer than 30 there is no interval
 SECOND = [line.replace("The cat", "A cat").replace("talking", "speaking") for line in REFERENCE]
 GOOD = [line.replace("dog", "Hound") for line in REFERENCE]
 POOR = [" ".join(line.split()[::-1]) for line in REFERENCE]
@@ -73,13 +73,24 @@ def test_an_interval_holds_the_score_and_is_left_out_when_not_asked_for():
     assert "bs:" not in bleu.signature
 
 
+def test_few_sentences_have_scores_and_no_interval():
+    """Resampling 29 sentences gives an interval that is too narrow for what it is taken for."""
+    lines = [f"the cat number {number} sat on the mat" for number in range(30)]
+    for count, has in ((29, False), (30, True)):
+        for score in corpus_scores(lines[:count], [[f"{line} ." for line in lines[:count]]]):
+            assert (score.low is not None) is (score.high is not None) is has
+            assert ("bs:" in score.signature) is has
+    for comparison in compare_systems({"a": lines[:29], "b": POOR[:29]}, [lines[:29]], bootstrap=10):
+        assert {(each.low, each.high) for each in comparison.systems} == {(None, None)}
+
+
 def test_the_same_call_gives_the_same_intervals():
     assert corpus_scores(POOR, [REFERENCE]) == corpus_scores(POOR, [REFERENCE])
 
 
 @pytest.mark.parametrize("reference", [["", ""], ["a b", "c"]])
 def test_empty_outputs_are_scored(reference):
-    bleu, chrf, _ = corpus_scores(["", ""], [reference])
+    bleu, chrf, _ = corpus_scores(["", ""] * 15, [reference * 15])
     assert bleu.value == chrf.value == 0.0
     assert bleu.low == bleu.high == 0.0
 
@@ -106,14 +117,14 @@ def test_a_clear_difference_is_significant_and_none_is_not():
 
 
 def test_systems_that_cannot_be_compared_are_named():
-    with pytest.raises(DataError, match="short has 1 line, the reference 24"):
+    with pytest.raises(DataError, match="short has 1 line, the reference 48"):
         compare_systems({"good": GOOD, "short": ["a"]}, [REFERENCE])
     with pytest.raises(DataError, match="one system"):
         compare_systems({"good": GOOD}, [REFERENCE])
 
 
 def test_unequal_lines_and_unknown_tokenisers_are_refused():
-    with pytest.raises(DataError, match="the output has 23 lines"):
+    with pytest.raises(DataError, match="the output has 47 lines"):
         corpus_scores(GOOD[1:], [REFERENCE])
     with pytest.raises(DataError) as caught:
         corpus_scores(GOOD, [REFERENCE], tokenize="13b")

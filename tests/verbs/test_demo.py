@@ -1,12 +1,23 @@
 """The demo trains, shows its dates with their alignments, and says what to try next."""
 
 import re
+import sys
 
 import pytest
 
+from regard.errors import MissingExtra
 from regard.verbs import demo as module
 from regard.verbs.demo import demo
 from regard.verbs.recipes import recipes_show
+
+
+def test_what_it_needs_is_asked_for_before_anything_is_announced(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(sys.modules, "babel", None)
+    with pytest.raises(MissingExtra, match="Babel") as caught:
+        demo(out=tmp_path / "run")
+    assert "regard[demo]" in caught.value.hint
+    assert "Training" not in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import sys
 import pytest
 import torch.nn.functional as F
 
-from regard.errors import DataError, FolderError, RecipeError, UserError
+from regard.errors import ConfigError, DataError, FolderError, RecipeError, UserError
 from regard.training import register_loss
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder, digest
@@ -270,3 +270,13 @@ def test_two_workers_train_one_model(recipe, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "2 workers of 1 thread" in done.stderr
     assert RunFolder(tmp_path / "run").latest().step == 8
+
+
+def test_learned_positions_that_a_line_does_not_fit_into_are_refused_before_training(recipe, tmp_path):
+    learned = ["model.positions=learned", "model.max_positions=3"]
+    with pytest.raises(
+        ConfigError, match="max_positions = 3 is too small: a training line has 6 tokens"
+    ) as told:
+        train(recipe, out=tmp_path / "run", overrides=learned)
+    assert "model.max_positions = 6" in told.value.hint
+    assert not list((tmp_path / "run").glob("checkpoints/*"))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
 
+from regard.cli.closed import occupy
 from regard.cli.failures import Session, failure, tell
 from regard.cli.group import NOBODY_READS, regard
 from regard.errors import Interrupted
@@ -20,6 +21,7 @@ __all__ = ["main", "run"]
 def main() -> NoReturn:
     """Run `regard` with the arguments of this process, and leave with its exit code."""
     on_stop(_stop)
+    occupy()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal of another encoding shows the rest
@@ -51,4 +53,4 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
     leave_closed_terminal()
     if number == HANGUP:  # the system and the shell both tell of one closed terminal
         signal.signal(number, signal.SIG_IGN)
-    raise Interrupted(number, f"stopped by {signal.Signals(number).name}")
+    raise Interrupted(number, f"stopped by {signal.Signals(number).name}", "the same command starts it again")

@@ -38,7 +38,7 @@ def command(
             [
                 each.system,
                 f"{each.value:.2f}",
-                f"{each.low:.2f} to {each.high:.2f}",
+                "" if each.low is None else f"{each.low:.2f} to {each.high:.2f}",
                 "baseline" if each.p_value is None else f"{each.p_value:.3f}",
             ]
             for each in comparison.systems

@@ -109,7 +109,7 @@ def _sizes(file: io.BufferedReader) -> dict[str, int]:
     return sizes
 
 
-def _read_npz(file: io.BufferedIOBase, path: Path, array: str) -> np.ndarray:
+def _read_npz(file: io.BufferedReader, path: Path, array: str) -> np.ndarray:
     try:
         refuse_beyond_memory(_sizes(file).get(f"{array}.npy", 0), path)
         with np.load(file, allow_pickle=False) as arrays:

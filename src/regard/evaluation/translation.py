@@ -36,6 +36,7 @@ from regard.evaluation.tokenizers import (
 
 MetricName = Literal["bleu", "chrf", "ter"]
 METRICS: tuple[MetricName, ...] = ("bleu", "chrf", "ter")
+FEWEST = 30  # sentences: of fewer, resampling says too little about others, and too surely
 MANY = 100  # lines that look wrong before it is said; sacreBLEU's own bound
 
 
@@ -45,8 +46,8 @@ class SystemScore:
 
     system: str
     value: float
-    low: float
-    high: float
+    low: float | None  # None: fewer than FEWEST lines
+    high: float | None
     p_value: float | None  # of a difference to the baseline as large as this, if there were none
 
 
@@ -75,13 +76,15 @@ def corpus_scores(
         tokenize: how BLEU finds words: a tokeniser of sacreBLEU, `none` for text that is tokenised already,
             or `auto`: the one that fits the script of the references (`tokenizers.tokenizer_for`).
         lowercase: without regard to case (TER never regards it, as is sacreBLEU's default).
-        bootstrap: resamples for the intervals (Koehn 2004); 0 for none.
+        bootstrap: resamples for the intervals (Koehn 2004); 0 for none. Of fewer than FEWEST lines there is
+            none.
 
     Raises:
         DataError: the counts of lines differ, or there are none; the tokeniser is unknown or cannot be used.
     """
     check_aligned(hypotheses, references)
     tokenize = resolved(tokenize, references)
+    bootstrap = bootstrap if len(hypotheses) >= FEWEST else 0
     streams = cast("Sequence[Sequence[str]]", references)  # that an item may be None, its types do not say
     scores = []
     for metric in _metrics(metrics, tokenize, lowercase).values():
@@ -127,13 +130,15 @@ def compare_systems(
         Comparison(
             name=name,
             signature=str(signature),
-            systems=_system_scores(list(systems), cast("list[Result]", results[name])),
+            systems=_system_scores(
+                list(systems), cast("list[Result]", results[name]), len(references[0]) >= FEWEST
+            ),
         )
         for name, signature in signatures.items()
     ]
 
 
-def _system_scores(names: list[str], results: list[Result]) -> tuple[SystemScore, ...]:
+def _system_scores(names: list[str], results: list[Result], intervals: bool) -> tuple[SystemScore, ...]:
     scores = []
     for name, result in zip(names, results, strict=True):
         mean, half, p_value = float(result.mean or 0), float(result.ci or 0), result.p_value
@@ -141,7 +146,11 @@ def _system_scores(names: list[str], results: list[Result]) -> tuple[SystemScore
             p_value = 1.0  # no difference at all; sacreBLEU would count it as none of chance's making
         scores.append(
             SystemScore(
-                system=name, value=float(result.score), low=mean - half, high=mean + half, p_value=p_value
+                system=name,
+                value=float(result.score),
+                low=mean - half if intervals else None,
+                high=mean + half if intervals else None,
+                p_value=p_value,
             )
         )
     return tuple(scores)

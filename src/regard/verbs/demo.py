@@ -52,6 +52,7 @@ def demo(*, out: str | Path | None = None, device: str = "auto", threads: int | 
     recipe = recipe_folder() / "dates.toml"
     digest = hashlib.sha256(recipe.read_bytes()).hexdigest()[:8]  # a newer regard's demo is another run
     run = Path(out) if out else Path("runs") / f"demo-{digest}"
+    _unseen(recipe, 1)  # asks for what it needs before anything is announced
     console.note(f"Training a model of dates from nothing, in {run}: a minute or two.")
     result = train(recipe, out=run, device=device, threads=threads)
     translator = Translator(run, computing=Computing(device=device, threads=threads))

@@ -19,6 +19,7 @@ from regard.weights.foreign_files import read_table
 from regard.weights.strict_json import json_bytes
 
 HINT = "the tokeniser belongs to another model: copy the folder anew"
+MOST_EXTRA = 100_000  # of T5's marks for hidden words, which are 100
 CALLED = {  # our marks -> what transformers calls them, the first that is there
     "pad": ("pad_token", "eos_token"),
     "unk": ("unk_token", "eos_token"),
@@ -70,7 +71,10 @@ def _content(folder: Path) -> dict[str, Any] | None:
             prefix_space=bool(settings.get("add_prefix_space", False)),
         )
     if os.path.isfile(folder / "spiece.model"):
-        extra = [f"<extra_id_{number}>" for number in reversed(range(int(settings.get("extra_ids", 100))))]
+        count = settings.get("extra_ids", 100)
+        if type(count) is not int or not 0 <= count <= MOST_EXTRA:
+            raise ValueError(f"extra_ids is no number from 0 to {MOST_EXTRA:,}")
+        extra = [f"<extra_id_{number}>" for number in reversed(range(count))]
         return from_sentencepiece(folder / "spiece.model", more=extra)
     return None
 

@@ -14,8 +14,9 @@ from regard.data.loader import Loader
 from regard.data.shards import Shards, write_shards
 from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
 from regard.decoding.settings import GenerationSettings
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 from regard.evaluation.score import Score
+from regard.models.config import ModelConfig, TransformerConfig
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.collapse import target_entropy
 from regard.training.objective import Objective, build_objective
@@ -93,6 +94,7 @@ class Translation(Task):
             src_vocab_size=tokenizers.source.vocab_size,
             tgt_vocab_size=tokenizers.target.vocab_size,
         )
+        refuse_few_positions(self.config, shards)
         decoding = recipe.decoding.with_(split_above=recipe.decoding.split_above or usual_length(shards))
         self.files = {**tokenizers.files(), "generation.json": json_bytes(decoding.to_dict())}
         self._validate = validator(valid, tokenizers, recipe.validation, recipe.decoding)
@@ -133,6 +135,23 @@ def _measured(
 ) -> Measured:
     found = decoded_scores(model, pairs, tokenizers, recipe.validation, decoding.with_(n_best=1))
     return Measured(scores=list(found.values()))
+
+
+def refuse_few_positions(config: ModelConfig, shards: Path) -> None:
+    """Raise a ConfigError if a training line is longer than the positions that the model is to learn."""
+    if not isinstance(config, TransformerConfig) or config.positions != "learned":
+        return
+    found = Shards(shards)
+    everything = np.arange(len(found))
+    for copy in found.copies:
+        sides = copy.source_lengths(everything), copy.target_lengths(everything) - 1
+        longest = max(int(lengths.max()) for lengths in sides)
+        if longest > config.max_positions:
+            raise ConfigError(
+                f"max_positions = {config.max_positions} is too small: a training line has {longest} tokens",
+                f"model.max_positions = {longest}, or batches.max_tokens = {config.max_positions},"
+                " which leaves out longer lines",
+            )
 
 
 def usual_length(shards: Path) -> int:
