@@ -240,7 +240,7 @@ def test_who_names_no_origin_is_no_page(ask):
         ({"text": "1", "changes": {"tokens": [-1]}}, "no token stands at -1"),
         ({"text": "1", "changes": {"tokens": [2]}}, "no token stands at 2"),
         ({"text": "1", "changes": {"tokens": [10**12]}}, f"no token stands at {10**12}"),
-        ({"text": "1", "changes": {"tokens": [10**30]}}, f"no token stands at {10**30}"),
+        ({"text": "1", "changes": {"tokens": [10**30]}}, "is an integer of 100 bits"),
         ([1, 2], "no JSON object"),
         ("text", "no JSON object"),
         (None, "no JSON object"),

@@ -3,6 +3,7 @@
 import pytest
 
 from regard.verbs.box import box_model
+from regard.verbs.looking.request import Request
 from regard.verbs.looking.translating import Translating
 from regard.verbs.prefixes import Prefix
 from regard.verbs.translate import translate
@@ -38,5 +39,6 @@ def test_a_folder_says_whether_capitals_are_lowered(models):
     text = "WHERE IS THE STATION?"
     assert translate(text, model=models[True]) == translate(text.lower(), model=models[True])
     looking = {lower: Translating(load_model(path)) for lower, path in models.items()}
-    assert looking[True]._source_ids(text) == looking[True]._source_ids(text.lower())
-    assert looking[False]._source_ids(text) != looking[False]._source_ids(text.lower())
+    asked, lower = Request(text=text), Request(text=text.lower())
+    assert looking[True]._source_ids(asked) == looking[True]._source_ids(lower)
+    assert looking[False]._source_ids(asked) != looking[False]._source_ids(lower)

@@ -5,12 +5,13 @@ cache whose snapshot the folder is: so downloads are kept. Other links are refus
 copied from elsewhere has no business with other files of this machine.
 """
 
+import errno
 import os
 import stat
 from pathlib import Path
 
 from regard.data.memory import memory
-from regard.errors import FolderError
+from regard.errors import FolderError, RunError
 
 MEGABYTE = 2**20
 MOST_BYTES = {  # the largest of each that is known has a fifth of it
@@ -31,7 +32,8 @@ def read_file(path: Path, folder: Path | None = None) -> bytes:
     """A whole file of a folder (that which it lies in, if no other is named).
 
     Raises:
-        FolderError: it is missing, no plain file, too large, or a link out of the folder.
+        FolderError: it is missing, no plain file, too large, or a link out of the folder. RunError: the disk
+            failed.
     """
     most = MOST_BYTES.get(path.name, MOST_OTHERS)
     inside(path, folder)
@@ -42,10 +44,20 @@ def read_file(path: Path, folder: Path | None = None) -> bytes:
                 raise FolderError(f"{path} is no plain file", ANEW)
             content = file.read(most + 1)
     except OSError as error:
-        raise FolderError(f"{path}: {error.strerror}", "is this a model or run folder?") from error
+        raise unreadable(path, error) from error
     if len(content) > most:
         raise _too_large(path, os.path.getsize(path), most)
     return content
+
+
+def unreadable(path: Path, error: OSError) -> FolderError | RunError:
+    """What to raise for a file that could not be read: only a FolderError says that the folder is at fault.
+
+    Of a disk that fails for a moment nobody may conclude that a checkpoint is damaged.
+    """
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM):
+        return FolderError(f"{path}: {error.strerror}", "is this a model or run folder?")
+    return RunError(f"cannot read {path}: {error.strerror}", "the file may be whole: try again")
 
 
 def refuse_large(path: Path) -> None:

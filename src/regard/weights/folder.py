@@ -18,7 +18,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.data.folder_file import inside, refuse_large
+from regard.data.folder_file import inside, refuse_large, unreadable
 from regard.errors import FolderError, RunError, UserError
 from regard.weights.environment import environment
 from regard.weights.strict_json import HINT, json_bytes, read_json
@@ -284,7 +284,7 @@ def _verify_file(folder: Path, name: str, entry: object) -> None:
         if _sha256(path) != digest:
             raise FolderError(f"{path} is not as it was written: its SHA-256 differs", HINT)
     except OSError as error:
-        raise FolderError(f"{path}: {error.strerror}", HINT) from error
+        raise unreadable(path, error) from error
 
 
 def _is_plain(name: str) -> bool:
