@@ -1,12 +1,13 @@
 """What is read of a model folder lies in it, is a plain file, and is no larger than such files are."""
 
+import errno
 import os
 
 import pytest
 
 from regard.data import folder_file
 from regard.data.folder_file import inside, read_file, refuse_large
-from regard.errors import FolderError
+from regard.errors import FolderError, RunError
 
 
 def sparse(path, size):
@@ -77,3 +78,16 @@ def test_a_named_pipe_is_no_file_of_a_folder(tmp_path):
     os.mkfifo(tmp_path / "tokenizer.json")
     with pytest.raises(FolderError, match="no plain file"):
         read_file(tmp_path / "tokenizer.json")
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.EIO, RunError), (errno.ENOENT, FolderError)])
+def test_a_disk_that_fails_says_nothing_of_the_folder(tmp_path, monkeypatch, number, kind):
+    """A FolderError sets a checkpoint aside; only what is known of the file itself is one."""
+
+    def fails(*given):
+        raise OSError(number, os.strerror(number))
+
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.setattr(os, "open", fails)
+    with pytest.raises(kind, match=r"config\.json"):
+        read_file(tmp_path / "config.json")
