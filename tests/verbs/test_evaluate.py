@@ -27,7 +27,7 @@ def test_a_model_that_says_what_the_reference_says_reaches_a_hundred(untrained, 
     assert found.translations == (files / "own").read_text().splitlines()
     assert [round(score.value, 6) for score in found.scores] == [100, 100, 0]
     assert all("|" in score.signature for score in found.scores)
-    assert all(score.low is not None for score in found.scores)
+    assert all(score.low is None for score in found.scores)  # of eight lines no interval can be told
     printed = found.to_dict()
     assert printed["sentences"] == 8
     assert printed["beam_size"] == 2
