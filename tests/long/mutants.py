@@ -9,20 +9,20 @@ where more than 3 % survive. All mutants take a night; `--sample` draws some fro
 """
 
 import argparse
-import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
+from tests.long.forked_tests import ForkedTests
 from tests.long.mutation import Mutant, mutants
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,11 @@ PACKAGES = {  # package -> what tests it, beside the file's own tests
     "serving": ("tests/serving", "tests/page"),
 }
 MOST = 0.03  # share that may survive
-PATIENCE = 300  # seconds; a mutant that loops for ever is killed
+PATIENCE = 5  # times as long as without a change; a mutant that loops for ever is killed
+STARTING = 30  # seconds more
+LONGEST = 3600  # seconds, without a change
+
+Tests = tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +55,7 @@ class Case:
         return f"{self.file}: {self.mutant.change}"
 
     @property
-    def tests(self) -> tuple[tuple[str, ...], ...]:
+    def tests(self) -> tuple[Tests, ...]:
         """What is run, one after the other, until something fails: the file's own tests first."""
         own = f"tests/{self.package}/test_{Path(self.file).stem}.py"
         first = ((own,),) if (ROOT / own).exists() else ()
@@ -90,18 +94,20 @@ def sampled(found: list[Case], count: int, seed: int) -> list[Case]:
 
 def survivors(drawn: Sequence[Case], workers: int) -> list[Case]:
     """Those that no test sees."""
-    with tempfile.TemporaryDirectory() as folder:
-        places: SimpleQueue[Path] = SimpleQueue()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        places: SimpleQueue[Place] = SimpleQueue()
         for number in range(workers):
-            place = Path(folder) / str(number)
-            shutil.copytree(ROOT / "src", place, ignore=shutil.ignore_patterns("__pycache__"))
+            source = folder / str(number)
+            shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+            place = Place(source, stack.enter_context(ForkedTests(ROOT)))
             places.put(place)
-        refuse_red(drawn, Path(folder) / "0")
+        usual = seconds_of(drawn, place)
 
         def lives(case: Case) -> bool:
             place = places.get()
             try:
-                return survives(case, place)
+                return survives(case, place, usual)
             finally:
                 places.put(place)
 
@@ -109,14 +115,36 @@ def survivors(drawn: Sequence[Case], workers: int) -> list[Case]:
             return [case for case, alive in zip(drawn, pool.map(lives, drawn), strict=True) if alive]
 
 
-def survives(case: Case, place: Path) -> bool:
-    file, began = place / "regard" / case.file, time.perf_counter()
+@dataclass(frozen=True)
+class Place:
+    """A copy of the program, and what runs tests with it."""
+
+    source: Path
+    runner: ForkedTests
+
+
+def seconds_of(drawn: Sequence[Case], place: Place) -> dict[Tests, float]:
+    """What the tests take without any change; stops where one fails: every mutant would seem to be killed."""
+    usual: dict[Tests, float] = {}
+    for tests in {tests for case in drawn for tests in case.tests}:
+        began = time.perf_counter()
+        if place.runner.run(*tests, source=place.source, seconds=LONGEST) != 0:
+            sys.exit(f"error: {' '.join(tests)} fails without a mutant\nhint: make it pass first")
+        usual[tests] = time.perf_counter() - began
+    return usual
+
+
+def survives(case: Case, place: Place, usual: dict[Tests, float]) -> bool:
+    file, began = place.source / "regard" / case.file, time.perf_counter()
     text = file.read_text("utf-8")
-    file.write_text(case.mutant.text, "utf-8")
+    write(file, case.mutant.text)
     try:
-        alive = all(passes(tests, place) for tests in case.tests)
+        alive = all(
+            place.runner.run(*tests, source=place.source, seconds=PATIENCE * usual[tests] + STARTING) == 0
+            for tests in case.tests
+        )
     finally:
-        file.write_text(text, "utf-8")
+        write(file, text)
     mark = "survives" if alive else "killed"
     line = (
         f"{mark:9} {time.perf_counter() - began:4.0f} s  {case.file}:{case.mutant.line}: {case.mutant.change}"
@@ -125,26 +153,11 @@ def survives(case: Case, place: Path) -> bool:
     return alive
 
 
-def passes(tests: Sequence[str], place: Path) -> bool:
-    """True if these tests pass with the program at `place`."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-    environment = os.environ | {
-        "PYTHONPATH": str(place),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "1",
-    }
-    try:
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
-
-
-def refuse_red(drawn: Sequence[Case], place: Path) -> None:
-    """Stop where tests fail without any change: every mutant would seem to be killed."""
-    for tests in {tests for case in drawn for tests in case.tests}:
-        if not passes(tests, place):
-            sys.exit(f"error: {' '.join(tests)} fails without a mutant\nhint: make it pass first")
+def write(file: Path, text: str) -> None:
+    """A file of the program, without what Python compiled of it: it looks at whole seconds only."""
+    file.write_text(text, "utf-8")
+    for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
+        compiled.unlink()
 
 
 def told(drawn: Sequence[Case], alive: Sequence[Case]) -> int:

@@ -7,10 +7,12 @@ written for it. The same command gives the same two files, train.en and train.de
 pairs of Tatoeba: most stay as they are, of some the names, cities and numbers are exchanged, the source is
 in capitals or lower case, its punctuation differs, or several stand in a line. Then come sentences made of
 templates, made captions, and a dictionary that is aligned out of the pairs themselves. The second stage has
-more names and numbers to copy, the third names that are made of parts of any words.
+more names and numbers to copy, the third names that are made of parts of any words, the fourth also of any
+pieces of the vocabulary, beside more ordinary pairs.
 """
 
 import argparse
+import json
 import random
 import re
 from collections import Counter
@@ -23,6 +25,7 @@ from regard.data.corpus import read_lines
 from tools.box_corpus.captions import Captions
 from tools.box_corpus.dictionary import aligned_dictionary
 from tools.box_corpus.names import Names
+from tools.box_corpus.pack import BOX
 from tools.box_corpus.pairs import Pair
 from tools.box_corpus.templates import Templates
 from tools.box_corpus.variation import Variation
@@ -87,6 +90,8 @@ class Stage:
     joined: float = 0.0  # share of templates that stand in a line with a pair of Tatoeba
     made: float = 0.35  # share of names that nobody has
     spliced: float = 0.0  # share of those that are made of parts of Tatoeba's own words
+    pieces: bool = False  # half of them of pieces of the vocabulary of the model in the box instead
+    dictionaries: int = 1  # times the dictionary in each pass
 
 
 STAGES = {
@@ -113,6 +118,20 @@ STAGES = {
         made=0.7,
         spliced=0.75,
     ),
+    4: Stage(
+        seed=4,
+        passes=2,
+        templates=60000,
+        captions=9000,
+        files=("templates.txt", "more_templates.txt", "copied_templates.txt"),
+        exchanged=0.85,
+        capitals=0.04,
+        joined=0.2,
+        made=0.7,
+        spliced=0.75,
+        pieces=True,
+        dictionaries=3,
+    ),
 }
 
 
@@ -124,6 +143,7 @@ def make_corpus(pairs: list[Pair], out: Path, stage: Stage) -> Counter[str]:
         share_made=stage.made,
         share_spliced=stage.spliced,
         **(_words(pairs) if stage.spliced else {}),
+        **(_pieces() if stage.pieces else {}),
     )
     varied = Variation(names, draw, exchanged=stage.exchanged, capitals=stage.capitals)
     sentences, pictures = Templates.load(names, draw, stage.files), Captions.load(draw)
@@ -151,7 +171,7 @@ def make_corpus(pairs: list[Pair], out: Path, stage: Stage) -> Counter[str]:
                 write("templates", varied.written(made))
             for _ in range(stage.captions):
                 write("captions", varied.written(pictures.pair()))
-            for pair in dictionary:
+            for pair in dictionary * stage.dictionaries:
                 write("dictionary", word_in_a_form(pair, draw))
     return count
 
@@ -164,6 +184,16 @@ def _words(pairs: list[Pair]) -> dict[str, tuple[str, ...]]:
     )
     nouns = {noun for noun, count in german.items() if count > 3}
     return {"words": tuple(sorted(english)), "nouns": tuple(sorted(nouns))}
+
+
+def _pieces() -> dict[str, tuple[str, ...]]:
+    """Pieces of the vocabulary that begin a word in a capital, and those that go on with one."""
+    vocabulary = json.loads((BOX / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
+    starts = (piece[1:] for piece in vocabulary if re.fullmatch(r" [A-Z][a-z]+", piece))
+    return {
+        "starts": tuple(sorted(starts)),
+        "ends": tuple(sorted(piece for piece in vocabulary if re.fullmatch(r"[a-z]{2,}", piece))),
+    }
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Names of people, places and streets: from the lists of names.toml, or made of syllables or words."""
+"""Names of people, places and streets: from lists, or made of syllables, parts of words or pieces."""
 
 import random
 import tomllib
@@ -13,14 +13,16 @@ TEXTS = Path(__file__).with_name("names.toml")
 
 @dataclass(frozen=True)
 class Names:
-    """Names of people and places: from the lists, or made of syllables or of parts of words."""
+    """Names of people and places: from the lists, or made of syllables, parts of words or pieces."""
 
     lists: dict[str, list[str]]
     draw: random.Random
     words: tuple[str, ...] = ()  # English ones; `spliced` joins parts of them
     nouns: tuple[str, ...] = ()  # German ones, for streets
+    starts: tuple[str, ...] = ()  # pieces of a tokeniser's vocabulary that begin a word in a capital
+    ends: tuple[str, ...] = ()  # pieces that go on with a word
     share_made: float = 0.35
-    share_spliced: float = 0.0  # of the names that are made
+    share_spliced: float = 0.0  # of the names that are made: half of it of pieces, where there are any
 
     @classmethod
     def load(cls, draw: random.Random, **settings: Any) -> "Names":
@@ -37,7 +39,7 @@ class Names:
     def made(self) -> str:
         """A name that nobody has."""
         if self.draw.random() < self.share_spliced:
-            return self.spliced()
+            return self.pieced() if self.starts and self.draw.random() < 0.5 else self.spliced()
         syllables = self.draw.choice((1, 2, 2, 2, 3))
         text = self.one("starts")
         for number in range(syllables):
@@ -51,6 +53,11 @@ class Names:
         one, other = self.word(), self.word()
         start, end = self.draw.randint(2, 5), self.draw.randint(2, 6)
         return (one[:start] + other[-end:]).capitalize()
+
+    def pieced(self) -> str:
+        """Pieces of the vocabulary, each as likely as any other, so that rare ones are copied too."""
+        ends = self.draw.choices(self.ends, k=self.draw.choice((0, 1, 1, 1, 2)))
+        return self.draw.choice(self.starts) + "".join(ends)
 
     def word(self) -> str:
         return self.draw.choice(self.words)
