@@ -111,8 +111,12 @@ proposals: install
 	$(BIN)/python tools/proposals.py all --minutes 2 --least
 
 # Small changes to the program that a test has to see; a night for all of them, MUTANTS="--sample 100" for some.
-mutants: install
+mutants: .venv/installed-mutants
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.long.mutants $(MUTANTS)
+
+.venv/installed-mutants: $(INSTALLED)
+	@$(PIP) pytest-cov
+	@touch $@
 
 guided: .venv/installed-guided
 

@@ -42,6 +42,7 @@ def read(model, sentences):
 
 
 @pytest.fixture(
+    scope="module",
     params=[
         {"preset": "tiny"},
         {"preset": "small", "num_encoder_layers": 1, "num_decoder_layers": 1},

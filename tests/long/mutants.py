@@ -3,9 +3,10 @@
     python -m tests.long.mutants [PACKAGE ...] [--sample N] [--seed S] [--workers W] [--file NAME]
 
 Each mutant is one change (`mutation.py`) in a file of weights, training, decoding or serving. It is killed
-if a test of the file, of its package or of the laws fails or does not end. Survivors are printed with file
-and line; those that `mutants.toml` explains (the changed program does the same) are not counted. Exit code 1
-where more than 3 % survive. All mutants take a night; `--sample` draws some from every package.
+if a test that runs its line fails or does not end; which do, a run under coverage says at first. Survivors
+are printed with file and line; those that `mutants.toml` explains (the changed program does the same) are
+not counted. Exit code 1 where more than 3 % survive. All mutants take a night; `--sample` draws some from
+every package.
 """
 
 import argparse
@@ -22,12 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
+from tests.long.covering_tests import CoveringTests, covering_tests
 from tests.long.forked_tests import ForkedTests
 from tests.long.mutation import Mutant, mutants
 
 ROOT = Path(__file__).parents[2]
 EXPLAINED = Path(__file__).with_name("mutants.toml")
-PACKAGES = {  # package -> what tests it, beside the file's own tests
+PACKAGES = {  # package -> what tests it
     "weights": ("tests/weights", "tests/old_runs", "tests/crash"),
     "training": ("tests/training", "tests/laws"),
     "decoding": ("tests/decoding", "tests/laws"),
@@ -35,10 +37,7 @@ PACKAGES = {  # package -> what tests it, beside the file's own tests
 }
 MOST = 0.03  # share that may survive
 PATIENCE = 5  # times as long as without a change; a mutant that loops for ever is killed
-STARTING = 30  # seconds more
-LONGEST = 3600  # seconds, without a change
-
-Tests = tuple[str, ...]
+STARTING = 60  # seconds more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +52,6 @@ class Case:
     def name(self) -> str:
         """What `mutants.toml` calls it: without the line, which moves."""
         return f"{self.file}: {self.mutant.change}"
-
-    @property
-    def tests(self) -> tuple[Tests, ...]:
-        """What is run, one after the other, until something fails: the file's own tests first."""
-        own = f"tests/{self.package}/test_{Path(self.file).stem}.py"
-        first = ((own,),) if (ROOT / own).exists() else ()
-        return (*first, tuple(each for each in PACKAGES[self.package] if (ROOT / each).exists()))
 
 
 def main() -> int:
@@ -100,14 +92,14 @@ def survivors(drawn: Sequence[Case], workers: int) -> list[Case]:
         for number in range(workers):
             source = folder / str(number)
             shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-            place = Place(source, stack.enter_context(ForkedTests(ROOT)))
-            places.put(place)
-        usual = seconds_of(drawn, place)
+            places.put(Place(source, stack.enter_context(ForkedTests(ROOT))))
+        tests = [each for name in dict.fromkeys(case.package for case in drawn) for each in PACKAGES[name]]
+        known = covering_tests(tuple(dict.fromkeys(tests)), ROOT, folder / "0", folder)
 
         def lives(case: Case) -> bool:
             place = places.get()
             try:
-                return survives(case, place, usual)
+                return survives(case, place, known)
             finally:
                 places.put(place)
 
@@ -123,26 +115,15 @@ class Place:
     runner: ForkedTests
 
 
-def seconds_of(drawn: Sequence[Case], place: Place) -> dict[Tests, float]:
-    """What the tests take without any change; stops where one fails: every mutant would seem to be killed."""
-    usual: dict[Tests, float] = {}
-    for tests in {tests for case in drawn for tests in case.tests}:
-        began = time.perf_counter()
-        if place.runner.run(*tests, source=place.source, seconds=LONGEST) != 0:
-            sys.exit(f"error: {' '.join(tests)} fails without a mutant\nhint: make it pass first")
-        usual[tests] = time.perf_counter() - began
-    return usual
-
-
-def survives(case: Case, place: Place, usual: dict[Tests, float]) -> bool:
+def survives(case: Case, place: Place, known: CoveringTests) -> bool:
+    tests = known.of(case.file, case.mutant.lines)
+    usual = sum(known.seconds.get(test, 1.0) for test in tests)
     file, began = place.source / "regard" / case.file, time.perf_counter()
     text = file.read_text("utf-8")
     write(file, case.mutant.text)
     try:
-        alive = all(
-            place.runner.run(*tests, source=place.source, seconds=PATIENCE * usual[tests] + STARTING) == 0
-            for tests in case.tests
-        )
+        seconds = PATIENCE * usual + STARTING
+        alive = not tests or place.runner.run(*tests, source=place.source, seconds=seconds) == 0
     finally:
         write(file, text)
     mark = "survives" if alive else "killed"

@@ -40,6 +40,7 @@ SHOWING = {"__repr__", "__str__"}
 class Mutant:
     """A file with one change; `number` tells apart the same change in the same function."""
 
+    lines: range  # of its statement, without what stands indented below it
     line: int
     scope: str  # function or class
     before: str
@@ -63,7 +64,13 @@ def mutants(text: str) -> Iterator[Mutant]:
             scope, before, after = key
             text = _with(tree, path, other)
             yield Mutant(
-                line=node.lineno, scope=scope, before=before, after=after, number=seen[key], text=text
+                lines=_lines(tree, path),
+                line=node.lineno,
+                scope=scope,
+                before=before,
+                after=after,
+                number=seen[key],
+                text=text,
             )
             seen[key] += 1
 
@@ -155,6 +162,12 @@ def _nodes(tree: ast.Module, path: Path) -> Iterator[Any]:
 def _scope(tree: ast.Module, path: Path) -> str:
     named = (node for node in _nodes(tree, path) if isinstance(node, ast.FunctionDef | ast.ClassDef))
     return ".".join(node.name for node in named) or "module"
+
+
+def _lines(tree: ast.Module, path: Path) -> range:
+    *_, statement = (node for node in _nodes(tree, path) if isinstance(node, ast.stmt))
+    body = getattr(statement, "body", None)
+    return range(statement.lineno, body[0].lineno if body else statement.end_lineno + 1)
 
 
 def _with(tree: ast.Module, path: Path, other: ast.AST) -> str:
