@@ -3,10 +3,12 @@
 import math
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.layers.stacked import StackedLinear
 from regard.models.build import build, build_unfilled, count_parameters, parameters_of
@@ -166,6 +168,27 @@ def test_a_model_about_to_be_restored_has_the_shapes_of_one_that_is_drawn(config
 def test_a_model_too_big_to_be_made_can_be_counted():
     config = EncoderDecoderConfig(src_vocab_size=10**9, tgt_vocab_size=10**9)
     assert parameters_of(config) > 5 * 10**11
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+def test_no_table_of_positions_is_made_to_count_a_wide_model(positions):
+    """A table of 1,024 positions of this width took 12 GB."""
+    config = EncoderDecoderConfig(
+        src_vocab_size=30, tgt_vocab_size=30, d_model=10**6, num_heads=10**5, positions=positions
+    )
+    largest = 0
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            nonlocal largest
+            made = func(*args, **(kwargs or {}))
+            if isinstance(made, torch.Tensor) and made.device.type == "cpu":
+                largest = max(largest, made.numel())
+            return made
+
+    with Watch(), suppress(RuntimeError):  # too big to be counted
+        parameters_of(config)
+    assert largest <= 10**7
 
 
 def test_a_model_is_loaded_without_the_compiler_of_pytorch(tmp_path):

@@ -1,5 +1,6 @@
 """A config -> a model with fresh weights; and the list of all models."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -92,7 +93,7 @@ class _NothingDrawn(TorchFunctionMode):
 
 
 class _NothingMade(_NothingDrawn):
-    """Weights have a shape and no memory; counts that positions are made of are few.
+    """Weights have a shape and no memory; tables of positions are small, or the model counts as too big.
 
     On PyTorch's device "meta" as a whole a count would import its compiler: seconds.
     """
@@ -112,6 +113,10 @@ class _NothingMade(_NothingDrawn):
             kwargs["device"] = "meta"
         elif func is torch.arange and max(map(abs, args[:2])) > self.MOST:
             raise RuntimeError(f"a count to {args[:2]} is too long")
+        elif func is Tensor.div and isinstance(args[1], Tensor):
+            shape = torch.broadcast_shapes(args[0].shape, args[1].shape)
+            if math.prod(shape) > self.MOST:
+                raise RuntimeError(f"a table of {tuple(shape)} is too large")
         return super().__torch_function__(func, types, args, kwargs)
 
 
