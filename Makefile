@@ -22,7 +22,7 @@ LONG := crash fuzz corpora guided soak ranks alignment
 
 PEERS := build/benchmarks/peers
 
-.PHONY: help install demo test check clean mutants box-check proposals bench bench-quick bench-install audit sbom hashes $(LONG) $(BENCHES) \
+.PHONY: help install demo test nightly check clean mutants box-check proposals bench bench-quick bench-install audit sbom hashes $(LONG) $(BENCHES) \
   bench-quality bench-quality-install
 
 help:
@@ -48,6 +48,10 @@ demo: install
 
 test: check
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
+
+# Tests that take too long for each change.
+nightly: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m nightly
 
 check: install
 	$(BIN)/ruff format --check .
@@ -103,7 +107,11 @@ $(LONG): install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/long/$@.py
 
 # The figures of the model in the box, beside those that it shall reach; some minutes.
-box-check: install
+box-# Tests that take too long for each change.
+nightly: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m nightly
+
+check: install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/long/box_check.py
 
 # What `regard new` proposes for known corpora, trained for two minutes each: fails where one learns too little.

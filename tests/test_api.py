@@ -46,7 +46,6 @@ def output_of(*command: str) -> str:
     return found.stdout + found.stderr
 
 
-@pytest.mark.slow
 def test_pyright_finds_a_misspelt_parameter_and_nothing_wrong_with_right_ones(tmp_path):
     lines = [*WRONG]
     (tmp_path / "right.py").write_text(RIGHT)

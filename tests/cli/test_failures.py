@@ -138,6 +138,39 @@ def test_a_signal_stops_it_with_its_exit_code_and_without_a_traceback(number, co
     assert len(told.splitlines()) == 2
 
 
+INTERRUPTED = """
+import os, signal, sys
+from regard.cli import main
+from regard.decoding.step import ModelStepper
+signal.signal(signal.SIGINT, signal.default_int_handler)
+usual, steps = ModelStepper.step, 0
+def step(*arguments, **named):
+    global steps
+    steps += 1
+    if steps == 20:
+        print("interrupted at 20", flush=True)
+        os.kill(os.getpid(), signal.SIGINT)
+    elif steps > 20:
+        print("went on", flush=True)
+    return usual(*arguments, **named)
+ModelStepper.step = step
+main()
+"""
+
+
+def test_a_translation_that_takes_hours_ends_at_ctrl_c(untrained):
+    endless = ["--min-new-tokens", "90000", "--max-new-tokens", "90000", "--workers", "1"]
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, "translate", "1 2 3", "--model", untrained, *endless],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout == "interrupted at 20\n"
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-2:] == ["error: interrupted", "hint: the same command starts it again"]
+
+
 @WITH_SIGHUP
 def test_nohup_is_meant():
     process = subprocess.Popen(

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.slow  # each command is a process of its own
+NIGHTLY = pytest.mark.nightly  # each command is a process of its own
 
 NARROW = {"n_embd": 16, "n_head": 2, "n_layer": 1, "n_positions": 64, "bos_token_id": 2, "eos_token_id": 2}
 MARKS = {"pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
@@ -101,6 +101,7 @@ def shell(tmp_path_factory, their_folder, their_encoder, sentence_encoder):
     return regard
 
 
+@NIGHTLY
 def test_generate(shell):
     asked = "In a world where AI has become commonplace,"
     command = ["generate", asked, "--model", "gpt2", "--no-repeat-ngram", "2", "--max-new-tokens", "12"]
@@ -118,6 +119,7 @@ def test_classify(shell):
     assert "nobody has trained a head" in told
 
 
+@NIGHTLY
 def test_embed(shell):
     records = shell("embed", "--model", "sentences", "--input", "sentences.txt", "--json").splitlines()
     vectors = [json.loads(record)["vector"] for record in records]
@@ -129,11 +131,13 @@ def test_embed(shell):
     assert ranked[0].split("\t") == ["1.0000", "3", SENTENCES[2]]
 
 
+@NIGHTLY
 def test_fill(shell):
     lines = shell("fill", "Paris is the [MASK] of France.", "--model", "bert", "--top", "3").splitlines()
     assert [line.split("\t")[:2] for line in lines] == [["1", "1"]] * 3
 
 
+@NIGHTLY
 def test_summarize(shell):
     short = ["--max-new-tokens", "6", "--json"]
     for model in ("t5", "bart"):
@@ -153,12 +157,14 @@ def test_translate(shell):
     )
 
 
+@NIGHTLY
 def test_train_classes_from_it_and_evaluate(shell):
     shell("train", "films.toml", "--init", "bert", "--out", "films", "--threads", "1")
     assert "accuracy" in shell("evaluate", "--model", "films")
     assert shell("classify", SENTENCES[0], "--model", "films").split("\t")[0] in ("good", "bad")
 
 
+@NIGHTLY
 def test_train_low_rank_parts_of_it(shell):
     shell("train", "lines.toml", "--init", "gpt2", "--out", "lines", "--threads", "1")
     assert shell("generate", "a film", "--model", "lines", "--max-new-tokens", "4").startswith("a film")

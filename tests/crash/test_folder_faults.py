@@ -53,8 +53,18 @@ def memory():
         yield folder
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("fault", "calls"), [("kill", 100), ("torn", 15), ("ENOSPC", 60), ("EIO", 100)])
+NIGHTLY = pytest.mark.nightly
+
+
+@pytest.mark.parametrize(
+    ("fault", "calls"),
+    [
+        pytest.param("kill", 100, marks=NIGHTLY),
+        ("torn", 15),
+        ("ENOSPC", 60),
+        pytest.param("EIO", 100, marks=NIGHTLY),
+    ],
+)
 def test_a_saving_may_die_or_fail_at_any_call_and_nothing_is_lost(memory, fault, calls):
     done = subprocess.run(
         [sys.executable, str(HERE / "faults.py"), memory, fault],

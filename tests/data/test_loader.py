@@ -193,7 +193,7 @@ def test_captions_fill_97_percent_of_the_target_positions(tmp_path):
     assert sum(batch.num_targets for batch in batches) / len(batches) > 0.8 * 4096
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs REGARD_DATA")
 def test_multi30k_fills_97_percent_of_the_target_positions(tmp_path):
     names = {"source": "multi30k_tok:train.en.gz", "target": "multi30k_tok:train.de.gz"}

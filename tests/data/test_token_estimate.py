@@ -52,7 +52,6 @@ def test_no_text_has_no_tokens():
     assert estimated_tokens([""], 4000, spaces=False) < 50
 
 
-@pytest.mark.slow
 @pytest.mark.skipif("REGARD_DATA" not in os.environ, reason="REGARD_DATA names no data sets")
 @pytest.mark.parametrize("file", ["newstest_en_de:newstest2013.de", "multi30k:train.fr.gz"])
 def test_on_published_corpora(file):

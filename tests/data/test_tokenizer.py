@@ -278,7 +278,6 @@ def test_digits_stand_alone_where_that_is_asked_for(kind, tmp_path):
     assert max(sum(symbol.isdigit() for symbol in piece) for piece in whole.vocabulary()) > 1
 
 
-@pytest.mark.slow
 def test_training_gives_the_same_bytes_in_another_process():
     program = """if True:
         import hashlib, runpy, sys

@@ -138,7 +138,7 @@ def test_a_text_is_the_same_alone_and_in_any_batch(shape, size, settings):
     """To the bit: of the probabilities too."""
     model, begin_id = made(trained_length=size, **shape), BOS if settings.begin else None
     strategy = settings.strategy(num=1 if settings is GREEDY else 2)
-    prompts = texts(3, 33, 20)
+    prompts = texts(3, 33)
     together = continue_all(strategy, model, prompts_of(prompts, begin_id=begin_id), max_new_tokens=30)
     for place, ids in enumerate(prompts):
         [alone] = continue_all(strategy, model, prompts_of([ids], begin_id=begin_id), max_new_tokens=30)

@@ -149,7 +149,7 @@ class TableReader:
         assert not len(rows) or rows.tolist() == [0] * len(rows)
 
 
-@pytest.mark.parametrize("drafter", ["lookup", "draft"])
+@pytest.mark.parametrize("drafter", ["lookup", pytest.param("draft", marks=pytest.mark.nightly)])
 def test_what_is_drawn_with_guesses_has_the_model_s_distribution(make_table, drafter):
     """By chi-square, of all texts of two tokens."""
     table, count = make_table(vocab=6), 2500

@@ -234,7 +234,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is counted in other units")
 @pytest.mark.parametrize("kind", LAYERS)
 def test_a_million_edges_fit(kind):

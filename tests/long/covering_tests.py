@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+PROCESSES = 2
 Tests = tuple[str, ...]
 
 
@@ -35,7 +36,18 @@ def covering_tests(tests: Sequence[str], root: Path, source: Path, folder: Path)
     data, times = folder / "coverage", folder / "times.xml"
     options = ["--cov=regard", "--cov-context=test", "--cov-report=", f"--junitxml={times}"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n2", "-p", "no:cacheprovider", *options, *tests],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            str(PROCESSES),
+            "-p",
+            "no:cacheprovider",
+            *options,
+            *tests,
+        ],
         cwd=root,
         env=os.environ | {"PYTHONPATH": str(source), "COVERAGE_FILE": str(data), "OMP_NUM_THREADS": "1"},
         capture_output=True,

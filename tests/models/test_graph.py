@@ -320,7 +320,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is counted in other units")
 @pytest.mark.parametrize("kind", ["gat", "graph_transformer"])
 def test_an_update_on_a_million_edges_fits(kind):

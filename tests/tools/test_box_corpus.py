@@ -12,7 +12,7 @@ from regard.verbs.box import box_model
 from regard.verbs.train import train
 from regard.verbs.translate import translate
 from regard.weights.checkpoint import Folder
-from tools.box_corpus.__main__ import STAGES, cleaned, make_corpus, one_pass
+from tools.box_corpus.__main__ import STAGES, _pieces, cleaned, make_corpus, one_pass
 from tools.box_corpus.captions import Captions
 from tools.box_corpus.dictionary import aligned_dictionary
 from tools.box_corpus.names import Names
@@ -51,7 +51,7 @@ def digits(text):
 
 
 def test_a_template_has_the_same_slots_on_both_sides(names, draw):
-    templates = Templates.load(names, draw, STAGES[3].files)
+    templates = Templates.load(names, draw, STAGES[4].files)
     assert len(templates.pairs) > 400
     for source, target in templates.pairs:
         english, german = ({at[0].replace("colore", "color") for at in SLOT.finditer(side)}
@@ -60,7 +60,7 @@ def test_a_template_has_the_same_slots_on_both_sides(names, draw):
 
 
 def test_what_fills_a_template_stands_on_both_sides(names, draw):
-    templates = Templates.load(names, draw, STAGES[3].files)
+    templates = Templates.load(names, draw, STAGES[4].files)
     for source, target in templates.pairs:
         for _ in range(5):
             english, german = templates.filled(source, target)
@@ -72,7 +72,7 @@ def test_what_fills_a_template_stands_on_both_sides(names, draw):
 
 
 def test_made_names_are_parts_of_two_words_and_sites_are_whole_ones(spliced, draw):
-    templates = Templates.load(spliced, draw, STAGES[3].files)
+    templates = Templates.load(spliced, draw, STAGES[4].files)
     made = {spliced.made() for _ in range(200)}
     assert len(made) > 30
     assert all(re.fullmatch(r"(ha|wi|qu)[a-z]*(ur|er|ck)", name.lower()) for name in made)
@@ -80,6 +80,15 @@ def test_made_names_are_parts_of_two_words_and_sites_are_whole_ones(spliced, dra
     assert any("winter.de" in url for url in urls)
     addresses = [templates.filled("{deaddress}", "{deaddress}")[0] for _ in range(200)]
     assert any(re.match(r"Turm(straße|allee|weg|gasse|platz|ring) \d", address) for address in addresses)
+
+
+def test_any_pieces_of_the_vocabulary_make_a_name(draw):
+    pieces = _pieces()
+    assert min(map(len, pieces.values())) > 500
+    made = Names.load(draw, share_made=1.0, share_spliced=1.0, words=("quick",), **pieces)
+    starts = {made.pieced()[:2] for _ in range(2000)}
+    assert len(starts) > 150
+    assert all(re.fullmatch(r"[A-Z][a-z]+", made.pieced()) for _ in range(100))
 
 
 def test_names_cities_and_numbers_are_exchanged_on_both_sides(names, draw):
@@ -134,7 +143,7 @@ def test_a_dictionary_comes_out_of_sentences():
     assert set(nouns + verbs) <= set(aligned_dictionary(pairs))
 
 
-CORPUS_OF = {1: 1, 2: 2, 3: 2, 4: 3}  # which corpus a stage of the training reads
+CORPUS_OF = {1: 1, 2: 2, 3: 2, 4: 3, 5: 4}  # which corpus a stage of the training reads
 
 
 @pytest.mark.parametrize("number", CORPUS_OF)
@@ -154,6 +163,7 @@ def test_a_stage_gives_the_same_files_and_its_recipe_trains_on_them(number, tmp_
         for side, suffix in (("source", "en"), ("target", "de"))
     }
     overrides = [f"data.{key}={tmp_path / file}" for key, file in files.items()]
+    overrides.append("batches.batch_tokens=128")
     recipe = FOLDER / f"stage-{number}.toml"
     assert read_toml(recipe)[0]["data"]["train"]["source"] == f"../../runs/box-corpus-{corpus}/train.en"
     if number == 1:
@@ -179,7 +189,7 @@ def test_quotes_and_spaces_of_the_corpus_are_made_plain():
 
 def test_what_the_check_asks_for_is_not_trained_on(names, draw):
     templates = {
-        re.sub(r"\{\w+\}", "", source) for source, _ in Templates.load(names, draw, STAGES[3].files).pairs
+        re.sub(r"\{\w+\}", "", source) for source, _ in Templates.load(names, draw, STAGES[4].files).pairs
     }
     known = {word for one in names.lists.values() for word in one}
     for line in HELD_OUT.read_text("utf-8").splitlines():
