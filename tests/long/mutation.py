@@ -2,7 +2,8 @@
 
 The operators are those that found something in the literature (Offutt et al. 1996): relational, logical and
 arithmetic operators, constants, conditions, and statements without a value. Annotations, decorators,
-messages of errors, and how an object is shown are left alone.
+messages of errors, how an object is shown, and the numbers of a module (`LIMIT = 3`), which a test could
+only repeat, are left alone.
 """
 
 import ast
@@ -128,7 +129,11 @@ def _places(node: ast.AST, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def _is_left_alone(node: ast.AST) -> bool:
-    """Types, what only type checkers see, and texts."""
+    """Types, what only type checkers see, texts, and the numbers of a module."""
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if all(isinstance(target, ast.Name) and target.id.isupper() for target in targets):
+            return True
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return True
     if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript):
