@@ -4,6 +4,7 @@ import http.client
 import io
 import json
 import os
+import queue
 import socket
 import threading
 from pathlib import Path
@@ -147,6 +148,21 @@ def test_a_first_look_that_cannot_be_had_is_told_before_anything_is_served(untra
     monkeypatch.setattr(local, "LocalServer", None)
     with pytest.raises(DataError, match="more than 512"):
         local.serve(Looker(untrained, device="cpu"), Request(text="1 " * 600), browser=False)
+
+
+@pytest.mark.parametrize("browser", [True, False])
+def test_a_browser_is_opened_where_one_is_asked_for(untrained, monkeypatch, browser):
+    opened = queue.SimpleQueue()
+    monkeypatch.setattr(local.webbrowser, "open", opened.put)
+
+    def serve_forever(self):
+        if browser:
+            assert opened.get(timeout=30) == self.url_for_browser
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalServer, "serve_forever", serve_forever)
+    local.serve(Looker(untrained, device="cpu"), Request(text="1 2 3"), browser=browser)
+    assert opened.empty()
 
 
 def test_the_page_and_its_modules_are_handed_out(ask):
