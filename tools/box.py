@@ -8,6 +8,7 @@ from pathlib import Path
 
 from regard.verbs.box import BOX
 from regard.verbs.settings import load_recipe
+from regard.weights.checkpoint import Folder
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import model_files_of, open_model_folder
 from regard.weights.strict_json import json_bytes
@@ -25,21 +26,26 @@ def main() -> None:
     parser.add_argument(
         "--recipe", type=Path, help="kept in the place of the run's own, which names its paths"
     )
+    parser.add_argument("--box", type=Path, default=BOXES / BOX, help="where to; the package's own without")
     asked = parser.parse_args()
-    folder = open_model_folder(asked.run)
+    size = pack(open_model_folder(asked.run), asked.box, asked.recipe)
+    print(f"{asked.box}: {size / 10**6:.1f} MB")
+    assert size <= LIMIT, "too large for the package"
+
+
+def pack(folder: Folder, box: Path, recipe: Path | None = None) -> int:
+    """Write a model to `box`, half as large; its bytes there."""
     files = {
         **model_files_of(folder),
         "README.md": (folder.path / "README.md").read_bytes(),
         "model.safetensors": half(folder.read_tensors("model.safetensors")),
     }
-    if asked.recipe:
-        files["recipe.toml"] = asked.recipe.read_bytes()
-        changes = load_recipe(asked.recipe).table.get("decoding", {})
+    if recipe:
+        files["recipe.toml"] = recipe.read_bytes()
+        changes = load_recipe(recipe).table.get("decoding", {})
         files["generation.json"] = json_bytes({**folder.read_json("generation.json"), **changes})
-    write_folder(BOXES / BOX, files)
-    size = sum(file.stat().st_size for file in (BOXES / BOX).iterdir())
-    print(f"{BOXES / BOX}: {size / 10**6:.1f} MB")
-    assert size <= LIMIT, "too large for the package"
+    write_folder(box, files)
+    return sum(file.stat().st_size for file in box.iterdir())
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ from regard.verbs.box import box_model
 from regard.verbs.train import train
 from regard.verbs.translate import translate
 from regard.weights.checkpoint import Folder
+from tools.box import pack
 from tools.box_corpus.__main__ import STAGES, _pieces, cleaned, make_corpus, one_pass
 from tools.box_corpus.captions import Captions
 from tools.box_corpus.dictionary import aligned_dictionary
 from tools.box_corpus.names import Names
-from tools.box_corpus.pack import pack
 from tools.box_corpus.templates import SLOT, Templates
 from tools.box_corpus.variation import Variation
 

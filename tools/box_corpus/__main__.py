@@ -22,10 +22,10 @@ from pathlib import Path
 
 from regard.data.catalogue import find
 from regard.data.corpus import read_lines
+from regard.verbs.box import box_model
 from tools.box_corpus.captions import Captions
 from tools.box_corpus.dictionary import aligned_dictionary
 from tools.box_corpus.names import Names
-from tools.box_corpus.pack import BOX
 from tools.box_corpus.pairs import Pair
 from tools.box_corpus.templates import Templates
 from tools.box_corpus.variation import Variation
@@ -188,7 +188,7 @@ def _words(pairs: list[Pair]) -> dict[str, tuple[str, ...]]:
 
 def _pieces() -> dict[str, tuple[str, ...]]:
     """Pieces of the vocabulary that begin a word in a capital, and those that go on with one."""
-    vocabulary = json.loads((BOX / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
+    vocabulary = json.loads((box_model() / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
     starts = (piece[1:] for piece in vocabulary if re.fullmatch(r" [A-Z][a-z]+", piece))
     return {
         "starts": tuple(sorted(starts)),

@@ -1,0 +1,59 @@
+"""What docs/generation.md and docs/look.md show is printed, up to the last digits of another machine."""
+
+import contextlib
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.pages import commands, parted, printed
+
+DOCS = Path(__file__).parent.parent / "docs"
+LOOK = (DOCS / "look.md").read_text("utf-8")
+CALLS = re.compile(r"^```python\n(.+?)^```\n(?:\n((?:    [^\n]+\n)+))?", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"-?\d+\.\d+")
+SHOWN = [
+    pytest.param(command, shown, id=command, marks=marks)
+    for name, marks in (("look.md", ()), ("generation.md", pytest.mark.nightly))
+    for command, shown in commands((DOCS / name).read_text("utf-8"))
+]
+
+
+def alike(said: str, shown: str) -> bool:
+    """The same words, and numbers that are as near as two machines' are."""
+    numbers = [[float(number) for number in NUMBER.findall(text)] for text in (said, shown)]
+    words = [NUMBER.sub("0.0", text).split() for text in (said, shown)]
+    return words[0] == words[1] and numbers[0] == pytest.approx(numbers[1], abs=0.011)
+
+
+@pytest.mark.parametrize(("command", "shown"), SHOWN)
+def test_a_command_prints_what_the_page_shows(command, shown):
+    said = printed(command)
+    if " > " in command:
+        assert json.loads(said)
+    else:
+        assert alike(said, shown), said
+
+
+def test_commands_that_grep_show_the_lines_it_finds():
+    assert parted('regard look "a b" --text | grep "^x"') == (["look", "a b", "--text"], "^x")
+    assert parted("regard look a --json > b.json") == (["look", "a", "--json"], "")
+
+
+def test_a_call_gives_what_the_page_shows(tmp_path, monkeypatch):
+    """One after the other, as in a session; but for those that need a model that somebody trained."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    count = 0
+    for code, shown in CALLS.findall(LOOK):
+        if "runs/" in code:
+            continue
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            exec(code, names)
+        assert alike(said.getvalue(), shown), said.getvalue()
+        count += 1
+    assert count == 5
