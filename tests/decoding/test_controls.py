@@ -132,6 +132,13 @@ def test_what_is_not_given_stays():
     assert settings.changed(Controls(seed=3)) == settings.with_(seed=3)
 
 
+def test_a_greatest_length_below_the_model_s_own_least_rules_that_out():
+    settings = GenerationSettings(min_new_tokens=10)
+    assert settings.changed(Controls(max_new_tokens=9)).min_new_tokens == 0
+    assert settings.changed(Controls(max_new_tokens=10)).min_new_tokens == 10
+    assert GenerationSettings().changed(Controls(max_new_tokens=9)).min_new_tokens is None
+
+
 def test_a_boost_is_a_text_and_a_strength():
     assert boosted("Paris=2.5") == ("Paris", 2.5)
     assert boosted("a=b=-1") == ("a=b", -1.0)

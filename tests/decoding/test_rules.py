@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.decoding.hypothesis import Power, Request
-from regard.decoding.rules import Banned, LengthLimits, MinimumLength, NoRepeatNGrams, Said
+from regard.decoding.rules import (
+    Banned,
+    LengthLimits,
+    MinimumLength,
+    NoRepeatNGrams,
+    Said,
+    forbid_repeats,
+)
 from regard.decoding.search import BeamSearch, GreedySearch
 
 
@@ -29,6 +36,13 @@ def test_a_token_is_forbidden_exactly_when_it_would_repeat_an_n_gram(size, histo
             longer = n_grams([*history, token], size)
             repeats = bool(longer) and longer[-1] in longer[:-1]
             assert row[token] == (-torch.inf if repeats else 0)
+
+
+def test_the_first_n_gram_of_all_may_be_one_to_forbid():
+    """Of the source, say: then the tokens so far are just those before its last."""
+    log_probs = torch.zeros(1, 10)
+    forbid_repeats(log_probs, torch.tensor([[5, 6]]), torch.tensor([[4, 5, 6, 7]]), size=3)
+    assert log_probs.isinf().nonzero().tolist() == [[0, 7]]
 
 
 def test_banned_tokens_and_an_early_end_are_forbidden():
