@@ -111,6 +111,15 @@ def test_what_the_model_s_own_settings_leave_no_room_for_is_refused(settings, gi
     assert all(name in told.value.message for name in named), told.value.message
 
 
+def test_the_hint_names_sample_where_it_is_what_lacks():
+    with pytest.raises(ConfigError) as unset:
+        GenerationSettings(top_k=3)
+    with pytest.raises(ConfigError) as searching:
+        ContinuationSettings(beam_size=4, top_k=3)
+    assert unset.value.hint == "set sample, or leave out top_k"
+    assert searching.value.hint == "leave one of them out"
+
+
 def test_a_search_that_is_asked_for_rules_out_what_was_set_for_others():
     drawing = GenerationSettings(sample=True, temperature=0.5, top_k=3, seed=7)
     beam = drawing.changed(Controls(beam_size=4))

@@ -8,12 +8,18 @@ import torch
 
 from regard.decoding.hypothesis import Request
 from regard.decoding.rules import Banned, LengthLimits, MinimumLength
-from regard.decoding.sampling import MinP, Sampling, Temperature, TopK, TopP, Typical, uniform
+from regard.decoding.sampling import MinP, Sampling, Temperature, TopK, TopP, Typical, _mix, uniform
 from regard.decoding.search import GreedySearch
 from regard.errors import ConfigError
 
 SOURCES = [[4, 5], [6, 4, 4], [5], [4], [4]]
 REQUESTS = [Request(src_len=len(source), index=index) for index, source in enumerate(SOURCES)]
+
+
+def test_numbers_are_mixed_as_published():
+    """The first outputs of SplitMix64 with the seed 0, as its author's program gives them."""
+    steps = np.array([0, 0x9E3779B97F4A7C15, 2 * 0x9E3779B97F4A7C15 % 2**64], np.uint64)
+    assert _mix(steps).tolist() == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
 
 
 def test_samples_are_as_frequent_as_they_are_probable(make_table):
