@@ -2,8 +2,9 @@
 //
 // Scales run in lightness, which every eye sees; a diverging one runs from blue to orange, which the common
 // kinds of colour blindness keep apart. The colours of heads stand out from their paper by 3 : 1 or more
-// (WCAG 2.2, 1.4.11), and any two of them are 30 apart or more in CIELAB, also for eyes without red or green
-// cones: they were searched for by that. No view tells heads apart by colour alone.
+// (WCAG 2.2, 1.4.11). Any two of the first eight are 30 apart or more in CIELAB, any two of the second eight 20,
+// any two of all 15, also for eyes without red or green cones: they were searched for by that. No view tells heads
+// apart by colour alone: strokes.js adds dashes, and every head is named.
 
 export const PAPER = { light: "#ffffff", dark: "#15181d" };
 export const INK = { light: "#16191d", dark: "#e8eaed" };
@@ -17,8 +18,14 @@ const DIVERGING = {
   dark: ["#ffd9a8", "#f5a54c", "#bf6c17", "#653a14", "#20252c", "#17405f", "#1f72ab", "#5aaee0", "#c0e4fa"],
 };
 const HEADS = {
-  light: ["#0c60c0", "#e46c00", "#780060", "#cc6ca8", "#9c2400", "#0000fc", "#cc786c", "#781830"],
-  dark: ["#6cb4fc", "#b4d80c", "#cc2400", "#24e4c0", "#6048fc", "#9cd878", "#b43c90", "#b44854"],
+  light: [
+    "#0c60c0", "#e46c00", "#780060", "#cc6ca8", "#9c2400", "#0000fc", "#cc786c", "#781830",
+    "#90606c", "#cc54fc", "#0c843c", "#3c24a8", "#f0003c", "#8430fc", "#8484cc", "#b42490",
+  ],
+  dark: [
+    "#6cb4fc", "#b4d80c", "#cc2400", "#24e4c0", "#6048fc", "#9cd878", "#b43c90", "#b44854",
+    "#a890a8", "#cc9c24", "#48b478", "#e4f0b4", "#d8ccfc", "#2484c0", "#a860fc", "#008424",
+  ],
 };
 
 /** "light" or "dark": what `root`, or the page around it, is set in. */
@@ -28,7 +35,7 @@ export function theme(root = null) {
   return globalThis.matchMedia?.("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 }
 
-/** The colour of head `index`; after the last the colours begin again, so give its name too. */
+/** The colour of head `index`; after sixteen the colours begin again, with other dashes (strokes.js). */
 export function headColour(index, paper = theme()) {
   return HEADS[paper][index % HEADS[paper].length];
 }

@@ -1,5 +1,6 @@
 // The head view's lines of up to 64 tokens, as SVG.
 import { headColour, theme } from "../colour.js";
+import { headDash } from "../strokes.js";
 import { drawing, group, path, rect, text, textWidth, tokenText, widest } from "../svg.js";
 import { shortened } from "../tokens.js";
 import { inDrawing } from "./stage.js";
@@ -29,7 +30,8 @@ export function fewLines({ axes, width, heads }) {
     const shift = (head - (heads - 1) / 2) * Math.min(2.4, 14 / heads); // so that heads do not lie on each other
     const [y1, y2, middle] = [place.y(row) + shift, place.y(column) + shift, (place.left + place.right) / 2];
     return path(`M${place.left} ${y1}C${middle} ${y1} ${middle} ${y2} ${place.right} ${y2}`, {
-      stroke: headColour(head, paper), "stroke-width": (0.8 + 2.6 * weight).toFixed(2), "stroke-opacity": Math.min(1, 0.06 + weight).toFixed(3),
+      stroke: headColour(head, paper), "stroke-dasharray": headDash(head),
+      "stroke-width": (0.8 + 2.6 * weight).toFixed(2), "stroke-opacity": Math.min(1, 0.06 + weight).toFixed(3),
     });
   }
 

@@ -5,6 +5,7 @@ import { controls, element, fill, select } from "../elements.js";
 import { figure } from "../figure.js";
 import { at, rows } from "../npy.js";
 import { number } from "../numbers.js";
+import { seriesDash } from "../strokes.js";
 import { drawing, group, line, path, room, scaled, text, ticks } from "../svg.js";
 
 const SCHEMES = {
@@ -161,7 +162,7 @@ function lines(name, caption, series, length, across, wide) {
     text(left + width / 2, height + 34, across, { anchor: "middle", class: "soft" }),
   ];
   const marks = series.map(({ name: title, values }, i) => {
-    const dash = ["none", "7 4", "2 3", "9 3 2 3"][i % 4]; // told apart without colour too
+    const dash = seriesDash(i);
     const points = values.map((value, at) => `${x(at).toFixed(1)},${y(Number.isFinite(value) ? value : low).toFixed(1)}`);
     const key = keyTop + i * step;
     return group({},
