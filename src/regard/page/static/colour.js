@@ -5,6 +5,9 @@
 // (WCAG 2.2, 1.4.11). Any two of the first eight are 30 apart or more in CIELAB, any two of the second eight 20,
 // any two of all 15, also for eyes without red or green cones: they were searched for by that. No view tells heads
 // apart by colour alone: strokes.js adds dashes, and every head is named.
+//
+// Without a paper a colour is CSS's light-dark() of both: its mark follows the theme of the place where it stands. So a
+// page that changes its theme need not be drawn anew, and what is saved is on white. A canvas has to name its paper.
 
 export const PAPER = { light: "#ffffff", dark: "#15181d" };
 export const INK = { light: "#16191d", dark: "#e8eaed" };
@@ -36,29 +39,30 @@ export function theme(root = null) {
 }
 
 /** The colour of head `index`; after sixteen the colours begin again, with other dashes (strokes.js). */
-export function headColour(index, paper = theme()) {
-  return HEADS[paper][index % HEADS[paper].length];
+export function headColour(index, paper = null) {
+  return onPaper(paper, (own) => HEADS[own][index % HEADS[own].length]);
 }
 
 export const HEAD_COLOURS = HEADS;
 
-/** A weight in 0..1 as [red, green, blue], each 0..255. */
-export function sequentialRgb(value, paper = theme()) {
-  return between(stops(SEQUENTIAL, paper), value);
-}
-
-/** The same as CSS text. */
-export function sequential(value, paper = theme()) {
-  return css(sequentialRgb(value, paper));
+/** A weight in 0..1, as CSS text. */
+export function sequential(value, paper = null) {
+  return onPaper(paper, (own) => css(between(stops(SEQUENTIAL, own), value)));
 }
 
 /** A change in -1..1: orange below nought, blue above, paper at nought. */
-export function diverging(value, paper = theme()) {
-  return css(between(stops(DIVERGING, paper), (value + 1) / 2));
+export function diverging(value, paper = null) {
+  return onPaper(paper, (own) => css(between(stops(DIVERGING, own), (value + 1) / 2)));
+}
+
+function onPaper(paper, colourOf) {
+  return paper ? colourOf(paper) : `light-dark(${colourOf("light")}, ${colourOf("dark")})`;
 }
 
 /** Black or white, whichever reads better on `colour`, as this module writes colours: 4.5 : 1 at the least. */
 export function inkOn(colour) {
+  const both = /^light-dark\((.+), (.+)\)$/.exec(colour);
+  if (both) return `light-dark(${inkOn(both[1])}, ${inkOn(both[2])})`;
   return contrast(colour, "#000000") >= contrast(colour, "#ffffff") ? "#000000" : "#ffffff";
 }
 
@@ -69,9 +73,18 @@ export function contrast(first, second) {
 }
 
 /** 256 colours of the sequential scale, four bytes each: for ImageData. */
-export function sequentialTable(paper = theme()) {
+export function sequentialTable(paper) {
+  return tableOf((share) => between(stops(SEQUENTIAL, paper), share));
+}
+
+/** The same of the diverging scale, from -1 to 1. */
+export function divergingTable(paper) {
+  return tableOf((share) => between(stops(DIVERGING, paper), share));
+}
+
+function tableOf(rgbOf) {
   const table = new Uint8ClampedArray(1024);
-  for (let i = 0; i < 256; i++) table.set([...sequentialRgb(i / 255, paper), 255], 4 * i);
+  for (let i = 0; i < 256; i++) table.set([...rgbOf(i / 255), 255], 4 * i);
   return table;
 }
 

@@ -1,5 +1,5 @@
 // The head view, after BertViz (Vig 2019): the tokens that look at the left, those looked at at the right, a line a weight.
-import { headColour, theme } from "../colour.js";
+import { headColour } from "../colour.js";
 import { button, element, slider, svgElement } from "../elements.js";
 import { figure } from "../figure.js";
 import { number } from "../numbers.js";
@@ -74,14 +74,13 @@ function linesOf(all, heads, least) {
 
 /** A button a head: a click toggles it, a double click or "o" shows it alone. */
 function headChips(attention, state) {
-  const paper = theme();
   const set = (heads) => state.set({ shown: heads.length === attention.num_heads ? "all" : heads.join(","), head: heads.length === 1 ? heads[0] : state.get("head") });
   const toggle = (head) => {
     const shown = shownHeads(attention, state);
     set(shown.includes(head) ? shown.filter((other) => other !== head) : [...shown, head].sort((a, b) => a - b));
   };
   const chips = Array.from({ length: attention.num_heads }, (_, head) => {
-    const sample = line(0, 5, 30, 5, { stroke: headColour(head, paper), "stroke-width": 4, "stroke-dasharray": headDash(head) });
+    const sample = line(0, 5, 30, 5, { stroke: headColour(head), "stroke-width": 4, "stroke-dasharray": headDash(head) });
     const swatch = svgElement("svg", { class: "swatch", viewBox: "0 0 30 10", aria: { hidden: "true" } }, sample);
     const chip = button([swatch, String(head)], (event) => (event.shiftKey ? set([head]) : toggle(head)), {
       class: "toggle", pressed: false, aria: { label: `Head ${head}`, keyshortcuts: "o" }, title: "click: on or off; double click, Shift or o: it alone",

@@ -1,5 +1,5 @@
 // A matrix as shaded cells: each an SVG element up to 64 tokens, above that a canvas to pan and zoom in.
-import { inkOn, sequential, sequentialTable, theme } from "../colour.js";
+import { inkOn, sequential } from "../colour.js";
 import { element } from "../elements.js";
 import { drawing, group, rect, text, textWidth, tokenText, widest } from "../svg.js";
 import { shortened, visible } from "../tokens.js";
@@ -55,7 +55,7 @@ export function heatmap(options) {
   return map.tools ? Object.assign(root, { tools: map.tools }) : root;
 }
 
-function cells({ matrix, rows: named, columns, colour = null, width = 720 }) {
+function cells({ matrix, rows: named, columns, colour = sequential, width = 720 }) {
   const rows = width < 480 ? { ...named, after: null } : named; // what was read has no room on a telephone
   const place = layout({ matrix, rows, columns, width });
   const squares = group({ class: "cells" });
@@ -79,9 +79,7 @@ function cells({ matrix, rows: named, columns, colour = null, width = 720 }) {
   let pointed = null;
 
   function show(next) {
-    const paper = theme(chart);
-    const of = colour ?? ((value) => sequential(value, paper));
-    for (let i = 0; i < marks.length; i++) marks[i].setAttribute("fill", of(next.values[i]));
+    for (let i = 0; i < marks.length; i++) marks[i].setAttribute("fill", colour(next.values[i]));
   }
 
   function point(cell) {
@@ -158,17 +156,13 @@ export function rowWords(axis, row) {
 }
 
 /** Colour and ink of a weight, for shaded tokens. */
-export function shades(paper = theme()) {
-  return { colour: (value) => sequential(value, paper), ink: inkOn };
+export function shades() {
+  return { colour: (value) => sequential(value), ink: inkOn };
 }
 
 /** The colour scale as a small bar with its ends named. */
-export function legend({ least = "0", most = "1", paper = theme() }) {
-  const table = sequentialTable(paper);
-  const steps = [0, 0.2, 0.4, 0.6, 0.8, 1].map((share) => {
-    const at = 4 * Math.round(255 * share);
-    return `rgb(${table[at]} ${table[at + 1]} ${table[at + 2]})`;
-  });
+export function legend({ least = "0", most = "1" }) {
+  const steps = [0, 0.2, 0.4, 0.6, 0.8, 1].map((share) => sequential(share));
   const bar = element("span", { class: "ramp", aria: { hidden: "true" }, style: { background: `linear-gradient(to right, ${steps.join(", ")})` } });
   return element("span", { class: "scale" }, element("span", {}, least), bar, element("span", {}, most));
 }

@@ -59,7 +59,7 @@ function overlay({ root, summary, state, weights, image, looking, title }) {
   let pointed = null;
 
   const chart = canvas(2 * side + GAP, high, (pen) => {
-    const paper = theme();
+    const paper = theme(pen.canvas);
     pen.imageSmoothingEnabled = false;
     pen.drawImage(image, 0, 0, wide, high);
     for (let place = 0; place < rows * columns; place++) {

@@ -53,15 +53,18 @@ function heat(name, caption, matrix, { signed = false, down, across, most }) {
   const { low, high } = extremes(matrix.data);
   const top = Math.max(Math.abs(low), Math.abs(high)) || 1;
   const [from, to] = signed ? [-top, top] : [low, high];
-  const colour = signed ? (value) => diverging(value / top) : (value) => sequential((value - low) / (high - low || 1));
+  const colour = signed
+    ? (value, paper) => diverging(value / top, paper)
+    : (value, paper) => sequential((value - low) / (high - low || 1), paper);
   const [left, head, foot, side] = [56, 8, 44, 92];
   const cell = Math.max(1, Math.min(14, Math.floor((most - left - side) / width), Math.floor(420 / height)));
   const [wide, tall] = [cell * width, cell * height];
-  const image = painted(matrix, colour);
   const chart = canvas(left + wide + side, head + tall + foot, (pen) => {
+    const paper = theme(pen.canvas);
+    const shade = (value) => colour(value, paper);
     pen.imageSmoothingEnabled = false;
-    pen.drawImage(image, left, head, wide, tall);
-    pen.fillStyle = INK[theme()];
+    pen.drawImage(painted(matrix, shade), left, head, wide, tall);
+    pen.fillStyle = INK[paper];
     pen.font = "13px system-ui, sans-serif";
     pen.textAlign = "end";
     for (const tick of whole(height)) pen.fillText(String(tick), left - 8, head + (tick + 0.5) * cell + 4);
@@ -73,7 +76,7 @@ function heat(name, caption, matrix, { signed = false, down, across, most }) {
     pen.rotate(-Math.PI / 2);
     pen.fillText(down, 0, 0);
     pen.restore();
-    scale(pen, colour, from, to, { x: left + wide + 18, y: head, length: Math.min(160, tall) });
+    scale(pen, shade, from, to, { x: left + wide + 18, y: head, length: Math.min(160, tall) });
   });
   return figure({
     name, caption, chart,
@@ -94,7 +97,7 @@ function scale(pen, colour, from, to, { x, y, length }) {
     pen.fillStyle = colour(to - (i / (length - 1)) * (to - from));
     pen.fillRect(x, y + i, 12, 1.5);
   }
-  pen.fillStyle = INK[theme()];
+  pen.fillStyle = INK[theme(pen.canvas)];
   pen.textAlign = "start";
   pen.fillText(number(to, 2), x + 18, y + 11);
   pen.fillText(number(from, 2), x + 18, y + length);
