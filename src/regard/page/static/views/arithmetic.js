@@ -107,7 +107,7 @@ function productsFigure({ attention, head, axes, cell, numbers }, width) {
   const key = numbers.keys[cell.column];
   const each = products(numbers.query, key);
   const strips = [["query", numbers.query], ["key", key], ["product", each]];
-  const chart = stripsDrawing(strips, Math.min(900, width - 4));
+  const chart = stripsDrawing(strips, width - 4);
   const field = stage({
     label: "The numbers of query and key, and their products. Left and right choose a number.",
     chart: chart.node, size: { rows: 1, columns: each.length }, locate: chart.locate,
@@ -167,7 +167,7 @@ function stripsDrawing(strips, width) {
 
 /** The whole row, as the softmax shares it out. */
 function rowFigure({ attention, head, axes, cell, numbers, computed, state }, width) {
-  const chart = rowDrawing(axes.columns, computed, cell, Math.min(900, width - 4));
+  const chart = rowDrawing(axes.columns, computed, cell, width - 4);
   const field = stage({
     label: "The row's weights. Up and down choose a key.",
     chart: chart.node, size: { rows: computed.cells.length, columns: 1 }, locate: chart.locate, at: { row: cell.column, column: 0 },

@@ -86,7 +86,7 @@ async function besideIt(source, { columns, rows }, like) {
 function barsFigure({ found, attention, rows, columns, row, width }) {
   const panels = found.map(([method, matrix]) => ({ title: TITLES[method] ?? method, values: matrix.row(row), signed: true }));
   if (attention) panels.push({ title: attention.title, values: attention.matrix.row(row), signed: false });
-  const chart = panelsDrawing(panels, columns, Math.min(900, width - 4));
+  const chart = panelsDrawing(panels, columns, width - 4);
   const field = stage({
     label: "Attributions to each token. Up and down choose a token.",
     chart: chart.node, size: { rows: columns.tokens.length, columns: 1 }, locate: chart.locate,
@@ -155,7 +155,7 @@ function mapFigure({ found, rows, columns, row, state, width }) {
   const map = heatmap({
     matrix, rows, columns, label: `Map of ${TITLES[method] ?? method}`, at: { row, column: 0 }, signed: most,
     colour: (value) => diverging(value / most),
-    width: Math.min(900, width - 4),
+    width: width - 4,
     say: (cell) => `“${visible(columns.tokens[cell.column])}” gave “${visible(rows.tokens[cell.row])}” ${number(matrix.at(cell.row, cell.column))}`,
   });
   return figure({

@@ -60,7 +60,7 @@ export function blockTitle(name) {
 }
 
 function pointedBars(effects, kind, state, width) {
-  const chart = barsDrawing(effects, Math.min(820, width - 4));
+  const chart = barsDrawing(effects, width - 4);
   return stage({
     label: `Bars of change. Up and down choose one of the ${kind}${kind === "heads" ? ", Enter opens its matrix" : ""}.`,
     chart: chart.node,

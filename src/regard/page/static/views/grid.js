@@ -140,7 +140,7 @@ function byLayer(ordered, tiles) {
   return layers.map((layer) =>
     element("div", { class: "layer", role: "group", aria: { label: `Layer ${layer}` } },
       element("span", { class: "hint" }, `layer ${layer}`),
-      element("div", { class: "tiles" }, tiles.filter((_, i) => ordered[i].attention.layer === layer))),
+      element("div", { class: "tiles", style: { "--heads": String(ordered[0].attention.num_heads) } }, tiles.filter((_, i) => ordered[i].attention.layer === layer))),
   );
 }
 

@@ -106,7 +106,7 @@ function headChips(attention, state) {
 
 function lineFigure({ root, state, attention, all, axes, lines }) {
   const many = Math.max(axes.rows.tokens.length, axes.columns.tokens.length) > FEW;
-  const width = Math.min(760, Math.max(264, (root.clientWidth || 720) - 8));
+  const width = Math.max(264, (root.clientWidth || 720) - 8);
   const painter = (many ? manyLines : fewLines)({ axes, width, heads: attention.num_heads });
   const title = () => `Attention (${attentionTitle(attention)}), ${headsInWords(attention, shownHeads(attention, state))}: `
     + `left the tokens that look (${axes.rows.title}), right those they look at (${axes.columns.title}).`;

@@ -79,9 +79,10 @@ function layerName(name) {
 function lensDrawing(lens, sequence, [, numberOf, shadeOf], width) {
   const tops = lens.cells.flat().map((cell) => cell[0].token);
   const left = 16 + Math.max(...lens.layers.map((name) => textWidth(layerName(name))));
-  const wide = Math.max(52, Math.min(136, widest(tops, 10) + 44));
   const high = 30;
   const count = sequence.tokens.length;
+  const least = Math.max(52, Math.min(136, widest(tops, 10) + 44));
+  const wide = Math.max(least, Math.min(180, Math.floor((width - left - 4) / count)));
   const size = { width: left + wide * count + 4, height: 30 + high * lens.layers.length + 4 };
   const depth = lens.layers.length - 1;
   const y = (layer) => 30 + (depth - layer) * high; // the last layer at the top, nearest to what was written

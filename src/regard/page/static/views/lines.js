@@ -79,7 +79,7 @@ function layout(axes, width, heads) {
   const held = (axis, more) => Math.max(textWidth(axis.short), Math.min(room, widest(axis.tokens, length) + more)); // its title too
   const left = gutter + 10 + held(axes.rows, before);
   const right = width - gutter - 10 - held(axes.columns, 0);
-  const step = count > 32 ? 20 : 27;
+  const step = count > 32 ? 20 : Math.min(count > 16 ? 30 : 40, Math.max(27, Math.round(width / 40))); // wide and flat reads badly
   return {
     left, right, gutter, strip, length, step, before,
     height: TOP + count * step + 4,

@@ -57,8 +57,9 @@ function heat(name, caption, matrix, { signed = false, down, across, most }) {
     ? (value, paper) => diverging(value / top, paper)
     : (value, paper) => sequential((value - low) / (high - low || 1), paper);
   const [left, head, foot, side] = [56, 8, 44, 92];
-  const cell = Math.max(1, Math.min(14, Math.floor((most - left - side) / width), Math.floor(420 / height)));
-  const [wide, tall] = [cell * width, cell * height];
+  const size = { wide: Math.min(signed ? 24 : 14, (most - left - side) / width), tall: Math.min(14, 420 / height) };
+  if (!signed || size.wide < size.tall) size.wide = size.tall = Math.max(1, Math.floor(Math.min(size.wide, size.tall))); // squares
+  const [wide, tall] = [size.wide * width, size.tall * height];
   const chart = canvas(left + wide + side, head + tall + foot, (pen) => {
     const paper = theme(pen.canvas);
     const shade = (value) => colour(value, paper);
@@ -67,9 +68,9 @@ function heat(name, caption, matrix, { signed = false, down, across, most }) {
     pen.fillStyle = INK[paper];
     pen.font = "13px system-ui, sans-serif";
     pen.textAlign = "end";
-    for (const tick of whole(height)) pen.fillText(String(tick), left - 8, head + (tick + 0.5) * cell + 4);
+    for (const tick of whole(height)) pen.fillText(String(tick), left - 8, head + (tick + 0.5) * size.tall + 4);
     pen.textAlign = "center";
-    for (const tick of whole(width)) pen.fillText(String(tick), left + (tick + 0.5) * cell, head + tall + 17);
+    for (const tick of whole(width)) pen.fillText(String(tick), left + (tick + 0.5) * size.wide, head + tall + 17);
     pen.fillText(across, left + wide / 2, head + tall + 36);
     pen.save();
     pen.translate(13, head + tall / 2);
@@ -154,8 +155,8 @@ function biases(bias, wide) {
 
 function lines(name, caption, series, length, across, wide) {
   const beside = wide > 560; // else the key stands below
-  const [left, height, step] = [52, 240, 22];
-  const width = Math.min(640, wide - left - (beside ? 180 : 12));
+  const [left, height, step] = [52, wide > 1200 ? 320 : 240, 22];
+  const width = wide - left - (beside ? 180 : 12);
   const [keyLeft, keyTop] = beside ? [left + width + 20, 16] : [left, height + 64];
   const { low, high } = extremes(series.flatMap(({ values }) => values.filter(Number.isFinite)));
   const [x, y] = [scaled([0, Math.max(1, length - 1)], [left, left + width]), scaled([low, high], [height - 8, 8])];

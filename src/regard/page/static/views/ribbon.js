@@ -5,6 +5,7 @@ import { shortened } from "../tokens.js";
 import { inDrawing } from "./stage.js";
 import { runsFromRight } from "./weights.js";
 
+const WORD = 170; // pixels that a word may have, where there is room
 const HEIGHT = 250;
 const TOP = 34; // the foot of the source's words
 const BOTTOM = HEIGHT - 34; // the head of the written words
@@ -16,7 +17,7 @@ const BOTTOM = HEIGHT - 34; // the head of the written words
 export function ribbon({ source, written, weights, pairs, width }) {
   const sides = { source: placed(source, weights.columns), written: placed(written, weights.rows) };
   const total = Math.max(sides.source.width, sides.written.width);
-  const full = Math.max(total, Math.min(width, total * 1.6));
+  const full = Math.max(total, Math.min(width, Math.max(total * 1.6, WORD * Math.max(weights.rows, weights.columns))));
   for (const side of Object.values(sides)) spread(side, full);
   const bands = group({ class: "bands" });
   const lit = group({ class: "lit" });

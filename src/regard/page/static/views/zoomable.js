@@ -2,6 +2,7 @@
 import { moving, pixels } from "../canvas.js";
 import { divergingTable, sequentialTable, theme } from "../colour.js";
 import { button, element } from "../elements.js";
+import { sight } from "../svg.js";
 import { shortened } from "../tokens.js";
 
 const GUTTER = { left: 104, top: 84 };
@@ -10,7 +11,8 @@ const FONT = "12px system-ui, sans-serif";
 
 /** The chart of a matrix of more than 64 tokens: {chart, tools, show, point, locate, reveal, attach}. */
 export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) {
-  const size = { width: Math.max(280, Math.round(width)), height: Math.min(620, Math.max(320, Math.round(width * 0.8))) };
+  const height = Math.min(Math.max(620, sight()), Math.max(320, Math.round(width * 0.8)));
+  const size = { width: Math.max(280, Math.round(Math.min(width, 1.6 * height))), height };
   const plot = { width: size.width - GUTTER.left, height: size.height - GUTTER.top };
   const chart = moving(size.width, size.height, draw, { opaque: true });
   const whole = Math.min(plot.width / matrix.columns, plot.height / matrix.rows);
