@@ -1,5 +1,7 @@
 """Charts use the width that the screen has; a cell has a largest useful size, and nothing is wider than the page."""
 
+import time
+
 import pytest
 
 FULL = {  # charts whose marks may be as long as there is room
@@ -56,5 +58,8 @@ def test_a_window_that_changes_its_width_has_its_charts_drawn_anew(visit, addres
     seen.view("ablation")
     for width in (1920, 390):
         seen.page.set_viewport_size({"width": width, "height": 800})
-        seen.page.wait_for_function(f"({SHARE})() >= 0.9 && ({SHARE})() <= 1")
+        deadline = time.monotonic() + 30
+        while not 0.9 <= seen.page.evaluate(SHARE) <= 1 and time.monotonic() < deadline:
+            seen.page.wait_for_timeout(100)
+        assert 0.9 <= seen.page.evaluate(SHARE) <= 1, width
     seen.assert_quiet()
