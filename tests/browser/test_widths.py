@@ -1,4 +1,4 @@
-"""Charts use the width that the screen has; a cell has a largest useful size, and nothing is wider than the page."""
+"""Charts are as wide as the screen lets them; cells have a largest size; nothing is wider than the page."""
 
 import time
 
