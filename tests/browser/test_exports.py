@@ -1,6 +1,8 @@
 """Each view can be taken away as SVG, PNG and CSV."""
 
+import base64
 import csv
+import re
 import struct
 from xml.etree import ElementTree
 
@@ -43,3 +45,37 @@ def test_every_view_is_saved_as_svg_png_and_csv(visit, addresses, tmp_path, kind
         assert rows, view
         assert {len(row) for row in rows} == {len(head)}, view
     seen.assert_quiet()
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_what_is_saved_is_on_white_whatever_the_theme(visit, addresses, tmp_path, kind):
+    seen = visit(addresses[kind])
+    for view in seen.views():
+        found = {}
+        for theme in ("light", "dark"):
+            seen.view(view, theme=theme)
+            seen.page.wait_for_selector("main figure")
+            found[theme] = [saved(seen, view, file, tmp_path).read_bytes() for file in ("SVG", "PNG")]
+        assert found["dark"] == found["light"], view
+        assert b'fill="#ffffff"' in found["dark"][0], view
+        assert b"light-dark" not in found["dark"][0], view
+    seen.assert_quiet()
+
+
+def test_the_page_stays_dark_after_something_was_saved(visit, addresses, tmp_path):
+    seen = visit(addresses["vision"])
+    for view in ("patches", "matrix", "positions"):
+        seen.view(view, theme="dark")
+        chart = seen.page.locator("main figure .chart").first
+        before = chart.screenshot()
+        saved(seen, view, "PNG", tmp_path)
+        assert chart.screenshot() == before, view
+
+
+def test_all_heads_are_saved_before_they_were_in_sight(visit, addresses, tmp_path):
+    seen = visit(addresses["encoder_decoder"], viewport={"width": 400, "height": 300})
+    seen.view("grid", part="encoder")
+    text = saved(seen, "grid", "SVG", tmp_path).read_text("utf-8")
+    pictures = [base64.b64decode(found) for found in re.findall(r'href="data:image/png;base64,([^"]+)', text)]
+    assert len(pictures) >= 8
+    assert all(min(struct.unpack(">II", picture[16:24])) > 1 for picture in pictures)

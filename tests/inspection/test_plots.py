@@ -8,7 +8,7 @@ import pytest
 from regard.inspection import figures, fonts
 from regard.inspection.figures import figure_at
 from regard.inspection.fonts import FIRST, families_for
-from regard.inspection.plots import INCHES, draw_attention
+from regard.inspection.plots import INCHES, draw_attention, draw_positions
 from regard.page.assets import assets
 
 pytest.importorskip("matplotlib")
@@ -51,9 +51,24 @@ def test_the_same_figure_is_the_same_bytes_and_pdf_has_truetype(tmp_path, kind):
 
 def test_the_scales_are_those_of_the_page():
     script = assets()["colour.js"].content.decode()
-    light = [re.findall(r'"(#\w+)"', each) for each in re.findall(r"light: \[(.*?)\]", script)]
+    light = [re.findall(r'"(#\w+)"', each) for each in re.findall(r"light: \[(.*?)\]", script, re.DOTALL)]
     assert [*figures.SEQUENTIAL] in light
     assert [*figures.DIVERGING] in light
+    assert [*figures.HEADS] in light
+    dashes = re.search(r"DASHES = \[(.*?)\]", assets()["strokes.js"].content.decode())
+    assert dashes
+    lengths = [tuple(map(int, re.findall(r"\d+", one))) for one in re.findall(r'"(.*?)"', dashes[1])]
+    assert lengths == [*figures.DASHES]
+
+
+def test_what_sixteen_heads_add_to_scores_is_told_apart_and_named(tmp_path):
+    path = tmp_path / "a.svg"
+    bias = -np.linspace(0.1, 1, 16)[:, None, None] * np.abs(np.subtract.outer(np.arange(5), np.arange(5)))
+    draw_positions(path, bias=bias)
+    drawn = path.read_text("utf-8")
+    assert all(f">head {head}</text>" in drawn for head in range(16))
+    lines = re.findall(r"(?:stroke-dasharray: ([\d.,]+)[^\"]*)?stroke: (#\w{6}); stroke-width: 1.2", drawn)
+    assert len(set(lines)) == 16
 
 
 def test_signs_that_the_first_font_lacks_are_written_in_another_of_this_machine():

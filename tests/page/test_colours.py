@@ -24,7 +24,12 @@ XYZ = [
     [0.0193339, 0.1191920, 0.9503041],
 ]
 WHITE = [0.95047, 1.0, 1.08883]
-HEADS, SIGNS, STEPS = 30, 25, 8  # CIE 1976 distances; about 2.3 can just be told apart side by side
+HEADS, EIGHT, SIXTEEN = (
+    30,
+    20,
+    15,
+)  # of the first eight heads, of the second eight, of all; CIE 1976 distances:
+SIGNS, STEPS = 25, 8  # about 2.3 can just be told apart side by side
 
 
 def lab(colours, kind):
@@ -57,10 +62,33 @@ def palette(javascript):
 
 @pytest.mark.parametrize("kind", SEEN)
 @pytest.mark.parametrize("paper", ["light", "dark"])
-def test_any_two_heads_differ_for_every_eye(palette, paper, kind):
+def test_any_two_of_sixteen_heads_differ_for_every_eye(palette, paper, kind):
     heads = lab(palette[paper]["heads"], kind)
-    nearest = min(np.linalg.norm(first - second) for first, second in itertools.combinations(heads, 2))
-    assert nearest >= HEADS
+    assert len(heads) == 16
+    assert nearest(heads[:8]) >= HEADS
+    assert nearest(heads[8:]) >= EIGHT  # they have the same dash
+    assert nearest(heads) >= SIXTEEN
+
+
+def nearest(colours):
+    """The smallest distance of two."""
+    return min(np.linalg.norm(first - second) for first, second in itertools.combinations(colours, 2))
+
+
+@pytest.mark.parametrize("dash", ["headDash", "seriesDash"])
+@pytest.mark.parametrize("paper", ["light", "dark"])
+def test_sixty_four_heads_differ_by_colour_or_by_dash(javascript, paper, dash):
+    strokes = javascript(
+        f"""
+        import {{ headColour }} from "./colour.js";
+        import {{ {dash} }} from "./strokes.js";
+        const heads = Array.from({{ length: 64 }}, (_, head) => head);
+        console.log(JSON.stringify(heads.map((head) => [headColour(head, "{paper}"), {dash}(head)])));
+        """
+    )
+    assert len({tuple(stroke) for stroke in strokes}) == 64
+    eights = [{stroke for _, stroke in strokes[start : start + 8]} for start in (0, 8)]
+    assert eights[0] != eights[1] or len(eights[0]) > 1, "the second channel is used below 16 heads too"
 
 
 @pytest.mark.parametrize("kind", SEEN)

@@ -144,10 +144,31 @@ def test_a_ticket_leads_this_user_to_the_page_once(server, ask, monkeypatch):
     assert server.token.encode() not in answer[2]
 
 
-def test_a_first_look_that_cannot_be_had_is_told_before_anything_is_served(untrained, monkeypatch):
+@pytest.mark.parametrize(
+    ("text", "problem"), [("1 " * 600, "more than 512"), ("", "text is empty"), (" \n", "text is empty")]
+)
+def test_a_first_look_that_cannot_be_had_is_told_before_anything_is_served(
+    untrained, monkeypatch, text, problem
+):
     monkeypatch.setattr(local, "LocalServer", None)
-    with pytest.raises(DataError, match="more than 512"):
-        local.serve(Looker(untrained, device="cpu"), Request(text="1 " * 600), browser=False)
+    with pytest.raises(DataError, match=problem) as refusal:
+        local.serve(Looker(untrained, device="cpu"), Request(text=text), browser=False)
+    assert refusal.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("99999999", "no such file"), ("images.npz:99999999", "has no image"), ("", "no image is named")],
+)
+def test_a_first_image_that_cannot_be_had_is_told_before_anything_is_served(
+    vision_folder, monkeypatch, text, problem
+):
+    monkeypatch.setattr(local, "LocalServer", None)
+    folder = vision_folder()
+    monkeypatch.chdir(folder.parent)
+    with pytest.raises(DataError, match=problem) as refusal:
+        local.serve(Looker(folder, device="cpu"), Request(text=text), browser=False)
+    assert refusal.value.hint
 
 
 @pytest.mark.parametrize("browser", [True, False])

@@ -18,6 +18,11 @@ DIVERGING = (
     *("#8a3b00", "#c8670f", "#eda55b", "#f8dcb9", "#f7f7f7"),
     *("#cbdfee", "#7fb2d6", "#2f77b0", "#0b3f73"),
 )
+HEADS = (  # those of heads, and the dashes of each eight of them (strokes.js)
+    *("#0c60c0", "#e46c00", "#780060", "#cc6ca8", "#9c2400", "#0000fc", "#cc786c", "#781830"),
+    *("#90606c", "#cc54fc", "#0c843c", "#3c24a8", "#f0003c", "#8430fc", "#8484cc", "#b42490"),
+)
+DASHES = ((), (7, 4), (2, 3), (11, 3, 2, 3), (16, 5), (2, 8), (9, 3, 2, 3, 2, 3), (4, 9))
 TITLE, LEAST_TITLE = 13, 6  # points
 FONTS = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "none"}  # text stays text, in TrueType
 DATES = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
@@ -61,6 +66,13 @@ def colours(stops: Sequence[str]) -> Any:
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("regard", list(stops))
+
+
+def head_line(head: int) -> dict[str, Any]:
+    """How matplotlib draws the line of a head: 64 of them differ by colour or by dash."""
+    dash = DASHES[head // 8 % len(DASHES)]
+    style = (0, tuple(length / 2 for length in dash)) if dash else "solid"  # of a line's width, not pixels
+    return {"color": HEADS[head % len(HEADS)], "linestyle": style}
 
 
 def _entitle(figure: Any, title: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from regard.inspection.figures import DIVERGING, HUES, INK, PALE, SEQUENTIAL, colours, figure_at
+from regard.inspection.figures import DIVERGING, HUES, INK, PALE, SEQUENTIAL, colours, figure_at, head_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -152,11 +152,10 @@ def _bias(axis: "Axes", bias: np.ndarray) -> None:
     """What the last position adds to its scores of each position before it, head by head."""
     last = bias[:, -1]
     for head, values in enumerate(last):
-        axis.plot(values, color=HUES[head % len(HUES)], linewidth=1.2, alpha=0.8, label=f"head {head}")
+        axis.plot(values, linewidth=1.2, label=f"head {head}", **head_line(head))
     _bare(axis, "added to the scores of the last position")
     axis.set_xlabel("position looked at", color=INK)
-    if len(last) <= len(HUES):
-        axis.legend(frameon=False, fontsize=8, labelcolor="linecolor")
+    axis.legend(frameon=False, fontsize=7, labelcolor="linecolor", ncols=math.ceil(len(last) / 8))
 
 
 def _name_cells(axis: "Axes", rows: Sequence[str], columns: Sequence[str], points: int) -> None:

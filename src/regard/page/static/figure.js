@@ -1,7 +1,7 @@
 // A chart with all that belongs to it: caption, table of its numbers, and ways to take it away.
-import { PAPER, theme } from "./colour.js";
+import { capture, png } from "./capture.js";
 import { button, element, fill } from "./elements.js";
-import { csv, download, png, svgText } from "./export.js";
+import { csv, download } from "./export.js";
 import { table } from "./table.js";
 
 /**
@@ -12,7 +12,7 @@ import { table } from "./table.js";
  * @param {Element} options.chart  an SVG drawing, a canvas, or an element that holds one of them
  * @param {() => {columns: Array, rows: Array, onMove?: Function, selected?: number[]}} options.table  see table.js;
  *   called when the reader opens it or takes the CSV
- * @param {() => SVGElement} [options.svg]  the drawing to save where the chart is a canvas
+ * @param {() => SVGElement | Promise<SVGElement>} [options.svg]  the drawing to save where the chart is a canvas, on white
  * @returns {HTMLElement} with `refresh(chart)` on it: another chart in its place, the table made anew
  */
 export function figure({ name, caption, chart, table: numbers, svg = null }) {
@@ -26,7 +26,7 @@ export function figure({ name, caption, chart, table: numbers, svg = null }) {
     place,
   );
   const note = element("span", { class: "said", role: "status" });
-  const drawn = () => svg?.() ?? holder.querySelector("svg.chart, canvas.chart") ?? holder.querySelector("svg, canvas");
+  const drawn = async () => (await svg?.()) ?? holder.querySelector("svg.chart, canvas.chart") ?? holder.querySelector("svg, canvas");
 
   function show() {
     fill(place, table({ label: caption, ...numbers() }));
@@ -34,7 +34,7 @@ export function figure({ name, caption, chart, table: numbers, svg = null }) {
 
   async function save(kind) {
     try {
-      await SAVERS[kind](name, { drawn, numbers, paper: PAPER[theme(root)], holder });
+      await SAVERS[kind](name, { captured: async () => capture(await drawn(), holder), numbers });
       note.textContent = `${name}.${kind} saved`;
     } catch (problem) {
       note.textContent = `not saved: ${problem.message}`;
@@ -72,18 +72,11 @@ function reachable(holder, label) {
 }
 
 const SAVERS = {
-  async svg(name, { drawn, paper, holder }) {
-    const drawing = drawn();
-    // A canvas without a drawing of its own is saved as a picture inside an SVG.
-    const text = drawing instanceof SVGElement ? mounted(drawing, holder, (node) => svgText(node, paper)) : framed(drawing);
-    download(`${name}.svg`, text, "image/svg+xml");
+  async svg(name, { captured }) {
+    download(`${name}.svg`, (await captured()).svg, "image/svg+xml");
   },
-  async png(name, { drawn, paper, holder }) {
-    const drawing = drawn();
-    const blob = drawing instanceof SVGElement
-      ? await mounted(drawing, holder, (node) => png(node, paper))
-      : await png(drawing, paper);
-    download(`${name}.png`, blob);
+  async png(name, { captured }) {
+    download(`${name}.png`, await png(await captured()));
   },
   async csv(name, { numbers }) {
     const { columns, rows } = numbers();
@@ -91,22 +84,3 @@ const SAVERS = {
     download(`${name}.csv`, csv([head, ...rows]), "text/csv;charset=utf-8");
   },
 };
-
-/** What `work` makes of a drawing while it is in the page, where styles reach it. */
-function mounted(drawing, holder, work) {
-  if (drawing.isConnected) return work(drawing);
-  drawing.style.position = "absolute";
-  drawing.style.visibility = "hidden";
-  holder.append(drawing);
-  const made = work(drawing);
-  Promise.resolve(made).finally(() => drawing.remove());
-  return made;
-}
-
-function framed(drawing) {
-  const { width, height } = drawing;
-  return (
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}">` +
-    `<image width="${width}" height="${height}" href="${drawing.toDataURL("image/png")}"/></svg>`
-  );
-}

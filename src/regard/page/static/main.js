@@ -27,6 +27,7 @@ export const GROUPS = [
   ["What mattered", [ablation, attribution, lens]],
   ["The model", [positions, neighbours, architecture]],
 ];
+const SCROLL_BAR = 24; // pixels, at the most
 const KINDS = {
   encoder_decoder: "encoder and decoder", decoder_only: "decoder", encoder_only: "encoder",
   recurrent: "recurrent, with attention", vision: "vision",
@@ -46,7 +47,7 @@ export function start(root, source, state) {
   const skip = state.linked
     && element("a", { class: "skip", href: "#view", on: { click: (event) => (event.preventDefault(), parts.main.focus()) } }, "Skip to the view");
   fill(root, skip, parts.header, parts.nav, parts.banner, parts.main, parts.footer, parts.tour);
-  const page = { root, source, state, parts, drawing: null };
+  const page = { root, source, state, parts, drawing: null, width: 0, waiting: null };
 
   const relook = () => {
     if (state.linked) state.set("ask", asked(source.request));
@@ -59,8 +60,12 @@ export function start(root, source, state) {
   state.listen((event) => changed(page, event.detail.keys), { signal });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(page), { signal });
   relook();
+  const watcher = new ResizeObserver(() => resized(page));
+  watcher.observe(parts.main);
   return () => {
     life.abort();
+    watcher.disconnect();
+    clearTimeout(page.waiting);
     page.drawing.abort();
     root.replaceChildren();
   };
@@ -182,8 +187,15 @@ function footer(state) {
   );
 }
 
+/** Charts are drawn for a width: another one draws them anew, when the window rests. A scroll bar that comes is none. */
+function resized(page) {
+  clearTimeout(page.waiting);
+  page.waiting = setTimeout(() => Math.abs(page.parts.main.clientWidth - page.width) > SCROLL_BAR && draw(page), 200);
+}
+
 async function draw(page) {
   const { source, state, parts } = page;
+  page.width = parts.main.clientWidth;
   page.drawing?.abort();
   const drawing = (page.drawing = new AbortController());
   const view = current(page);

@@ -65,9 +65,14 @@ export function widest(tokens, length = 14) {
   return Math.ceil(Math.max(0, ...tokens.map((token) => textWidth(shortened(token, length)))));
 }
 
-/** How wide a drawing in `root` may be: as wide as the page lets it, but within these bounds. */
-export function room(root, least = 280, most = 920) {
-  return Math.max(least, Math.min(most, Math.floor(root.getBoundingClientRect().width) || most));
+/** How wide a drawing in `root` may be: as wide as the page lets it; a drawing without a page has 720 pixels. */
+export function room(root) {
+  return Math.max(280, Math.floor(root.getBoundingClientRect().width) || 720);
+}
+
+/** How high a chart may be for all of it to be in sight at once, beside its title and controls. */
+export function sight() {
+  return Math.max(420, Math.floor(0.75 * globalThis.innerHeight));
 }
 
 /** A function from `domain` to `range`, both [from, to], in a straight line. */

@@ -1,5 +1,4 @@
 // Cross-attention as a ribbon: source above, what was written below, a band from each word to those it came from.
-import { theme } from "../colour.js";
 import { element, select, slider } from "../elements.js";
 import { figure } from "../figure.js";
 import { number } from "../numbers.js";
@@ -72,7 +71,7 @@ async function weightsOf(source, cross, choice) {
 function ribbonFigure({ summary, state, weights, choice, width }) {
   const { source, written } = summary.sequences;
   const pairs = new Set(choice === CHOSEN ? summary.alignment.pairs.map(([i, j]) => `${i}-${j}`) : []);
-  const drawn = ribbon({ source, written, weights, pairs, width, paper: theme() });
+  const drawn = ribbon({ source, written, weights, pairs, width });
   drawn.update(least(state));
   const field = stage({
     label: "Alignment. Left and right choose a word, up and down its side, Escape none.",

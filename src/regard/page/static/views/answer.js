@@ -24,7 +24,7 @@ export default {
     const steps = source.has("steps") ? await source.json("steps") : [];
     if (signal.aborted) return;
     if (steps.length) fill(place, written({ source, state, signal, steps, whole: room(root) }));
-    else fill(place, await seen(source), ANSWERS.find(([key]) => key in (summary.answer ?? {}))?.[1](summary, room(root, 280, 640)) ?? nothing(summary));
+    else fill(place, await seen(source), ANSWERS.find(([key]) => key in (summary.answer ?? {}))?.[1](summary, room(root)) ?? nothing(summary));
   },
 };
 
@@ -112,7 +112,7 @@ function legend(answer, forced, start) {
 /** Bars of probability, with a mark where the best alternative stood. */
 function chart(steps, special, whole) {
   const [left, height, foot] = [52, 160, 84];
-  const column = Math.max(34, Math.min(84, (whole - left - 12) / steps.length));
+  const column = Math.max(34, Math.min(120, (whole - left - 12) / steps.length));
   const width = left + column * steps.length + 12;
   const up = scaled([0, 1], [height + 10, 10]);
   const marks = steps.map((step, i) => {

@@ -1,5 +1,5 @@
 // How one weight is made: query row, key row, products, dot product, scale, bias, mask and softmax, with the model's numbers.
-import { diverging, sequential, theme } from "../colour.js";
+import { diverging, sequential } from "../colour.js";
 import { element, select } from "../elements.js";
 import { figure } from "../figure.js";
 import { at } from "../npy.js";
@@ -107,7 +107,7 @@ function productsFigure({ attention, head, axes, cell, numbers }, width) {
   const key = numbers.keys[cell.column];
   const each = products(numbers.query, key);
   const strips = [["query", numbers.query], ["key", key], ["product", each]];
-  const chart = stripsDrawing(strips, Math.min(900, width - 4));
+  const chart = stripsDrawing(strips, width - 4);
   const field = stage({
     label: "The numbers of query and key, and their products. Left and right choose a number.",
     chart: chart.node, size: { rows: 1, columns: each.length }, locate: chart.locate,
@@ -131,7 +131,6 @@ function productsFigure({ attention, head, axes, cell, numbers }, width) {
 }
 
 function stripsDrawing(strips, width) {
-  const paper = theme();
   const left = 72;
   const count = strips[0][1].length;
   const wide = Math.max(5, (width - left - 4) / count);
@@ -147,7 +146,7 @@ function stripsDrawing(strips, width) {
       Array.from(values, (value, i) => {
         const tall = (Math.abs(value) / most) * (high / 2);
         const shade = (value < 0 ? -1 : 1) * (0.45 + (0.4 * Math.abs(value)) / most);
-        return rect(left + i * wide + 0.5, value < 0 ? middle : middle - tall, Math.max(1, wide - 1), Math.max(0.6, tall), { fill: diverging(shade, paper) });
+        return rect(left + i * wide + 0.5, value < 0 ? middle : middle - tall, Math.max(1, wide - 1), Math.max(0.6, tall), { fill: diverging(shade) });
       }));
   });
   const marker = rect(0, 2, wide, size.height - 4, { class: "marker", visibility: "hidden" });
@@ -168,7 +167,7 @@ function stripsDrawing(strips, width) {
 
 /** The whole row, as the softmax shares it out. */
 function rowFigure({ attention, head, axes, cell, numbers, computed, state }, width) {
-  const chart = rowDrawing(axes.columns, computed, cell, Math.min(900, width - 4));
+  const chart = rowDrawing(axes.columns, computed, cell, width - 4);
   const field = stage({
     label: "The row's weights. Up and down choose a key.",
     chart: chart.node, size: { rows: computed.cells.length, columns: 1 }, locate: chart.locate, at: { row: cell.column, column: 0 },
@@ -197,7 +196,6 @@ function rowFigure({ attention, head, axes, cell, numbers, computed, state }, wi
 }
 
 function rowDrawing(axis, computed, cell, width) {
-  const paper = theme();
   const high = 26;
   const left = 12 + widest(axis.tokens);
   const score = left + 78;
@@ -210,7 +208,7 @@ function rowDrawing(axis, computed, cell, width) {
     return group({ class: own ? "own" : null },
       tokenText(left - 8, y + 17, axis.tokens[i], { anchor: "end", special: axis.special[i] }),
       text(score - 14, y + 17, one.allowed ? number(one.score, 2) : "masked", { anchor: "end", class: one.allowed ? null : "soft" }),
-      rect(score, y + 4, wide, high - 8, { rx: 2, fill: sequential(0.35 + 0.5 * one.weight, paper), class: own ? "chosen" : null }),
+      rect(score, y + 4, wide, high - 8, { rx: 2, fill: sequential(0.35 + 0.5 * one.weight), class: own ? "chosen" : null }),
       text(score + wide + 6, y + 17, number(one.weight, 4)));
   });
   const marker = rect(1, 0, size.width - 2, high, { rx: 4, class: "marker", visibility: "hidden" });

@@ -1,5 +1,5 @@
 // Which tokens a written token leans on, by gradients, beside where attention looked.
-import { diverging, sequential, theme } from "../colour.js";
+import { diverging, sequential } from "../colour.js";
 import { element, select } from "../elements.js";
 import { figure } from "../figure.js";
 import { drawing, group, line, rect, text, textWidth, tokenText, widest } from "../svg.js";
@@ -86,7 +86,7 @@ async function besideIt(source, { columns, rows }, like) {
 function barsFigure({ found, attention, rows, columns, row, width }) {
   const panels = found.map(([method, matrix]) => ({ title: TITLES[method] ?? method, values: matrix.row(row), signed: true }));
   if (attention) panels.push({ title: attention.title, values: attention.matrix.row(row), signed: false });
-  const chart = panelsDrawing(panels, columns, Math.min(900, width - 4));
+  const chart = panelsDrawing(panels, columns, width - 4);
   const field = stage({
     label: "Attributions to each token. Up and down choose a token.",
     chart: chart.node, size: { rows: columns.tokens.length, columns: 1 }, locate: chart.locate,
@@ -109,7 +109,6 @@ function barsFigure({ found, attention, rows, columns, row, width }) {
 }
 
 function panelsDrawing(panels, columns, width) {
-  const paper = theme();
   const left = 14 + widest(columns.tokens, 12);
   const room = (width - left) / panels.length;
   const height = 30 + columns.tokens.length * HIGH;
@@ -125,7 +124,7 @@ function panelsDrawing(panels, columns, width) {
       Array.from(values, (value, i) => {
         const wide = Math.max(0.5, Math.abs(value) * unit);
         const strength = 0.4 + (0.45 * Math.abs(value)) / most;
-        const fill = signed ? diverging(Math.sign(value) * strength, paper) : sequential(strength, paper);
+        const fill = signed ? diverging(Math.sign(value) * strength) : sequential(strength);
         return rect(value < 0 ? zero - wide : zero, 30 + i * HIGH + 5, wide, HIGH - 9, { rx: 2, fill });
       }));
   });
@@ -153,11 +152,10 @@ function mapFigure({ found, rows, columns, row, state, width }) {
   const method = found.find(([name]) => name === state.get("method"))?.[0] ?? found[0][0];
   const matrix = new Map(found).get(method);
   const most = matrix.values.reduce((largest, value) => Math.max(largest, Math.abs(value)), 1e-9);
-  const paper = theme();
   const map = heatmap({
     matrix, rows, columns, label: `Map of ${TITLES[method] ?? method}`, at: { row, column: 0 }, signed: most,
-    colour: (value) => diverging(value / most, paper),
-    width: Math.min(900, width - 4),
+    colour: (value) => diverging(value / most),
+    width: width - 4,
     say: (cell) => `“${visible(columns.tokens[cell.column])}” gave “${visible(rows.tokens[cell.row])}” ${number(matrix.at(cell.row, cell.column))}`,
   });
   return figure({

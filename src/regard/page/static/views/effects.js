@@ -1,5 +1,5 @@
 // The bars of an ablation: the change that each head, layer or token makes, the greatest first.
-import { diverging, theme } from "../colour.js";
+import { diverging } from "../colour.js";
 import { checkbox, element } from "../elements.js";
 import { figure } from "../figure.js";
 import { drawing, group, line, rect, text, textWidth } from "../svg.js";
@@ -60,7 +60,7 @@ export function blockTitle(name) {
 }
 
 function pointedBars(effects, kind, state, width) {
-  const chart = barsDrawing(effects, Math.min(820, width - 4));
+  const chart = barsDrawing(effects, width - 4);
   return stage({
     label: `Bars of change. Up and down choose one of the ${kind}${kind === "heads" ? ", Enter opens its matrix" : ""}.`,
     chart: chart.node,
@@ -80,7 +80,6 @@ function pointedBars(effects, kind, state, width) {
 }
 
 function barsDrawing(effects, width) {
-  const paper = theme();
   const left = 12 + Math.min(width * 0.42, Math.max(...effects.map(({ name }) => textWidth(shortened(name, 26)))));
   const most = Math.max(1e-6, ...effects.map(({ change }) => Math.abs(change)));
   const low = Math.max(0, ...effects.map(({ change }) => -change)) / most;
@@ -96,7 +95,7 @@ function barsDrawing(effects, width) {
     const end = change < 0 ? zero - wide - 5 : zero + wide + 5;
     return group({},
       text(left - 10, y + 16.5, shortened(name, 26), { anchor: "end" }),
-      rect(change < 0 ? zero - wide : zero, y + 4, wide, HIGH - 8, { rx: 2, fill: diverging(shade, paper) }),
+      rect(change < 0 ? zero - wide : zero, y + 4, wide, HIGH - 8, { rx: 2, fill: diverging(shade) }),
       text(end, y + 16.5, signed(change), { anchor: change < 0 ? "end" : "start", class: "soft" }));
   });
   const marker = rect(1, 0, width - 2, HIGH, { rx: 4, class: "marker", visibility: "hidden" });

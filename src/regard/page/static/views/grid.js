@@ -130,7 +130,7 @@ function gridFigure({ context, part, rank, ordered, axes, cell }) {
     name: `heads-${part}`,
     caption: `${ordered.length === 1 ? `The one ${part} head` : `The ${ordered.length} ${part} heads`}${rank ? ` ${words}` : ", a row a layer"}. Choose one to open its matrix.`,
     chart: maps,
-    svg: () => gridDrawing(tiles.map((node) => ({ canvas: node.querySelector("canvas"), title: node.dataset.title })), rank ? 6 : ordered[0].attention.num_heads),
+    svg: async () => gridDrawing(await pictures(ordered, tiles, source), rank ? 6 : ordered[0].attention.num_heads),
     table: () => statisticsTable(ordered, rank),
   });
 }
@@ -140,7 +140,7 @@ function byLayer(ordered, tiles) {
   return layers.map((layer) =>
     element("div", { class: "layer", role: "group", aria: { label: `Layer ${layer}` } },
       element("span", { class: "hint" }, `layer ${layer}`),
-      element("div", { class: "tiles" }, tiles.filter((_, i) => ordered[i].attention.layer === layer))),
+      element("div", { class: "tiles", style: { "--heads": String(ordered[0].attention.num_heads) } }, tiles.filter((_, i) => ordered[i].attention.layer === layer))),
   );
 }
 
@@ -188,9 +188,18 @@ function drawWhenSeen(ordered, tiles, source, signal) {
   signal.addEventListener("abort", () => watcher.disconnect());
 }
 
-async function paint(canvas, { attention, head }, source) {
+/** Every thumbnail with its title, to be saved: on white, and those too that were not in sight yet. */
+function pictures(ordered, tiles, source) {
+  return Promise.all(ordered.map(async (one, i) => {
+    const canvas = element("canvas");
+    await paint(canvas, one, source, "light");
+    return { canvas, title: tiles[i].dataset.title };
+  }));
+}
+
+async function paint(canvas, { attention, head }, source, paper = theme(canvas)) {
   const weights = headOf(await source.array(`attention/${attention.name}`), head).pooled(96);
-  const picture = pixels({ data: weights.values, shape: [weights.rows, weights.columns] }, sequentialTable(theme(canvas)));
+  const picture = pixels({ data: weights.values, shape: [weights.rows, weights.columns] }, sequentialTable(paper));
   const scale = Math.max(1, Math.ceil(192 / Math.max(weights.rows, weights.columns)));
   canvas.width = weights.columns * scale;
   canvas.height = weights.rows * scale;

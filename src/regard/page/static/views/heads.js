@@ -1,8 +1,10 @@
 // The head view, after BertViz (Vig 2019): the tokens that look at the left, those looked at at the right, a line a weight.
-import { headColour, theme } from "../colour.js";
-import { button, element, slider } from "../elements.js";
+import { headColour } from "../colour.js";
+import { button, element, slider, svgElement } from "../elements.js";
 import { figure } from "../figure.js";
 import { number } from "../numbers.js";
+import { headDash } from "../strokes.js";
+import { line } from "../svg.js";
 import { visible } from "../tokens.js";
 import { FEW, rowWords } from "./heatmap.js";
 import { fewLines } from "./lines.js";
@@ -72,14 +74,14 @@ function linesOf(all, heads, least) {
 
 /** A button a head: a click toggles it, a double click or "o" shows it alone. */
 function headChips(attention, state) {
-  const paper = theme();
   const set = (heads) => state.set({ shown: heads.length === attention.num_heads ? "all" : heads.join(","), head: heads.length === 1 ? heads[0] : state.get("head") });
   const toggle = (head) => {
     const shown = shownHeads(attention, state);
     set(shown.includes(head) ? shown.filter((other) => other !== head) : [...shown, head].sort((a, b) => a - b));
   };
   const chips = Array.from({ length: attention.num_heads }, (_, head) => {
-    const swatch = element("span", { class: "swatch", aria: { hidden: "true" }, style: { background: headColour(head, paper) } });
+    const sample = line(0, 5, 30, 5, { stroke: headColour(head), "stroke-width": 4, "stroke-dasharray": headDash(head) });
+    const swatch = svgElement("svg", { class: "swatch", viewBox: "0 0 30 10", aria: { hidden: "true" } }, sample);
     const chip = button([swatch, String(head)], (event) => (event.shiftKey ? set([head]) : toggle(head)), {
       class: "toggle", pressed: false, aria: { label: `Head ${head}`, keyshortcuts: "o" }, title: "click: on or off; double click, Shift or o: it alone",
     });
@@ -104,7 +106,7 @@ function headChips(attention, state) {
 
 function lineFigure({ root, state, attention, all, axes, lines }) {
   const many = Math.max(axes.rows.tokens.length, axes.columns.tokens.length) > FEW;
-  const width = Math.min(760, Math.max(264, (root.clientWidth || 720) - 8));
+  const width = Math.max(264, (root.clientWidth || 720) - 8);
   const painter = (many ? manyLines : fewLines)({ axes, width, heads: attention.num_heads });
   const title = () => `Attention (${attentionTitle(attention)}), ${headsInWords(attention, shownHeads(attention, state))}: `
     + `left the tokens that look (${axes.rows.title}), right those they look at (${axes.columns.title}).`;

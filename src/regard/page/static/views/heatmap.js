@@ -1,13 +1,14 @@
 // A matrix as shaded cells: each an SVG element up to 64 tokens, above that a canvas to pan and zoom in.
-import { inkOn, sequential, sequentialTable, theme } from "../colour.js";
+import { inkOn, sequential } from "../colour.js";
 import { element } from "../elements.js";
-import { drawing, group, rect, text, textWidth, tokenText, widest } from "../svg.js";
+import { drawing, group, rect, sight, text, textWidth, tokenText, widest } from "../svg.js";
 import { shortened, visible } from "../tokens.js";
 import { zoomable } from "./zoomable.js";
 import { inDrawing, stage } from "./stage.js";
 
 /** The most tokens a side at which every cell is an element of its own. */
 export const FEW = 64;
+const LARGEST = 72; // pixels of a cell
 const SLANT = -55; // degrees of a column's name
 const LEAN = Math.cos((SLANT * Math.PI) / 180); // how far to the right its end stands, of its width
 
@@ -55,7 +56,7 @@ export function heatmap(options) {
   return map.tools ? Object.assign(root, { tools: map.tools }) : root;
 }
 
-function cells({ matrix, rows: named, columns, colour = null, width = 720 }) {
+function cells({ matrix, rows: named, columns, colour = sequential, width = 720 }) {
   const rows = width < 480 ? { ...named, after: null } : named; // what was read has no room on a telephone
   const place = layout({ matrix, rows, columns, width });
   const squares = group({ class: "cells" });
@@ -79,9 +80,7 @@ function cells({ matrix, rows: named, columns, colour = null, width = 720 }) {
   let pointed = null;
 
   function show(next) {
-    const paper = theme(chart);
-    const of = colour ?? ((value) => sequential(value, paper));
-    for (let i = 0; i < marks.length; i++) marks[i].setAttribute("fill", of(next.values[i]));
+    for (let i = 0; i < marks.length; i++) marks[i].setAttribute("fill", colour(next.values[i]));
   }
 
   function point(cell) {
@@ -111,12 +110,13 @@ function cells({ matrix, rows: named, columns, colour = null, width = 720 }) {
   return { chart, show, point, locate };
 }
 
-/** Cells as large as the width allows, from 15 to 34 pixels (44 where they are few); a wider map scrolls. */
+/** Cells as large as the width and the window's height allow, from 15 to 72 pixels; a wider map scrolls. */
 function layout({ matrix, rows, columns, width }) {
   const left = 14 + Math.max(textWidth(`${rows.short ?? rows.title} ↓`, "12px system-ui") + 4, rowNameWidth(rows));
   const tail = Math.min(40, widest(columns.tokens.slice(-1)) * LEAN);
-  const cell = Math.max(15, Math.min(matrix.columns <= 12 ? 44 : 34, Math.floor((width - left - tail - 4) / matrix.columns)));
   const top = 34 + Math.ceil(widest(columns.tokens) * 0.82);
+  const high = Math.max(34, Math.floor((sight() - top) / matrix.rows)); // 34: smaller ones scroll down more easily than they are read
+  const cell = Math.max(15, Math.min(LARGEST, high, Math.floor((width - left - tail - 4) / matrix.columns)));
   return {
     cell, left, top,
     gap: cell > 18 ? 1.5 : 0.5,
@@ -158,17 +158,13 @@ export function rowWords(axis, row) {
 }
 
 /** Colour and ink of a weight, for shaded tokens. */
-export function shades(paper = theme()) {
-  return { colour: (value) => sequential(value, paper), ink: inkOn };
+export function shades() {
+  return { colour: (value) => sequential(value), ink: inkOn };
 }
 
 /** The colour scale as a small bar with its ends named. */
-export function legend({ least = "0", most = "1", paper = theme() }) {
-  const table = sequentialTable(paper);
-  const steps = [0, 0.2, 0.4, 0.6, 0.8, 1].map((share) => {
-    const at = 4 * Math.round(255 * share);
-    return `rgb(${table[at]} ${table[at + 1]} ${table[at + 2]})`;
-  });
+export function legend({ least = "0", most = "1" }) {
+  const steps = [0, 0.2, 0.4, 0.6, 0.8, 1].map((share) => sequential(share));
   const bar = element("span", { class: "ramp", aria: { hidden: "true" }, style: { background: `linear-gradient(to right, ${steps.join(", ")})` } });
   return element("span", { class: "scale" }, element("span", {}, least), bar, element("span", {}, most));
 }

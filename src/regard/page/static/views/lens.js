@@ -1,5 +1,5 @@
 // The logit lens (nostalgebraist 2020): each layer's hidden state read as if it were the last.
-import { inkOn, sequential, theme } from "../colour.js";
+import { inkOn, sequential } from "../colour.js";
 import { element, fill, select } from "../elements.js";
 import { figure } from "../figure.js";
 import { drawing, group, rect, text, textWidth, tokenText, widest } from "../svg.js";
@@ -77,19 +77,19 @@ function layerName(name) {
 }
 
 function lensDrawing(lens, sequence, [, numberOf, shadeOf], width) {
-  const paper = theme();
   const tops = lens.cells.flat().map((cell) => cell[0].token);
   const left = 16 + Math.max(...lens.layers.map((name) => textWidth(layerName(name))));
-  const wide = Math.max(52, Math.min(136, widest(tops, 10) + 44));
   const high = 30;
   const count = sequence.tokens.length;
+  const least = Math.max(52, Math.min(136, widest(tops, 10) + 44));
+  const wide = Math.max(least, Math.min(180, Math.floor((width - left - 4) / count)));
   const size = { width: left + wide * count + 4, height: 30 + high * lens.layers.length + 4 };
   const depth = lens.layers.length - 1;
   const y = (layer) => 30 + (depth - layer) * high; // the last layer at the top, nearest to what was written
   const x = (position) => left + position * wide;
   const titles = sequence.tokens.map((content, i) => tokenText(x(i) + wide / 2, 18, content, { anchor: "middle", special: sequence.special[i], length: 10 }));
   const cells = lens.cells.map((positions, layer) => positions.map((candidates, position) => {
-    const colour = sequential(Math.min(1, Math.max(0, shadeOf(numberOf(lens, layer, position)))), paper);
+    const colour = sequential(Math.min(1, Math.max(0, shadeOf(numberOf(lens, layer, position)))));
     const right = candidates[0].id === sequence.ids[position];
     return group({},
       rect(x(position) + 1, y(layer) + 1, wide - 2, high - 2, { rx: 3, fill: colour }),

@@ -1,5 +1,6 @@
 // The head view's lines of up to 64 tokens, as SVG.
-import { headColour, theme } from "../colour.js";
+import { headColour } from "../colour.js";
+import { headDash } from "../strokes.js";
 import { drawing, group, path, rect, text, textWidth, tokenText, widest } from "../svg.js";
 import { shortened } from "../tokens.js";
 import { inDrawing } from "./stage.js";
@@ -25,18 +26,18 @@ export function fewLines({ axes, width, heads }) {
   let lines = [];
   let pointed = null;
 
-  function line({ row, column, head, weight }, paper) {
+  function line({ row, column, head, weight }) {
     const shift = (head - (heads - 1) / 2) * Math.min(2.4, 14 / heads); // so that heads do not lie on each other
     const [y1, y2, middle] = [place.y(row) + shift, place.y(column) + shift, (place.left + place.right) / 2];
     return path(`M${place.left} ${y1}C${middle} ${y1} ${middle} ${y2} ${place.right} ${y2}`, {
-      stroke: headColour(head, paper), "stroke-width": (0.8 + 2.6 * weight).toFixed(2), "stroke-opacity": Math.min(1, 0.06 + weight).toFixed(3),
+      stroke: headColour(head), "stroke-dasharray": headDash(head),
+      "stroke-width": (0.8 + 2.6 * weight).toFixed(2), "stroke-opacity": Math.min(1, 0.06 + weight).toFixed(3),
     });
   }
 
   function update(next) {
     lines = next;
-    const paper = theme(chart);
-    base.replaceChildren(...lines.map((one) => line(one, paper)));
+    base.replaceChildren(...lines.map(line));
     point(pointed);
   }
 
@@ -46,16 +47,15 @@ export function fewLines({ axes, width, heads }) {
     chart.classList.toggle("isolated", Boolean(token));
     if (!token) return lit.replaceChildren();
     names[token.side][token.index].classList.add("on");
-    const paper = theme(chart);
     const own = lines.filter((one) => (token.side === "rows" ? one.row : one.column) === token.index);
-    lit.replaceChildren(...own.map((one) => line(one, paper)), ...own.map((one) => mark(one, token.side, paper)));
+    lit.replaceChildren(...own.map(line), ...own.map((one) => mark(one, token.side)));
   }
 
   /** Beside the other end of a line: its head's colour, as strong as its weight. */
-  function mark({ row, column, head, weight }, side, paper) {
+  function mark({ row, column, head, weight }, side) {
     const far = side === "rows" ? place.right + 3 + head * place.strip : place.left - 3 - place.gutter + head * place.strip;
     const y = place.y(side === "rows" ? column : row);
-    return rect(far, y - place.step / 2 + 2, place.strip - 1, place.step - 4, { fill: headColour(head, paper), "fill-opacity": weight.toFixed(3) });
+    return rect(far, y - place.step / 2 + 2, place.strip - 1, place.step - 4, { fill: headColour(head), "fill-opacity": weight.toFixed(3) });
   }
 
   function locate(event) {
@@ -79,7 +79,7 @@ function layout(axes, width, heads) {
   const held = (axis, more) => Math.max(textWidth(axis.short), Math.min(room, widest(axis.tokens, length) + more)); // its title too
   const left = gutter + 10 + held(axes.rows, before);
   const right = width - gutter - 10 - held(axes.columns, 0);
-  const step = count > 32 ? 20 : 27;
+  const step = count > 32 ? 20 : Math.min(count > 16 ? 30 : 40, Math.max(27, Math.round(width / 40))); // wide and flat reads badly
   return {
     left, right, gutter, strip, length, step, before,
     height: TOP + count * step + 4,

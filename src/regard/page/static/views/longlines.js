@@ -2,6 +2,7 @@
 import { moving } from "../canvas.js";
 import { headColour, theme } from "../colour.js";
 import { element } from "../elements.js";
+import { canvasDash, headDash } from "../strokes.js";
 import { shortened } from "../tokens.js";
 import { canvasInks } from "./zoomable.js";
 
@@ -29,6 +30,7 @@ export function manyLines({ axes, width }) {
       if (pointed && !own(one)) continue;
       pen.globalAlpha = Math.min(1, (pointed ? 0.1 : 0.02) + one.weight * (pointed ? 1 : 0.7));
       pen.strokeStyle = headColour(one.head, paper);
+      pen.setLineDash(pointed ? canvasDash(headDash(one.head)) : []); // in a tangle of thousands no dash is seen
       pen.lineWidth = 0.8 + 2.6 * one.weight;
       pen.beginPath();
       pen.moveTo(left, y(one.row));

@@ -9,6 +9,8 @@ import { choiceTitle, picker, redrawn, refill } from "./picker.js";
 import { tokenLine } from "./stage.js";
 import { Matrix, axisOf, chosenAttention, chosenHead, headOf, wholeNumber } from "./weights.js";
 
+const BESIDE = 300; // pixels that the lists of tokens want beside a map
+
 export default {
   name: "matrix",
   title: "Matrix",
@@ -25,7 +27,7 @@ async function drawn(root, { source, state, signal }) {
   const head = chosenHead(attention, state);
   const weights = headOf(await source.array(`attention/${attention.name}`), head);
   const axes = { rows: axisOf(summary, attention, "rows"), columns: axisOf(summary, attention, "columns") };
-  const mask = await maskFigure({ source, attention, head, axes, width: Math.min(900, (root.clientWidth || 720) - 4) });
+  const mask = await maskFigure({ source, attention, head, axes, width: (root.clientWidth || 720) - 4 });
   if (signal.aborted) return;
   const linked = tokenLines(axes, (cell) => map.choose(cell));
   const map = linkedMap({ root, source, state, attention, head, weights, axes, linked, signal });
@@ -33,7 +35,7 @@ async function drawn(root, { source, state, signal }) {
   refill(
     root,
     picker({ summary, state, more: adjust.controls }),
-    element("div", { class: weights.columns <= 12 ? "side-by-side narrow" : "side-by-side" }, map.figure, linked.node),
+    element("div", { class: weights.columns <= 12 || map.wide + BESIDE < root.clientWidth ? "side-by-side narrow" : "side-by-side" }, map.figure, linked.node),
     ...(mask ? [mask] : []),
   );
 }
@@ -46,7 +48,7 @@ function linkedMap({ root, source, state, attention, head, weights, axes, linked
   const map = heatmap({
     matrix: adjusted(weights, state), ...axes, at,
     label: `Attention matrix of ${title}`,
-    width: Math.min(900, (root.clientWidth || 720) - 4),
+    width: (root.clientWidth || 720) - 4,
     say: ({ row, column }) =>
       `${rowWords(axes.rows, row)} looks at “${visible(axes.columns.tokens[column])}” with ${number(weights.at(row, column))}`,
     onPoint: (cell) => linked.shade(cell, weights),
@@ -67,7 +69,8 @@ function linkedMap({ root, source, state, attention, head, weights, axes, linked
       button("Arithmetic of the cell", () => open(chosenCell(state, weights) ?? { row: 0, column: 0 })),
       element("span", { class: "hint" }, "or Enter, or a double click on it")));
   }
-  return { figure: shown, show: (next) => map.show(next), choose: (cell) => state.set(cell) };
+  const wide = Number(map.querySelector(".chart").getAttribute("width"));
+  return { figure: shown, wide, show: (next) => map.show(next), choose: (cell) => state.set(cell) };
 }
 
 /** The cell that the state names, or null. */

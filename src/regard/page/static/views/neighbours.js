@@ -31,7 +31,7 @@ export default {
         names.length > 1 && controls(select({ label: "Tokens of the", value: chosen(), options: names.map((name) => [name, TITLES[name] ?? name]),
           onchange: (name) => state.set({ sequence: name, column: null }) })),
         roving(element("div", { class: "answer", role: "group", aria: { label: "Tokens, by the arrow keys" } }, words), words, at),
-        chart(tokens, near[chosen()], at, room(root, 280, 620)));
+        chart(tokens, near[chosen()], at, room(root)));
       if (focused) place.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
     }
 

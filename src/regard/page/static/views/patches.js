@@ -5,13 +5,13 @@ import { button, checkbox, element, select } from "../elements.js";
 import { figure } from "../figure.js";
 import { number } from "../numbers.js";
 import { picture } from "../picture.js";
+import { sight } from "../svg.js";
 import { numbered, visible } from "../tokens.js";
 import { choiceTitle, picker, redrawn, refill } from "./picker.js";
 import { stage } from "./stage.js";
 import { chosenAttention, chosenHead, headOf, matrixOf, wholeNumber } from "./weights.js";
 
 const GAP = 24;
-const LARGEST = 380; // pixels of a side
 
 export default {
   name: "patches",
@@ -53,13 +53,13 @@ function overlay({ root, summary, state, weights, image, looking, title }) {
   const { tokens } = summary.sequences.text;
   const row = weights.row(looking);
   const most = Math.max(...row.subarray(before), 1e-9);
-  const side = Math.max(120, Math.min(LARGEST, Math.floor(((root.clientWidth || 720) - GAP - 8) / 2)));
+  const side = Math.max(120, Math.min(sight(), Math.floor(((root.clientWidth || 720) - GAP - 8) / 2)));
   const [wide, high] = [side, Math.round((side * rows) / columns)];
   const cell = wide / columns;
   let pointed = null;
 
   const chart = canvas(2 * side + GAP, high, (pen) => {
-    const paper = theme();
+    const paper = theme(pen.canvas);
     pen.imageSmoothingEnabled = false;
     pen.drawImage(image, 0, 0, wide, high);
     for (let place = 0; place < rows * columns; place++) {

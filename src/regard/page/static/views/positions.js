@@ -5,6 +5,7 @@ import { controls, element, fill, select } from "../elements.js";
 import { figure } from "../figure.js";
 import { at, rows } from "../npy.js";
 import { number } from "../numbers.js";
+import { seriesDash } from "../strokes.js";
 import { drawing, group, line, path, room, scaled, text, ticks } from "../svg.js";
 
 const SCHEMES = {
@@ -52,27 +53,31 @@ function heat(name, caption, matrix, { signed = false, down, across, most }) {
   const { low, high } = extremes(matrix.data);
   const top = Math.max(Math.abs(low), Math.abs(high)) || 1;
   const [from, to] = signed ? [-top, top] : [low, high];
-  const colour = signed ? (value) => diverging(value / top) : (value) => sequential((value - low) / (high - low || 1));
+  const colour = signed
+    ? (value, paper) => diverging(value / top, paper)
+    : (value, paper) => sequential((value - low) / (high - low || 1), paper);
   const [left, head, foot, side] = [56, 8, 44, 92];
-  const cell = Math.max(1, Math.min(14, Math.floor((most - left - side) / width), Math.floor(420 / height)));
-  const [wide, tall] = [cell * width, cell * height];
-  const image = painted(matrix, colour);
+  const size = { wide: Math.min(signed ? 24 : 14, (most - left - side) / width), tall: Math.min(14, 420 / height) };
+  if (!signed || size.wide < size.tall) size.wide = size.tall = Math.max(1, Math.floor(Math.min(size.wide, size.tall))); // squares
+  const [wide, tall] = [size.wide * width, size.tall * height];
   const chart = canvas(left + wide + side, head + tall + foot, (pen) => {
+    const paper = theme(pen.canvas);
+    const shade = (value) => colour(value, paper);
     pen.imageSmoothingEnabled = false;
-    pen.drawImage(image, left, head, wide, tall);
-    pen.fillStyle = INK[theme()];
+    pen.drawImage(painted(matrix, shade), left, head, wide, tall);
+    pen.fillStyle = INK[paper];
     pen.font = "13px system-ui, sans-serif";
     pen.textAlign = "end";
-    for (const tick of whole(height)) pen.fillText(String(tick), left - 8, head + (tick + 0.5) * cell + 4);
+    for (const tick of whole(height)) pen.fillText(String(tick), left - 8, head + (tick + 0.5) * size.tall + 4);
     pen.textAlign = "center";
-    for (const tick of whole(width)) pen.fillText(String(tick), left + (tick + 0.5) * cell, head + tall + 17);
+    for (const tick of whole(width)) pen.fillText(String(tick), left + (tick + 0.5) * size.wide, head + tall + 17);
     pen.fillText(across, left + wide / 2, head + tall + 36);
     pen.save();
     pen.translate(13, head + tall / 2);
     pen.rotate(-Math.PI / 2);
     pen.fillText(down, 0, 0);
     pen.restore();
-    scale(pen, colour, from, to, { x: left + wide + 18, y: head, length: Math.min(160, tall) });
+    scale(pen, shade, from, to, { x: left + wide + 18, y: head, length: Math.min(160, tall) });
   });
   return figure({
     name, caption, chart,
@@ -93,7 +98,7 @@ function scale(pen, colour, from, to, { x, y, length }) {
     pen.fillStyle = colour(to - (i / (length - 1)) * (to - from));
     pen.fillRect(x, y + i, 12, 1.5);
   }
-  pen.fillStyle = INK[theme()];
+  pen.fillStyle = INK[theme(pen.canvas)];
   pen.textAlign = "start";
   pen.fillText(number(to, 2), x + 18, y + 11);
   pen.fillText(number(from, 2), x + 18, y + length);
@@ -150,8 +155,8 @@ function biases(bias, wide) {
 
 function lines(name, caption, series, length, across, wide) {
   const beside = wide > 560; // else the key stands below
-  const [left, height, step] = [52, 240, 22];
-  const width = Math.min(640, wide - left - (beside ? 180 : 12));
+  const [left, height, step] = [52, wide > 1200 ? 320 : 240, 22];
+  const width = wide - left - (beside ? 180 : 12);
   const [keyLeft, keyTop] = beside ? [left + width + 20, 16] : [left, height + 64];
   const { low, high } = extremes(series.flatMap(({ values }) => values.filter(Number.isFinite)));
   const [x, y] = [scaled([0, Math.max(1, length - 1)], [left, left + width]), scaled([low, high], [height - 8, 8])];
@@ -161,7 +166,7 @@ function lines(name, caption, series, length, across, wide) {
     text(left + width / 2, height + 34, across, { anchor: "middle", class: "soft" }),
   ];
   const marks = series.map(({ name: title, values }, i) => {
-    const dash = ["none", "7 4", "2 3", "9 3 2 3"][i % 4]; // told apart without colour too
+    const dash = seriesDash(i);
     const points = values.map((value, at) => `${x(at).toFixed(1)},${y(Number.isFinite(value) ? value : low).toFixed(1)}`);
     const key = keyTop + i * step;
     return group({},

@@ -5,6 +5,7 @@ import { shortened } from "../tokens.js";
 import { inDrawing } from "./stage.js";
 import { runsFromRight } from "./weights.js";
 
+const WORD = 170; // pixels that a word may have, where there is room
 const HEIGHT = 250;
 const TOP = 34; // the foot of the source's words
 const BOTTOM = HEIGHT - 34; // the head of the written words
@@ -13,10 +14,10 @@ const BOTTOM = HEIGHT - 34; // the head of the written words
  * A ribbon of `weights` [written, source]: {chart, turned, update(least), point(word), locate(event)}, where a word is
  * {side: "source"|"written", index}. `pairs`: a set of "i-j" to outline.
  */
-export function ribbon({ source, written, weights, pairs, width, paper }) {
+export function ribbon({ source, written, weights, pairs, width }) {
   const sides = { source: placed(source, weights.columns), written: placed(written, weights.rows) };
   const total = Math.max(sides.source.width, sides.written.width);
-  const full = Math.max(total, Math.min(width, total * 1.6));
+  const full = Math.max(total, Math.min(width, Math.max(total * 1.6, WORD * Math.max(weights.rows, weights.columns))));
   for (const side of Object.values(sides)) spread(side, full);
   const bands = group({ class: "bands" });
   const lit = group({ class: "lit" });
@@ -34,7 +35,7 @@ export function ribbon({ source, written, weights, pairs, width, paper }) {
 
   function band({ row, column, weight, d }, opacity) {
     const outlined = pairs.has(`${column}-${row}`);
-    return path(d, { fill: sequential(0.25 + 0.6 * weight, paper), "fill-opacity": opacity, class: outlined ? "pair" : "band" });
+    return path(d, { fill: sequential(0.25 + 0.6 * weight), "fill-opacity": opacity, class: outlined ? "pair" : "band" });
   }
 
   function ends() {

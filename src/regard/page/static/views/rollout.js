@@ -32,7 +32,7 @@ async function drawn(root, { source, state, signal }) {
   const most = weights.values.reduce((largest, value) => Math.max(largest, value), 0);
   const map = heatmap({
     matrix: weights.largestAsOne(), ...axes, label: `Rollout of the ${part}`, at: chosenCell(state, weights),
-    width: Math.min(900, (root.clientWidth || 720) - 4),
+    width: (root.clientWidth || 720) - 4,
     say: ({ row, column }) => `“${visible(tokens[row])}” at the end comes from “${visible(tokens[column])}” with ${number(weights.at(row, column))}`,
     onChoose: (cell) => state.set(cell),
   });

@@ -32,7 +32,7 @@ export default {
     let ordered = null; // the logits at the place, the largest first
     let rest = null; // what is known of those that were not returned
     let shown = null; // the distribution as drawn last
-    const chart = barChart(room(root, 280, 680));
+    const chart = barChart(room(root));
     const drawn = figure({
       name: "sampling", caption: "", chart: chart.root,
       table: () => ({

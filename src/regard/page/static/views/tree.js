@@ -14,8 +14,8 @@ export function treeDrawing(tree, room) {
   const { height, down } = NODE;
   const tokens = tree.order.map((node) => node.token);
   const needed = Math.max(62, Math.min(118, widest(tokens, 12))) + NODE.mark + NODE.gap;
-  const across = Math.max(needed, Math.min(140, Math.floor((room - 30) / tree.steps)));
-  const width = across - NODE.gap;
+  const across = Math.max(needed, Math.min(240, Math.floor((room - 30) / tree.steps)));
+  const width = Math.min(150, across - NODE.gap);
   const x = (node) => ORIGIN.x + 18 + node.step * across;
   const y = (node) => ORIGIN.y + node.line * down;
   const edges = tree.order.map((node) => edge(node, tree.byId.get(node.parent)));

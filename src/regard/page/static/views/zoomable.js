@@ -1,7 +1,8 @@
 // A large matrix on a canvas: one pixel a cell, drawn once, then moved and magnified by the graphics alone.
 import { moving, pixels } from "../canvas.js";
-import { diverging, sequentialTable, theme } from "../colour.js";
+import { divergingTable, sequentialTable, theme } from "../colour.js";
 import { button, element } from "../elements.js";
+import { sight } from "../svg.js";
 import { shortened } from "../tokens.js";
 
 const GUTTER = { left: 104, top: 84 };
@@ -10,16 +11,19 @@ const FONT = "12px system-ui, sans-serif";
 
 /** The chart of a matrix of more than 64 tokens: {chart, tools, show, point, locate, reveal, attach}. */
 export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) {
-  const size = { width: Math.max(280, Math.round(width)), height: Math.min(620, Math.max(320, Math.round(width * 0.8))) };
+  const height = Math.min(Math.max(620, sight()), Math.max(320, Math.round(width * 0.8)));
+  const size = { width: Math.max(280, Math.round(Math.min(width, 1.6 * height))), height };
   const plot = { width: size.width - GUTTER.left, height: size.height - GUTTER.top };
   const chart = moving(size.width, size.height, draw, { opaque: true });
   const whole = Math.min(plot.width / matrix.columns, plot.height / matrix.rows);
   const view = { x: 0, y: 0, cell: whole }; // x, y: the cell at the top left; cell: its size in pixels
-  const pictures = { whole: null, small: null }; // small: for less than a pixel a cell
+  const pictures = { paper: null, whole: null, small: null }; // small: for less than a pixel a cell
+  let shown = matrix;
   let pointed = null;
 
   function draw(pen) {
     const ink = canvasInks(chart);
+    if (pictures.paper !== theme(chart)) paint(theme(chart));
     pen.fillStyle = ink.paper;
     pen.fillRect(0, 0, size.width, size.height);
     pen.save();
@@ -116,15 +120,20 @@ export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) 
     bounded();
   }
 
-  function show(next) {
-    const paper = theme(chart);
+  function paint(paper) {
     const table = signed ? divergingTable(paper) : sequentialTable(paper);
     const painted = ({ values, rows: height, columns: across }) => {
       const data = signed ? values.map((value) => 0.5 + value / (2 * signed)) : values;
       return pixels({ data, shape: [height, across] }, table);
     };
-    pictures.whole = painted(next);
-    pictures.small = painted(next.pooled(Math.min(plot.width, plot.height)));
+    pictures.paper = paper;
+    pictures.whole = painted(shown);
+    pictures.small = painted(shown.pooled(Math.min(plot.width, plot.height)));
+  }
+
+  function show(next) {
+    shown = next;
+    pictures.paper = null;
     chart.ask();
   }
 
@@ -148,13 +157,6 @@ export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) 
 export function canvasInks(node) {
   const { color: ink, backgroundColor: paper, borderTopColor: accent, textDecorationColor: soft } = getComputedStyle(node);
   return { ink, paper, accent, soft };
-}
-
-/** 256 colours of the diverging scale, four bytes each. */
-function divergingTable(paper) {
-  const table = new Uint8ClampedArray(1024);
-  for (let i = 0; i < 256; i++) table.set([...diverging((2 * i) / 255 - 1, paper).match(/\d+/g).map(Number), 255], 4 * i);
-  return table;
 }
 
 /** Drag to move, two fingers or the wheel to zoom, and + - 0 on the keyboard. */

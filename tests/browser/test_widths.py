@@ -1,0 +1,65 @@
+"""Charts are as wide as the screen lets them; cells have a largest size; nothing is wider than the page."""
+
+import time
+
+import pytest
+
+FULL = {  # charts whose marks may be as long as there is room
+    "encoder_decoder": (
+        "sampler",
+        "heads",
+        "arithmetic",
+        "ablation",
+        "attribution",
+        "neighbours",
+        "architecture",
+    ),
+    "vision": ("answer", "heads", "arithmetic", "ablation", "architecture"),
+}
+GROWING = ("beam", "matrix", "alignment", "rollout", "lens", "answer")  # as far as their cells may grow
+SHARE = """() => {
+    const room = document.querySelector("main > .body").getBoundingClientRect().width;
+    return document.querySelector("main figure .chart").getBoundingClientRect().width / room;
+}"""
+CELLS = """() => [...document.querySelectorAll("main figure .cells rect")]
+    .map((cell) => cell.getBoundingClientRect().width)"""
+TOO_WIDE = "() => document.documentElement.scrollWidth - innerWidth"
+
+
+@pytest.mark.parametrize("kind", FULL)
+@pytest.mark.parametrize("width", [1920, 2560])
+def test_charts_are_as_wide_as_a_wide_screen_lets_them(visit, addresses, kind, width):
+    seen = visit(addresses[kind], viewport={"width": width, "height": 9 * width // 16})
+    found = {}
+    for view in FULL[kind]:
+        seen.view(view)
+        found[view] = seen.page.evaluate(SHARE)
+    assert {view: share for view, share in found.items() if not 0.9 <= share <= 1} == {}
+    assert seen.page.evaluate(TOO_WIDE) <= 0
+
+
+def test_small_matrices_and_trees_grow_with_the_screen_but_not_absurdly(visit, addresses):
+    shares: dict[int, dict[str, float]] = {}
+    for width in (1280, 2560):
+        seen = visit(addresses["encoder_decoder"], viewport={"width": width, "height": 9 * width // 16})
+        shares[width] = {}
+        for view in GROWING:
+            seen.view(view)
+            room = seen.page.evaluate("() => document.querySelector('main > .body').clientWidth")
+            shares[width][view] = seen.page.evaluate(SHARE) * room
+            cells = seen.page.evaluate(CELLS)
+            assert max(cells, default=0) <= 72, view
+    assert all(shares[2560][view] >= 500 for view in GROWING), shares
+    assert all(shares[1280][view] <= shares[2560][view] for view in GROWING), shares
+
+
+def test_a_window_that_changes_its_width_has_its_charts_drawn_anew(visit, addresses):
+    seen = visit(addresses["encoder_decoder"], viewport={"width": 1280, "height": 800})
+    seen.view("ablation")
+    for width in (1920, 390):
+        seen.page.set_viewport_size({"width": width, "height": 800})
+        deadline = time.monotonic() + 30
+        while not 0.9 <= seen.page.evaluate(SHARE) <= 1 and time.monotonic() < deadline:
+            seen.page.wait_for_timeout(100)
+        assert 0.9 <= seen.page.evaluate(SHARE) <= 1, width
+    seen.assert_quiet()
