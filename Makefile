@@ -107,11 +107,7 @@ $(LONG): install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/long/$@.py
 
 # The figures of the model in the box, beside those that it shall reach; some minutes.
-box-# Tests that take too long for each change.
-nightly: install
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m nightly
-
-check: install
+box-check: install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/long/box_check.py
 
 # What `regard new` proposes for known corpora, trained for two minutes each: fails where one learns too little.

@@ -1,19 +1,15 @@
 """What docs/generation.md and docs/look.md show is printed, up to the last digits of another machine."""
 
-import contextlib
-import io
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tools.pages import commands, parted, printed
+from tools.pages import calls, commands, parted, printed
 
 DOCS = Path(__file__).parent.parent / "docs"
 LOOK = (DOCS / "look.md").read_text("utf-8")
-CALLS = re.compile(r"^```python\n(.+?)^```\n(?:\n((?:    [^\n]+\n)+))?", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"-?\d+\.\d+")
 SHOWN = [
     pytest.param(command, shown, id=command, marks=marks)
@@ -44,16 +40,8 @@ def test_commands_that_grep_show_the_lines_it_finds():
 
 
 def test_a_call_gives_what_the_page_shows(tmp_path, monkeypatch):
-    """One after the other, as in a session; but for those that need a model that somebody trained."""
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    count = 0
-    for code, shown in CALLS.findall(LOOK):
-        if "runs/" in code:
-            continue
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
-            exec(code, names)
-        assert alike(said.getvalue(), shown), said.getvalue()
-        count += 1
-    assert count == 5
+    found = list(calls(LOOK))
+    assert len(found) == 5
+    for _, shown, said in found:
+        assert alike(said, shown), said

@@ -1,4 +1,4 @@
-"""Runs the commands that pages show, and writes below each what it prints now.
+"""Runs the commands and the code that pages show, and writes below each what it prints now.
 
 .venv/bin/python tools/pages.py docs/generation.md docs/look.md
 
@@ -14,10 +14,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from regard.cli import run
 
 COMMAND = re.compile(r"^    \$ (regard .+)\n((?:    .+\n)*)", re.MULTILINE)
+CALLS = re.compile(r"^```python\n(.+?)^```\n(?:\n((?:    [^\n]+\n)+))?", re.MULTILINE | re.DOTALL)
 ELSEWHERE = re.compile(
     r"runs/|tiny-|corpus\.|notes\.txt|--model (?!en-de)\S|^regard (convert|train|new|data)\b| < "
 )
@@ -56,8 +58,24 @@ def printed(command: str) -> str:
     return "\n".join(line for line in lines if re.search(wanted, line))
 
 
+def calls(text: str) -> Iterator[tuple[str, str, str]]:
+    """The code of a page, what is shown below it, and what it prints, in turn, as in a session."""
+    names: dict[str, Any] = {}
+    for code, shown in CALLS.findall(text):
+        if "runs/" not in code:  # a model that somebody trained
+            told = io.StringIO()
+            with contextlib.redirect_stdout(told):
+                exec(code, names)  # noqa: S102 (the code of our own pages)
+            yield code, shown, told.getvalue()
+
+
 def renewed(text: str) -> str:
-    """A page with what its commands print now."""
+    """A page with what its commands and its code print now."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        found = list(calls(text))
+    for code, shown, said in found:
+        now = "".join(f"    {line}\n" for line in said.splitlines())
+        text = text.replace(f"{code}```\n\n{shown}", f"{code}```\n\n{now}") if shown else text
     for command, shown in commands(text):
         if " > " not in command:
             now = "".join(f"    {line}\n" for line in printed(command).splitlines() if line.strip())

@@ -63,12 +63,12 @@ class Picture:
     height: int
 
 
-PAIR = {"part": "cross", "layer": "0", "head": "2", "row": "3", "column": "3"}  # Bahnhof, station
+PAIR = {"part": "cross", "layer": "0", "head": "1", "row": "3", "column": "3"}  # Bahnhof, station
 ALL = [
     Picture(name="alignment", state={"view": "alignment"}, height=610),
-    Picture(name="all-heads", state={"view": "grid"}, height=670),
-    Picture(name="ranked", state={"view": "grid"}, act=rank_by_a_pair, height=560),
-    Picture(name="head", state={"view": "grid"}, act=open_the_first, height=760),
+    Picture(name="all-heads", state={"view": "grid"}, height=950),
+    Picture(name="ranked", state={"view": "grid"}, act=rank_by_a_pair, height=770),
+    Picture(name="head", state={"view": "grid"}, act=open_the_first, height=980),
     Picture(name="arithmetic", state={"view": "arithmetic", **PAIR}, height=760),
     Picture(name="ablation", state={"view": "ablation"}, height=640),
 ]
