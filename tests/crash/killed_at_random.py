@@ -19,6 +19,8 @@ import torch._dynamo  # optimisers import it when they are made: once, here
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder, digest
 
+SPARE = 3  # parts of a run after the last kill, which on a busy machine falls late
+
 
 def start(recipe: str, out: Path, workers: int) -> int:
     """The process id of a child that trains; it leaves with exit code 0 when it has come to the end."""
@@ -51,9 +53,8 @@ def main(recipe: str, folder: Path, kills: int, max_steps: int, seed: int, worke
     steps = []
     for kill in range(kills):
         child = start(recipe, folder / "killed", workers)
-        wait_for_step(
-            child, folder / "killed" / "metrics.jsonl", int((kill + draw.random()) * max_steps / (kills + 1))
-        )
+        step = int((kill + draw.random()) * max_steps / (kills + SPARE))
+        wait_for_step(child, folder / "killed" / "metrics.jsonl", step)
         time.sleep(draw.uniform(0, 0.05))
         os.kill(child, signal.SIGKILL)
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
