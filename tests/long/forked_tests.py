@@ -8,6 +8,7 @@ so nothing of it may be loaded here.
 """
 
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from typing import Self
 
 import pytest
 
+PACKAGES = ("beartype", "numpy", "tokenizers", "torch")  # that tests and program import, besides the program
 INTERVAL = 0.05  # seconds between two looks at a child
 
 
@@ -56,11 +58,8 @@ class ForkedTests:
 
 
 def main() -> None:
-    import beartype  # noqa: F401  what tests and program import, besides the program
-    import numpy  # noqa: F401
-    import tokenizers  # noqa: F401
-    import torch  # noqa: F401
-
+    for package in PACKAGES:
+        importlib.import_module(package)
     for line in sys.stdin:
         print(json.dumps(forked(**json.loads(line))), flush=True)
 
