@@ -8,7 +8,7 @@ pairs of Tatoeba: most stay as they are, of some the names, cities and numbers a
 in capitals or lower case, its punctuation differs, or several stand in a line. Then come sentences made of
 templates, made captions, and a dictionary that is aligned out of the pairs themselves. The second stage has
 more names and numbers to copy, the third names that are made of parts of any words, the fourth also of any
-pieces of the vocabulary, beside more ordinary pairs.
+pieces of the vocabulary, beside more ordinary pairs; in the fifth many lines hold several of them.
 """
 
 import argparse
@@ -42,13 +42,15 @@ def cleaned(source: str, target: str) -> Pair:
     return source, target
 
 
-def one_pass(pairs: list[Pair], varied: Variation, draw: random.Random, number: int) -> Iterator[Pair]:
+def one_pass(
+    pairs: list[Pair], varied: Variation, draw: random.Random, number: int, grouped: float
+) -> Iterator[Pair]:
     """Every pair once, alone or in a line with others; long ones twice where the number is odd."""
     order = [pair for pair in pairs for _ in range(1 + (number % 2 and pair[0].count(" ") + 1 >= LONG))]
     draw.shuffle(order)
     at = 0
     while at < len(order):
-        together = 1 if draw.random() > 0.06 else draw.choice((2, 2, 2, 3, 3, 4))
+        together = 1 if draw.random() > grouped else draw.choice((2, 2, 2, 3, 3, 4))
         group = [varied.exchanged(pair) for pair in order[at : at + together]]
         yield varied.written(
             (" ".join(source for source, _ in group), " ".join(target for _, target in group))
@@ -92,6 +94,7 @@ class Stage:
     spliced: float = 0.0  # share of those that are made of parts of Tatoeba's own words
     pieces: bool = False  # half of them of pieces of the vocabulary of the model in the box instead
     dictionaries: int = 1  # times the dictionary in each pass
+    grouped: float = 0.06  # share of lines that hold several pairs of Tatoeba
 
 
 STAGES = {
@@ -132,6 +135,21 @@ STAGES = {
         pieces=True,
         dictionaries=3,
     ),
+    5: Stage(
+        seed=5,
+        passes=2,
+        templates=60000,
+        captions=9000,
+        files=("templates.txt", "more_templates.txt", "copied_templates.txt"),
+        exchanged=0.85,
+        capitals=0.04,
+        joined=0.2,
+        made=0.7,
+        spliced=0.75,
+        pieces=True,
+        dictionaries=3,
+        grouped=0.3,
+    ),
 }
 
 
@@ -162,7 +180,7 @@ def make_corpus(pairs: list[Pair], out: Path, stage: Stage) -> Counter[str]:
             count[f"{kind}, words"] += pair[1].count(" ") + 1
 
         for number in range(stage.passes):
-            for pair in one_pass(pairs, varied, draw, number):
+            for pair in one_pass(pairs, varied, draw, number, stage.grouped):
                 write("Tatoeba", pair)
             for _ in range(stage.templates):
                 made = sentences.pair()
