@@ -82,7 +82,7 @@ def passes(name: str, looker: "Looker", count: int, bar: float | None) -> list[d
     """A plain forced pass, one with everything recorded, and a whole look up to its summary."""
     import torch
 
-    from regard.verbs.looking.watched import Watched
+    from regard.verbs.looking.recorded_pass import RecordedPass
 
     tokenizer = looker.loaded.tokenizers.source
     ids = (tokenizer.encode(SENTENCE) * TOKENS)[: TOKENS - 1]
@@ -91,7 +91,7 @@ def passes(name: str, looker: "Looker", count: int, bar: float | None) -> list[d
     with torch.no_grad():
         return [
             row(f"forced pass through the model {name}", run.forced, count),
-            row("the same, everything recorded", lambda: Watched(run).recording, count, bar=bar),
+            row("the same, everything recorded", lambda: RecordedPass(run).recording, count, bar=bar),
             row(
                 "the same from the text to the summary", lambda: looker.look(text, target=text).summary, count
             ),

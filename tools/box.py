@@ -8,7 +8,7 @@ from pathlib import Path
 
 from regard.verbs.box import BOX
 from regard.verbs.settings import load_recipe
-from regard.weights.checkpoint import Folder
+from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import model_files_of, open_model_folder
 from regard.weights.strict_json import json_bytes
@@ -33,7 +33,7 @@ def main() -> None:
     assert size <= LIMIT, "too large for the package"
 
 
-def pack(folder: Folder, box: Path, recipe: Path | None = None) -> int:
+def pack(folder: VerifiedFolder, box: Path, recipe: Path | None = None) -> int:
     """Write a model to `box`, half as large; its bytes there."""
     files = {
         **model_files_of(folder),

@@ -3,8 +3,8 @@
 .venv/bin/python tools/stub.py            writes it
 .venv/bin/python tools/stub.py --check    exits with 1 where it is not what would be written
 
-Calls are as their files have them, but those that take the fields of a value as keywords (`verbs/spread.py`):
-the stub spells out each keyword, with its type, its default and a line about it.
+Calls are as their files have them, but those that take the fields of a value as keywords
+(`verbs/keyword_fields.py`): the stub spells out each keyword, with its type, its default and a line about it.
 """
 
 import argparse
@@ -101,7 +101,7 @@ def shown(kind: Any) -> str:
         return " | ".join(shown(each) for each in inner)
     if origin is Literal:
         return f"Literal[{', '.join(map(literal, inner))}]"
-    if origin is tuple and inner[-1] is Ellipsis:  # a list does too, and a text alone (`verbs/spread.py`)
+    if origin is tuple and inner[-1] is Ellipsis:  # or a list, or one text (see keyword_fields)
         return f"Sequence[{shown(inner[0])}]"
     if origin is not None:
         return f"{origin.__name__}[{', '.join(map(shown, inner))}]"

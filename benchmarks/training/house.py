@@ -16,7 +16,7 @@ from benchmarks.training.loop import held_out_loss
 from benchmarks.training.steps import Steps, trainer_of
 from benchmarks.work.work import work_of
 from regard.distributed.group import Group
-from regard.distributed.place import own_place
+from regard.distributed.rank import own_rank
 from regard.distributed.workers import workers as started
 from regard.models.build import count_parameters
 
@@ -31,7 +31,7 @@ class House:
         settings = {"work": work, "dropout": dropout, "threads": threads, "small": small, "workers": workers}
         command = ["-m", "benchmarks.training.house", json.dumps(settings)]
         self._stack = ExitStack()
-        group = self._stack.enter_context(started(own_place(), workers, command))
+        group = self._stack.enter_context(started(own_rank(), workers, command))
         places = [Group(rank=rank, size=group.size) for rank in range(group.size)]
         self._batches = [iter(self._task.loader(place)) for place in places]
         self._steps = Steps(self._task, group)
@@ -63,7 +63,7 @@ def second_worker(settings: dict[str, Any]) -> None:
     """The same updates at the pace of the first, until that one stops."""
     torch.set_num_threads(settings["threads"])
     task = work_of(settings["work"]).training_task(settings["dropout"], small=settings["small"])
-    with started(own_place(), 1, []) as group, tempfile.TemporaryDirectory() as folder:
+    with started(own_rank(), 1, []) as group, tempfile.TemporaryDirectory() as folder:
         trainer_of(task, group, Path(folder), lambda: None).train()
 
 

@@ -16,7 +16,7 @@ from regard.distributed.group import Group
 from regard.distributed.replicated import Replicated
 from regard.errors import Interrupted
 from regard.models.build import build
-from regard.training.shared import OfShare
+from regard.training.share_objective import ShareObjective
 from regard.training.trainer import Trainer
 from regard.verbs.tasks.task import Task
 from regard.weights.checkpoint import RunFolder
@@ -29,7 +29,7 @@ def trainer_of(task: Task, group: Group, run: Path, stop: Callable[[], int | Non
     model = build(task.config, seed=SEED)
     return Trainer(
         model,
-        OfShare(task.objective()),
+        ShareObjective(task.objective()),
         task.loader(group),
         task.recipe.training,
         RunFolder(run),

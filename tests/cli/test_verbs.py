@@ -6,7 +6,7 @@ import pytest
 
 from regard.cli import run
 from regard.verbs.recipes import recipes_show
-from regard.weights.checkpoint import Folder, RunFolder
+from regard.weights.checkpoint import RunFolder, VerifiedFolder
 from regard.weights.model_folder import model_files_of
 
 
@@ -86,7 +86,7 @@ def test_compare_prints_a_table_for_each_metric(printed, texts):
 
 
 def test_average_and_curves_of_a_run(printed, untrained, tmp_path):
-    folder = Folder.open(untrained)
+    folder = VerifiedFolder.open(untrained)
     model = {name: folder.read_tensors(name) for name in ["model.safetensors"]}
     run_folder = RunFolder(tmp_path / "run")
     for step in (1, 2):

@@ -12,7 +12,7 @@ from regard.data.batch import Batch, LabelledBatch
 from regard.data.corpus import Pair
 from regard.data.examples import Examples
 from regard.data.tagged import tagged_texts, windows
-from regard.data.texts import NO_WORD, Text, TextExamples, in_batches, text_batch, text_of, with_noise
+from regard.data.texts import NO_WORD, EncodedText, TextExamples, in_batches, text_batch, text_of, with_noise
 from regard.data.tokenizer import TokenizerSettings, train_tokenizer
 
 WORDS = ["the", "cat", "sat", "on", "the", "mat", "and", "the", "dog", "ran", "after", "the", "cat"]
@@ -163,7 +163,9 @@ def test_pairs_are_of_text_and_label():
 def test_halves_keep_the_labels_of_their_places():
     def placed(places, labels, line):
         ids = np.arange(5, dtype=np.int32)
-        return Text(ids=ids, words=ids, labels=np.array(labels), line=line, places=np.array(places, np.int32))
+        return EncodedText(
+            ids=ids, words=ids, labels=np.array(labels), line=line, places=np.array(places, np.int32)
+        )
 
     batch = text_batch(
         [placed([1, 3], [10, 11], 1), placed([2], [20], 2), placed([0, 1, 4], [30, 31, 32], 3)], 0

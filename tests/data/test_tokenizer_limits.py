@@ -8,10 +8,10 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from regard.data.tokenizer import SPECIALS, Tokenizer
-from regard.data.tokenizer_foreign import Marks, with_marks
+from regard.data.tokenizer_pretrained import SpecialTokens, with_special_tokens
 from regard.errors import FolderError
 
-MARKS = Marks(pad=0, unk=1, bos=2, eos=3, vocab_size=8)
+MARKS = SpecialTokens(pad=0, unk=1, bos=2, eos=3, vocab_size=8)
 DOUBLE = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
 PREPEND = {"type": "Prepend", "prepend": "a" * 100}
 BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
@@ -21,7 +21,7 @@ def file(**changes: object) -> bytes:
     """A small tokenizer.json with these parts."""
     vocab = {piece: number for number, piece in enumerate((*SPECIALS, "a", "b", "▁", "##a"))}
     backend = tokenizers.Tokenizer(models.WordPiece(vocab, unk_token="<unk>"))
-    return json.dumps({**with_marks(json.loads(backend.to_str()), MARKS), **changes}).encode()
+    return json.dumps({**with_special_tokens(json.loads(backend.to_str()), MARKS), **changes}).encode()
 
 
 def several(kind: str, *parts: object) -> dict[str, object]:
@@ -89,7 +89,7 @@ def test_models_that_take_long_are_refused(change, why):
 
 def test_marks_put_little_before_a_text():
     processor = MARKS.post_processor()
-    long = Marks(pad=0, unk=1, bos=2, eos=3, vocab_size=8, prefix=(4,) * 1000).post_processor()
+    long = SpecialTokens(pad=0, unk=1, bos=2, eos=3, vocab_size=8, prefix=(4,) * 1000).post_processor()
     with pytest.raises(FolderError, match="a mark has 1,000 numbers"):
         Tokenizer.from_bytes(file(post_processor=long))
     often = processor | {"single": [{"Sequence": {"id": "A", "type_id": 0}}] * 10_000}
@@ -123,7 +123,7 @@ def test_the_bounds_let_known_tokenisers_in():
     content = json.loads(backend.to_str())
     table = charsmap(b"\xd8\xb5\xd9\x84\xd9\x89 " * 4)  # as long as the longest of T5's, of U+FDFA
     content["normalizer"]["normalizers"].append(table)
-    tokenizer = Tokenizer.from_bytes(json.dumps(with_marks(content, MARKS)).encode())
+    tokenizer = Tokenizer.from_bytes(json.dumps(with_special_tokens(content, MARKS)).encode())
     assert tokenizer.encode("") == []
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from regard.data.batch import IGNORED
 from regard.data.loader import Loader, LoaderSettings
-from regard.data.stream import Stream, StreamReport
+from regard.data.token_stream import TokenStream, TokenStreamReport
 from regard.data.windows import PackedExamples, WindowExamples, packed, scoring_batches
 from regard.errors import DataError
 
@@ -24,18 +24,18 @@ def stream_of(tmp_path_factory):
     """A stream of documents of these lengths; its tokens are 10, 11, 12, ... so that each tells its place."""
     made = itertools.count()
 
-    def stream(*lengths: int, marks: bool = True) -> Stream:
+    def stream(*lengths: int, marks: bool = True) -> TokenStream:
         folder = tmp_path_factory.mktemp("streams") / str(next(made))
         folder.mkdir()
         tokens = sum(lengths)
-        report = StreamReport(
+        report = TokenStreamReport(
             documents=len(lengths), tokens=tokens, characters=tokens, bytes=tokens, unknown=0
         )
         facts = {"made_from": {}, "report": asdict(report), "marks": marks, "bos_id": BOS}
         (folder / "stream.json").write_text(json.dumps(facts))
         (folder / "starts").write_bytes(np.cumsum([0, *lengths]).astype(np.int64).tobytes())
         (folder / "ids").write_bytes((np.arange(tokens) + 10).astype(np.uint32).tobytes())
-        return Stream(folder)
+        return TokenStream(folder)
 
     return stream
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from regard.decoding.assembly import Marks, assembled, filters_of, rules_of
+from regard.decoding.assembly import SpecialTokenIds, assembled, filters_of, rules_of
 from regard.decoding.constrained import ConstrainedBeamSearch
 from regard.decoding.controls import Controls
 from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import Power
-from regard.decoding.penalties import Boost, FrequencyPenalty, PresencePenalty, RepetitionPenalty
+from regard.decoding.penalties import FrequencyPenalty, PhraseBoost, PresencePenalty, RepetitionPenalty
 from regard.decoding.rules import (
-    Banned,
     BannedPhrases,
-    ForcedFirst,
+    BannedTokens,
+    ForcedFirstToken,
     LengthLimits,
     MinimumLength,
     NoRepeatNGrams,
@@ -19,10 +19,10 @@ from regard.decoding.rules import (
 )
 from regard.decoding.sampling import MinP, Sampling, Temperature, TopK, TopP, Typical
 from regard.decoding.search import BeamSearch, GreedySearch
-from regard.decoding.speculative import PromptLookup, Speculative
+from regard.decoding.speculative import PromptLookup, SpeculativeDecoding
 from regard.errors import ConfigError
 
-MARKS = Marks(pad_id=0, bos_id=2, eos_id=3)
+MARKS = SpecialTokenIds(pad_id=0, bos_id=2, eos_id=3)
 
 
 class Letters:
@@ -71,7 +71,7 @@ def test_what_is_drawn_from_is_narrowed_by_each_control_in_the_order_of_transfor
         ({"repetition_penalty": 1.3}, RepetitionPenalty(penalty=1.3)),
         ({"presence_penalty": 0.5}, PresencePenalty(penalty=0.5)),
         ({"frequency_penalty": 0.5}, FrequencyPenalty(penalty=0.5)),
-        ({"boost": ("ab=2",)}, Boost(phrases=((10, 11),), strength=2.0)),
+        ({"boost": ("ab=2",)}, PhraseBoost(phrases=((10, 11),), strength=2.0)),
         ({"ban": ("ab", "c")}, BannedPhrases(phrases=((10, 11), (12,)))),
         ({"no_repeat_ngram_size": 2}, NoRepeatNGrams(size=2)),
         ({"no_repeat_source_ngram_size": 3}, NoRepeatSourceNGrams(size=3)),
@@ -79,13 +79,17 @@ def test_what_is_drawn_from_is_narrowed_by_each_control_in_the_order_of_transfor
 )
 def test_what_is_weighed_and_forbidden_is_a_rule_of_each_control(given, rule):
     rules = rules_of(Controls(**given), MARKS, (0, 2), 0, Letters())
-    assert set(rules) == {Banned(ids=(0, 2)), rule}
+    assert set(rules) == {BannedTokens(ids=(0, 2)), rule}
 
 
 def test_a_least_length_and_a_forced_first_token_are_rules_too_the_forced_one_last():
-    marks = Marks(pad_id=0, bos_id=2, eos_id=3, ends=(9,), first=5)
+    marks = SpecialTokenIds(pad_id=0, bos_id=2, eos_id=3, ends=(9,), first=5)
     rules = rules_of(Controls(), marks, (0,), 4, None)
-    assert rules == (Banned(ids=(0,)), MinimumLength(length=4, eos_id=3, others=(9,)), ForcedFirst(token=5))
+    assert rules == (
+        BannedTokens(ids=(0,)),
+        MinimumLength(length=4, eos_id=3, others=(9,)),
+        ForcedFirstToken(token=5),
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,7 @@ def test_a_least_length_and_a_forced_first_token_are_rules_too_the_forced_one_la
         ({"beam_size": 2}, BeamSearch),
         ({"sample": True}, Sampling),
         ({"beam_size": 4, "must_contain": ("ab",)}, ConstrainedBeamSearch),
-        ({"prompt_lookup": 3}, Speculative),
+        ({"prompt_lookup": 3}, SpeculativeDecoding),
     ],
 )
 def test_the_kind_of_search(given, kind):
@@ -124,6 +128,6 @@ def test_guesses_are_as_many_as_are_asked_for_four_of_a_smaller_model():
 )
 def test_a_token_beyond_the_vocabulary_is_refused_and_its_last_is_not(name, marks):
     with pytest.raises(ConfigError, match=f"{name} = 40 is no token: there are 40"):
-        search_of(Controls(), Marks(pad_id=0, bos_id=2, eos_id=3, **marks), Letters())
+        search_of(Controls(), SpecialTokenIds(pad_id=0, bos_id=2, eos_id=3, **marks), Letters())
     last = {key: (9, 39) if isinstance(value, tuple) else 39 for key, value in marks.items()}
-    search_of(Controls(), Marks(pad_id=0, bos_id=2, eos_id=3, **last), Letters())
+    search_of(Controls(), SpecialTokenIds(pad_id=0, bos_id=2, eos_id=3, **last), Letters())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from regard.data.catalogue import find
 from regard.decoding.batches import by_length, decode_all, decode_stream, padded
 from regard.decoding.hypothesis import Hypothesis, Wu
-from regard.decoding.rules import Banned, LengthLimits
+from regard.decoding.rules import BannedTokens, LengthLimits
 from regard.decoding.sampling import Sampling
 from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.settings import GenerationSettings
@@ -27,7 +27,7 @@ EXACT = kernels.available() or (
     torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
 )
 VOCAB = 1000
-COMMON = {"limits": LengthLimits(ratio=1.0, offset=2, most=10), "rules": (Banned(ids=(0, 2)),)}
+COMMON = {"limits": LengthLimits(ratio=1.0, offset=2, most=10), "rules": (BannedTokens(ids=(0, 2)),)}
 SEARCHES = [
     GreedySearch(**COMMON),
     BeamSearch(beam_size=5, length_penalty=Wu(alpha=0.6), n_best=2, **COMMON),
@@ -170,7 +170,7 @@ def test_learned_positions_are_enough_or_the_sentence_is_refused():
         src_vocab_size=VOCAB,
         tgt_vocab_size=VOCAB,
     )
-    search = GreedySearch(rules=(Banned(ids=(0, 2, 3)),))  # never ends of itself
+    search = GreedySearch(rules=(BannedTokens(ids=(0, 2, 3)),))  # never ends of itself
     found = decode_all(search, build(config, 1), [*sentences([24, 3])], batch_tokens=64)
     assert [len(hypotheses[0].ids) for hypotheses in found] == [24, 24]
     with pytest.raises(DataError, match="sentence 2 has 25 tokens"):

@@ -4,12 +4,12 @@ import pytest
 
 from regard.decoding.constrained import ConstrainedBeamSearch
 from regard.decoding.hypothesis import Power, Request, Wu
-from regard.decoding.rules import Banned, LengthLimits, NoRepeatNGrams
+from regard.decoding.rules import BannedTokens, LengthLimits, NoRepeatNGrams
 from regard.errors import ConfigError
 
 EOS = 3
 SOURCES = [[4, 5], [6, 4, 4], [5], []]
-RULES = (Banned(ids=(0, 2)),)
+RULES = (BannedTokens(ids=(0, 2)),)
 CONSTRAINTS = [
     (((4,),),),
     (((5, 4),),),

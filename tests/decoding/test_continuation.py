@@ -12,7 +12,7 @@ from regard.decoding.continuation import (
     prompts_of,
     stream,
 )
-from regard.decoding.rules import Banned
+from regard.decoding.rules import BannedTokens
 from regard.errors import ConfigError, DataError
 from regard.models.build import build
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
@@ -211,7 +211,7 @@ def test_whether_a_text_may_end_is_a_setting_of_its_own():
 def test_what_ends_a_text_is_not_among_what_is_never_said():
     def never(**settings: Any) -> tuple[int, ...]:
         search = ContinuationSettings(temperature=0.0, **settings).strategy()
-        [banned] = [rule for rule in search.rules if isinstance(rule, Banned)]
+        [banned] = [rule for rule in search.rules if isinstance(rule, BannedTokens)]
         return banned.ids
 
     assert never() == (0, 1, 2)

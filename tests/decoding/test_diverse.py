@@ -6,14 +6,14 @@ import pytest
 
 from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import Power, Request, Wu, best_first
-from regard.decoding.rules import Banned, LengthLimits
+from regard.decoding.rules import BannedTokens, LengthLimits
 from regard.decoding.search import BeamSearch
 from regard.errors import ConfigError
 
 EOS = 3
 SOURCES = [[4, 5], [6, 4, 4], [5], []]
 LIMITS = LengthLimits(ratio=0.0, offset=5)
-RULES = (Banned(ids=(0, 2)),)
+RULES = (BannedTokens(ids=(0, 2)),)
 
 
 def ask(sources) -> list[Request]:

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.decoding.hypothesis import Power, Request
-from regard.decoding.penalties import Boost, FrequencyPenalty, PresencePenalty, RepetitionPenalty
+from regard.decoding.penalties import FrequencyPenalty, PhraseBoost, PresencePenalty, RepetitionPenalty
 from regard.decoding.rules import (
-    Banned,
     BannedPhrases,
+    BannedTokens,
+    GeneratedTokens,
     LengthLimits,
     MinimumLength,
     NoRepeatSourceNGrams,
-    Said,
 )
 from regard.decoding.sampling import Sampling
 from regard.decoding.search import BeamSearch, GreedySearch
@@ -43,7 +43,7 @@ def test_what_the_text_has_is_weighed_once_by_the_sign_of_its_logit(histories, p
     logits = scores_of(histories)
     shift = logits.logsumexp(dim=1, keepdim=True) if shifted else None
     log_probs = logits - shift if shift is not None else logits.clone()
-    RepetitionPenalty(penalty=penalty)(log_probs, Said(ids_of(histories), shift=shift))
+    RepetitionPenalty(penalty=penalty)(log_probs, GeneratedTokens(ids_of(histories), shift=shift))
     found = log_probs + shift if shift is not None else log_probs
     for row, history in enumerate(histories):
         for token in range(VOCAB):
@@ -55,7 +55,7 @@ def test_what_the_text_has_is_weighed_once_by_the_sign_of_its_logit(histories, p
 @given(HISTORIES, st.floats(-2, 2), st.integers(0, 3))
 def test_presence_counts_once_and_frequency_each_time_and_what_was_given_never(histories, penalty, given_):
     logits = scores_of(histories)
-    said = Said(ids_of(histories), given=np.array([given_]))
+    said = GeneratedTokens(ids_of(histories), given=np.array([given_]))
     presence, frequency = logits.clone(), logits.clone()
     PresencePenalty(penalty=penalty)(presence, said)
     FrequencyPenalty(penalty=penalty)(frequency, said)
@@ -73,7 +73,7 @@ PHRASES = st.lists(st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=3).m
 @given(HISTORIES, PHRASES)
 def test_a_token_that_would_complete_a_banned_phrase_is_forbidden_and_no_other(histories, phrases):
     log_probs = torch.zeros(len(histories), VOCAB)
-    BannedPhrases(phrases=tuple(phrases))(log_probs, Said(ids_of(histories)))
+    BannedPhrases(phrases=tuple(phrases))(log_probs, GeneratedTokens(ids_of(histories)))
     for row, history in enumerate(histories):
         for token in range(VOCAB):
             completes = any(tuple([*history, token][-len(phrase) :]) == phrase for phrase in phrases)
@@ -83,7 +83,7 @@ def test_a_token_that_would_complete_a_banned_phrase_is_forbidden_and_no_other(h
 @given(HISTORIES, PHRASES, st.floats(-3, 3))
 def test_the_next_token_of_a_boosted_phrase_is_boosted_once(histories, phrases, strength):
     log_probs = torch.zeros(len(histories), VOCAB, dtype=torch.float64)
-    Boost(phrases=tuple(phrases), strength=strength)(log_probs, Said(ids_of(histories)))
+    PhraseBoost(phrases=tuple(phrases), strength=strength)(log_probs, GeneratedTokens(ids_of(histories)))
     for row, history in enumerate(histories):
         for token in range(VOCAB):
             due = any(
@@ -102,7 +102,7 @@ def test_no_n_gram_of_its_own_source_is_said(size, histories, sources):
         row[: len(source)] = source
     sentence = np.arange(len(histories))[::-1].copy()
     log_probs = torch.zeros(len(histories), VOCAB)
-    said = Said(ids_of(histories), sources=lambda: padded, sentence=sentence)
+    said = GeneratedTokens(ids_of(histories), sources=lambda: padded, sentence=sentence)
     NoRepeatSourceNGrams(size=size)(log_probs, said)
     for row, history in enumerate(histories):
         source = sources[sentence[row]]
@@ -116,13 +116,13 @@ RULES = [
     RepetitionPenalty(penalty=1.5),
     PresencePenalty(penalty=0.7),
     FrequencyPenalty(penalty=0.4),
-    Boost(phrases=((4, 5), (6,)), strength=1.5),
+    PhraseBoost(phrases=((4, 5), (6,)), strength=1.5),
     BannedPhrases(phrases=((4, 5), (6,))),
     NoRepeatSourceNGrams(size=1),
 ]
 LIMITS = LengthLimits(ratio=0.0, offset=6)
 SOURCES = [[4 + number % 4, number % 8, 5] for number in range(9)]
-ALWAYS = (Banned(ids=(0, 2)), MinimumLength(length=5, eos_id=3))
+ALWAYS = (BannedTokens(ids=(0, 2)), MinimumLength(length=5, eos_id=3))
 
 
 def ask(sources) -> list[Request]:
@@ -154,7 +154,7 @@ def test_a_wide_beam_finds_what_is_best_as_weighed(make_table, exhaustive_search
     """Of all translations; a weight may raise scores too, which must not end the search early."""
     table, penalty = make_table(vocab=7), Power(alpha=alpha)
     search = BeamSearch(
-        beam_size=4**4, n_best=4, rules=(rule, Banned(ids=(0, 2))), length_penalty=penalty,
+        beam_size=4**4, n_best=4, rules=(rule, BannedTokens(ids=(0, 2))), length_penalty=penalty,
         limits=LengthLimits(ratio=0.0, offset=4),
     )  # fmt: skip
     found = search(table.read([[4]]), [Request(src_len=1)])[0]
@@ -163,7 +163,7 @@ def test_a_wide_beam_finds_what_is_best_as_weighed(make_table, exhaustive_search
         total = 0.0
         for place, token in enumerate([*ids, 3]):
             log_probs = table.log_probs((4,), (2, *ids[:place]))[None].double()
-            rule(log_probs, Said(ids_of([ids[:place]])))
+            rule(log_probs, GeneratedTokens(ids_of([ids[:place]])))
             total += log_probs[0, token].item()
         return total / penalty(len(ids) + 1)
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from regard.decoding.hypothesis import Power, Request
 from regard.decoding.phrases import StopTexts, begun, phrases, up_to
-from regard.decoding.rules import Banned, LengthLimits, MinimumLength
+from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
 from regard.decoding.sampling import Sampling
 from regard.decoding.search import BeamSearch, GreedySearch
 from regard.errors import ConfigError
@@ -57,7 +57,7 @@ def test_a_text_up_to_its_first_stop_has_none_and_what_waits_is_the_longest_begi
 
 
 LIMITS = LengthLimits(ratio=0.0, offset=6)
-RULES = (Banned(ids=(0, 1, 2)),)
+RULES = (BannedTokens(ids=(0, 1, 2)),)
 SOURCES = [[4 + number % 5, number] for number in range(12)]
 
 
@@ -104,7 +104,7 @@ def test_several_tokens_end_a_text_and_none_before_its_least_length(make_table, 
 def test_a_wide_beam_finds_the_best_end_of_each(make_table, exhaustive_search):
     table = make_table(vocab=7)
     limits = LengthLimits(ratio=0.0, offset=3)
-    search = BeamSearch(beam_size=4**3, n_best=6, limits=limits, rules=(Banned(ids=(0, 2)),), ends=(6,))
+    search = BeamSearch(beam_size=4**3, n_best=6, limits=limits, rules=(BannedTokens(ids=(0, 2)),), ends=(6,))
     found = search(table.read([[4]]), [Request(src_len=1)])[0]
     every = exhaustive_search(
         table, [4], penalty=Power(alpha=0.0), n_best=10**6, lengths=range(4), allowed=lambda ids: 6 not in ids

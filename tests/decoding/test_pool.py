@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from regard.decoding.batches import Decoder, decode_all
-from regard.decoding.pool import Pool
+from regard.decoding.pool import DecodingPool
 from regard.decoding.sampling import Sampling
 from regard.decoding.search import BeamSearch
 from regard.errors import DataError, RunError
@@ -23,7 +23,7 @@ def pool_of():
     started = []
 
     def start(call, size=2):
-        started.append(Pool(call, size))
+        started.append(DecodingPool(call, size))
         return started[-1]
 
     yield start

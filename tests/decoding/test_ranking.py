@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.decoding.ranking import likeliest, shortlist
+from regard.decoding.ranking import likeliest, top_candidates
 
 
 @pytest.mark.parametrize("vocab", [1, 5, 127, 128, 1000, 1024, 5000, 10_001])
@@ -14,7 +14,7 @@ def test_a_shortlist_is_the_head_of_a_stable_sort(vocab, size, levels):
     log_probs = -torch.randint(levels, (9, vocab), generator=generator).float() / levels
     log_probs[3] = -torch.inf
     log_probs[4, 1:] = -torch.inf
-    values, ids = shortlist(log_probs, size)
+    values, ids = top_candidates(log_probs, size)
     expected, places = log_probs.sort(dim=1, descending=True, stable=True)
     assert torch.equal(torch.from_numpy(values), expected[:, :size].double())
     finite = expected[:, :size].isfinite()
@@ -24,7 +24,7 @@ def test_a_shortlist_is_the_head_of_a_stable_sort(vocab, size, levels):
 def test_nan_comes_first_so_that_it_is_seen():
     log_probs = torch.randn(4, 3000)
     log_probs[2, 1777] = torch.nan
-    values, _ = shortlist(log_probs, 3)
+    values, _ = top_candidates(log_probs, 3)
     assert torch.equal(torch.from_numpy(values).isnan().any(dim=1), torch.tensor([False, False, True, False]))
 
 
@@ -32,5 +32,5 @@ def test_nan_comes_first_so_that_it_is_seen():
 @pytest.mark.parametrize("levels", [1, 3, 50])
 def test_the_likeliest_is_a_shortlist_of_one(vocab, levels):
     log_probs = torch.randint(-levels, 0, (7, vocab)).float()
-    for one, other in zip(likeliest(log_probs), shortlist(log_probs, 1), strict=True):
+    for one, other in zip(likeliest(log_probs), top_candidates(log_probs, 1), strict=True):
         assert (one == other).all()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.decoding.risk import expected_utilities, least_risk
+from regard.decoding.risk import expected_utilities, minimum_risk
 
 
 def overlap(text: str, other: str) -> float:
@@ -15,7 +15,7 @@ def test_the_chosen_have_the_greatest_mean_utility_over_all_samples(texts, count
     means = [sum(overlap(text, other) for other in texts) / len(texts) for text in texts]
     found = expected_utilities(texts, overlap)
     assert all(abs(ours - theirs) < 1e-12 for ours, theirs in zip(found, means, strict=True))
-    best = least_risk(texts, overlap, count)
+    best = minimum_risk(texts, overlap, count)
     assert len(best) == min(count, len({*texts}))
     assert len({texts[place] for place, _ in best}) == len(best), "no text twice"
     scores = [score for _, score in best]
@@ -26,5 +26,5 @@ def test_the_chosen_have_the_greatest_mean_utility_over_all_samples(texts, count
 
 
 def test_what_most_samples_say_wins_over_what_one_says():
-    places = least_risk(["a b", "x y", "a b", "a c"], overlap, 1)
+    places = minimum_risk(["a b", "x y", "a b", "a c"], overlap, 1)
     assert places[0][0] == 0

@@ -14,7 +14,7 @@ from regard.decoding.continuation import (
 )
 from regard.decoding.rolling_window import RollingWindow
 from regard.decoding.settings import GenerationSettings
-from regard.decoding.speculative import DraftModel, Speculative
+from regard.decoding.speculative import DraftModel, SpeculativeDecoding
 from regard.errors import ConfigError
 from regard.models.build import build
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
@@ -167,7 +167,7 @@ def test_guesses_change_nothing(sizes, settings):
     prompts = prompts_of(texts(18), begin_id=None)
     expected = continue_all(plain, model, prompts, max_new_tokens=16)
     guessing = (
-        Speculative.of(plain, DraftModel(prompt_stepper(draft), []), 4),
+        SpeculativeDecoding.of(plain, DraftModel(prompt_stepper(draft), []), 4),
         settings.with_(prompt_lookup=4).strategy(num=num),
     )
     for strategy in guessing:

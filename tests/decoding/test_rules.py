@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from regard.decoding.hypothesis import Power, Request
 from regard.decoding.rules import (
-    Banned,
+    BannedTokens,
+    GeneratedTokens,
     LengthLimits,
     MinimumLength,
     NoRepeatNGrams,
-    Said,
     forbid_repeats,
 )
 from regard.decoding.search import BeamSearch, GreedySearch
@@ -30,7 +30,7 @@ def n_grams(ids, size: int) -> list[tuple[int, ...]]:
 def test_a_token_is_forbidden_exactly_when_it_would_repeat_an_n_gram(size, histories):
     log_probs = torch.zeros(len(histories), 4)
     ids = torch.tensor(histories, dtype=torch.int64).reshape(len(histories), -1)
-    NoRepeatNGrams(size=size)(log_probs, Said(ids))
+    NoRepeatNGrams(size=size)(log_probs, GeneratedTokens(ids))
     for row, history in zip(log_probs, histories, strict=True):
         for token in range(4):
             longer = n_grams([*history, token], size)
@@ -47,11 +47,13 @@ def test_the_first_n_gram_of_all_may_be_one_to_forbid():
 
 def test_banned_tokens_and_an_early_end_are_forbidden():
     log_probs = torch.zeros(2, 6)
-    Banned(ids=(0, 2))(log_probs, Said(torch.zeros(2, 1, dtype=torch.int64)))
+    BannedTokens(ids=(0, 2))(log_probs, GeneratedTokens(torch.zeros(2, 1, dtype=torch.int64)))
     assert log_probs.isinf().tolist() == [[True, False, True, False, False, False]] * 2
     for length in range(4):
         log_probs = torch.zeros(2, 6)
-        MinimumLength(length=2, eos_id=3)(log_probs, Said(torch.zeros(2, length, dtype=torch.int64)))
+        MinimumLength(length=2, eos_id=3)(
+            log_probs, GeneratedTokens(torch.zeros(2, length, dtype=torch.int64))
+        )
         assert log_probs.isinf().any(dim=0).tolist() == [False] * 3 + [length < 2] + [False] * 2
 
 
@@ -63,7 +65,7 @@ def test_the_greatest_length_grows_with_the_source_within_its_bounds():
 @pytest.mark.parametrize("search", [GreedySearch, BeamSearch])
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_no_search_repeats_an_n_gram(make_table, search, size):
-    rules = (Banned(ids=(0, 2)), NoRepeatNGrams(size=size), MinimumLength(length=12, eos_id=3))
+    rules = (BannedTokens(ids=(0, 2)), NoRepeatNGrams(size=size), MinimumLength(length=12, eos_id=3))
     limits = LengthLimits(ratio=0.0, offset=12)
     found = search(rules=rules, limits=limits)(make_table(vocab=8).read([[4], [5]]), [Request(src_len=1)] * 2)
     for hypotheses in found:
@@ -74,7 +76,7 @@ def test_no_search_repeats_an_n_gram(make_table, search, size):
 
 def test_a_wide_beam_finds_the_best_without_repetition(make_table, exhaustive_search):
     table = make_table(vocab=6)
-    rules = (Banned(ids=(0, 2)), NoRepeatNGrams(size=1))
+    rules = (BannedTokens(ids=(0, 2)), NoRepeatNGrams(size=1))
     search = BeamSearch(beam_size=81, n_best=5, rules=rules, limits=LengthLimits(ratio=0.0, offset=4))
     found = search(table.read([[4]]), [Request(src_len=1)])[0]
     best = exhaustive_search(

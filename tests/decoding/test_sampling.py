@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.decoding.hypothesis import Request
-from regard.decoding.rules import Banned, LengthLimits, MinimumLength
+from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
 from regard.decoding.sampling import MinP, Sampling, Temperature, TopK, TopP, Typical, _mix, uniform
 from regard.decoding.search import GreedySearch
 from regard.errors import ConfigError
@@ -40,7 +40,7 @@ def test_samples_are_as_frequent_as_they_are_probable(make_table):
 def test_texts_of_two_tokens_are_as_frequent_as_temperature_and_filters_make_them(make_table):
     """By chi-square: what each filter keeps is counted here on paper, token by token."""
     table, count, allowed = make_table(vocab=8), 6000, range(4, 8)
-    rules = (Banned(ids=(0, 1, 2)), MinimumLength(length=2, eos_id=3))
+    rules = (BannedTokens(ids=(0, 1, 2)), MinimumLength(length=2, eos_id=3))
     filters = (Temperature(temperature=0.7), TopK(k=3), TopP(p=0.9))
     search = Sampling(n_best=count, limits=LengthLimits(ratio=0.0, offset=2), rules=rules, filters=filters)
     drawn = Counter(tuple(each.ids) for each in search(table.read([[4]]), [Request(src_len=1)])[0])
@@ -94,7 +94,7 @@ def test_the_single_likeliest_token_is_greedy(make_table):
 
 
 def test_where_the_rules_leave_nothing_a_sample_ends(make_table):
-    rules = (Banned(ids=(0, 1, 2, 4, 5, 6)), MinimumLength(length=3, eos_id=3))
+    rules = (BannedTokens(ids=(0, 1, 2, 4, 5, 6)), MinimumLength(length=3, eos_id=3))
     assert [each[0].ids for each in Sampling(rules=rules)(make_table().read(SOURCES), REQUESTS)] == [[]] * 5
 
 

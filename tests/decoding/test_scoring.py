@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.decoding.batches import decode_all
-from regard.decoding.rules import Banned, LengthLimits
+from regard.decoding.rules import BannedTokens, LengthLimits
 from regard.decoding.scoring import forced_scores
 from regard.decoding.search import BeamSearch
 from regard.errors import ConfigError
@@ -54,7 +54,9 @@ def test_a_search_gives_the_score_that_its_translation_is_forced_to():
     models = [model_of(1), model_of(2)]
     sources = [source for source, _ in pairs()]
     found = decode_all(
-        BeamSearch(rules=(Banned(ids=(0, 2)),), limits=LengthLimits(ratio=0.0, offset=8)), models, sources
+        BeamSearch(rules=(BannedTokens(ids=(0, 2)),), limits=LengthLimits(ratio=0.0, offset=8)),
+        models,
+        sources,
     )
     forced = forced_scores(
         models, [(source, each[0].ids) for source, each in zip(sources, found, strict=True)]

@@ -5,7 +5,7 @@ import torch
 
 from regard.decoding.hypothesis import Hypothesis, Power, Request, Wu
 from regard.decoding.rows import round_up
-from regard.decoding.rules import Banned, LengthLimits, MinimumLength
+from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
 from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.step import ROWS
 from regard.errors import ConfigError, RunError
@@ -17,7 +17,7 @@ LENGTHS = [range(5), range(2, 5), range(3, 4), range(1)]
 
 
 def options(lengths: range) -> dict:
-    rules = (Banned(ids=(0, 2)), MinimumLength(length=lengths.start, eos_id=EOS))
+    rules = (BannedTokens(ids=(0, 2)), MinimumLength(length=lengths.start, eos_id=EOS))
     limits = LengthLimits(ratio=0.0, offset=lengths.stop - 1, least=lengths.start)
     return {"rules": rules, "limits": limits}
 
@@ -138,7 +138,7 @@ def test_a_prefix_is_said_and_counts(make_table, search):
     ]
     search = type(search)(
         limits=LengthLimits(ratio=0.0, offset=3),
-        rules=(Banned(ids=(0, 2)),),
+        rules=(BannedTokens(ids=(0, 2)),),
         length_penalty=search.length_penalty,
     )
     for source, prefix, hypotheses in zip(
@@ -153,7 +153,7 @@ def test_a_prefix_is_said_and_counts(make_table, search):
 def test_a_forced_token_overrides_the_rules(make_table):
     table = make_table()
     request = Request(src_len=1, prefix=(2, 5))
-    search = BeamSearch(rules=(Banned(ids=(0, 2, 5)),))
+    search = BeamSearch(rules=(BannedTokens(ids=(0, 2, 5)),))
     ids = search(table.read([[4]]), [request])[0][0].ids
     assert ids[:2] == [2, 5]
     assert not {0, 2, 5} & set(ids[2:])
@@ -162,7 +162,7 @@ def test_a_forced_token_overrides_the_rules(make_table):
 @pytest.mark.parametrize("search", [GreedySearch, BeamSearch])
 def test_where_the_rules_leave_nothing_the_sentence_ends(make_table, search):
     table = make_table(vocab=6)
-    rules = (Banned(ids=(0, 1, 2, 4, 5)), MinimumLength(length=3, eos_id=EOS))
+    rules = (BannedTokens(ids=(0, 1, 2, 4, 5)), MinimumLength(length=3, eos_id=EOS))
     best = search(rules=rules)(table.read([[4]]), ask([[4]]))[0][0]
     assert best.ids == []
     assert best.log_prob == pytest.approx(table.log_probs((4,), (2,))[EOS].item())

@@ -3,7 +3,7 @@
 import pytest
 
 from regard.decoding.hypothesis import Power, Wu
-from regard.decoding.rules import Banned, LengthLimits, MinimumLength, NoRepeatNGrams
+from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength, NoRepeatNGrams
 from regard.decoding.sampling import Sampling, Temperature, TopK, TopP
 from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.settings import GenerationSettings
@@ -16,7 +16,7 @@ def test_the_defaults_are_a_beam_with_the_penalty_of_the_paper():
         beam_size=5,
         length_penalty=Wu(alpha=0.6),
         limits=LengthLimits(ratio=1.0, offset=50, least=0, most=1024),
-        rules=(Banned(ids=(0, 2)),),
+        rules=(BannedTokens(ids=(0, 2)),),
     )
 
 
@@ -27,7 +27,11 @@ def test_each_setting_has_its_value():
     search = settings.strategy(pad_id=5, bos_id=6, eos_id=7)
     assert isinstance(search, BeamSearch)
     assert (search.beam_size, search.n_best, search.length_penalty) == (8, 3, Power(alpha=1.0))
-    assert search.rules == (Banned(ids=(5, 6)), MinimumLength(length=2, eos_id=7), NoRepeatNGrams(size=3))
+    assert search.rules == (
+        BannedTokens(ids=(5, 6)),
+        MinimumLength(length=2, eos_id=7),
+        NoRepeatNGrams(size=3),
+    )
     assert (search.bos_id, search.eos_id, search.limits.least) == (6, 7, 2)
     assert GenerationSettings(length_penalty="none").strategy().length_penalty == Power(alpha=0.0)
 
@@ -45,9 +49,9 @@ def test_a_beam_of_one_is_greedy_and_sampling_is_sampling():
 
 def test_a_mark_that_ends_texts_is_said_even_where_it_begins_them_too():
     bart = GenerationSettings(beam_size=1).strategy(pad_id=1, bos_id=2, eos_id=2)
-    assert bart.rules == (Banned(ids=(1,)),)
+    assert bart.rules == (BannedTokens(ids=(1,)),)
     both = GenerationSettings(beam_size=1, end_ids=(1,)).strategy(pad_id=1, bos_id=0, eos_id=2)
-    assert both.rules == (Banned(ids=(0,)),)
+    assert both.rules == (BannedTokens(ids=(0,)),)
 
 
 def test_settings_survive_generation_json_and_a_misspelt_one_is_refused():

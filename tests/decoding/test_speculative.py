@@ -9,10 +9,10 @@ from regard.decoding.batches import decode_all
 from regard.decoding.continuation import ContinuationSettings, PromptStepper, continue_all, prompts_of, stream
 from regard.decoding.hypothesis import Request
 from regard.decoding.penalties import RepetitionPenalty
-from regard.decoding.rules import Banned, LengthLimits, NoRepeatNGrams
+from regard.decoding.rules import BannedTokens, LengthLimits, NoRepeatNGrams
 from regard.decoding.sampling import Sampling, Temperature
 from regard.decoding.search import GreedySearch
-from regard.decoding.speculative import DraftModel, PromptLookup, Speculative
+from regard.decoding.speculative import DraftModel, PromptLookup, SpeculativeDecoding
 from regard.decoding.step import ModelStepper
 from regard.errors import ConfigError
 from regard.models.build import build
@@ -59,18 +59,18 @@ def same(found, expected):
             assert one.score == pytest.approx(other.score, abs=1e-3)
 
 
-COMMON = {"rules": (Banned(ids=(0, 1, 2)),)}
+COMMON = {"rules": (BannedTokens(ids=(0, 1, 2)),)}
 WALKS = {
     "greedy": GreedySearch(**COMMON),
     "penalised": GreedySearch(
-        rules=(RepetitionPenalty(penalty=1.3), Banned(ids=(0, 1)), NoRepeatNGrams(size=2))
+        rules=(RepetitionPenalty(penalty=1.3), BannedTokens(ids=(0, 1)), NoRepeatNGrams(size=2))
     ),
     "drawn": Sampling(seed=4, n_best=2, filters=(Temperature(temperature=0.7),), **COMMON),
 }
 
 
 def guessing(walk, drafter, tokens=4):
-    return Speculative.of(walk, drafter, tokens)
+    return SpeculativeDecoding.of(walk, drafter, tokens)
 
 
 @pytest.mark.parametrize("name", WALKS)
@@ -105,7 +105,9 @@ def test_a_sentence_is_translated_as_without_guesses(name, drafter):
 
 def test_right_guesses_are_read_at_once_and_come_one_by_one():
     model = continuing(positions="rotary")
-    walk = GreedySearch(limits=LengthLimits(offset=2**40, most=2**40), rules=(Banned(ids=(0, 1, 2, EOS)),))
+    walk = GreedySearch(
+        limits=LengthLimits(offset=2**40, most=2**40), rules=(BannedTokens(ids=(0, 1, 2, EOS)),)
+    )
     [prompt] = prompts_of(sentences(3), begin_id=BOS)
     looks = []
     states = model.states
@@ -154,7 +156,7 @@ def test_what_is_drawn_with_guesses_has_the_model_s_distribution(make_table, dra
     """By chi-square, of all texts of two tokens."""
     table, count = make_table(vocab=6), 2500
     walk = Sampling(
-        n_best=count, limits=LengthLimits(ratio=0.0, offset=2), rules=(Banned(ids=(0, 2)),), seed=3
+        n_best=count, limits=LengthLimits(ratio=0.0, offset=2), rules=(BannedTokens(ids=(0, 2)),), seed=3
     )
     guess = (
         PromptLookup() if drafter == "lookup" else DraftModel(TableReader(make_table(vocab=6, seed=9)), [BOS])
@@ -220,5 +222,5 @@ def test_what_is_taken_back_was_never_read(positions, window):
 
 def test_settings_that_ask_for_guesses_get_them():
     search = ContinuationSettings(prompt_lookup=3).strategy(num=2)
-    assert isinstance(search, Speculative)
+    assert isinstance(search, SpeculativeDecoding)
     assert (search.tokens, search.n_best, search.alone) == (3, 2, True)

@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from regard.decoding.hypothesis import Power, Request
-from regard.decoding.penalties import Boost, RepetitionPenalty
+from regard.decoding.penalties import PhraseBoost, RepetitionPenalty
 from regard.decoding.rules import (
     BannedPhrases,
+    GeneratedTokens,
     LengthLimits,
     MinimumLength,
     NoRepeatNGrams,
     NoRepeatSourceNGrams,
-    Said,
 )
 from regard.decoding.sampling import MinP, Temperature, TopK, TopP, Typical
 from regard.decoding.search import BeamSearch, GreedySearch
@@ -91,7 +91,7 @@ CASES = {
     "n-grams": ({"no_repeat_ngram_size": 2}, (NoRepeatNGrams(size=2),)),
     "least": ({"min_new_tokens": 6}, (MinimumLength(length=6, eos_id=EOS),)),
     "words": ({"bad_words_ids": [[7, 8], [9]]}, (BannedPhrases(phrases=((7, 8), (9,))),)),
-    "bias": ({"sequence_bias": [[[8], 0.7]]}, (Boost(phrases=((8,),), strength=0.7),)),
+    "bias": ({"sequence_bias": [[[8], 0.7]]}, (PhraseBoost(phrases=((8,),), strength=0.7),)),
 }
 
 
@@ -153,7 +153,10 @@ def test_rules_weigh_and_forbid_the_same(name):
     logits = torch.randn(3, VOCAB, generator=torch.Generator().manual_seed(3))
     found = logits.clone()
     sources = torch.tensor(SOURCE).numpy()
-    rule(found, Said(torch.tensor(HISTORY), sources=lambda: sources, sentence=torch.arange(3).numpy()))
+    rule(
+        found,
+        GeneratedTokens(torch.tensor(HISTORY), sources=lambda: sources, sentence=torch.arange(3).numpy()),
+    )
     torch.testing.assert_close(found, make()(torch.tensor(HISTORY), logits.clone()))
 
 

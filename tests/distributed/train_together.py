@@ -12,13 +12,13 @@ import torch
 from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
 from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
+from regard.data.process_share import ProcessShare
 from regard.data.shards import write_shards
-from regard.data.share import Share
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+from regard.distributed.distributed_model import distribute
 from regard.distributed.group import Group, join, leave
-from regard.distributed.place import Place
+from regard.distributed.rank import Rank
 from regard.distributed.settings import DistributedSettings
-from regard.distributed.strategy import distribute
 from regard.errors import Interrupted
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -26,7 +26,7 @@ from regard.training.collapse import DISTINCT, CollapseSettings
 from regard.training.objective import CrossEntropy
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
-from regard.training.shared import OfShare
+from regard.training.share_objective import ShareObjective
 from regard.training.trainer import Trainer
 from regard.weights.checkpoint import RunFolder
 from regard.weights.tensors import model_tensors
@@ -43,7 +43,7 @@ DEFAULTS = {
 }
 
 
-def main(folder: Path, place: Place, runs: dict[str, dict]) -> None:
+def main(folder: Path, place: Rank, runs: dict[str, dict]) -> None:
     torch.set_num_threads(1)
     group = join(place)
     found = {"heard": group.all_values(["ä", group.rank])}
@@ -84,11 +84,11 @@ def train(run: RunFolder, group: Group, wanted: dict) -> dict:
         retries = trainer.state.watch.retries
         return {"loss": 1 / trainer.state.step, DISTINCT: 90.0 if retries else 1.0}
 
-    shared = Share(examples, group.rank, group.size) if group.size > 1 else examples
+    shared = ProcessShare(examples, group.rank, group.size) if group.size > 1 else examples
     strategy = distribute(model, DistributedSettings(strategy=wanted["strategy"]), group)
     trainer = Trainer(
         model,
-        OfShare(CrossEntropy(smoothing=0.1)),
+        ShareObjective(CrossEntropy(smoothing=0.1)),
         Loader(
             Logged(shared, wanted["log"], group.rank),
             LoaderSettings(batch_tokens=wanted["batch_tokens"]),
@@ -162,6 +162,6 @@ if __name__ == "__main__":
     where, meeting, rank, size, text = sys.argv[1:]
     main(
         Path(where),
-        Place(rank=int(rank), size=int(size), local_rank=int(rank), meeting=meeting),
+        Rank(rank=int(rank), size=int(size), local_rank=int(rank), meeting=meeting),
         json.loads(text),
     )

@@ -19,7 +19,7 @@ from regard.inspection.alignment import (
     pharaoh,
     read_pharaoh,
 )
-from regard.inspection.passes import Place
+from regard.inspection.passes import AttentionSite
 from regard.inspection.record import record_attention
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -172,7 +172,9 @@ def test_its_links_are_those_of_reversing(reverser):
 
 
 def cross(layer):
-    return Place(name=f"cross{layer}", part="cross", layer=layer, num_heads=2, rows="read", columns="source")
+    return AttentionSite(
+        name=f"cross{layer}", part="cross", layer=layer, num_heads=2, rows="read", columns="source"
+    )
 
 
 def with_ends(weights):
@@ -210,7 +212,7 @@ def test_clearness_is_between_nothing_and_one():
 
 
 def test_a_model_that_looks_at_no_source_has_no_clearest_layer():
-    encoder = Place(name="self", part="encoder", layer=0, num_heads=2, rows="text", columns="text")
+    encoder = AttentionSite(name="self", part="encoder", layer=0, num_heads=2, rows="text", columns="text")
     with pytest.raises(ConfigError, match="nothing here looks at a source"):
         clearest_alignment({"self": FLAT}, [encoder])
 

@@ -15,15 +15,15 @@ from regard.inspection.heads import (
     statistics_of,
     strongest,
 )
-from regard.inspection.passes import Place, places, reading, translating
+from regard.inspection.passes import AttentionSite, places, reading, translating
 from regard.inspection.record import record
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.pretrained import load_pretrained
 
-SELF = Place(name="self", part="encoder", layer=1, num_heads=1, rows="text", columns="text")
-CAUSAL = Place(name="self", part="decoder", layer=0, num_heads=1, rows="read", columns="read")
-CROSS = Place(name="cross", part="cross", layer=2, num_heads=1, rows="read", columns="source")
+SELF = AttentionSite(name="self", part="encoder", layer=1, num_heads=1, rows="text", columns="text")
+CAUSAL = AttentionSite(name="self", part="decoder", layer=0, num_heads=1, rows="read", columns="read")
+CROSS = AttentionSite(name="cross", part="cross", layer=2, num_heads=1, rows="read", columns="source")
 TEXT = "<a b c a b d>"  # special, six words of which two come again, special
 SPECIAL = {"<", ">"}
 
@@ -136,7 +136,7 @@ def test_heads_are_ranked_by_what_is_asked_for():
 
 
 def test_the_head_that_links_two_words_is_found():
-    other = Place(name="other", part="cross", layer=3, num_heads=2, rows="read", columns="source")
+    other = AttentionSite(name="other", part="cross", layer=3, num_heads=2, rows="read", columns="source")
     weights = {
         "cross": looking_at([0, 1, 2, 2], 4),
         "other": torch.cat([looking_at([None] * 4, 4), looking_at([3, 3, 3, 1], 4)]),

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import PairBatch
-from regard.data.stream import TextBatch
+from regard.data.token_stream import TextBatch
 from regard.errors import ConfigError
-from regard.models.adapters import adapters_of, merge_lora, put_lora
+from regard.models.adapters import adapters_of, add_lora, merge_lora
 from regard.models.build import MODELS, build, config_class, count_parameters
 from regard.models.model import Model
 from regard.training.linear_cross_entropy import can_be_linear_cross_entropy
@@ -247,7 +247,7 @@ def adaptable(model: Model) -> list[str]:
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear):
             with suppress(ConfigError):
-                put_lora(copy.deepcopy(model), rank=1, targets=[name])
+                add_lora(copy.deepcopy(model), rank=1, targets=[name])
                 names.append(name)
     return names
 
@@ -259,7 +259,7 @@ def test_adapters_change_nothing_at_first_are_all_read_and_merge_into_the_same_l
     if not names:
         return
     before = model(*inputs)
-    put_lora(model, rank=1, targets=names)
+    add_lora(model, rank=1, targets=names)
     assert torch.equal(model(*inputs), before)
     model(*inputs).logsumexp(-1).sum().backward()
     for name, (_, adapter) in adapters_of(model).items():
@@ -302,7 +302,7 @@ def test_a_task_s_loss_reaches_the_adapters_of_the_output_too(request, predictor
     objective, batch, _ = PREDICTORS[request.node.callspec.params["predictor"]]
     loss_of, batch = objective(smoothing=smoothing), batch()
     plain = loss_of(predictor, batch)
-    names = put_lora(predictor, rank=1, targets=["output", "self_attention", "feed_forward"])
+    names = add_lora(predictor, rank=1, targets=["output", "self_attention", "feed_forward"])
     assert "output" in names
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
@@ -334,7 +334,7 @@ def test_the_loss_in_pieces_stands_back_for_whatever_listens_to_the_output(predi
     states = torch.zeros(2, predictor.config.d_model)
     fast = hasattr(torch.nn.functional, "linear_cross_entropy")
     assert can_be_linear_cross_entropy(states, predictor.output) == fast
-    put_lora(predictor, rank=1, targets=["output"])
+    add_lora(predictor, rank=1, targets=["output"])
     assert not can_be_linear_cross_entropy(states, predictor.output)
     merge_lora(predictor)
     assert can_be_linear_cross_entropy(states, predictor.output) == fast

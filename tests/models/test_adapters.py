@@ -8,7 +8,7 @@ from torch import nn
 
 from regard.errors import ConfigError
 from regard.layers.stacked import StackedLinear
-from regard.models.adapters import Adapter, AdapterSettings, adapters_of, merge_lora, merged, put_lora
+from regard.models.adapters import Adapter, AdapterSettings, adapters_of, add_lora, merge_lora, merged
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
@@ -42,7 +42,7 @@ def weights(model):
 
 def test_the_first_output_is_that_of_the_model_to_the_bit(model):
     before = model(SRC, LENGTHS, TGT)
-    names = put_lora(model, rank=4)
+    names = add_lora(model, rank=4)
     assert torch.equal(model(SRC, LENGTHS, TGT), before)
     assert len(names) == 2 + 2 + 4, "query_key_value and output of self-attention; four of cross-attention"
     assert all("attention" in name for name in names)
@@ -50,7 +50,7 @@ def test_the_first_output_is_that_of_the_model_to_the_bit(model):
 
 def test_merged_weights_give_the_logits_of_the_adapted_model_and_leave_no_trace(model):
     plain, names = weights(model), {name for name, _ in model.named_modules()}
-    put_lora(model, rank=4, targets=["self_attention", "feed_forward"])
+    add_lora(model, rank=4, targets=["self_attention", "feed_forward"])
     learn(model)
     adapted = model(SRC, LENGTHS, TGT)
     merge_lora(model)
@@ -67,7 +67,7 @@ def test_merged_weights_give_the_logits_of_the_adapted_model_and_leave_no_trace(
 
 def test_only_adapters_are_trained(model):
     before = weights(model)
-    put_lora(model, rank=2)
+    add_lora(model, rank=2)
     trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     assert trained
     assert all(name.endswith((".adapter.down", ".adapter.up")) for name in trained)
@@ -83,7 +83,7 @@ def test_only_adapters_are_trained(model):
 
 def test_while_it_is_merged_it_is_plain_and_afterwards_as_it_was_to_the_bit(model):
     plain = set(weights(model))
-    put_lora(model, rank=4, dropout=0.5)
+    add_lora(model, rank=4, dropout=0.5)
     learn(model)
     own, adapted = weights(model), model(SRC, LENGTHS, TGT)
     with merged(model):
@@ -121,7 +121,7 @@ def test_the_scale_is_alpha_over_the_rank():
 
 
 def test_a_copy_of_an_adapted_model_is_adapted_by_itself(model):
-    put_lora(model, rank=4)
+    add_lora(model, rank=4)
     learn(model)
     twin = copy.deepcopy(model)
     adapted = model(SRC, LENGTHS, TGT)
@@ -136,7 +136,7 @@ def test_the_seed_draws_the_adapters(model):
     torch.manual_seed(0)
     state = torch.get_rng_state()
     for twin, seed in zip(twins, (5, 5, 6), strict=True):
-        put_lora(twin, rank=2, seed=seed)
+        add_lora(twin, rank=2, seed=seed)
     first, second, third = (next(iter(adapters_of(twin).values()))[1].down for twin in twins)
     assert torch.equal(first, second)
     assert not torch.equal(first, third)
@@ -148,7 +148,7 @@ def test_the_seed_draws_the_adapters(model):
     [(["query_key_value"], 2), (["encoder.blocks.0"], 4), (["cross_attention.query", "inner"], 3)],
 )
 def test_a_target_is_whole_words_of_a_name(model, targets, count):
-    assert len(put_lora(model, rank=1, targets=targets)) == count
+    assert len(add_lora(model, rank=1, targets=targets)) == count
 
 
 @pytest.mark.parametrize(
@@ -165,32 +165,32 @@ def test_a_target_is_whole_words_of_a_name(model, targets, count):
 )
 def test_what_cannot_be_adapted_is_refused_and_the_model_is_as_it_was(model, options, message, hint):
     with pytest.raises(ConfigError, match=message) as caught:
-        put_lora(model, **options)
+        add_lora(model, **options)
     assert hint in caught.value.hint
     assert not adapters_of(model)
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
 def test_a_second_set_of_adapters_is_refused(model):
-    put_lora(model, rank=2)
+    add_lora(model, rank=2)
     with pytest.raises(ConfigError, match="already"):
-        put_lora(model, rank=2)
+        add_lora(model, rank=2)
 
 
 def test_a_weight_that_is_read_past_its_layer_is_no_place_for_an_adapter():
     graph = build(GraphConfig(num_features=7, num_labels=3, d_model=16, num_heads=2), seed=0)
     with pytest.raises(ConfigError, match="sparse features"):
-        put_lora(graph, rank=2, targets=["value"])
+        add_lora(graph, rank=2, targets=["value"])
     with pytest.raises(ConfigError, match="no attention"):
-        put_lora(graph, rank=2)
+        add_lora(graph, rank=2)
 
 
 def test_an_encoder_is_adapted_but_for_what_its_head_shares_with_it():
     config = EncoderOnlyConfig(vocab_size=30, head="masked_language_model", num_layers=2, **SMALL)
     model = build(config, seed=0).eval()
-    put_lora(model, rank=2, targets=["encoder", "head.transform"])
+    add_lora(model, rank=2, targets=["encoder", "head.transform"])
     before = model(SRC, LENGTHS)
     learn(model)
     assert not torch.equal(model(SRC, LENGTHS), before)
     with pytest.raises(ConfigError, match=r"head\.output shares its weight with encoder\.input\.embedding"):
-        put_lora(build(config, seed=0), rank=2, targets=["head"])
+        add_lora(build(config, seed=0), rank=2, targets=["head"])

@@ -20,7 +20,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 from regard.weights.model_folder import LoadedModel, load_model
 from regard.weights.names import renamed, write_names
-from regard.weights.pretrained import FAMILIES, Pretrained, load_pretrained, to_foreign
+from regard.weights.pretrained import FAMILIES, Pretrained, load_pretrained, to_huggingface
 from regard.weights.tensors import read_tensors
 
 
@@ -138,7 +138,7 @@ def given_back(tmp_path_factory) -> Callable[[Pair], Any]:
 
     def back(pair: Pair) -> Any:
         folder = tmp_path_factory.mktemp("back")
-        family, files, _ = to_foreign(pair.pretrained.loaded, pair.pretrained.family)
+        family, files, _ = to_huggingface(pair.pretrained.loaded, pair.pretrained.family)
         assert family == pair.pretrained.family
         from regard.weights.tensors import write_tensors
 

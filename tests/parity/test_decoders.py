@@ -172,12 +172,12 @@ def continued(model, prompt, new, beams):
     """The best of what a search finds, cut off where there are enough tokens."""
     from regard.decoding.continuation import PromptStepper
     from regard.decoding.hypothesis import Request
-    from regard.decoding.rules import Banned, LengthLimits
+    from regard.decoding.rules import BannedTokens, LengthLimits
     from regard.decoding.search import BeamSearch, GreedySearch
 
     common = {
         "limits": LengthLimits(offset=99, most=99),
-        "rules": (Banned(ids=(2,)),),
+        "rules": (BannedTokens(ids=(2,)),),
         "bos_id": int(prompt[0, 0]),
         "cut": True,
     }

@@ -11,7 +11,7 @@ from regard.decoding.settings import GenerationSettings
 from regard.errors import FolderError
 from regard.recipe import read
 from regard.verbs.summarize import Summarizer
-from regard.weights.pretrained import load_pretrained, to_foreign
+from regard.weights.pretrained import load_pretrained, to_huggingface
 
 MARKS = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2}
 SIZES = {
@@ -138,7 +138,7 @@ def test_a_search_is_theirs_where_little_is_said_of_it(bart, tmp_path):
         assert (theirs.loaded.generation, theirs.undecoded) == (found, ())
         stops = {"heuristic_stopping": False, "early_stopping": True, "never": "never"}
         told = next((stops[name] for name in (*found, "never") if name in stops), None)
-        written = to_foreign(theirs.loaded, "bart").files["generation_config.json"]
+        written = to_huggingface(theirs.loaded, "bart").files["generation_config.json"]
         assert json.loads(written).get("early_stopping", False) == (
             told if "num_beams" in settings else False
         )

@@ -174,13 +174,13 @@ def test_decoding_a_batch_gives_their_tokens(pair, src_ids, beams):
 def decoded(pair, src_ids, new, beams):
     """The likeliest of the hypotheses of a beam, without regard to how likely their end is."""
     from regard.decoding.hypothesis import Request
-    from regard.decoding.rules import Banned, LengthLimits
+    from regard.decoding.rules import BannedTokens, LengthLimits
     from regard.decoding.search import BeamSearch, GreedySearch
     from regard.decoding.step import ModelStepper
 
     common = {
         "limits": LengthLimits(offset=new, most=new, ratio=0.0),
-        "rules": (Banned(ids=(2,)),),
+        "rules": (BannedTokens(ids=(2,)),),
         "bos_id": pair.theirs.config.decoder_start_token_id,
         "eos_id": 2,
     }

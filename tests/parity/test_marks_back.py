@@ -157,7 +157,7 @@ def test_decoding_has_the_defaults_that_it_had(folder, tmp_path):
 
 def test_what_transformers_has_no_place_for_is_named(untrained):
     from regard.decoding.settings import GenerationSettings
-    from regard.weights.foreign_decoding import write_decoding
+    from regard.weights.huggingface_decoding import write_decoding
 
     text = load_model(untrained).tokenizers
     written = write_decoding(GenerationSettings().to_dict(), sourced=True, text=text, ends=True)

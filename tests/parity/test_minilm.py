@@ -65,10 +65,10 @@ def test_sentence_embeddings_are_theirs(found, folder):
 def test_it_goes_back_with_its_tokeniser(found, folder, tmp_path):
     import transformers
 
-    from regard.weights.foreign_files import write_plain_folder
-    from regard.weights.pretrained import to_foreign
+    from regard.weights.huggingface_files import write_plain_folder
+    from regard.weights.pretrained import to_huggingface
 
-    family, files, _ = to_foreign(found.loaded)
+    family, files, _ = to_huggingface(found.loaded)
     assert family == "bert"
     write_plain_folder(tmp_path / "back", files)
     before, after = (transformers.AutoTokenizer.from_pretrained(each) for each in (folder, tmp_path / "back"))

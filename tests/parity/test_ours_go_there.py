@@ -12,7 +12,7 @@ from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.vision import VisionConfig
 from regard.weights.model_folder import LoadedModel
-from regard.weights.pretrained import to_foreign
+from regard.weights.pretrained import to_huggingface
 from regard.weights.tensors import write_tensors
 
 SIZES = {"d_model": 12, "num_heads": 3, "d_ff": 17}
@@ -31,7 +31,7 @@ def there(config, tmp_path, labels=()):
         for parameter in ours.parameters():
             parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
     loaded = LoadedModel(model=ours, config=config, text=None, labels=labels, generation={}, path=Path("x"))
-    _, files, _ = to_foreign(loaded)
+    _, files, _ = to_huggingface(loaded)
     for name, content in files.items():
         if isinstance(content, bytes):
             (tmp_path / name).write_bytes(content)

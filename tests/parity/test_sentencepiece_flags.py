@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizer_foreign import Marks, with_marks
+from regard.data.tokenizer_pretrained import SpecialTokens, with_special_tokens
 from regard.data.tokenizer_sentencepiece import from_sentencepiece
 from regard.errors import FolderError
 from regard.weights.strict_json import json_bytes
@@ -60,8 +60,8 @@ def trained(folder: Path, **flags) -> Path:
 
 def ours_of(path: Path) -> Tokenizer:
     size = sentencepiece.SentencePieceProcessor(str(path)).get_piece_size()
-    marks = Marks(pad=2, unk=0, bos=1, eos=2, vocab_size=size)
-    return Tokenizer.from_bytes(json_bytes(with_marks(from_sentencepiece(path), marks)))
+    marks = SpecialTokens(pad=2, unk=0, bos=1, eos=2, vocab_size=size)
+    return Tokenizer.from_bytes(json_bytes(with_special_tokens(from_sentencepiece(path), marks)))
 
 
 def differing(path: Path) -> list[str]:

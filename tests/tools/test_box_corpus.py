@@ -11,7 +11,7 @@ from regard.recipe import read_toml
 from regard.verbs.box import box_model
 from regard.verbs.train import train
 from regard.verbs.translate import translate
-from regard.weights.checkpoint import Folder
+from regard.weights.checkpoint import VerifiedFolder
 from tools.box import pack
 from tools.box_corpus.__main__ import STAGES, _pieces, cleaned, make_corpus, one_pass
 from tools.box_corpus.captions import Captions
@@ -174,7 +174,7 @@ def test_a_stage_gives_the_same_files_and_its_recipe_trains_on_them(number, tmp_
 
 
 def test_a_packed_model_is_half_as_large_and_says_the_same(untrained, tmp_path):
-    pack(Folder.open(untrained), tmp_path / "box")
+    pack(VerifiedFolder.open(untrained), tmp_path / "box")
     sizes = [(folder / "model.safetensors").stat().st_size for folder in (untrained, tmp_path / "box")]
     assert sizes[1] < 0.7 * sizes[0]
     outputs = [

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.data.batch import IGNORED, collate
-from regard.data.stream import TextBatch
+from regard.data.token_stream import TextBatch
 from regard.models.build import build
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig

@@ -5,8 +5,8 @@ import torch
 
 from regard.data.batch import IGNORED, collate
 from regard.data.images import ImageBatch
-from regard.data.stream import TextBatch
 from regard.data.texts import LabelledTextBatch
+from regard.data.token_stream import TextBatch
 from regard.errors import RunError
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig

@@ -21,7 +21,7 @@ from regard.training.objective import CrossEntropy, Loss
 from regard.training.optimizer import OptimizerSettings, build_optimizer
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
-from regard.training.trained import choose_trained
+from regard.training.trainable import choose_trainable
 from regard.training.trainer import Trainer
 from regard.weights.average import MovingAverage
 from regard.weights.checkpoint import RunFolder, digest
@@ -323,7 +323,7 @@ CHOSEN = {
 
 def choosing(trainer, **chosen):
     """A trainer that trains some of the weights only."""
-    choose_trained(trainer.model, seed=1, **chosen)
+    choose_trainable(trainer.model, seed=1, **chosen)
     trainer.optimizer = build_optimizer(trainer.model, trainer.settings.optimizer)
     if trainer.average:
         trainer.average = MovingAverage(trainer.model, trainer.settings.moving_average)

@@ -5,14 +5,14 @@ import torch
 
 from regard.errors import FolderError
 from regard.verbs.average import average as average_of
-from regard.weights.checkpoint import Folder, RunFolder
+from regard.weights.checkpoint import RunFolder, VerifiedFolder
 from regard.weights.model_folder import load_model, model_files_of
 
 
 @pytest.fixture
 def run(untrained, tmp_path):
     """A run folder with three checkpoints: the weights of a model, times 1, 2 and 6."""
-    folder = Folder.open(untrained)
+    folder = VerifiedFolder.open(untrained)
     weights = folder.read_tensors("model.safetensors")
     run = RunFolder(tmp_path / "run")
     for step, factor in ((10, 1), (20, 2), (30, 6)):
@@ -28,14 +28,14 @@ def test_the_mean_of_the_last_checkpoints_loads_as_a_model(run, untrained, tmp_p
     for ours, theirs in zip(found.model.parameters(), original.model.parameters(), strict=True):
         torch.testing.assert_close(ours, factor * theirs)
     assert found.tokenizers.digest() == original.tokenizers.digest()
-    assert len(Folder.open(path).manifest["average_of_steps"]) == last
+    assert len(VerifiedFolder.open(path).manifest["average_of_steps"]) == last
 
 
 @pytest.mark.parametrize(("last", "factor"), [(1, 60), (2, 40), (3, 30)])
 def test_where_a_run_keeps_a_moving_average_the_mean_is_of_that(
     run, untrained, tmp_path, last, factor, capsys
 ):
-    original = Folder.open(untrained)
+    original = VerifiedFolder.open(untrained)
     for checkpoint in RunFolder(run).checkpoints():
         files = {name: checkpoint.read_bytes(name) for name in checkpoint.names if name.endswith(".json")}
         weights = checkpoint.read_tensors("model.safetensors")
@@ -55,14 +55,14 @@ def test_where_a_run_keeps_a_moving_average_the_mean_is_of_that(
         torch.testing.assert_close(ours, factor * theirs)
     steps = ", ".join(map(str, (10, 20, 30)[-last:]))
     assert f"the mean of the moving averages at steps {steps}" in capsys.readouterr().err
-    assert Folder.open(path).manifest["moving_average"] is True
+    assert VerifiedFolder.open(path).manifest["moving_average"] is True
 
 
 def test_checkpoints_with_and_without_a_moving_average_are_not_mixed(run, untrained, tmp_path):
     newest = RunFolder(run).checkpoints()[0]
     weights = newest.read_tensors("model.safetensors")
     average = {**weights, "updates": torch.tensor(3)}
-    files = {**model_files_of(Folder.open(untrained)), "state.json": b"{}"}
+    files = {**model_files_of(VerifiedFolder.open(untrained)), "state.json": b"{}"}
     RunFolder(run).save(40, {**files, "model.safetensors": weights, "average.safetensors": average})
     with pytest.raises(FolderError, match="only 1 of the last 2 checkpoints have a moving average") as caught:
         average_of(run, last=2, out=tmp_path / "mean")

@@ -16,9 +16,9 @@ from regard.native import kernels
 from regard.verbs import box
 from regard.verbs.box import box_model, box_models, model_path
 from regard.verbs.convert import convert
+from regard.verbs.initial_model import _start
 from regard.verbs.load import load
 from regard.verbs.settings import recipe_from, with_init
-from regard.verbs.start import _start
 from regard.verbs.translate import Translator, printed, translate
 from regard.weights.checkpoint import RunFolder
 from regard.weights.folder import verify_folder

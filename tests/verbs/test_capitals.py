@@ -3,8 +3,8 @@
 import pytest
 
 from regard.verbs.box import box_model
+from regard.verbs.looking.encoder_decoder_reader import EncoderDecoderReader
 from regard.verbs.looking.request import Request
-from regard.verbs.looking.translating import Translating
 from regard.verbs.prefixes import Prefix
 from regard.verbs.translate import translate
 from regard.weights.folder import write_folder
@@ -38,7 +38,7 @@ def test_texts_in_capitals_are_lowered_and_no_others():
 def test_a_folder_says_whether_capitals_are_lowered(models):
     text = "WHERE IS THE STATION?"
     assert translate(text, model=models[True]) == translate(text.lower(), model=models[True])
-    looking = {lower: Translating(load_model(path)) for lower, path in models.items()}
+    looking = {lower: EncoderDecoderReader(load_model(path)) for lower, path in models.items()}
     asked, lower = Request(text=text), Request(text=text.lower())
     assert looking[True]._source_ids(asked) == looking[True]._source_ids(lower)
     assert looking[False]._source_ids(asked) != looking[False]._source_ids(lower)

@@ -113,7 +113,7 @@ def test_a_shape_that_nobody_has_is_refused_with_the_reason():
     from pathlib import Path
 
     from regard.weights.model_folder import LoadedModel
-    from regard.weights.pretrained import to_foreign
+    from regard.weights.pretrained import to_huggingface
 
     config = EncoderDecoderConfig(
         src_vocab_size=9, tgt_vocab_size=9, d_model=8, num_heads=2, d_ff=8, positions="alibi"
@@ -122,6 +122,6 @@ def test_a_shape_that_nobody_has_is_refused_with_the_reason():
         model=build(config, seed=0), config=config, text=None, labels=(), generation={}, path=Path("model")
     )
     with pytest.raises(FolderError, match="no family has models of this shape"):
-        to_foreign(loaded)
+        to_huggingface(loaded)
     with pytest.raises(FolderError, match="positions = 'alibi' is not what a marian model has: 'sinusoidal'"):
-        to_foreign(loaded, "marian")
+        to_huggingface(loaded, "marian")

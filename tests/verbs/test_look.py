@@ -13,9 +13,9 @@ import pytest
 import regard
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, RunError
 from regard.verbs.look import Changes, Looker, Request, look
-from regard.verbs.looking import plain, streaming
+from regard.verbs.looking import plain_text, streaming
 from regard.verbs.looking.files import json_text, npy_bytes
-from regard.verbs.looking.page import html_of
+from regard.verbs.looking.page_file import html_of
 from regard.verbs.looking.resources import JSON
 from regard.verbs.widget import Conversation
 
@@ -304,7 +304,7 @@ def test_plain_lines_can_be_grepped(kinds):
 
 def test_a_head_is_called_by_what_it_does_with_most_of_its_weight():
     """Heads that align look at the first and the last token too; a little of everything has no name."""
-    likeness, shares = plain.likeness, dict.fromkeys(plain.KINDS)
+    likeness, shares = plain_text.likeness, dict.fromkeys(plain_text.KINDS)
     assert likeness({**shares, "aligning": 0.6, "first": 0.2, "end": 0.19}) == ("aligns", 0.6)
     assert likeness({**shares, "aligning": 0.3, "first": 0.8}) == ("looks at the first token", 0.8)
     assert likeness({**shares, "aligning": 1.0, "first": 1.0}) == ("aligns", 1.0)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.errors import FolderError, RunError
-from regard.weights.checkpoint import Checkpoint, Folder, RunFolder, digest
+from regard.weights.checkpoint import Checkpoint, RunFolder, VerifiedFolder, digest
 from regard.weights.strict_json import json_bytes
 
 
@@ -213,7 +213,7 @@ def test_the_digest_sees_weights_optimiser_and_state_and_no_times(run):
 def test_a_model_folder_is_no_checkpoint(run):
     run.write_best(files(1))
     with pytest.raises(FolderError, match=r"has no optimiser\.safetensors"):
-        Folder.open(run.path / "best").read_tensors("optimiser.safetensors")
+        VerifiedFolder.open(run.path / "best").read_tensors("optimiser.safetensors")
     shutil.copytree(run.path / "best", run.path / "checkpoints" / "step-00000007")
     with pytest.raises(FolderError, match="is of step 0"):
         run.latest()

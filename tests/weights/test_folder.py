@@ -10,7 +10,7 @@ import torch
 
 from regard.errors import FolderError, RunError
 from regard.weights import folder as folders
-from regard.weights.checkpoint import Folder
+from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.folder import find, replace_file, settle, verify_folder, write_folder
 
 FILES = {
@@ -33,7 +33,8 @@ def test_a_folder_holds_its_files_and_a_manifest_of_all_but_the_card(tmp_path):
     assert sorted(manifest["files"]) == ["config.json", "model.safetensors"]
     assert {"torch", "threads", "cpu_capability", "platform"} <= manifest["environment"].keys()
     assert torch.equal(
-        Folder.open(tmp_path / "m").read_tensors("model.safetensors")["w"], FILES["model.safetensors"]["w"]
+        VerifiedFolder.open(tmp_path / "m").read_tensors("model.safetensors")["w"],
+        FILES["model.safetensors"]["w"],
     )
 
 
@@ -41,7 +42,7 @@ def test_the_card_may_be_edited_and_files_of_ones_own_may_lie_there(tmp_path):
     write_folder(tmp_path / "m", FILES)
     (tmp_path / "m" / "README.md").write_text("better words")
     (tmp_path / "m" / "notes.txt").write_text("mine")
-    folder = Folder.open(tmp_path / "m")
+    folder = VerifiedFolder.open(tmp_path / "m")
     for unlisted in ("README.md", "notes.txt", "optimizer.safetensors"):
         with pytest.raises(FolderError, match="has no"):  # what was not verified is not read
             folder.read_bytes(unlisted)
@@ -140,12 +141,12 @@ def test_every_damage_is_found_and_told_in_one_line(tmp_path):
             mutant[draw.randrange(len(weights))] ^= 1 << draw.randrange(8)
         (tmp_path / "m" / "model.safetensors").write_bytes(bytes(mutant))
         with pytest.raises(FolderError, match=r"model\.safetensors") as raised:
-            Folder.open(tmp_path / "m")
+            VerifiedFolder.open(tmp_path / "m")
         assert raised.value.hint
         assert "\n" not in raised.value.message
     (tmp_path / "m" / "model.safetensors").unlink()
     with pytest.raises(FolderError, match=r"model\.safetensors is missing"):
-        Folder.open(tmp_path / "m")
+        VerifiedFolder.open(tmp_path / "m")
 
 
 def test_a_damaged_manifest_is_told_in_one_line_or_harms_nothing(tmp_path):
@@ -169,7 +170,7 @@ def test_a_damaged_manifest_is_told_in_one_line_or_harms_nothing(tmp_path):
             mutant = mutant or bytearray(b"0")
         (tmp_path / "m" / "MANIFEST.json").write_bytes(bytes(mutant))
         try:
-            folder = Folder.open(tmp_path / "m")
+            folder = VerifiedFolder.open(tmp_path / "m")
         except FolderError as error:
             refused.append(error.message)
         else:

@@ -12,11 +12,11 @@ from regard.errors import FolderError
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.families.bert import BERT
-from regard.weights.families.family import Described
+from regard.weights.families.family import ConvertedConfig
 from regard.weights.families.gpt2 import GPT2
 from regard.weights.families.marian import BART, Marian
 from regard.weights.families.t5 import T5
-from regard.weights.foreign_tokenizer import read_tokenizers
+from regard.weights.huggingface_tokenizer import read_tokenizers
 
 TEXTS = [
     "the cat sat on the mat",
@@ -33,16 +33,16 @@ CORPUS = [
 ] * 20
 
 
-def decoder(size: int) -> Described:
+def decoder(size: int) -> ConvertedConfig:
     config = DecoderOnlyConfig(vocab_size=size, d_model=8, num_heads=2, num_layers=1, d_ff=8)
-    return Described(config=config)
+    return ConvertedConfig(config=config)
 
 
-def translator(source: int, **marks) -> Described:
+def translator(source: int, **marks) -> ConvertedConfig:
     config = EncoderDecoderConfig(
         src_vocab_size=source, tgt_vocab_size=source, d_model=8, num_heads=2, d_ff=8
     )
-    return Described(config=config, **marks)
+    return ConvertedConfig(config=config, **marks)
 
 
 def test_wordpiece_from_vocab_txt(tmp_path):

@@ -12,7 +12,7 @@ from regard.decoding.settings import GenerationSettings
 from regard.errors import FolderError, UserError
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.weights.checkpoint import Folder, RunFolder
+from regard.weights.checkpoint import RunFolder, VerifiedFolder
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import load_model, model_files, model_files_of, read_config
 from regard.weights.strict_json import json_bytes
@@ -60,7 +60,7 @@ def logits(model):
 def test_alibi_of_an_older_folder_stays_as_it_was_trained(encoder_folder, tmp_path, positions):
     """Before there was a choice both directions counted alike; a folder of that time says nothing of it."""
     symmetric = encoder_folder("classification", ("a", "b"), positions=positions, alibi="symmetric")
-    folder = Folder.open(symmetric)
+    folder = VerifiedFolder.open(symmetric)
     table = folder.read_json("config.json")
     del table["settings"]["alibi"]
     files = {**model_files_of(folder), "config.json": json_bytes(table)}
@@ -295,7 +295,7 @@ def test_settings_that_a_newer_regard_adds_have_their_defaults_in_older_folders(
     content = config_json()
     del content["settings"]["activation_dropout"]
     write_folder(tmp_path / "m", {"config.json": json.dumps(content).encode()})
-    assert read_config(Folder.open(tmp_path / "m")) == (config_of(), ())
+    assert read_config(VerifiedFolder.open(tmp_path / "m")) == (config_of(), ())
 
 
 def test_weights_that_are_far_too_large_are_refused_before_they_are_read(tmp_path, monkeypatch):
@@ -304,6 +304,6 @@ def test_weights_that_are_far_too_large_are_refused_before_they_are_read(tmp_pat
         tmp_path / "m", files | {"model.safetensors": {**files["model.safetensors"], "x": torch.zeros(10**6)}}
     )
     monkeypatch.setattr("regard.weights.model_folder.CHEAP_NUMBERS", 0)
-    monkeypatch.setattr(Folder, "read_tensors", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(VerifiedFolder, "read_tensors", lambda *_: pytest.fail("it was read"))
     with pytest.raises(FolderError, match=r"bytes, too many for the model of config\.json"):
         load_model(tmp_path / "m")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
 
-from regard.cli.closed import occupy
+from regard.cli.closed_streams import occupy
 from regard.cli.failures import Session, failure, tell
 from regard.cli.group import NOBODY_READS, regard
 from regard.errors import Interrupted

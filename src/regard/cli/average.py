@@ -13,7 +13,7 @@ from regard.cli.importing import importing
 @click.argument("run", type=options.FILE)
 @click.option(
     "--last",
-    type=options.Within("last"),
+    type=options.LimitedInt("last"),
     required=True,
     metavar="K",
     help="How many checkpoints, the newest first.",

@@ -22,7 +22,7 @@ from regard.errors import UserError
 )
 @click.option(
     "--top",
-    type=options.Within("top"),
+    type=options.LimitedInt("top"),
     default=1,
     show_default=True,
     metavar="N",

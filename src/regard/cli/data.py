@@ -2,11 +2,11 @@
 
 import click
 
-from regard.cli.group import Command, Family
+from regard.cli.group import Command, VerbGroup
 from regard.errors import DataError
 
 
-@click.group("data", cls=Family)
+@click.group("data", cls=VerbGroup)
 def command() -> None:
     """Find, fetch and check known data sets.
 

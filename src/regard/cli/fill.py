@@ -19,7 +19,7 @@ from regard.errors import UserError
 )
 @click.option(
     "--top",
-    type=options.Within("top"),
+    type=options.LimitedInt("top"),
     default=5,
     show_default=True,
     metavar="N",

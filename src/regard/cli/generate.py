@@ -21,7 +21,7 @@ from regard.verbs.controls import Controls
 )
 @click.option(
     "--num",
-    type=options.Within("num"),
+    type=options.LimitedInt("num"),
     default=1,
     show_default=True,
     metavar="N",

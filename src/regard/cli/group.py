@@ -107,7 +107,7 @@ class Verbs(click.Group):
                 formatter.write_dl(list(verbs.items()))
 
 
-class Family(click.Group):
+class VerbGroup(click.Group):
     """A verb with verbs of its own, such as `regard data`; a misspelt one is answered with the nearest."""
 
     command_class = Command

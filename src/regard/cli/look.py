@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outputs:
+class OutputOptions:
     """What is written instead of showing the page."""
 
     html: Path | None
@@ -39,7 +39,7 @@ class Outputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class AnswerOptions:
     """What of the answer is asked for, as `Request` has it."""
 
     target: str | None
@@ -49,7 +49,7 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page:
+class PageOptions:
     """Where the page is shown."""
 
     port: int | None
@@ -77,7 +77,7 @@ def together(
 
 outputs = together(
     "outputs",
-    Outputs,
+    OutputOptions,
     click.option(
         "--html", type=options.FILE, metavar="FILE", help="Write the page as one file, to open offline."
     ),
@@ -95,22 +95,22 @@ outputs = together(
 )
 asked = together(
     "asked",
-    Asked,
+    AnswerOptions,
     click.option("--target", metavar="TEXT", help="Force this answer on the model."),
     click.option("--prefix", metavar="TEXT", help="Force the beginning of the answer; the model goes on."),
     options.beam_size,
     click.option(
         "--max-new-tokens",
-        type=options.Within("max_new_tokens"),
+        type=options.LimitedInt("max_new_tokens"),
         metavar="N",
         help="Of a text that goes on. [default: 24, or what there is room for]",
     ),
 )
 page = together(
     "page",
-    Page,
+    PageOptions,
     click.option(
-        "--port", type=options.Within("port"), metavar="N", help="Of the page. [default: a free one]"
+        "--port", type=options.LimitedInt("port"), metavar="N", help="Of the page. [default: a free one]"
     ),
     click.option("--no-browser", is_flag=True, help="Only say where the page is."),
 )
@@ -127,9 +127,9 @@ page = together(
 def command(
     text: str | None,
     model: Path | None,
-    outputs: Outputs,
-    asked: Asked,
-    page: Page,
+    outputs: OutputOptions,
+    asked: AnswerOptions,
+    page: PageOptions,
     device: str,
     threads: int | None,
 ) -> None:
@@ -159,7 +159,9 @@ def command(
     serve(looker, request, port=page.port or 0, browser=not page.no_browser)
 
 
-def _refuse_contradictions(text: str | None, outputs: Outputs, asked: Asked, page: Page) -> None:
+def _refuse_contradictions(
+    text: str | None, outputs: OutputOptions, asked: AnswerOptions, page: PageOptions
+) -> None:
     if text is None and (outputs or asked.target is not None or asked.prefix is not None):
         raise UserError("there is no TEXT to look at", 'regard look "Where is the station?" --text')
     if asked.target is not None and asked.prefix is not None:
@@ -173,7 +175,7 @@ def _refuse_contradictions(text: str | None, outputs: Outputs, asked: Asked, pag
         )
 
 
-def _write(look: "Look", outputs: Outputs) -> None:
+def _write(look: "Look", outputs: OutputOptions) -> None:
     from regard import console
     from regard.verbs.looking.terminal import show
 

@@ -68,7 +68,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
 )
 @click.option(
     "--cores",
-    type=options.Within("cores"),
+    type=options.LimitedInt("cores"),
     metavar="N",
     help="CPU cores that it may use. [default: all; or a GPU, where there is one]",
 )

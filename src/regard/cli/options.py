@@ -17,7 +17,7 @@ from regard.verbs.tokenize import TOKENIZE
 FILE = click.Path(path_type=Path)  # whether it is there is for the verb to say
 
 
-class Within(click.IntRange):
+class LimitedInt(click.IntRange):
     """A whole number within the limit of that name, which refuses it as it does in a Python call."""
 
     name = "integer"
@@ -60,11 +60,14 @@ allow_fresh_head = click.option(
     "--allow-fresh-head", is_flag=True, help="Let a model speak whose head nobody has trained."
 )
 beam_size = click.option(
-    "--beam-size", type=Within("beam_size"), metavar="N", help="Hypotheses kept. [default: the model's own]"
+    "--beam-size",
+    type=LimitedInt("beam_size"),
+    metavar="N",
+    help="Hypotheses kept. [default: the model's own]",
 )
 batch_tokens = click.option(
     "--batch-tokens",
-    type=Within("batch_tokens"),
+    type=LimitedInt("batch_tokens"),
     default=4096,
     show_default=True,
     metavar="N",
@@ -101,11 +104,11 @@ device = click.option(
     help="Where to compute; auto takes a GPU where there is one.",
 )
 threads = click.option(
-    "--threads", type=Within("threads"), metavar="N", help="CPU threads. [default: torch's choice]"
+    "--threads", type=LimitedInt("threads"), metavar="N", help="CPU threads. [default: torch's choice]"
 )
 workers = click.option(
     "--workers",
-    type=Within("workers"),
+    type=LimitedInt("workers"),
     metavar="N",
     help="Processes that share many lines. [default: one a core of a CPU; one where --threads is given]",
 )
@@ -153,7 +156,7 @@ def _option(name: str, kind: Any, control: Control) -> Callable[[Callable[..., N
         choice = click.Choice(list(typing.get_args(kind)))
         return click.option(flag, type=choice, help=control.help)
     if name in LIMITS:
-        kind = Within(name)
+        kind = LimitedInt(name)
     elif kind in (int, float):
         ranged: Any = click.IntRange if kind is int else click.FloatRange
         if (control.least, control.most) != (None, None):

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from regard.cli import options
-from regard.cli.group import Command, Family
+from regard.cli.group import Command, VerbGroup
 
 out = click.option(
     "--out", type=options.FILE, required=True, metavar="FILE", help="An .svg, .png or .pdf to write."
@@ -22,7 +22,7 @@ size = click.option(
 target = click.option("--target", metavar="TEXT", help="Force this answer on the model.")
 
 
-@click.group("plot", cls=Family)
+@click.group("plot", cls=VerbGroup)
 def command() -> None:
     """Draw positions, a schedule, attention or an alignment as a figure.
 
@@ -48,7 +48,7 @@ def figure(name: str, *decorators: Callable[[Any], Any]) -> Callable[[Callable[.
 
 def count(name: str, default: int, text: str) -> Callable[[Any], Any]:
     """An option that counts something."""
-    kind = options.Within(name.removeprefix("--").replace("-", "_"))
+    kind = options.LimitedInt(name.removeprefix("--").replace("-", "_"))
     return click.option(name, type=kind, default=default, show_default=True, metavar="N", help=text)
 
 

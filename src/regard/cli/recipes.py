@@ -2,10 +2,10 @@
 
 import click
 
-from regard.cli.group import Command, Family
+from regard.cli.group import Command, VerbGroup
 
 
-@click.group("recipes", cls=Family, invoke_without_command=True)
+@click.group("recipes", cls=VerbGroup, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """List the recipes that come with regard, or show one."""

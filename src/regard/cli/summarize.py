@@ -8,7 +8,7 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.cli.translating import answer, refuse_two, translating
+from regard.cli.translation_options import answer, refuse_two, translating
 
 
 @click.command("summarize", cls=Command)

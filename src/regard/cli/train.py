@@ -35,7 +35,7 @@ from regard.cli.importing import importing
 @options.threads
 @click.option(
     "--workers",
-    type=options.Within("workers"),
+    type=options.LimitedInt("workers"),
     default=1,
     show_default=True,
     metavar="N",

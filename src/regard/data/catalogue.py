@@ -68,7 +68,7 @@ class DataSet:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class FileStatus:
     """What was found of one file."""
 
     file: DataFile
@@ -142,7 +142,7 @@ def find(spec: str) -> Path:
     return found.path
 
 
-def check(name: str) -> list[Found]:
+def check(name: str) -> list[FileStatus]:
     """Each file of the data set called `name`: where it is and whether it is whole."""
     record = data_set(name)
     return [_look(record, file) for file in record.files]
@@ -213,14 +213,14 @@ def _content(path: Path) -> gzip.GzipFile | io.BufferedReader:
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
 
 
-def _look(record: DataSet, file: DataFile) -> Found:
+def _look(record: DataSet, file: DataFile) -> FileStatus:
     """The first whole copy of `file`, else the first damaged one."""
     places = [folder / record.name / file.name for folder in data_folders()]
     here = [place for place in places if place.is_file()]
     for place in here:
         if is_whole(place, file):
-            return Found(file=file, path=place, state="ok")
-    return Found(file=file, path=here[0] if here else None, state="damaged" if here else "missing")
+            return FileStatus(file=file, path=place, state="ok")
+    return FileStatus(file=file, path=here[0] if here else None, state="damaged" if here else "missing")
 
 
 def _how_to_get(record: DataSet, file: DataFile) -> str:

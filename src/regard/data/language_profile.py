@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from regard.data.characters import code_points
+from regard.data.character_counts import code_points
 
 BITS = 16  # of a hashed trigram
 SMOOTHING = 0.1  # added to each count

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Int, UInt32
 
-from regard.data.texts import NO_WORD, Text
+from regard.data.texts import NO_WORD, EncodedText
 from regard.errors import RecipeError
 
 HIDDEN, OTHER = 0.8, 0.9  # Devlin et al. 2019: 80 % are hidden, 10 % become another token, 10 % stay
@@ -31,7 +31,7 @@ class WordDropout:
     seed: int
     unk_id: int
 
-    def __call__(self, text: Text, epoch: int, example: int) -> Text:
+    def __call__(self, text: EncodedText, epoch: int, example: int) -> EncodedText:
         hidden = _by_word(draws(self.seed, epoch, example, len(text.ids)), text.words) < self.share * 2**32
         hidden &= text.words != NO_WORD
         return replace(text, ids=np.where(hidden, self.unk_id, text.ids).astype(text.ids.dtype))
@@ -63,7 +63,7 @@ class Masking:
     first_id: int  # of the tokens that are no marks
     vocab_size: int
 
-    def __call__(self, text: Text, epoch: int, example: int) -> Text:
+    def __call__(self, text: EncodedText, epoch: int, example: int) -> EncodedText:
         length = len(text.ids)
         first, second, third = draws(self.seed, epoch, example, 3 * length).reshape(3, length)
         if self.settings.whole_words:
@@ -80,7 +80,7 @@ class Masking:
             places=places,
         )
 
-    def _chosen(self, draw: UInt32[np.ndarray, " len"], text: Text) -> Bool[np.ndarray, " len"]:
+    def _chosen(self, draw: UInt32[np.ndarray, " len"], text: EncodedText) -> Bool[np.ndarray, " len"]:
         possible = (text.words != NO_WORD) & (text.ids != self.unk_id)
         chosen = possible & (draw < self.settings.share * 2**32)
         if not chosen.any() and possible.any():

@@ -26,7 +26,7 @@ _SIGNS_OF_NO_SCRIPT = {"Micro", "Masculine", "Feminine", "Ohm", "Kelvin", "Varia
 
 
 @dataclass(frozen=True, kw_only=True)
-class Writing:
+class Script:
     """How a text is written.
 
     `script` is Unicode's name ("Latin", "Han", "Hangul", "Thai"), "Japanese" for kana with or without Han
@@ -52,7 +52,7 @@ def script_of(character: str) -> str | None:
     return None if name in _SIGNS_OF_NO_SCRIPT else name
 
 
-def writing_of(texts: Iterable[str]) -> Writing:
+def writing_of(texts: Iterable[str]) -> Script:
     """How these texts are written, taken together."""
     counts: Counter[str] = Counter()
     for text in texts:
@@ -60,7 +60,7 @@ def writing_of(texts: Iterable[str]) -> Writing:
     return writing_of_counts(counts)
 
 
-def writing_of_counts(characters: Mapping[str, int]) -> Writing:
+def writing_of_counts(characters: Mapping[str, int]) -> Script:
     """The same from how often each character stands in a text."""
     letters: Counter[str] = Counter()
     for character, count in characters.items():
@@ -68,17 +68,17 @@ def writing_of_counts(characters: Mapping[str, int]) -> Writing:
             letters[script] += count
     total = letters.total()
     if not total:
-        return Writing(script="none", share=0.0, spaces=True, shares={})
+        return Script(script="none", share=0.0, spaces=True, shares={})
     shares = {script: count / total for script, count in letters.most_common()}
     merged = _japanese(shares)
     spaceless = {script: share for script, share in merged.items() if script in WITHOUT_SPACES}
     if sum(spaceless.values()) < SPACELESS_SHARE:
         script = max(merged, key=lambda script: (script not in WITHOUT_SPACES, merged[script]))
-        return Writing(script=script, share=merged[script], spaces=True, shares=shares)
+        return Script(script=script, share=merged[script], spaces=True, shares=shares)
     script = max(spaceless, key=lambda script: spaceless[script])
     if spaceless[script] < MIXED * sum(spaceless.values()):
-        return Writing(script="mixed", share=sum(spaceless.values()), spaces=False, shares=shares)
-    return Writing(script=script, share=spaceless[script], spaces=False, shares=shares)
+        return Script(script="mixed", share=sum(spaceless.values()), spaces=False, shares=shares)
+    return Script(script=script, share=spaceless[script], spaces=False, shares=shares)
 
 
 def _japanese(shares: Mapping[str, float]) -> dict[str, float]:

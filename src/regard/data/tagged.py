@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.data.texts import NO_WORD, Text
+from regard.data.texts import NO_WORD, EncodedText
 from regard.data.tokenizer import Tokenizer
 
 Encode = Callable[[str], list[list[int]]]  # a text -> the ids of each of its words
@@ -16,7 +16,7 @@ CONTEXT = 4  # a window that is not at an end gives a quarter of itself to conte
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
+class WordWindow:
     """The words from `first` to `end` of a sentence, of which those from `start` to `stop` are predicted."""
 
     first: int
@@ -25,7 +25,7 @@ class Window:
     stop: int
 
 
-def windows(sizes: Sequence[int], most: int) -> list[Window]:
+def windows(sizes: Sequence[int], most: int) -> list[WordWindow]:
     """Parts of a sentence of at most `most` pieces, if its words have these `sizes`; one if all fit.
 
     Each word is predicted in one window and no other, there where it has context on both sides.
@@ -49,7 +49,7 @@ def windows(sizes: Sequence[int], most: int) -> list[Window]:
         while end < len(sizes) and stop - 1 > start and after + sizes[stop - 1] <= most // CONTEXT:
             stop -= 1
             after += sizes[stop]
-        found.append(Window(first=first, end=end, start=start, stop=stop))
+        found.append(WordWindow(first=first, end=end, start=start, stop=stop))
         start = stop
     return found
 
@@ -61,7 +61,7 @@ def tagged_texts(
     tokenizer: Tokenizer,
     line: int,
     max_tokens: int,
-) -> list[Text]:
+) -> list[EncodedText]:
     """A sentence as texts of at most `max_tokens`, of which each word is predicted at its first piece, once.
 
     `pieces` are the ids of each word, `labels` its class; of a word that is longer than a text its beginning
@@ -76,7 +76,7 @@ def tagged_texts(
         words = [window.first + i for i, word in enumerate(seen) for _ in word]
         firsts = 1 + np.cumsum([0, *(len(word) for word in seen)])[:-1]
         texts.append(
-            Text(
+            EncodedText(
                 ids=np.array(ids, np.int32),
                 words=np.array([NO_WORD, *words, NO_WORD], np.int32),
                 labels=np.array(labels[window.start : window.stop], np.int64),

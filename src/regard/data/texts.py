@@ -18,7 +18,7 @@ NO_WORD = -1  # the word of a mark
 
 
 @dataclass(frozen=True, kw_only=True)
-class Text:
+class EncodedText:
     """The ids of a text and what is to be predicted of it.
 
     It stands between the marks <s> and </s>; the first is what BERT calls [CLS]. `words`: to which word
@@ -40,12 +40,12 @@ def text_of(
     tokenizer: Tokenizer,
     line: int,
     max_tokens: int | None = None,
-) -> Text:
+) -> EncodedText:
     """A text of which `pieces` are the ids of each word; of a longer one than `max_tokens` its beginning."""
     inner = [number for word in pieces for number in word]
     words = [number for number, word in enumerate(pieces) for _ in word]
     most = len(inner) if max_tokens is None else max(0, max_tokens - 2)
-    return Text(
+    return EncodedText(
         ids=np.array([tokenizer.bos_id, *inner[:most], tokenizer.eos_id], np.int32),
         words=np.array([NO_WORD, *words[:most], NO_WORD], np.int32),
         labels=np.array(labels),
@@ -83,7 +83,7 @@ class LabelledTextBatch(RowBatch):
         return replace(self, labels=labels, **rest)
 
 
-def text_batch(texts: Sequence[Text], pad_id: int) -> LabelledTextBatch:
+def text_batch(texts: Sequence[EncodedText], pad_id: int) -> LabelledTextBatch:
     """These texts side by side."""
     ids, lengths = pad([text.ids for text in texts], pad_id)
     places = None
@@ -102,7 +102,7 @@ def text_batch(texts: Sequence[Text], pad_id: int) -> LabelledTextBatch:
 
 
 # What training sees in the place of a text: a function of the text, the epoch and the text's number.
-Noise = Callable[[Text, int, int], Text]
+Noise = Callable[[EncodedText, int, int], EncodedText]
 
 
 class TextExamples:
@@ -114,7 +114,7 @@ class TextExamples:
 
     def __init__(
         self,
-        segmentations: Sequence[Callable[[], Sequence[Text]]],
+        segmentations: Sequence[Callable[[], Sequence[EncodedText]]],
         pad_id: int,
         noise: Noise | None = None,
     ) -> None:
@@ -140,12 +140,12 @@ class TextExamples:
         return text_batch(chosen, self._pad_id)
 
 
-def _lengths(texts: Callable[[], Sequence[Text]]) -> Numbers:
+def _lengths(texts: Callable[[], Sequence[EncodedText]]) -> Numbers:
     return np.array([len(text.ids) for text in texts()], np.int64)
 
 
 def in_batches(
-    texts: Sequence[Text], pad_id: int, batch_tokens: int
+    texts: Sequence[EncodedText], pad_id: int, batch_tokens: int
 ) -> Iterator[tuple[list[int], LabelledTextBatch]]:
     """All texts in order of length, as many at a time as `batch_tokens` allows, with their numbers."""
     order = sorted(range(len(texts)), key=lambda number: len(texts[number].ids))
@@ -159,6 +159,6 @@ def in_batches(
         yield group, text_batch([texts[i] for i in group], pad_id)
 
 
-def with_noise(noise: Noise, texts: Sequence[Text]) -> list[Text]:
+def with_noise(noise: Noise, texts: Sequence[EncodedText]) -> list[EncodedText]:
     """Each text once, the noise of the epoch 0 on it: what is validated must not change."""
     return [noise(text, 0, number) for number, text in enumerate(texts)]

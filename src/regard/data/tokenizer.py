@@ -31,7 +31,7 @@ from regard.data.tokenizer_file import (
     UNKNOWN_WORD,
     inspect,
 )
-from regard.data.tokenizer_foreign import Marks
+from regard.data.tokenizer_pretrained import SpecialTokens
 from regard.data.unigram import Vocabulary, train_unigram
 from regard.errors import DataError, FolderError, RecipeError
 
@@ -294,15 +294,15 @@ def _segment_by_unigram(vocabulary: Vocabulary, words: Sequence[str]) -> list[li
     return [found.ids for found in backend.encode_batch_fast(list(words), add_special_tokens=False)]
 
 
-def _marks(backend: tokenizers.Tokenizer) -> Marks:
+def _marks(backend: tokenizers.Tokenizer) -> SpecialTokens:
     """Where the marks are: ours by their names, those of other makers as the file says."""
     if (processor := backend.post_processor) is not None:
-        marks = Marks.of(json.loads(processor.__getstate__()))
+        marks = SpecialTokens.of(json.loads(processor.__getstate__()))
         assert marks is not None
         return marks
     vocabulary = backend.get_vocab()
     pad, unk, bos, eos = (vocabulary[mark] for mark in SPECIALS)
-    return Marks(pad=pad, unk=unk, bos=bos, eos=eos, vocab_size=backend.get_vocab_size())
+    return SpecialTokens(pad=pad, unk=unk, bos=bos, eos=eos, vocab_size=backend.get_vocab_size())
 
 
 def _split(backend: tokenizers.Tokenizer, text: str) -> list[str]:

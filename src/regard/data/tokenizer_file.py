@@ -7,8 +7,8 @@ our own are let in, and those of known families.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from regard.data.tokenizer_foreign import Marks
 from regard.data.tokenizer_limits import refuse_large, refuse_unknown
+from regard.data.tokenizer_pretrained import SpecialTokens
 
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")  # ids 0 to 3
 UNK = SPECIALS[1]
@@ -65,8 +65,8 @@ def inspect(content: Mapping[str, Any]) -> None:
     """
     refuse_large(content)
     refuse_unknown(content["model"])
-    if Marks.of(content.get("post_processor")) is not None:
-        inspect_foreign(content)
+    if SpecialTokens.of(content.get("post_processor")) is not None:
+        inspect_pretrained(content)
         return
     for name, known in PARTS.items():
         for part in _walk(content[name]):
@@ -83,7 +83,7 @@ def inspect(content: Mapping[str, Any]) -> None:
         raise ValueError(f"its marks are not {' '.join(SPECIALS)}")
 
 
-def inspect_foreign(content: Mapping[str, Any]) -> None:
+def inspect_pretrained(content: Mapping[str, Any]) -> None:
     """Raise ValueError (or LookupError, or TypeError) unless the parts are known and do not cut or pad."""
     for name, known in PARTS.items():
         for part in _walk(content[name]):

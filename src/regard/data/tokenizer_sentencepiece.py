@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from regard.data.folder_file import read_file
 from regard.data.tokenizer_file import BYTE_SPELLED, SPACES, SPACES_AROUND, TEXT_END
-from regard.data.tokenizer_foreign import new_file, sequence_of
 from regard.data.tokenizer_limits import MOST_PIECES
+from regard.data.tokenizer_pretrained import new_file, sequence_of
 from regard.errors import DataError, FolderError, MissingExtra
 
 UNMATCHED = " "  # no normalised text holds one where spaces are written with METASPACE

@@ -16,8 +16,8 @@ from regard.data.arrays import read_array, shape_of
 from regard.data.batch import RowBatch, pad
 from regard.data.corpus import locate, read_lines
 from regard.data.examples import Numbers
-from regard.data.spoken import spoken_digits
 from regard.data.synthetic import Split
+from regard.data.synthetic_speech import spoken_digits
 from regard.errors import DataError, RecipeError, did_you_mean
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from regard.data.batch import IGNORED
 from regard.data.examples import Numbers
 from regard.data.noise import mixed
-from regard.data.stream import Stream, TextBatch
+from regard.data.token_stream import TextBatch, TokenStream
 from regard.errors import DataError
 
 PAD = 0  # what stands in a place that is neither predicted nor looked at
@@ -25,7 +25,7 @@ class WindowExamples:
     of tokens before it. What is left at the two ends is less than a window each.
     """
 
-    def __init__(self, stream: Stream, block: int, *, seed: int) -> None:
+    def __init__(self, stream: TokenStream, block: int, *, seed: int) -> None:
         if stream.num_targets < block:
             raise DataError(
                 f"the training text has {len(stream.ids):,} tokens, less than a block of {block:,}",
@@ -64,7 +64,7 @@ class PackedExamples:
     once: which documents share one makes no difference to what is learned of them.
     """
 
-    def __init__(self, stream: Stream, block: int) -> None:
+    def __init__(self, stream: TokenStream, block: int) -> None:
         self._stream, self._block = stream, block
         pieces = [
             (start, min(start + block, last))
@@ -107,7 +107,9 @@ def packed(pieces: Sequence[Piece], block: int) -> list[list[Piece]]:
     return [sorted(row) for row in rows]
 
 
-def row_batch(stream: Stream, rows: Sequence[Sequence[Piece]], lines: Int[np.ndarray, " rows"]) -> TextBatch:
+def row_batch(
+    stream: TokenStream, rows: Sequence[Sequence[Piece]], lines: Int[np.ndarray, " rows"]
+) -> TextBatch:
     """Pieces of a stream beside each other, as documents that do not see each other, padded on the right."""
     width = max(sum(last - first for first, last in row) for row in rows)
     ids = np.full((len(rows), width), PAD, np.int64)
@@ -128,14 +130,14 @@ def row_batch(stream: Stream, rows: Sequence[Sequence[Piece]], lines: Int[np.nda
     )
 
 
-def documents_of(stream: Stream) -> list[Piece]:
+def documents_of(stream: TokenStream) -> list[Piece]:
     """The predicted tokens of each document."""
     starts = stream.starts.tolist()
     return list(zip([stream.first, *starts[1:-1]], starts[1:], strict=True))
 
 
 def scoring_batches(
-    stream: Stream, block: int, *, context: int, apart: bool, batch_tokens: int
+    stream: TokenStream, block: int, *, context: int, apart: bool, batch_tokens: int
 ) -> Iterator[TextBatch]:
     """Windows of at most `block` tokens in which each token of a stream is predicted exactly once.
 

@@ -3,16 +3,17 @@
 from dataclasses import dataclass
 from typing import Any
 
+from regard.decoding.base_search import DecodingLoop, Search
 from regard.decoding.constrained import ConstrainedBeamSearch
 from regard.decoding.controls import Controls, boosted
 from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import LengthPenalty, Power, Wu
-from regard.decoding.penalties import Boost, FrequencyPenalty, PresencePenalty, RepetitionPenalty
+from regard.decoding.penalties import FrequencyPenalty, PhraseBoost, PresencePenalty, RepetitionPenalty
 from regard.decoding.phrases import StopTexts, Words, phrases
 from regard.decoding.rules import (
-    Banned,
     BannedPhrases,
-    ForcedFirst,
+    BannedTokens,
+    ForcedFirstToken,
     LengthLimits,
     MinimumLength,
     NoRepeatNGrams,
@@ -21,13 +22,12 @@ from regard.decoding.rules import (
 )
 from regard.decoding.sampling import Filter, MinP, Sampling, Temperature, TopK, TopP, Typical
 from regard.decoding.search import BeamSearch, GreedySearch
-from regard.decoding.speculative import Drafter, PromptLookup, Speculative
-from regard.decoding.strategy import Search, Walk
+from regard.decoding.speculative import Drafter, PromptLookup, SpeculativeDecoding
 from regard.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Marks:
+class SpecialTokenIds:
     """The ids that are no words."""
 
     pad_id: int
@@ -40,7 +40,7 @@ class Marks:
 def assembled(
     controls: Controls,
     *,
-    marks: Marks,
+    marks: SpecialTokenIds,
     never: tuple[int, ...],
     n_best: int,
     limits: LengthLimits,
@@ -95,17 +95,17 @@ def _beam(controls: Controls, common: dict[str, Any], tokenizer: Words | None) -
     return BeamSearch(**common, **more, heuristic_stopping=bool(controls.heuristic_stopping))
 
 
-def _guessing(search: Walk, controls: Controls, drafter: Drafter | None) -> Search:
+def _guessing(search: DecodingLoop, controls: Controls, drafter: Drafter | None) -> Search:
     """The same search, which reads several guessed tokens at once where that is asked for."""
     if controls.prompt_lookup:
-        return Speculative.of(search, PromptLookup(), controls.prompt_lookup)
+        return SpeculativeDecoding.of(search, PromptLookup(), controls.prompt_lookup)
     if drafter is not None:
-        return Speculative.of(search, drafter, controls.draft_tokens or 4)
+        return SpeculativeDecoding.of(search, drafter, controls.draft_tokens or 4)
     return search
 
 
 def rules_of(
-    controls: Controls, marks: Marks, never: tuple[int, ...], least: int, tokenizer: Words | None
+    controls: Controls, marks: SpecialTokenIds, never: tuple[int, ...], least: int, tokenizer: Words | None
 ) -> tuple[Rule, ...]:
     """First what weighs, then what forbids."""
     found: list[Rule] = []
@@ -117,8 +117,8 @@ def rules_of(
         found.append(FrequencyPenalty(penalty=controls.frequency_penalty or 0.0))
     for text in controls.boost:
         word, strength = boosted(text)
-        found.append(Boost(phrases=phrases(tokenizer, word, "boost"), strength=strength))
-    found.append(Banned(ids=never))
+        found.append(PhraseBoost(phrases=phrases(tokenizer, word, "boost"), strength=strength))
+    found.append(BannedTokens(ids=never))
     if controls.ban:
         banned = tuple(form for text in controls.ban for form in phrases(tokenizer, text, "ban"))
         found.append(BannedPhrases(phrases=banned))
@@ -129,7 +129,7 @@ def rules_of(
     if controls.no_repeat_source_ngram_size:
         found.append(NoRepeatSourceNGrams(size=controls.no_repeat_source_ngram_size))
     if marks.first is not None:  # last: no rule forbids what is forced
-        found.append(ForcedFirst(token=marks.first))
+        found.append(ForcedFirstToken(token=marks.first))
     return tuple(found)
 
 

@@ -15,11 +15,11 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from regard.decoding.base_search import Search
 from regard.decoding.hypothesis import Hypothesis, Request
-from regard.decoding.pool import Pool
+from regard.decoding.pool import DecodingPool
 from regard.decoding.rows import round_up
 from regard.decoding.step import Stepper, stepper_of
-from regard.decoding.strategy import Search
 from regard.errors import ConfigError, DataError
 from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -69,7 +69,7 @@ def decode_all(
     pad_id: int = 0,
     eos_id: int = 3,
     first_index: int = 0,
-    pool: Pool[Job, list[list[Hypothesis]]] | None = None,
+    pool: DecodingPool[Job, list[list[Hypothesis]]] | None = None,
     decoded: Callable[[Sequence[int]], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, ids without eos; several models are an ensemble.

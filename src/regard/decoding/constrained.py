@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
+from regard.decoding.base_search import NextTokenScores, RequestConstraints, SelectedTokens
 from regard.decoding.hypothesis import Hypothesis, Request
-from regard.decoding.ranking import shortlist
-from regard.decoding.rows import Rows
-from regard.decoding.search import BeamSearch, Podium
+from regard.decoding.ranking import top_candidates
+from regard.decoding.rows import HypothesisRows
+from regard.decoding.search import BeamSearch, FinishedHypotheses
 from regard.decoding.step import Stepper
-from regard.decoding.strategy import Chosen, Course, Prepared
 from regard.errors import ConfigError
 
 Phrase = tuple[int, ...]
@@ -23,7 +23,7 @@ State = tuple[tuple[int, ...] | None, ...]  # of each constraint how much of eac
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class ConstrainedCandidate:
     """A token after a row; `bank`: how much of what must be said is said with it."""
 
     total: float
@@ -51,8 +51,8 @@ class ConstrainedBeamSearch(BeamSearch):
             raise ConfigError("a constraint without a token cannot be met", "leave it out")
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        podium = Podium(len(requests), self.n_best)
-        course = Course(requests, self.limits, self.eos_id)
+        podium = FinishedHypotheses(len(requests), self.n_best)
+        course = RequestConstraints(requests, self.limits, self.eos_id)
         self._refuse_short(course)
         greatest = self.greatest(course)
         rows = self.rows(stepper, requests)
@@ -78,7 +78,7 @@ class ConstrainedBeamSearch(BeamSearch):
             self._end_stopped(rows, course, podium, states)
         return podium.found
 
-    def _refuse_short(self, course: Course) -> None:
+    def _refuse_short(self, course: RequestConstraints) -> None:
         """Raise a ConfigError where there may be no room for all that must be said."""
         needed = sum(max(map(len, phrases)) for phrases in self.constraints)
         room = int((course.longest - course.given).min())
@@ -88,13 +88,13 @@ class ConstrainedBeamSearch(BeamSearch):
                 "ask for less, or give a larger max_new_tokens",
             )
 
-    def _chosen(self, prepared: Prepared, rows: Rows, states: list[State]) -> Chosen:
+    def _chosen(self, prepared: NextTokenScores, rows: HypothesisRows, states: list[State]) -> SelectedTokens:
         """The likeliest tokens of each row, and after them those that bring a phrase forward."""
         live, log_probs = rows.live(), prepared.log_probs
         unmet = torch.tensor([row for row in live.tolist() if not self._met(states[row])], dtype=torch.int64)
         for end in (self.eos_id, *self.ends):
             log_probs[unmet.to(log_probs.device), end] = -torch.inf
-        values, ids = shortlist(log_probs, self.beam_size + 1)
+        values, ids = top_candidates(log_probs, self.beam_size + 1)
         wanted = {row: self._wanted(states[row]) - {*ids[row].tolist()} for row in live.tolist()}
         width = max(map(len, wanted.values()))
         more = np.zeros((len(ids), width), np.int64)
@@ -109,19 +109,19 @@ class ConstrainedBeamSearch(BeamSearch):
         )
 
     def _by_sentence(
-        self, rows: Rows, course: Course, chosen: Chosen, states: list[State]
-    ) -> Iterator[tuple[int, list[Candidate]]]:
+        self, rows: HypothesisRows, course: RequestConstraints, chosen: SelectedTokens, states: list[State]
+    ) -> Iterator[tuple[int, list[ConstrainedCandidate]]]:
         """The candidates of each sentence, the best first; of equal ones as a plain beam has them."""
         live = rows.live()
         totals = rows.log_prob[:, None] + chosen.values
-        found: dict[int, list[tuple[float, int, int, Candidate]]] = defaultdict(list)
+        found: dict[int, list[tuple[float, int, int, ConstrainedCandidate]]] = defaultdict(list)
         for row in live.tolist():
             sentence, rank = int(rows.sentence[row]), int(rows.rank[row])
             given = rows.length < course.given[sentence]
             for column in np.flatnonzero(np.isfinite(totals[row])).tolist():
                 token, total = int(chosen.ids[row, column]), float(totals[row, column])
                 state = states[row] if given else self._after(states[row], token)
-                candidate = Candidate(
+                candidate = ConstrainedCandidate(
                     total=total, token=token, row=row, column=column, state=state, bank=self._bank(state)
                 )
                 found[sentence].append((-total, token, rank, candidate))
@@ -130,13 +130,13 @@ class ConstrainedBeamSearch(BeamSearch):
 
     def _end(
         self,
-        rows: Rows,
-        course: Course,
-        chosen: Chosen,
-        podium: Podium,
+        rows: HypothesisRows,
+        course: RequestConstraints,
+        chosen: SelectedTokens,
+        podium: FinishedHypotheses,
         sentence: int,
-        candidates: list[Candidate],
-    ) -> list[Candidate]:
+        candidates: list[ConstrainedCandidate],
+    ) -> list[ConstrainedCandidate]:
         """Finish what ends among the best of those that have met all; what goes on."""
         met = [each for each in candidates if self._met(each.state)]
         for each in met[: self.beam_size]:
@@ -147,7 +147,11 @@ class ConstrainedBeamSearch(BeamSearch):
         return [each for each in candidates if not self.ends_by(each.token)]
 
     def _may_win(
-        self, each: Candidate, sentence: int, greatest: Float64[np.ndarray, " sentences"], podium: Podium
+        self,
+        each: ConstrainedCandidate,
+        sentence: int,
+        greatest: Float64[np.ndarray, " sentences"],
+        podium: FinishedHypotheses,
     ) -> bool:
         if self.early_stopping:
             return bool(podium.ended[sentence] < self.beam_size)
@@ -155,15 +159,21 @@ class ConstrainedBeamSearch(BeamSearch):
             return True
         return bool(each.total / greatest[sentence] > podium.bar[sentence])
 
-    def _shared(self, candidates: list[Candidate]) -> list[Candidate]:
+    def _shared(self, candidates: list[ConstrainedCandidate]) -> list[ConstrainedCandidate]:
         """The best of each bank, then the second best of each, until the beam is full."""
-        banks: dict[int, list[Candidate]] = defaultdict(list)
+        banks: dict[int, list[ConstrainedCandidate]] = defaultdict(list)
         for each in candidates:
             banks[each.bank].append(each)
         rounds = zip_longest(*(banks[bank] for bank in sorted(banks, reverse=True)))
         return [each for each in chain.from_iterable(rounds) if each is not None][: self.beam_size]
 
-    def _end_stopped(self, rows: Rows, course: Course, podium: Podium, states: list[State]) -> None:
+    def _end_stopped(
+        self,
+        rows: HypothesisRows,
+        course: RequestConstraints,
+        podium: FinishedHypotheses,
+        states: list[State],
+    ) -> None:
         """What has said a stop text ends, if it has met all; else it is lost."""
         stopped = self.at_a_stop(rows, course)
         for row in stopped.tolist():

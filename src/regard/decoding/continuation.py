@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from regard.decoding.assembly import Marks, assembled, score_by
+from regard.decoding.assembly import SpecialTokenIds, assembled, score_by
+from regard.decoding.base_search import DecodingLoop, Search
 from regard.decoding.batches import LENGTH, deterministic
 from regard.decoding.controls import Controls
 from regard.decoding.hypothesis import Hypothesis, Request, noise_of
@@ -23,7 +24,6 @@ from regard.decoding.rows import round_up
 from regard.decoding.rules import LengthLimits
 from regard.decoding.speculative import Drafter
 from regard.decoding.step import CacheStepper
-from regard.decoding.strategy import Search, Walk
 from regard.errors import ConfigError, DataError
 from regard.models.decoder_only import DecoderOnly
 from regard.models.straight import Likeliest
@@ -87,7 +87,7 @@ class ContinuationSettings(Controls):
         marks = (pad_id, unk_id, bos_id, eos_id)
         return assembled(
             self,
-            marks=Marks(pad_id=pad_id, bos_id=bos_id, eos_id=eos_id, ends=self.end_ids),
+            marks=SpecialTokenIds(pad_id=pad_id, bos_id=bos_id, eos_id=eos_id, ends=self.end_ids),
             never=tuple(mark for mark in marks if mark is not None and mark not in ends),
             n_best=num,
             limits=ENDLESS,
@@ -283,7 +283,7 @@ def continue_all(
 
 
 def stream(
-    strategy: Walk,
+    strategy: DecodingLoop,
     model: DecoderOnly,
     prompt: Prompt,
     *,

@@ -66,13 +66,13 @@ class PrefixBeamSearch:
 
     def likeliest(self, frames: Float[np.ndarray, "len labels"]) -> list[Transcript]:
         """The `beam_size` likeliest transcripts of one sequence of log-probabilities, the best first."""
-        beam = Beginnings(ids=[()], in_blank=np.zeros(1), in_label=np.full(1, -np.inf))
+        beam = Prefixes(ids=[()], in_blank=np.zeros(1), in_label=np.full(1, -np.inf))
         for frame in frames:
             beam = self._extended(beam, frame)
         scores = np.logaddexp(beam.in_blank, beam.in_label).tolist()
         return [Transcript(ids=ids, log_prob=score) for ids, score in zip(beam.ids, scores, strict=True)]
 
-    def _extended(self, beam: "Beginnings", frame: Float[np.ndarray, " labels"]) -> "Beginnings":
+    def _extended(self, beam: "Prefixes", frame: Float[np.ndarray, " labels"]) -> "Prefixes":
         """The beginnings one frame later, the likeliest first.
 
         All labels of all beginnings at once: 200 frames of 40 labels take 0.01 s, label by label 1.4 s.
@@ -101,7 +101,7 @@ class PrefixBeamSearch:
         parents: Int[np.ndarray, " longer"],
         labels: Int[np.ndarray, " longer"],
         said: Float[np.ndarray, " longer"],
-    ) -> "Beginnings":
+    ) -> "Prefixes":
         """The likeliest of the beginnings and of those longer by a label; of equals the first by numbers."""
         scores = np.concatenate([np.logaddexp(in_blank, in_label), said])
         least = (
@@ -118,7 +118,7 @@ class PrefixBeamSearch:
                 ends = (*ids[parents[new]], int(labels[new])), -math.inf, float(said[new])
             found.append((-float(scores[place]), *ends))
         chosen = sorted(found)[: self.beam_size]
-        return Beginnings(
+        return Prefixes(
             ids=[each[1] for each in chosen],
             in_blank=np.array([each[2] for each in chosen]),
             in_label=np.array([each[3] for each in chosen]),
@@ -126,7 +126,7 @@ class PrefixBeamSearch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beginnings:
+class Prefixes:
     """What the frames so far may say, and the log-probabilities that alignments end in a blank, or do not."""
 
     ids: list[tuple[int, ...]]

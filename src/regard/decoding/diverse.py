@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 
+from regard.decoding.base_search import NextTokenScores, RequestConstraints, drop
 from regard.decoding.hypothesis import Hypothesis, Request, best_first
-from regard.decoding.ranking import shortlist
-from regard.decoding.rows import Rows
-from regard.decoding.search import BeamSearch, Candidates, Podium
+from regard.decoding.ranking import top_candidates
+from regard.decoding.rows import HypothesisRows
+from regard.decoding.search import BeamSearch, Candidates, FinishedHypotheses
 from regard.decoding.step import Stepper
-from regard.decoding.strategy import Course, Prepared, drop
 from regard.errors import ConfigError
 
 
@@ -39,8 +39,8 @@ class DiverseBeamSearch(BeamSearch):
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         beam = self._group()
-        podiums = [Podium(len(requests), beam.beam_size) for _ in range(self.groups)]
-        course = Course(requests, self.limits, self.eos_id)
+        podiums = [FinishedHypotheses(len(requests), beam.beam_size) for _ in range(self.groups)]
+        course = RequestConstraints(requests, self.limits, self.eos_id)
         greatest = self.greatest(course)
         rows = self.rows(stepper, requests)
         members = [rows.live()] * self.groups  # at first all groups go on from the same rows
@@ -77,8 +77,8 @@ class DiverseBeamSearch(BeamSearch):
     def _candidates_of(
         self,
         beam: BeamSearch,
-        rows: Rows,
-        prepared: Prepared,
+        rows: HypothesisRows,
+        prepared: NextTokenScores,
         live: Int64[np.ndarray, " live"],
         taken: Float64[np.ndarray, "sentences vocab"],
     ) -> Candidates:
@@ -86,7 +86,7 @@ class DiverseBeamSearch(BeamSearch):
         where = torch.from_numpy(live)
         log_probs = prepared.log_probs[where.to(prepared.log_probs.device)]
         fines = self.diversity * taken[rows.sentence[live]]
-        _, best = shortlist(log_probs - torch.from_numpy(fines).to(log_probs), beam.beam_size + 1)
+        _, best = top_candidates(log_probs - torch.from_numpy(fines).to(log_probs), beam.beam_size + 1)
         shape = (len(rows.sentence), best.shape[1])
         ids, values, fined = np.zeros(shape, np.int64), np.full(shape, -np.inf), np.zeros(shape)
         ids[live] = best

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from regard.decoding.rules import Said, ends_in
+from regard.decoding.rules import GeneratedTokens, ends_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class RepetitionPenalty:
     def raises(self) -> bool:
         return self.penalty < 1
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: Said) -> None:
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None:
         ids = said.ids.to(log_probs.device)
         found = log_probs.gather(1, ids)
         shift = torch.zeros((), device=found.device) if said.shift is None else said.shift
@@ -48,7 +48,7 @@ class PresencePenalty:
     def raises(self) -> bool:
         return self.penalty < 0
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: Said) -> None:
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None:
         log_probs -= self.penalty * (_counts(log_probs, said) > 0)
 
 
@@ -63,11 +63,11 @@ class FrequencyPenalty:
     def raises(self) -> bool:
         return self.penalty < 0
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: Said) -> None:
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None:
         log_probs -= self.penalty * _counts(log_probs, said)
 
 
-def _counts(log_probs: Float[Tensor, "rows vocab"], said: Said) -> Float[Tensor, "rows vocab"]:
+def _counts(log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> Float[Tensor, "rows vocab"]:
     """How often each row has said each token, after what it was given."""
     ids: Int64[Tensor, "rows length"] = said.ids.to(log_probs.device)
     ours = torch.arange(said.length)[None] >= said.given[:, None]
@@ -76,7 +76,7 @@ def _counts(log_probs: Float[Tensor, "rows vocab"], said: Said) -> Float[Tensor,
 
 
 @dataclass(frozen=True, kw_only=True)
-class Boost:
+class PhraseBoost:
     """`strength` more for each next token of these sequences, where what was said ends in its beginning.
 
     So the first token of each is always likelier; a `strength` below 0 makes them less likely.
@@ -90,7 +90,7 @@ class Boost:
     def raises(self) -> bool:
         return self.strength > 0
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: Said) -> None:
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None:
         due = torch.zeros_like(log_probs)
         for phrase in self.phrases:
             for place, token in enumerate(phrase):

@@ -30,7 +30,7 @@ AHEAD = 2  # jobs a worker has at hand, so that it need not wait for the next
 _call: Callable[[Any], Any] | None = None  # what a worker was started for
 
 
-class Pool(Generic[Job, Answer]):
+class DecodingPool(Generic[Job, Answer]):
     """`size` processes, this one among them, that call `call` on jobs.
 
     On Linux the others are forks: what `call` holds, such as a model, they read where it stands, and they

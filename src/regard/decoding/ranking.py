@@ -11,7 +11,7 @@ CHUNK = 128
 
 
 @dataclass(frozen=True)
-class Shortlist:
+class TopCandidates:
     """The ranking by likelihood: the `size` likeliest, the likeliest first."""
 
     size: int
@@ -19,10 +19,10 @@ class Shortlist:
     def __call__(
         self, log_probs: Float[Tensor, "rows vocab"]
     ) -> tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"]]:
-        return likeliest(log_probs) if self.size == 1 else shortlist(log_probs, self.size)
+        return likeliest(log_probs) if self.size == 1 else top_candidates(log_probs, self.size)
 
 
-def shortlist(
+def top_candidates(
     log_probs: Float[Tensor, "rows vocab"], size: int
 ) -> tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"]]:
     """The `size` largest values of each row (the whole row where it is shorter) and their ids.
@@ -47,7 +47,7 @@ def shortlist(
 def likeliest(
     log_probs: Float[Tensor, "rows vocab"],
 ) -> tuple[Float64[np.ndarray, "rows 1"], Int64[np.ndarray, "rows 1"]]:
-    """`shortlist` of one: PyTorch promises the first of equal maxima."""
+    """`top_candidates` of one: PyTorch promises the first of equal maxima."""
     values, ids = log_probs.max(dim=1, keepdim=True)
     return values.cpu().numpy().astype(np.float64), ids.cpu().numpy()
 

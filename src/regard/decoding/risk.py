@@ -16,7 +16,7 @@ def expected_utilities(texts: Sequence[str], utility: Utility) -> list[float]:
     return [means[text] for text in texts]
 
 
-def least_risk(texts: Sequence[str], utility: Utility, count: int) -> list[tuple[int, float]]:
+def minimum_risk(texts: Sequence[str], utility: Utility, count: int) -> list[tuple[int, float]]:
     """Places of the `count` texts of the greatest expected utility, no text twice, and that; the best first.
 
     Of equally good ones the first comes first.

@@ -20,7 +20,7 @@ def round_up(count: int, multiple: int) -> int:
     return -(-count // multiple) * multiple
 
 
-class Rows:
+class HypothesisRows:
     """The hypotheses of a batch. All have said equally many tokens; a row may be free."""
 
     def __init__(

@@ -18,7 +18,7 @@ from torch import Tensor
 NOTHING = -1  # no token: where a row of sources is shorter than the longest
 
 
-class Said:
+class GeneratedTokens:
     """What the rows of a step have said so far, for rules to look at; what none asks for costs nothing.
 
     `ids` has no bos and no eos; the first `given` tokens of a row are its prompt or its forced beginning.
@@ -67,10 +67,10 @@ class Rule(Protocol):
         """Whether a score may rise by it, so that a search cannot tell early what loses."""
         ...
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: Said) -> None: ...
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None: ...
 
 
-class Forbids:
+class ForbiddingRule:
     """A rule that writes minus infinity, or leaves things as they are."""
 
     weighs: ClassVar[bool] = False
@@ -78,18 +78,18 @@ class Forbids:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Banned(Forbids):
+class BannedTokens(ForbiddingRule):
     """These tokens are never said: padding, the sign of the beginning."""
 
     ids: tuple[int, ...]
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: Said) -> None:
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None:
         for token in self.ids:
             log_probs[:, token] = -torch.inf
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForcedFirst:
+class ForcedFirstToken:
     """Every output begins with this token, BART's <s> for instance; being forced, it costs a search nothing.
 
     No score rises by it later: it is the first of all tokens. The told log-probability stays the model's.
@@ -99,19 +99,19 @@ class ForcedFirst:
     weighs: ClassVar[bool] = True
     raises = False
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: Said) -> None:
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None:
         if said.length == 0:
             log_probs.fill_(-torch.inf)
             log_probs[:, self.token] = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class BannedPhrases(Forbids):
+class BannedPhrases(ForbiddingRule):
     """No token that would complete one of these sequences."""
 
     phrases: tuple[tuple[int, ...], ...]
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: Said) -> None:
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None:
         for phrase in self.phrases:
             ending = ends_in(said.ids, phrase[:-1]).to(log_probs.device)
             log_probs[:, phrase[-1]].masked_fill_(ending, -torch.inf)
@@ -126,36 +126,36 @@ def ends_in(ids: Int64[Tensor, "rows length"], phrase: Sequence[int]) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MinimumLength(Forbids):
+class MinimumLength(ForbiddingRule):
     """No end before `length` tokens, those that were given not counted."""
 
     length: int
     eos_id: int
     others: tuple[int, ...] = ()  # tokens that end a text too
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: Said) -> None:
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None:
         short = (said.length - said.given < self.length).to(log_probs.device)
         for token in (self.eos_id, *self.others):
             log_probs[:, token].masked_fill_(short, -torch.inf)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoRepeatNGrams(Forbids):
+class NoRepeatNGrams(ForbiddingRule):
     """No sequence of `size` tokens twice in one hypothesis (Paulus et al. 2018, section 2.5)."""
 
     size: int
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: Said) -> None:
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None:
         forbid_repeats(log_probs, said.ids, said.ids, self.size)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoRepeatSourceNGrams(Forbids):
+class NoRepeatSourceNGrams(ForbiddingRule):
     """No sequence of `size` tokens that stands in the source."""
 
     size: int
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: Said) -> None:
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None:
         forbid_repeats(log_probs, said.ids, said.source, self.size)
 
 

@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Float, Float64, Int64, UInt64
 from torch import Tensor
 
+from regard.decoding.base_search import DecodingLoop, Ranked
 from regard.decoding.hypothesis import Request
-from regard.decoding.rows import Rows
-from regard.decoding.strategy import Ranked, Walk
+from regard.decoding.rows import HypothesisRows
 from regard.errors import ConfigError
 
 Filter = Callable[[Float[Tensor, "rows vocab"]], Float[Tensor, "rows vocab"]]  # logits -> logits
@@ -112,7 +112,7 @@ class Typical:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampling(Walk):
+class Sampling(DecodingLoop):
     """`n_best` independent samples of each request, in the order in which they were drawn."""
 
     filters: tuple[Filter, ...] = ()
@@ -120,10 +120,10 @@ class Sampling(Walk):
 
     def ranking(
         self, requests: Sequence[Request]
-    ) -> Callable[[Rows], Callable[[Float[Tensor, "rows vocab"]], Ranked]]:
+    ) -> Callable[[HypothesisRows], Callable[[Float[Tensor, "rows vocab"]], Ranked]]:
         indices = np.array([request.noise for request in requests])
 
-        def draw(rows: Rows) -> Callable[[Float[Tensor, "rows vocab"]], Ranked]:
+        def draw(rows: HypothesisRows) -> Callable[[Float[Tensor, "rows vocab"]], Ranked]:
             noise = uniform(self.seed, indices[rows.sentence], rows.rank, rows.length)
             return lambda log_probs: self._draw(log_probs, noise)
 

@@ -13,16 +13,23 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
+from regard.decoding.base_search import (
+    DecodingLoop,
+    Ranking,
+    RequestConstraints,
+    Search,
+    SelectedTokens,
+    drop,
+)
 from regard.decoding.hypothesis import Hypothesis, Request, best_first
-from regard.decoding.ranking import Shortlist
-from regard.decoding.rows import Rows
+from regard.decoding.ranking import TopCandidates
+from regard.decoding.rows import HypothesisRows
 from regard.decoding.step import Stepper
-from regard.decoding.strategy import Chosen, Course, Ranking, Search, Walk, drop
 from regard.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
-class GreedySearch(Walk):
+class GreedySearch(DecodingLoop):
     """The likeliest token at each step."""
 
     def __post_init__(self) -> None:
@@ -30,11 +37,11 @@ class GreedySearch(Walk):
         if self.n_best > 1:
             raise ConfigError(f"greedy search finds one hypothesis, not n_best = {self.n_best}", "use a beam")
 
-    def ranking(self, requests: Sequence[Request]) -> Callable[[Rows], Ranking]:
-        return lambda rows: Shortlist(1)
+    def ranking(self, requests: Sequence[Request]) -> Callable[[HypothesisRows], Ranking]:
+        return lambda rows: TopCandidates(1)
 
 
-class Podium:
+class FinishedHypotheses:
     """The n best finished hypotheses of each request; `bar` is what a score must exceed to be among them."""
 
     def __init__(self, requests: int, n_best: int) -> None:
@@ -90,12 +97,12 @@ class BeamSearch(Search):
             )
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        podium = Podium(len(requests), self.beam_size if self.heuristic_stopping else self.n_best)
-        course = Course(requests, self.limits, self.eos_id)
+        podium = FinishedHypotheses(len(requests), self.beam_size if self.heuristic_stopping else self.n_best)
+        course = RequestConstraints(requests, self.limits, self.eos_id)
         greatest = self.greatest(course)
         rows = self.rows(stepper, requests)
         while len(rows.live()):
-            chosen = self.next_tokens(rows, course, Shortlist(self.beam_size + 1))
+            chosen = self.next_tokens(rows, course, TopCandidates(self.beam_size + 1))
             found = self.candidates(rows, len(requests), chosen)
             on = self.going_on(rows, course, found, greatest, podium)
             rank = on.cumsum(axis=1) - 1
@@ -106,11 +113,11 @@ class BeamSearch(Search):
 
     def going_on(
         self,
-        rows: Rows,
-        course: Course,
+        rows: HypothesisRows,
+        course: RequestConstraints,
         found: Candidates,
         greatest: Float64[np.ndarray, " sentences"],
-        podium: Podium,
+        podium: FinishedHypotheses,
     ) -> Bool[np.ndarray, "sentences candidates"]:
         """Add the hypotheses that end; which of the other candidates are searched on."""
         on = self.finish(rows, course, found, podium)
@@ -122,7 +129,7 @@ class BeamSearch(Search):
         return on & self.could_win(found.total, greatest, podium)
 
     def finish(
-        self, rows: Rows, course: Course, found: Candidates, podium: Podium
+        self, rows: HypothesisRows, course: RequestConstraints, found: Candidates, podium: FinishedHypotheses
     ) -> Bool[np.ndarray, "sentences candidates"]:
         """Add the hypotheses that end; which of the other candidates the beam has room for."""
         possible, ends = np.isfinite(found.total), self.is_end(found.ids)
@@ -133,7 +140,7 @@ class BeamSearch(Search):
         on = possible & ~ends
         return on & (on.cumsum(axis=1) <= self.beam_size)
 
-    def greatest(self, course: Course) -> Float64[np.ndarray, " sentences"]:
+    def greatest(self, course: RequestConstraints) -> Float64[np.ndarray, " sentences"]:
         """What the log-probability of each request's hypotheses is divided by at most."""
         return np.array(
             [self.length_penalty(most + 1) for most in (course.longest - course.uncounted).tolist()]
@@ -143,7 +150,7 @@ class BeamSearch(Search):
         self,
         total: Float64[np.ndarray, "sentences candidates"],
         greatest: Float64[np.ndarray, " sentences"],
-        podium: Podium,
+        podium: FinishedHypotheses,
     ) -> Bool[np.ndarray, "sentences candidates"]:
         """Which candidates could still be among the n best."""
         if self.early_stopping:
@@ -152,7 +159,9 @@ class BeamSearch(Search):
             return np.ones(total.shape, bool)
         return total / greatest[:, None] > podium.bar[:, None]
 
-    def end_stopped(self, rows: Rows, course: Course, podium: Podium) -> None:
+    def end_stopped(
+        self, rows: HypothesisRows, course: RequestConstraints, podium: FinishedHypotheses
+    ) -> None:
         """Finish the hypotheses that have said what ends them."""
         stopped = self.at_a_stop(rows, course)
         for row in stopped.tolist():
@@ -161,9 +170,9 @@ class BeamSearch(Search):
 
     def candidates(
         self,
-        rows: Rows,
+        rows: HypothesisRows,
         sentences: int,
-        chosen: Chosen,
+        chosen: SelectedTokens,
         *,
         live: Int64[np.ndarray, " live"] | None = None,
         fines: Float64[np.ndarray, "rows size"] | None = None,

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from regard.decoding.assembly import Marks, assembled, score_by
+from regard.decoding.assembly import SpecialTokenIds, assembled, score_by
+from regard.decoding.base_search import Search
 from regard.decoding.controls import LARGEST, MOST_HYPOTHESES, MOST_TOKENS, Controls
 from regard.decoding.phrases import Words
 from regard.decoding.rules import LengthLimits
 from regard.decoding.speculative import Drafter
-from regard.decoding.strategy import Search
 from regard.errors import ConfigError
 
 
@@ -89,7 +89,7 @@ class GenerationSettings(Controls):
         drafter: Drafter | None = None,
     ) -> Search:
         """The search that these settings describe; a `tokenizer` makes tokens of the words in them."""
-        marks = Marks(
+        marks = SpecialTokenIds(
             pad_id=pad_id, bos_id=bos_id, eos_id=eos_id, ends=self.end_ids, first=self.forced_bos_id
         )
         ends = eos_id, *self.end_ids  # BART's texts begin with the mark that ends them

@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.decoding.base_search import DecodingLoop, Ranking, RequestConstraints, Search
 from regard.decoding.hypothesis import Hypothesis, Request
-from regard.decoding.rows import Rows
+from regard.decoding.rows import HypothesisRows
 from regard.decoding.step import Reader, Stepper
-from regard.decoding.strategy import Course, Ranking, Search, Walk
 from regard.errors import ConfigError
 
 LONGEST = 3  # tokens before a guess that are looked up
@@ -29,7 +29,7 @@ SHORTEST = 1
 class Drafter(Protocol):
     """Whoever guesses how a text goes on."""
 
-    def begin(self, walk: Walk, request: Request, sample: int) -> None:
+    def begin(self, walk: DecodingLoop, request: Request, sample: int) -> None:
         """A new text is to be guessed."""
         ...
 
@@ -44,7 +44,7 @@ class PromptLookup:
     (Saxena 2023.) Of several places the latest, after as many equal tokens as possible.
     """
 
-    def begin(self, walk: Walk, request: Request, sample: int) -> None:
+    def begin(self, walk: DecodingLoop, request: Request, sample: int) -> None:
         self.source = list(request.source or ())
 
     def guess(self, said: Sequence[int], count: int) -> list[int]:
@@ -64,8 +64,8 @@ class DraftModel:
         """`begin`: what the model reads before a text: bos, or nothing."""
         self.stepper, self.first = stepper, list(begin)
 
-    def begin(self, walk: Walk, request: Request, sample: int) -> None:
-        self.one = One(walk, request, sample)
+    def begin(self, walk: DecodingLoop, request: Request, sample: int) -> None:
+        self.one = SingleRequestLoop(walk, request, sample)
         source = [*(request.source or ()), *([] if request.source is None else [walk.eos_id])]
         self.stepper.start(torch.tensor([source], dtype=torch.int64), torch.tensor([len(source)]))
         self.read: list[int] = []
@@ -90,14 +90,14 @@ class DraftModel:
         return guessed
 
 
-class One:
+class SingleRequestLoop:
     """A request alone, and one walk of it: what the walk says next, given logits."""
 
-    def __init__(self, walk: Walk, request: Request, sample: int) -> None:
+    def __init__(self, walk: DecodingLoop, request: Request, sample: int) -> None:
         self.walk = walk
-        self.course = Course([request], walk.limits, walk.eos_id)
+        self.course = RequestConstraints([request], walk.limits, walk.eos_id)
         self.ranking = walk.ranking([request])
-        self.row = Row(sample)
+        self.row = SingleRow(sample)
 
     def next(self, logits: Float[Tensor, "1 vocab"], said: Sequence[int]) -> tuple[int, float, float]:
         """The token, what it is ranked by and its log-probability."""
@@ -106,7 +106,7 @@ class One:
         return int(ids[0, 0]), float(values[0, 0]), float(own[0, 0])
 
 
-class Row(Rows):
+class SingleRow(HypothesisRows):
     """A single hypothesis, which no stepper holds."""
 
     def __init__(self, rank: int) -> None:
@@ -118,12 +118,12 @@ class Row(Rows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Speculative(Walk):
+class SpeculativeDecoding(DecodingLoop):
     """A walk that reads `tokens` guesses of a drafter at once. Each request has a stepper of its own."""
 
     alone: ClassVar[bool] = True
 
-    walk: Walk
+    walk: DecodingLoop
     drafter: Drafter
     tokens: int = 5
 
@@ -133,17 +133,17 @@ class Speculative(Walk):
             raise ConfigError(f"{self.tokens} tokens are to be guessed at once, but must be 1 or more")
 
     @classmethod
-    def of(cls, walk: Walk, drafter: Drafter, tokens: int) -> "Speculative":
+    def of(cls, walk: DecodingLoop, drafter: Drafter, tokens: int) -> "SpeculativeDecoding":
         """With everything that the walk was given."""
         common = {each.name: getattr(walk, each.name) for each in fields(Search)}
         return cls(**common, walk=walk, drafter=drafter, tokens=tokens)
 
-    def ranking(self, requests: Sequence[Request]) -> Callable[[Rows], Ranking]:
+    def ranking(self, requests: Sequence[Request]) -> Callable[[HypothesisRows], Ranking]:
         return self.walk.ranking(requests)
 
     def steps(
         self, stepper: Stepper, requests: Sequence[Request], found: list[dict[int, Hypothesis]]
-    ) -> Iterator[Rows]:
+    ) -> Iterator[HypothesisRows]:
         assert len(requests) == 1, "one at a time: guesses of one are right where those of another are not"
         if not isinstance(stepper, Reader):
             raise ConfigError("guesses are read by one model, not by an ensemble", "leave out the guesses")
@@ -155,8 +155,8 @@ class Speculative(Walk):
 
     def _one(
         self, stepper: Reader, request: Request, sample: int, found: dict[int, Hypothesis]
-    ) -> Iterator[Rows]:
-        one = One(self.walk, request, sample)
+    ) -> Iterator[HypothesisRows]:
+        one = SingleRequestLoop(self.walk, request, sample)
         self.drafter.begin(self.walk, request, sample)
         said = list(request.prefix[: request.said])
         each, longest = [0.0] * len(said), int(one.course.longest[0])

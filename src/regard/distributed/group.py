@@ -15,8 +15,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from regard.distributed.meeting import MEETING, meet
-from regard.distributed.place import Place
+from regard.distributed.rank import Rank
+from regard.distributed.rendezvous import MEETING, shared_store
 
 PATIENCE = timedelta(hours=6)  # the others wait while the first prepares and validates
 
@@ -86,14 +86,14 @@ class Group:
 SINGLE = Group()
 
 
-def join(place: Place) -> Group:
+def join(place: Rank) -> Group:
     """Meet the other processes, each of which calls this.
 
     They talk by gloo about what is in main memory, and by NCCL about what is on their GPUs.
     """
     if place.size == 1:
         return SINGLE
-    store = meet(place)
+    store = shared_store(place)
     on_gpus = torch.cuda.is_available() and dist.is_nccl_available()
     backend = "cpu:gloo,cuda:nccl" if on_gpus else "gloo"
     dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=MEETING)

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from regard.distributed.group import SINGLE, Group, join, leave
-from regard.distributed.place import Place
+from regard.distributed.rank import Rank
 from regard.errors import Interrupted, RegardError, RunError, UserError
 from regard.stop_signals import on_stop, restore
 
@@ -26,7 +26,7 @@ AGAIN = "what was saved is whole: give the same command again"
 
 
 @contextmanager
-def member(place: Place) -> Iterator[Group]:
+def member(place: Rank) -> Iterator[Group]:
     """The group, within which this process is one of it.
 
     The first process raises what went wrong in it, or in the one that failed. The others end in silence,

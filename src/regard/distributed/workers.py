@@ -10,13 +10,13 @@ from pathlib import Path
 
 from regard.distributed.group import SINGLE, Group
 from regard.distributed.member import AGAIN, is_loss, member
-from regard.distributed.place import ALONE, OURS, PARENT, Place
+from regard.distributed.rank import ALONE, OURS, PARENT, Rank
 from regard.errors import RecipeError, RegardError, RunError, Stopped
 from regard.parent_process import end_with
 
 
 @contextmanager
-def workers(place: Place, size: int, command: Sequence[str]) -> Iterator[Group]:
+def workers(place: Rank, size: int, command: Sequence[str]) -> Iterator[Group]:
     """The group of this process: of those that it was started with, else of `size` processes of this machine.
 
     The others of the latter run `command` in this interpreter. On the way out they are waited for, and
@@ -49,7 +49,7 @@ def _started(size: int, command: Sequence[str]) -> Iterator[Group]:
         others = [_start(rank, size, meeting, command) for rank in range(1, size)]
         failed = True
         try:
-            with member(Place(rank=0, size=size, local_rank=0, meeting=meeting)) as group:
+            with member(Rank(rank=0, size=size, local_rank=0, meeting=meeting)) as group:
                 yield group
             failed = False
         except Stopped:  # so have the others, at the same step

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.evaluation.streams import References, check_aligned
+from regard.evaluation.line_pairs import References, check_aligned
 from regard.evaluation.translation import corpus_scores, resolved
 
 LONGEST = (5, 10, 15, 20, 25, 30, 40, 50, 75, 100)  # the longest source of each group but the last

@@ -5,7 +5,7 @@ Where a line has several references, the nearest one counts. All results are fra
 
 from collections.abc import Callable, Sequence
 
-from regard.evaluation.streams import References, check_aligned
+from regard.evaluation.line_pairs import References, check_aligned
 
 
 def exact_match(hypotheses: Sequence[str], references: References) -> float:

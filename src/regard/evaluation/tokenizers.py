@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Literal, TypeVar, get_args
 
-from regard.data.scripts import Writing, writing_of
-from regard.evaluation.streams import References
+from regard.data.scripts import Script, writing_of
+from regard.evaluation.line_pairs import References
 
 AUTO = "auto"  # the tokeniser that `tokenizer_for` finds for the references
 Metric = TypeVar("Metric", bound=str)
@@ -39,7 +39,7 @@ def missing_packages(tokenize: str) -> list[str]:
     return [package for package in packages if find_spec(package) is None]
 
 
-def tokenizer_for(writing: Writing) -> str:
+def tokenizer_for(writing: Script) -> str:
     """The tokeniser that finds words in text of this script, of those whose packages are installed.
 
     `zh` for Chinese, `ja-mecab` and `ko-mecab` for Japanese and Korean (`char` where their packages are
@@ -49,7 +49,7 @@ def tokenizer_for(writing: Writing) -> str:
     return "char" if missing_packages(fitting) else fitting
 
 
-def best_metric_for(writing: Writing) -> Literal["bleu", "chrf"]:
+def best_metric_for(writing: Script) -> Literal["bleu", "chrf"]:
     """The metric that should choose a model: chrF where there are no spaces between words, else BLEU.
 
     BLEU counts words; where a program has to guess them, the score is of the guesses too.
@@ -57,18 +57,18 @@ def best_metric_for(writing: Writing) -> Literal["bleu", "chrf"]:
     return "bleu" if writing.spaces else "chrf"
 
 
-def writing_of_references(references: References) -> Writing:
+def writing_of_references(references: References) -> Script:
     """How the references of a test set are written; those that are None are left out."""
     return writing_of(text for stream in references for text in stream if text is not None)
 
 
-def ordered(metrics: Sequence[Metric], writing: Writing) -> tuple[Metric, ...]:
+def ordered(metrics: Sequence[Metric], writing: Script) -> tuple[Metric, ...]:
     """`metrics` with the one that says most for this script first."""
     first = best_metric_for(writing)
     return tuple(sorted(metrics, key=lambda metric: metric != first))
 
 
-def explained(tokenize: str, writing: Writing) -> str:
+def explained(tokenize: str, writing: Script) -> str:
     """Why this tokeniser was chosen for such text, in a line."""
     found = (
         f"the references are written in {writing.script}"

@@ -23,8 +23,8 @@ from sacrebleu.utils import SACREBLEU_DIR
 
 from regard.data.download import download
 from regard.errors import DataError, did_you_mean
+from regard.evaluation.line_pairs import References, check_aligned
 from regard.evaluation.score import Score
-from regard.evaluation.streams import References, check_aligned
 from regard.evaluation.tokenizers import (
     AUTO,
     PACKAGES,

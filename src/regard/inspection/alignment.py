@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import ConfigError, DataError
-from regard.inspection.passes import Place, places, translating
+from regard.inspection.passes import AttentionSite, places, translating
 from regard.inspection.record import record_attention
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.recurrent import SourceAttention
@@ -94,7 +94,7 @@ def alignment_of(
 
 
 def clearest_alignment(
-    weights: Mapping[str, Float[Tensor, "_heads _rows _columns"]], places: Sequence[Place]
+    weights: Mapping[str, Float[Tensor, "_heads _rows _columns"]], places: Sequence[AttentionSite]
 ) -> Alignment:
     """The alignment of the layer whose mean weights are sharpest and leave the fewest source tokens out.
 

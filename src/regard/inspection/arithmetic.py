@@ -7,11 +7,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import ConfigError
-from regard.inspection.recording import Recording, Seat
+from regard.inspection.recording import Recording, RowPosition
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class AttentionCell:
     """How one query comes to look at one key: Vaswani et al. 2017, equation 1, for a row and a column.
 
     weight = exp(score - log_sum) where `seen`, else 0; score = dot * scale + bias; dot is the sum of
@@ -37,8 +37,8 @@ class Cell:
 
 
 def arithmetic(
-    recording: Recording, name: str, head: int, row: int, column: int, *, at: int | Seat = 0
-) -> Cell:
+    recording: Recording, name: str, head: int, row: int, column: int, *, at: int | RowPosition = 0
+) -> AttentionCell:
     """The cell of a recording with queries, keys, masks and biases; `at`: which row of the batch.
 
     Raises:
@@ -67,7 +67,7 @@ def arithmetic(
     log_sum = float(scores.where(seen, -math.inf).logsumexp(dim=0))
     dot, added = float(products.sum()), 0.0 if biases is None else float(biases[column])
     score = dot * scale + added
-    return Cell(
+    return AttentionCell(
         name=name,
         head=head,
         row=row,

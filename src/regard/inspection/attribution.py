@@ -58,7 +58,7 @@ def attributions(
     columns = columns or next(name for name in ("source", "text", "read") if name in forced.sequences)
     if columns == "written" or columns not in forced.sequences:
         raise ConfigError(f"nothing can be attributed to {columns!r} here", "it is no sequence that was read")
-    course = _Course(forced, columns, answer_of(forced))
+    course = _PathFromZero(forced, columns, answer_of(forced))
     if method == "gradient":
         values, missing = course.attributed([1.0], [1.0]), None
     else:
@@ -68,7 +68,7 @@ def attributions(
     return Attribution(method=method, columns=columns, values=values, missing=missing)
 
 
-class _Course:
+class _PathFromZero:
     """The way from embeddings of zero to those that a sequence has, all else of the pass as it is."""
 
     def __init__(self, forced: ForcedPass, columns: SequenceName, answer: Answer) -> None:

@@ -11,11 +11,11 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float64
 
+from regard.decoding.base_search import RequestConstraints, Search
 from regard.decoding.hypothesis import Hypothesis, Request
-from regard.decoding.rows import Rows
-from regard.decoding.search import BeamSearch, Candidates, Podium
+from regard.decoding.rows import HypothesisRows
+from regard.decoding.search import BeamSearch, Candidates, FinishedHypotheses
 from regard.decoding.step import Stepper
-from regard.decoding.strategy import Course, Search
 
 State = Literal["live", "dropped", "ended", "best"]
 Path = tuple[int, ...]  # all tokens said, what was given included
@@ -63,13 +63,13 @@ def beam_tree(search: Search, decode: Callable[[Search], Sequence[Hypothesis]]) 
     """
     if type(search) is not BeamSearch:
         return _of_found(search, decode(search))
-    watched = _Watched(**{each.name: getattr(search, each.name) for each in fields(search)})
+    watched = _RecordedBeamSearch(**{each.name: getattr(search, each.name) for each in fields(search)})
     decode(watched)
     return BeamTree(beam_size=search.beam_size, nodes=watched.notes.nodes)
 
 
 @dataclass
-class _Notes:
+class _TreeBuilder:
     """The tree as it grows."""
 
     nodes: list[Node] = field(default_factory=list)
@@ -101,10 +101,10 @@ class _Notes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Watched(BeamSearch):
+class _RecordedBeamSearch(BeamSearch):
     """A beam search of a single request that notes what it sees."""
 
-    notes: _Notes = field(default_factory=_Notes)
+    notes: _TreeBuilder = field(default_factory=_TreeBuilder)
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         assert len(requests) == 1, "one tree is of one request"
@@ -123,11 +123,11 @@ class _Watched(BeamSearch):
 
     def going_on(
         self,
-        rows: Rows,
-        course: Course,
+        rows: HypothesisRows,
+        course: RequestConstraints,
         found: Candidates,
         greatest: Float64[np.ndarray, " sentences"],
-        podium: Podium,
+        podium: FinishedHypotheses,
     ) -> Bool[np.ndarray, "sentences candidates"]:
         on = super().going_on(rows, course, found, greatest, podium)
         given = int(course.uncounted[0])
@@ -136,7 +136,7 @@ class _Watched(BeamSearch):
                 self._note(rows, found, place, given, stays=bool(on[0, place]))
         return on
 
-    def _note(self, rows: Rows, found: Candidates, place: int, given: int, *, stays: bool) -> None:
+    def _note(self, rows: HypothesisRows, found: Candidates, place: int, given: int, *, stays: bool) -> None:
         parent, token = int(found.parents[0, place]), int(found.ids[0, place])
         ends = self.ends_by(token) and place < self.beam_size
         log_prob, rank = float(found.own[0, place]), float(found.total[0, place])
@@ -150,14 +150,14 @@ class _Watched(BeamSearch):
             state="ended" if ends else "live" if stays else "dropped",
         )
 
-    def stopped(self, rows: Rows, course: Course, row: int) -> Hypothesis:
+    def stopped(self, rows: HypothesisRows, course: RequestConstraints, row: int) -> Hypothesis:
         self.notes.mark(tuple(rows.ids[row].tolist()), "ended")
         return super().stopped(rows, course, row)
 
 
 def _of_found(search: Search, found: Sequence[Hypothesis]) -> BeamTree:
     """The ways of these hypotheses, put together where they begin alike."""
-    notes = _Notes()
+    notes = _TreeBuilder()
     for number, hypothesis in enumerate(found):
         each = hypothesis.token_log_probs
         ids = (

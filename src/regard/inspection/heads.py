@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.inspection.passes import Part, Place, SequenceName
+from regard.inspection.passes import AttentionSite, Part, SequenceName
 from regard.inspection.recording import Recording
 
 Statistic = Literal[
@@ -61,7 +61,7 @@ class HeadStatistics:
 
 def head_statistics(
     recording: Recording,
-    places: Sequence[Place],
+    places: Sequence[AttentionSite],
     sequences: Mapping[SequenceName, Tokens],
     *,
     special: Collection[Hashable] = (),
@@ -90,7 +90,7 @@ def head_statistics(
 
 
 def statistics_of(
-    place: Place,
+    place: AttentionSite,
     weights: Float[Tensor, "heads rows columns"],
     rows: Tokens,
     columns: Tokens,
@@ -158,11 +158,11 @@ def ranked(statistics: Sequence[HeadStatistics], by: Statistic) -> list[HeadStat
 
 def strongest(
     weights: Mapping[str, Float[Tensor, "_heads _rows _columns"]],
-    places: Sequence[Place],
+    places: Sequence[AttentionSite],
     row: int,
     column: int,
     part: Part = "cross",
-) -> list[tuple[Place, int, float]]:
+) -> list[tuple[AttentionSite, int, float]]:
     """The heads of a part by the weight that they give to one column in one row, the greatest first.
 
     So one finds the head that links two words.

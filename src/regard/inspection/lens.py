@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.decoding.batches import deterministic
 from regard.errors import ConfigError
 from regard.inspection.passes import ForcedPass, SequenceName
-from regard.inspection.steps import Candidate, entropies, likeliest, ranks
+from regard.inspection.steps import TokenCandidate, entropies, likeliest, ranks
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.encoder_only import EncoderOnly
@@ -31,7 +31,9 @@ class Lens:
 
     layers: tuple[str, ...]  # "embedding", then the number of each block from 1
     positions: SequenceName  # the tokens that `rank` is of: "written", or an encoder's own "text"
-    cells: list[list[tuple[Candidate, ...]]]  # the likeliest tokens of each layer and position, best first
+    cells: list[
+        list[tuple[TokenCandidate, ...]]
+    ]  # the likeliest tokens of each layer and position, best first
     rank: list[list[int]]  # of the token that stands there; 1 is the likeliest
     entropy: list[list[float]]  # nats
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.decoding.ranking import shortlist
+from regard.decoding.ranking import top_candidates
 from regard.inspection.attribution import embedding_of
 from regard.inspection.passes import ForcedPass, SequenceName
 
@@ -44,6 +44,6 @@ def nearest(
     directions = F.normalize(table.float(), dim=-1)
     cosines = directions[asked] @ directions.T
     cosines.scatter_(1, asked[:, None], -torch.inf)  # itself
-    values, found = shortlist(cosines, min(count, len(table) - 1))
+    values, found = top_candidates(cosines, min(count, len(table) - 1))
     rows = [tuple(map(Neighbour, *row)) for row in zip(found.tolist(), values.tolist(), strict=True)]
     return [rows[number][: len(table) - 1] for number in place.tolist()]

@@ -99,7 +99,7 @@ def _row(model: Model, ids: Sequence[int]) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class AttentionSite:
     """An attention of a model: where it stands and which sequences its rows and columns are."""
 
     name: str  # of its module: "decoder.blocks.2.cross_attention"
@@ -110,16 +110,18 @@ class Place:
     columns: SequenceName
 
 
-def places(model: Model) -> list[Place]:
+def places(model: Model) -> list[AttentionSite]:
     """The attentions of a model, in the order in which data walks through them."""
-    found: list[Place] = []
+    found: list[AttentionSite] = []
     for name, module in model.named_modules():
         if not isinstance(module, MultiHeadAttention | SourceAttention):
             continue
         part, rows, columns = _stands(model, name, module)
         layer = sum(place.part == part for place in found)
         heads = module.num_heads if isinstance(module, MultiHeadAttention) else 1
-        found.append(Place(name=name, part=part, layer=layer, num_heads=heads, rows=rows, columns=columns))
+        found.append(
+            AttentionSite(name=name, part=part, layer=layer, num_heads=heads, rows=rows, columns=columns)
+        )
     return found
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
 from regard.inspection.passes import SequenceName, places, sequence_of
-from regard.inspection.recording import Call, Recorded, Recording
+from regard.inspection.recording import ModuleCall, Recorded, Recording
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock
 from regard.layers.kernels import attention_scores, masked_softmax
@@ -72,7 +72,7 @@ def record(
         parts=tuple(parts),
         growing=frozenset(name for name, module in chosen.items() if isinstance(module, SelfAttention)),
     )
-    room = _Room(recording, limit)
+    room = _MemoryBudget(recording, limit)
     usual: dict[str, Attend] = {name: module.attend for name, module in chosen.items()}
     modules = dict(model.named_modules())
     outputs = {name: modules[name] for name in hidden}
@@ -200,7 +200,7 @@ def _refuse_unknown(
             raise ConfigError(f"the model has no module {name!r}", did_you_mean(name, blocks(model)))
 
 
-class _Room:
+class _MemoryBudget:
     """Where what is heard is put, as long as there is room."""
 
     def __init__(self, recording: Recording, limit: int) -> None:
@@ -224,11 +224,11 @@ class _Room:
                     parts[part] = before
         held = {id(part) for call in calls[-1:] for part in call.parts.values()}
         self.recording.bytes_held += sum(part.nbytes for part in parts.values() if id(part) not in held)
-        calls.append(Call(len(self.recording.events), rows, columns, parts))
+        calls.append(ModuleCall(len(self.recording.events), rows, columns, parts))
 
 
 def _telling(
-    name: str, module: MultiHeadAttention | SourceAttention, room: _Room, parts: tuple[Recorded, ...]
+    name: str, module: MultiHeadAttention | SourceAttention, room: _MemoryBudget, parts: tuple[Recorded, ...]
 ) -> Attend:
     """The kernel that `module` has, which also tells what it was given and what it gave."""
     usual: Attend = module.attend
@@ -260,7 +260,7 @@ def _telling(
 
 
 def _keep_heads(
-    room: _Room,
+    room: _MemoryBudget,
     name: str,
     parts: tuple[Recorded, ...],
     heads: list[int],
@@ -295,7 +295,7 @@ def _keep_heads(
 
 
 def _keep_states(
-    room: _Room,
+    room: _MemoryBudget,
     name: str,
     parts: tuple[Recorded, ...],
     scores: Tensor,
@@ -323,7 +323,7 @@ def _of(each: Tensor, heads: list[int]) -> Tensor:
     return each if each.size(1) == 1 else each[:, heads]
 
 
-def _hearing(name: str, room: _Room) -> Callable[..., None]:
+def _hearing(name: str, room: _MemoryBudget) -> Callable[..., None]:
     """A hook that keeps what a module gives."""
 
     def hear(module: nn.Module, given: Any, output: Any) -> None:

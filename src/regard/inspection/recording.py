@@ -21,7 +21,7 @@ Recorded = Literal["query", "key", "value", "mask", "bias", "scores", "weights",
 PARTS: tuple[Recorded, ...] = get_args(Recorded)
 
 
-class Seat(NamedTuple):
+class RowPosition(NamedTuple):
     """A row of the batch at some time of a decoding: how many `events` had been before."""
 
     row: int
@@ -29,8 +29,8 @@ class Seat(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Call:
-    """What was heard in one call of a module; `moment` as in `Seat`.
+class ModuleCall:
+    """What was heard in one call of a module; `moment` as in `RowPosition`.
 
     Parts are laid out [batch, heads, rows, columns or features]; of a mask and a bias the first three may
     be 1. Those that nobody wanted or that there are not, are absent.
@@ -46,8 +46,8 @@ class Call:
 class Recording:
     """What was heard, by the names of modules.
 
-    `query(name)` and its like give one row of the batch, the first unless another is asked for; a `Seat` in
-    a beam that was followed; or with `row=None` all rows, with a batch axis in front. Keys and values are
+    `query(name)` and its like give one row of the batch, by default the first; a `RowPosition` names a row
+    of a beam search; `row=None` gives all rows, with a batch axis in front. Keys and values are
     those of each query head: shared ones are repeated.
 
     Raises:
@@ -57,13 +57,15 @@ class Recording:
     heads: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of each attention, those recorded
     parts: tuple[str, ...] = ("weights",)  # of each attention
     growing: frozenset[str] = frozenset()  # attentions whose columns grow with their rows
-    heard: dict[str, list[Call]] = field(default_factory=dict)
+    heard: dict[str, list[ModuleCall]] = field(default_factory=dict)
     events: list[Int64[Tensor, " rows"] | None] = field(default_factory=list)  # rows moved; None: a step
     bytes_held: int = 0
 
     # Of an attention, [heads, rows, ...]; with `row=None`, [batch, heads, rows, ...]
 
-    def weights(self, name: str, row: int | Seat | None = 0) -> Float[Tensor, "*batch heads rows columns"]:
+    def weights(
+        self, name: str, row: int | RowPosition | None = 0
+    ) -> Float[Tensor, "*batch heads rows columns"]:
         """How much each row looks at each column, before dropout; 0 where a column was not there yet.
 
         Where only queries, keys, mask and bias were recorded, which are small, it is computed from them.
@@ -72,45 +74,57 @@ class Recording:
             return self._computed_weights(name, row)
         return self._picture(name, "weights", row, 0.0)
 
-    def scores(self, name: str, row: int | Seat | None = 0) -> Float[Tensor, "*batch heads rows columns"]:
+    def scores(
+        self, name: str, row: int | RowPosition | None = 0
+    ) -> Float[Tensor, "*batch heads rows columns"]:
         """What the weights are the softmax of, bias in, mask not; -inf where a column was not there yet."""
         return self._picture(name, "scores", row, -torch.inf)
 
-    def mask(self, name: str, row: int | Seat | None = 0) -> Bool[Tensor, "*batch some_heads rows columns"]:
+    def mask(
+        self, name: str, row: int | RowPosition | None = 0
+    ) -> Bool[Tensor, "*batch some_heads rows columns"]:
         """True where a row may look; of one head if it is the same for all."""
         return self._picture(name, "mask", row, False)
 
     def bias(
-        self, name: str, row: int | Seat | None = 0
+        self, name: str, row: int | RowPosition | None = 0
     ) -> Float[Tensor, "*batch some_heads rows columns"] | None:
         """What positions add to the scores; of one head if it is the same for all; None: nothing."""
         if not any("bias" in call.parts for call in self._calls(name, "bias")):
             return None
         return self._picture(name, "bias", row, 0.0)
 
-    def query(self, name: str, row: int | Seat | None = 0) -> Float[Tensor, "*batch heads rows d_head"]:
+    def query(
+        self, name: str, row: int | RowPosition | None = 0
+    ) -> Float[Tensor, "*batch heads rows d_head"]:
         """As the kernel got them: norms, rotary positions and scale are in."""
         return self._line(name, "query", row)
 
-    def key(self, name: str, row: int | Seat | None = 0) -> Float[Tensor, "*batch heads columns d_head"]:
+    def key(
+        self, name: str, row: int | RowPosition | None = 0
+    ) -> Float[Tensor, "*batch heads columns d_head"]:
         """As the kernel got them: query . key / sqrt(d_head) is the score, but for a bias."""
         return self._line(name, "key", row) if name in self.growing else self._once(name, "key", row)
 
-    def value(self, name: str, row: int | Seat | None = 0) -> Float[Tensor, "*batch heads columns d_value"]:
+    def value(
+        self, name: str, row: int | RowPosition | None = 0
+    ) -> Float[Tensor, "*batch heads columns d_value"]:
         return self._line(name, "value", row) if name in self.growing else self._once(name, "value", row)
 
-    def mixed(self, name: str, row: int | Seat | None = 0) -> Float[Tensor, "*batch heads rows d_value"]:
+    def mixed(
+        self, name: str, row: int | RowPosition | None = 0
+    ) -> Float[Tensor, "*batch heads rows d_value"]:
         """What each head gives: its mean of the values (in training, after dropout)."""
         return self._line(name, "mixed", row)
 
     # Of other modules
 
-    def hidden(self, name: str, row: int | Seat | None = 0) -> Float[Tensor, "*batch len width"]:
+    def hidden(self, name: str, row: int | RowPosition | None = 0) -> Float[Tensor, "*batch len width"]:
         """What the block called `name` gave."""
         found = self._line(name, "hidden", row)
         return found.squeeze(-3)
 
-    def logits(self, row: int | Seat | None = 0) -> Tensor:
+    def logits(self, row: int | RowPosition | None = 0) -> Tensor:
         """What the model gave: of each position, or of a text, as its head has it."""
         found = self._line("logits", "hidden", row)
         return found.squeeze(-3)
@@ -154,14 +168,14 @@ class Recording:
             rows = rows if event is None else event[rows]
         return rows
 
-    def _computed_weights(self, name: str, row: int | Seat | None) -> Tensor:
+    def _computed_weights(self, name: str, row: int | RowPosition | None) -> Tensor:
         query, key, mask = self.query(name, row), self.key(name, row), self.mask(name, row)
         bias = self.bias(name, row)
         if row is None:
             return attention_weights(query, key, mask, bias)
         return attention_weights(query[None], key[None], mask[None], None if bias is None else bias[None])[0]
 
-    def _calls(self, name: str, part: str) -> list[Call]:
+    def _calls(self, name: str, part: str) -> list[ModuleCall]:
         if name not in self.heard:
             known = ", ".join(self.heard) or "nothing"
             raise ConfigError(f"nothing is recorded under {name!r}", f"recorded: {known}")
@@ -176,31 +190,31 @@ class Recording:
         return calls
 
     def _followed(
-        self, name: str, part: str, row: int | Seat | None
-    ) -> Iterable[tuple[Call, Int64[Tensor, " rows"]]]:
+        self, name: str, part: str, row: int | RowPosition | None
+    ) -> Iterable[tuple[ModuleCall, Int64[Tensor, " rows"]]]:
         """The calls that made what sits in `row`, and where it sat in each."""
         calls = self._calls(name, part)
         if row is None:
             moment = calls[-1].moment
             rows = torch.arange(max(each.size(0) for each in calls[-1].parts.values()))
         else:
-            seat = row if isinstance(row, Seat) else Seat(row, len(self.events))
+            seat = row if isinstance(row, RowPosition) else RowPosition(row, len(self.events))
             rows, moment = torch.tensor([seat.row]), seat.moment
         for call in calls:
             if call.moment <= moment:
                 yield call, self.rows_at(rows, moment, call.moment)
 
-    def _line(self, name: str, part: str, row: int | Seat | None) -> Tensor:
+    def _line(self, name: str, part: str, row: int | RowPosition | None) -> Tensor:
         """Calls one after the other: [heads, all rows, features]."""
         found = [_taken(call.parts[part], rows) for call, rows in self._followed(name, part, row)]
         return _single(torch.cat(found, dim=2), row)
 
-    def _once(self, name: str, part: str, row: int | Seat | None) -> Tensor:
+    def _once(self, name: str, part: str, row: int | RowPosition | None) -> Tensor:
         """What is the same in all calls: [heads, columns, features]."""
         *_, (call, rows) = self._followed(name, part, row)
         return _single(_taken(call.parts[part], rows), row)
 
-    def _picture(self, name: str, part: str, row: int | Seat | None, empty: float | bool) -> Tensor:
+    def _picture(self, name: str, part: str, row: int | RowPosition | None, empty: float | bool) -> Tensor:
         """Calls one below the other, each at its columns: [heads, all rows, all columns]."""
         pieces = list(self._followed(name, part, row))
         grows = name in self.growing
@@ -224,7 +238,7 @@ def _taken(tensor: Tensor, rows: Int64[Tensor, " rows"]) -> Tensor:
     return tensor[rows.to(tensor.device)]
 
 
-def _expanded(call: Call, part: str, rows: Int64[Tensor, " rows"]) -> Tensor:
+def _expanded(call: ModuleCall, part: str, rows: Int64[Tensor, " rows"]) -> Tensor:
     """A mask or bias that was not given says nothing: all may be looked at, nothing is added."""
     given = call.parts.get(part)
     if given is None:
@@ -240,5 +254,5 @@ def _alike(pieces: Sequence[Tensor]) -> list[Tensor]:
     return [piece.expand(-1, heads, -1, -1) for piece in pieces]
 
 
-def _single(found: Tensor, row: int | Seat | None) -> Tensor:
+def _single(found: Tensor, row: int | RowPosition | None) -> Tensor:
     return found if row is None else found[0]

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.inspection.passes import Part, Place
+from regard.inspection.passes import AttentionSite, Part
 
 
 def rollout(
@@ -34,7 +34,7 @@ def rollout(
 
 def rollouts(
     weights: Mapping[str, Float[Tensor, "_heads _len _len"]],
-    places: Sequence[Place],
+    places: Sequence[AttentionSite],
     *,
     residual: float = 0.5,
 ) -> dict[Part, Float[Tensor, "_len _len"]]:

@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from regard.decoding.ranking import shortlist
+from regard.decoding.ranking import top_candidates
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class TokenCandidate:
     """A token that might have been written."""
 
     id: int
@@ -27,7 +27,7 @@ class Step:
     log_prob: float  # nats
     entropy: float  # nats; 0 where one token is certain, the logarithm of the vocabulary's size at most
     rank: int  # of the token written: 1 is the likeliest; of equal ones that with the lower id comes first
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[TokenCandidate, ...]
 
     @property
     def surprisal(self) -> float:
@@ -70,7 +70,7 @@ def ranks(logits: Float[Tensor, "len vocab"], ids: Int64[Tensor, " len"]) -> Int
     return 1 + (logits > own).sum(dim=1) + ((logits == own) & lower).sum(dim=1)
 
 
-def likeliest(log_probs: Float[Tensor, "len vocab"], count: int) -> list[tuple[Candidate, ...]]:
+def likeliest(log_probs: Float[Tensor, "len vocab"], count: int) -> list[tuple[TokenCandidate, ...]]:
     """The `count` likeliest tokens of each position, the best first; all where there are fewer."""
-    values, ids = shortlist(log_probs, count)
-    return [tuple(map(Candidate, *row)) for row in zip(ids.tolist(), values.tolist(), strict=True)]
+    values, ids = top_candidates(log_probs, count)
+    return [tuple(map(TokenCandidate, *row)) for row in zip(ids.tolist(), values.tolist(), strict=True)]

@@ -21,7 +21,7 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
-from regard.inspection.passes import Place, places
+from regard.inspection.passes import AttentionSite, places
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.block import Around, DecoderBlock, EncoderBlock, PostNorm
 from regard.layers.cache import KeyValue
@@ -97,7 +97,7 @@ def _refuse_unknown(model: Model, ablations: Sequence[Ablation]) -> None:
             raise ConfigError(f"no token stands at {min(each.tokens)}", "positions are counted from 0")
 
 
-def _at(model: Model, place: Place) -> MultiHeadAttention | SourceAttention:
+def _at(model: Model, place: AttentionSite) -> MultiHeadAttention | SourceAttention:
     module = model.get_submodule(place.name)
     assert isinstance(module, MultiHeadAttention | SourceAttention)
     return module

@@ -71,7 +71,7 @@ class Adapter(nn.Module):
         return torch.cat([up @ down for up, down in pairs]) * self.scale
 
 
-def put_lora(
+def add_lora(
     model: nn.Module,
     *,
     rank: int = 8,

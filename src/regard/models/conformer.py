@@ -108,11 +108,11 @@ class ConformerBlock(nn.Module):
 
     def __init__(self, config: ConformerConfig, self_attention: SelfAttention) -> None:
         super().__init__()
-        self.first_half, self.around_first_half = _feed_forward(config), _around(config)
-        self.self_attention, self.around_self_attention = self_attention, _around(config)
+        self.first_half, self.around_first_half = _feed_forward(config), _residual(config)
+        self.self_attention, self.around_self_attention = self_attention, _residual(config)
         self.convolution = ConvolutionModule(config.d_model, config.kernel_size, config.bias)
-        self.around_convolution = _around(config)
-        self.second_half, self.around_second_half = _feed_forward(config), _around(config)
+        self.around_convolution = _residual(config)
+        self.second_half, self.around_second_half = _feed_forward(config), _residual(config)
         self.norm = _norm(config, config.d_model)
 
     def forward(
@@ -217,7 +217,7 @@ def _feed_forward(config: ConformerConfig) -> nn.Module:
     )
 
 
-def _around(config: ConformerConfig) -> PreNorm:
+def _residual(config: ConformerConfig) -> PreNorm:
     return PreNorm(lambda: _norm(config, config.d_model), config.dropout)
 
 

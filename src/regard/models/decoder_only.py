@@ -81,10 +81,10 @@ class DecoderOnly(Model):
         super().__init__()
         self.config: DecoderOnlyConfig = config
         rotary = parts.rotary(config)
-        self.input = parts.Input(config, config.vocab_size, scaled=config.scaled_embedding)
+        self.input = parts.InputEmbedding(config, config.vocab_size, scaled=config.scaled_embedding)
         self.position_bias = parts.position_bias(config, bidirectional=False)
         self.blocks = nn.ModuleList(parts.encoder_block(config, rotary) for _ in range(config.num_layers))
-        self.norm = parts.last_norm(config)
+        self.norm = parts.final_norm(config)
         self.output = nn.Linear(config.d_model, config.vocab_size, bias=False)
         if config.tied:
             self.output.weight = self.input.embedding.weight

@@ -96,7 +96,7 @@ class Encoder(nn.Module):
         self.blocks = nn.ModuleList(
             parts.encoder_block(config, rotary) for _ in range(config.num_encoder_layers)
         )
-        self.norm = parts.last_norm(config)
+        self.norm = parts.final_norm(config)
 
     def forward(
         self, ids: Int64[Tensor, "batch src_len"], mask: Bool[Tensor, "batch 1 1 src_len"]
@@ -119,7 +119,7 @@ class Decoder(nn.Module):
         self.blocks = nn.ModuleList(
             parts.decoder_block(config, rotary) for _ in range(config.num_decoder_layers)
         )
-        self.norm = parts.last_norm(config)
+        self.norm = parts.final_norm(config)
         self.scale = config.d_model**-0.5 if config.scaled_output else 1.0
 
     def read(self, memory: Float[Tensor, "batch src_len d_model"]) -> list[KeyValue]:
@@ -144,8 +144,10 @@ class Decoder(nn.Module):
         return self.norm(x) if self.scale == 1.0 else self.norm(x) * self.scale
 
 
-def _input(config: EncoderDecoderConfig, vocab_size: int) -> parts.Input:
-    return parts.Input(config, vocab_size, scaled=config.scaled_embedding, normed=config.embedding_norm)
+def _input(config: EncoderDecoderConfig, vocab_size: int) -> parts.InputEmbedding:
+    return parts.InputEmbedding(
+        config, vocab_size, scaled=config.scaled_embedding, normed=config.embedding_norm
+    )
 
 
 class EncoderDecoder(SequenceToSequence):

@@ -148,7 +148,7 @@ class Encoder(nn.Module):
         self.input = EncoderInput(config)
         self.position_bias = parts.position_bias(config, bidirectional=True)
         self.blocks = nn.ModuleList(parts.encoder_block(config, rotary) for _ in range(config.num_layers))
-        self.norm = parts.last_norm(config)
+        self.norm = parts.final_norm(config)
 
     def forward(
         self,

@@ -205,7 +205,7 @@ class GraphTransformer(GraphModel):
         self.distance_bias = nn.Parameter(torch.zeros(config.max_distance + 1, config.num_heads))
         self.feature_dropout, self.dropout = Dropout(config.feature_dropout), Dropout(config.dropout)
         self.blocks = nn.ModuleList(parts.encoder_block(config, None) for _ in range(config.num_layers))
-        self.norm = parts.last_norm(config)
+        self.norm = parts.final_norm(config)
         self.head = nn.Linear(config.d_model, config.num_labels)
 
     def forward(

@@ -20,7 +20,7 @@ from regard.layers.positions import (
 from regard.models.config import TransformerConfig
 
 
-class Input(nn.Module):
+class InputEmbedding(nn.Module):
     """What enters a stack: embeddings, plus positions where they are added; dropout of the sum.
 
     With `normed` the sum goes through a norm first.
@@ -79,7 +79,7 @@ def rotary(config: TransformerConfig) -> RotaryPositions | None:
 
 
 def encoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> EncoderBlock:
-    return EncoderBlock(_self_attention(config, rotary), _feed_forward(config), lambda: _around(config))
+    return EncoderBlock(_self_attention(config, rotary), _feed_forward(config), lambda: _residual(config))
 
 
 def decoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> DecoderBlock:
@@ -93,11 +93,11 @@ def decoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> 
         bias=config.bias,
     )
     return DecoderBlock(
-        _self_attention(config, rotary), cross_attention, _feed_forward(config), lambda: _around(config)
+        _self_attention(config, rotary), cross_attention, _feed_forward(config), lambda: _residual(config)
     )
 
 
-def last_norm(config: TransformerConfig) -> nn.Module:
+def final_norm(config: TransformerConfig) -> nn.Module:
     """What ends a stack: nothing after a post-norm block, which ends in a norm itself."""
     return nn.Identity() if config.norm_position == "post" else _norm(config, config.d_model)
 
@@ -122,7 +122,7 @@ def _feed_forward(config: TransformerConfig) -> nn.Module:
     )
 
 
-def _around(config: TransformerConfig) -> Around:
+def _residual(config: TransformerConfig) -> Around:
     return AROUND[config.norm_position](lambda: _norm(config, config.d_model), config.dropout)
 
 

@@ -13,7 +13,7 @@ from regard.layers.int8 import Int8Linear
 from regard.layers.norm import RMSNorm
 from regard.layers.stacked import StackedLinear
 from regard.models.adapters import Adapter
-from regard.models.parts import Input
+from regard.models.parts import InputEmbedding
 from regard.native import kernels
 from regard.native.activation import activate, kind_of
 from regard.native.embedding import embed
@@ -69,7 +69,7 @@ def _activation(module: FeedForward | GatedFeedForward) -> Callable[[Rows, Rows]
     return lambda x, times: plain(x.contiguous()) if times is None else plain(x.contiguous()).mul_(times)
 
 
-def entering(module: Input) -> Callable[[Rows, int | None], Rows]:
+def entering(module: InputEmbedding) -> Callable[[Rows, int | None], Rows]:
     """From the ids of a position to what enters the stack. Without a position a plan is made."""
     if type(module.embedding) is not TokenEmbedding:
         return lambda ids, start: module(ids[:, None], start or 0)[:, 0]

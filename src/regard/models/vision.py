@@ -95,7 +95,7 @@ class VisionTransformer(Model):
             self.positions = GridPositions(config.d_model, config.grid, config.grid, before=before)
         self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(parts.encoder_block(config, None) for _ in range(config.num_layers))
-        self.norm = parts.last_norm(config)
+        self.norm = parts.final_norm(config)
         self.head = nn.Linear(config.d_model, config.num_labels)
 
     def encode(

@@ -14,9 +14,9 @@ from typing import Any
 from regard.errors import RegardError
 from regard.verbs.look import Looker
 from regard.verbs.looking.look import Look
-from regard.verbs.looking.memory import bytes_of
+from regard.verbs.looking.memory_size import bytes_of
+from regard.verbs.looking.recorded_pass import Resource
 from regard.verbs.looking.request import Request
-from regard.verbs.looking.watched import Resource
 
 KEPT = 8
 MOST_BYTES = 512 << 20  # of all that are kept; where the last one has more, its summary is kept

@@ -10,7 +10,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from regard.data.batch import IGNORED, Batch, PairBatch
-from regard.data.share import Idle
+from regard.data.process_share import EmptyShare
 from regard.errors import RecipeError
 
 DISTINCT = "distinct_outputs"  # of a validation: distinct outputs per distinct reference, in percent
@@ -157,7 +157,7 @@ def target_entropy(batches: Iterable[Batch], most: int = TARGETS) -> float:
     """
     counts, seen = torch.zeros(0, dtype=torch.int64), 0
     for batch in batches:
-        if isinstance(batch, Idle):
+        if isinstance(batch, EmptyShare):
             continue
         found = torch.bincount(_targets(batch))
         longer, shorter = (found, counts) if len(found) > len(counts) else (counts, found)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Batch
-from regard.distributed.strategy import Strategy
+from regard.distributed.distributed_model import DistributedModel
 from regard.training.objective import Objective
 from regard.training.out_of_memory import in_halves
 
@@ -16,7 +16,7 @@ class Gradients:
     """Takes the gradients of `objective`, in the precision that is asked for, on `device`."""
 
     def __init__(
-        self, strategy: Strategy, objective: Objective, device: torch.device, precision: str
+        self, strategy: DistributedModel, objective: Objective, device: torch.device, precision: str
     ) -> None:
         self.strategy, self.objective, self.device, self.precision = strategy, objective, device, precision
 

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.data.batch import IGNORED, LabelledBatch, PairBatch
-from regard.data.stream import TextBatch
+from regard.data.token_stream import TextBatch
 from regard.models.decoder_only import DecoderOnly
 from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence

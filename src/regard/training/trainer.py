@@ -14,8 +14,8 @@ from torch import Tensor
 from regard.data.batch import Batch
 from regard.data.loader import Cursor, Loader
 from regard.data.noise import mixed
+from regard.distributed.distributed_model import DistributedModel
 from regard.distributed.replicated import Replicated
-from regard.distributed.strategy import Strategy
 from regard.errors import RunError, Stopped
 from regard.models.adapters import merged
 from regard.models.model import Model
@@ -65,7 +65,7 @@ class Trainer:
         report: Callable[[dict[str, Any]], None],
         update: Callable[[Update], None] = lambda update: None,
         stop: Callable[[], int | None] = lambda: None,
-        strategy: Strategy | None = None,
+        strategy: DistributedModel | None = None,
         entropy: float | None = None,
     ) -> None:
         self.model, self.loader = model, loader

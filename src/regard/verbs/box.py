@@ -14,11 +14,11 @@ from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.model import Model
-from regard.verbs.unfinished import unfinished
+from regard.verbs.unfinished_run import unfinished
 from regard.weights.folder import find
-from regard.weights.foreign_files import is_foreign
+from regard.weights.huggingface_files import is_huggingface
 from regard.weights.model_folder import LoadedModel, load_model, open_model_folder, read_config
-from regard.weights.pretrained import foreign_config_class, load_pretrained
+from regard.weights.pretrained import huggingface_config_class, load_pretrained
 
 BOX = "en-de"
 USES = {  # kind of model -> what it is for, and how
@@ -76,7 +76,7 @@ def load(model: str | Path | None, device: torch.device) -> LoadedModel:
     path = model_path(model) if model is not None else box_model()
     if where := unfinished(path):
         console.note(where)
-    if not is_foreign(path):
+    if not is_huggingface(path):
         loaded = load_model(path, device)
         _warn_of_symmetric(loaded)
         return loaded
@@ -101,7 +101,11 @@ def _warn_of_symmetric(loaded: LoadedModel) -> None:
 def config_class_of(model: str | Path) -> type[ModelConfig]:
     """The kind of the model in a folder, regard's own or a Hugging Face one, without its weights."""
     path = model_path(model)
-    return foreign_config_class(path) if is_foreign(path) else type(read_config(open_model_folder(path))[0])
+    return (
+        huggingface_config_class(path)
+        if is_huggingface(path)
+        else type(read_config(open_model_folder(path))[0])
+    )
 
 
 def model_that(does: str, kind: type[Wanted], loaded: LoadedModel) -> Wanted:

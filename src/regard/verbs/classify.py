@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from regard import console
-from regard.data.texts import Text, text_of
+from regard.data.texts import EncodedText, text_of
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
-from regard.verbs.encoder import encoder_that, probabilities
 from regard.verbs.lines import stream
+from regard.verbs.load_encoder import encoder_that, probabilities
 from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.text import logits_of
 from regard.verbs.texts import strings
@@ -22,7 +22,7 @@ MAX_CHARACTERS = 100_000  # of a text; what follows is left out, which is said
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class ClassProbability:
     """A class, and how likely the model thinks it."""
 
     label: str
@@ -35,7 +35,7 @@ class Classified:
 
     line: int
     text: str
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[ClassProbability, ...] = ()
     value: float | None = None
 
     @property
@@ -110,7 +110,7 @@ class Classifier:
         for place, line in enumerate(lines):
             yield Classified(line=first + place, text=line, **found.get(place, {}))
 
-    def _answers(self, texts: Sequence[Text]) -> Iterator[dict[str, Any]]:
+    def _answers(self, texts: Sequence[EncodedText]) -> Iterator[dict[str, Any]]:
         for logits in logits_of(self.model, texts, self.tokenizer.pad_id, self.batch_tokens):
             if self.model.config.head == "regression":
                 yield {"value": float(logits[0])}
@@ -118,7 +118,7 @@ class Classifier:
             [shares] = probabilities(logits)
             yield {"candidates": candidates(shares, self.labels, self.top)}
 
-    def _text(self, line: str, number: int) -> Text:
+    def _text(self, line: str, number: int) -> EncodedText:
         """The ids of a line; of one that is too long those of its beginning, and that is said."""
         pieces = self.tokenizer.encode_words(line[:MAX_CHARACTERS].strip())
         most = self.model.max_length
@@ -129,10 +129,10 @@ class Classifier:
         return text_of(pieces, [0], tokenizer=self.tokenizer, line=number, max_tokens=most)
 
 
-def candidates(shares: Sequence[float], labels: Sequence[str], top: int) -> tuple[Candidate, ...]:
+def candidates(shares: Sequence[float], labels: Sequence[str], top: int) -> tuple[ClassProbability, ...]:
     """The `top` likeliest classes of one example; of equally likely ones the first."""
     best = sorted(range(len(shares)), key=lambda number: -shares[number])[:top]
-    return tuple(Candidate(label=labels[number], probability=shares[number]) for number in best)
+    return tuple(ClassProbability(label=labels[number], probability=shares[number]) for number in best)
 
 
 @needs_model

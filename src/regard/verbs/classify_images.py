@@ -14,7 +14,7 @@ from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import config_class_of, model_that
 from regard.verbs.classify import Classified, candidates
-from regard.verbs.encoder import probabilities, refuse_other_labels
+from regard.verbs.load_encoder import probabilities, refuse_other_labels
 from regard.verbs.suggested_recipes import needs_model
 
 BATCH = 500  # images that are looked at together

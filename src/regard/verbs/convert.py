@@ -13,9 +13,9 @@ from regard.verbs.any_model import AnyModel
 from regard.verbs.arguments import checked
 from regard.verbs.box import model_path
 from regard.weights.folder import write_folder
-from regard.weights.foreign_files import refuse_taken, write_plain_folder
+from regard.weights.huggingface_files import refuse_taken, write_plain_folder
 from regard.weights.model_folder import LoadedModel, load_model, model_files, reads_text
-from regard.weights.pretrained import Pretrained, load_pretrained, to_foreign
+from regard.weights.pretrained import Pretrained, load_pretrained, to_huggingface
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors
 
@@ -100,7 +100,7 @@ def _to_ours(folder: Path, out: Path, trust_pickle: bool) -> Converted:
 
 
 def _to_theirs(loaded: LoadedModel, out: Path, family: str | None) -> Converted:
-    there = to_foreign(loaded, family)
+    there = to_huggingface(loaded, family)
     parameters = count_parameters(loaded.model)
     title = loaded.path.resolve().name
     card = (

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from regard.data import catalogue
-from regard.data.catalogue import DataSet, Found
+from regard.data.catalogue import DataSet, FileStatus
 from regard.verbs.arguments import checked
 
 
@@ -38,7 +38,7 @@ def data_get(
 
 
 @checked
-def data_check(name: str | None = None) -> dict[str, list[Found]]:
+def data_check(name: str | None = None) -> dict[str, list[FileStatus]]:
     """What was found of each file, by data set: of one, or of all that are here at least in part.
 
     Args:

@@ -23,8 +23,8 @@ from regard.training.losses import chosen_loss
 from regard.training.pace import Update, validations_after
 from regard.training.products import choose_precision, matmul_precision
 from regard.training.trainer import Trainer
-from regard.verbs.finish import scores_of
-from regard.verbs.start import begin
+from regard.verbs.final_scores import scores_of
+from regard.verbs.initial_model import begin
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import Say, Task
 from regard.weights.checkpoint import RunFolder

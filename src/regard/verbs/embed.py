@@ -13,7 +13,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard import console
-from regard.data.texts import Text, in_batches, text_of
+from regard.data.texts import EncodedText, in_batches, text_of
 from regard.models.encoder_only import EncoderOnly
 from regard.models.heads import pooled
 from regard.verbs.any_model import AnyModel, open_model
@@ -120,7 +120,7 @@ class Embedder:
         ]
         return sorted(found, key=lambda each: -each.similarity)
 
-    def _vectors(self, texts: Sequence[Text]) -> Float[Tensor, "texts d_model"]:
+    def _vectors(self, texts: Sequence[EncodedText]) -> Float[Tensor, "texts d_model"]:
         vectors = torch.zeros(len(texts), self.model.config.d_model)
         with torch.no_grad():
             for numbers, batch in in_batches(texts, self.tokenizer.pad_id, self.batch_tokens):
@@ -128,7 +128,7 @@ class Embedder:
                 vectors[numbers] = sentence_vectors(self.model, batch.ids, batch.lengths).float().cpu()
         return vectors
 
-    def _text(self, line: str, number: int) -> Text:
+    def _text(self, line: str, number: int) -> EncodedText:
         """The ids of a line; of one that is too long those of its beginning, and that is said."""
         config = self.model.config
         ids = self.tokenizer.encode(config.sentence_prompt + line[:MAX_CHARACTERS].strip())

@@ -11,8 +11,8 @@ import torch
 from regard import console
 from regard.errors import UserError
 from regard.evaluation.by_length import LengthScore, bleu_by_length
+from regard.evaluation.line_pairs import check_aligned
 from regard.evaluation.score import Score
-from regard.evaluation.streams import check_aligned
 from regard.evaluation.translation import cautions, corpus_scores
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
@@ -20,11 +20,11 @@ from regard.verbs.computing import Computing
 from regard.verbs.controls import Controls
 from regard.verbs.lines import lines_of, references_of
 from regard.verbs.precision import Precision
-from regard.verbs.scoring import Scoring, scoring_for
 from regard.verbs.settings import recipe_of
 from regard.verbs.tasks.kinds import kind_of
 from regard.verbs.tokenize import Tokenize
 from regard.verbs.translate import Translator
+from regard.verbs.translation_scoring import Scoring, scoring_for
 from regard.weights.model_folder import LoadedModel
 
 

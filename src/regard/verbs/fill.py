@@ -14,13 +14,13 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.texts import Text, text_of
+from regard.data.texts import EncodedText, text_of
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
-from regard.verbs.encoder import encoder_that, probabilities
 from regard.verbs.lines import stream
+from regard.verbs.load_encoder import encoder_that, probabilities
 from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.text import logits_of
 from regard.verbs.texts import strings
@@ -31,7 +31,7 @@ SOME_WORD = "x"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guess:
+class TokenGuess:
     """A token that may be hidden, and how likely the model thinks that."""
 
     token: str
@@ -44,7 +44,7 @@ class Filled:
 
     line: int
     text: str
-    masks: tuple[tuple[Guess, ...], ...] = ()
+    masks: tuple[tuple[TokenGuess, ...], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As `regard fill --json` prints it: with as many digits as do not depend on the other texts."""
@@ -110,7 +110,7 @@ class Filler:
             first += len(chunk)
 
     def _fill(self, lines: Sequence[str], first: int) -> Iterator[Filled]:
-        there: dict[int, Text] = {}
+        there: dict[int, EncodedText] = {}
         end, refused = len(lines), None
         for place, line in enumerate(lines):
             try:
@@ -126,11 +126,13 @@ class Filler:
         if refused is not None:
             raise refused
 
-    def _guesses(self, logits: Float[Tensor, "masks vocab"]) -> tuple[tuple[Guess, ...], ...]:
+    def _guesses(self, logits: Float[Tensor, "masks vocab"]) -> tuple[tuple[TokenGuess, ...], ...]:
         found = []
         for shares in probabilities(logits):
             best = heapq.nlargest(self.top, range(len(shares)), key=shares.__getitem__)
-            found.append(tuple(Guess(token=self._token(each), probability=shares[each]) for each in best))
+            found.append(
+                tuple(TokenGuess(token=self._token(each), probability=shares[each]) for each in best)
+            )
         return tuple(found)
 
     def _token(self, number: int) -> str:
@@ -138,7 +140,7 @@ class Filler:
         [piece] = self.tokenizer.tokens([number])
         return self.tokenizer.decode([number]).strip() or piece
 
-    def _text(self, line: str, number: int) -> Text:
+    def _text(self, line: str, number: int) -> EncodedText:
         """The ids of a line with those places that are hidden."""
         segments = self._mask.split(line.strip())
         if len(segments) == 1:

@@ -8,6 +8,7 @@ from typing import Any
 
 from regard import console
 from regard.data.tokenizer import Tokenizer
+from regard.decoding.base_search import DecodingLoop
 from regard.decoding.continuation import (
     ContinuationSettings,
     Prompt,
@@ -17,7 +18,6 @@ from regard.decoding.continuation import (
 )
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.phrases import WINDOW, begun, up_to
-from regard.decoding.strategy import Walk
 from regard.errors import ConfigError
 from regard.models.decoder_only import DecoderOnly
 from regard.verbs.any_model import AnyModel, open_model
@@ -26,12 +26,12 @@ from regard.verbs.box import model_that
 from regard.verbs.computing import USUAL, Computing
 from regard.verbs.controls import UNSET, Controls
 from regard.verbs.decoding_defaults import decoding_defaults
-from regard.verbs.drafting import drafter_of
+from regard.verbs.draft_model import drafter_of
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.lines import chunks
 from regard.verbs.lines import stream as stream_lines
 from regard.verbs.precision import Precision, compute_in, with_precision
-from regard.verbs.samples import samples_for, told
-from regard.verbs.spread import spread
+from regard.verbs.search_results import samples_for, selected_texts
 from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.texts import several
 
@@ -96,7 +96,7 @@ class Generator:
 
     @needs_model
     @checked
-    @spread
+    @keyword_fields
     def __init__(
         self,
         model: AnyModel,
@@ -194,7 +194,7 @@ class Generator:
                 tokens=tuple(self.tokenizer.tokens(found[place].ids)),
                 token_log_probs=tuple(found[place].token_log_probs),
             )
-            for place, text, score in told(self.settings, texts, self.num)
+            for place, text, score in selected_texts(self.settings, texts, self.num)
         )
 
     def stream(self, prompt: str, *, line: int = 1) -> Iterator[str]:
@@ -205,7 +205,7 @@ class Generator:
             DataError: the prompt cannot be gone on with, as for `one`.
         """
         strategy = self._strategy
-        if not isinstance(strategy, Walk) or strategy.n_best > 1:
+        if not isinstance(strategy, DecodingLoop) or strategy.n_best > 1:
             raise ConfigError(
                 "one text is shown as it comes, and a beam, as minimum Bayes risk, knows it at the end only",
                 "leave out --num, --beam-size and --mbr, or --stream",
@@ -305,7 +305,7 @@ def before_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
 
 @needs_model
 @checked
-@spread
+@keyword_fields
 def generate(
     prompt: str | Iterable[str],
     *,
@@ -336,7 +336,7 @@ def generate(
 
 @needs_model
 @checked
-@spread
+@keyword_fields
 def generate_file(
     input: str | Path,
     *,

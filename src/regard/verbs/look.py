@@ -14,30 +14,30 @@ from regard.models.vision import VisionTransformer
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import USES
-from regard.verbs.looking.continuing import Continuing
+from regard.verbs.looking.decoder_only_reader import DecoderOnlyReader
+from regard.verbs.looking.encoder_decoder_reader import EncoderDecoderReader
+from regard.verbs.looking.encoder_only_reader import EncoderOnlyReader
+from regard.verbs.looking.inspected_run import AnswerToken, InspectedRun
 from regard.verbs.looking.look import Look
-from regard.verbs.looking.reading import Reading
 from regard.verbs.looking.request import Changes, Request
-from regard.verbs.looking.run import Run, Said
-from regard.verbs.looking.seeing import Seeing
 from regard.verbs.looking.streaming import Turn
-from regard.verbs.looking.translating import Translating
+from regard.verbs.looking.vision_reader import VisionReader
 from regard.weights.model_folder import LoadedModel
 
 __all__ = ["Changes", "Look", "Looker", "Request", "look"]
 
 
 @runtime_checkable
-class Reader(Protocol):
+class ModelReader(Protocol):
     """How one kind of model reads a text and answers.
 
     Raises:
         DataError: the text is too long, or nothing.
     """
 
-    def read(self, request: Request) -> Run: ...
+    def read(self, request: Request) -> InspectedRun: ...
 
-    def stream(self, request: Request, turn: Turn) -> Iterator[Said]: ...
+    def stream(self, request: Request, turn: Turn) -> Iterator[AnswerToken]: ...
 
 
 class Looker:
@@ -102,7 +102,7 @@ class Looker:
             run = self._reader.read(request)
         return Look(run, lock=self._lock, changed=lambda: self._changed(request), again=self)
 
-    def stream(self, request: Request) -> Iterator[Said]:
+    def stream(self, request: Request) -> Iterator[AnswerToken]:
         """The likeliest answer, token by token as it comes; nothing where the model writes none."""
         return self._reader.stream(request, lambda: self._turn(request))
 
@@ -122,7 +122,7 @@ class Looker:
             yield
 
 
-def reader_of(loaded: LoadedModel) -> Reader:
+def reader_of(loaded: LoadedModel) -> ModelReader:
     """How this model reads a text or an image.
 
     Raises:
@@ -130,13 +130,13 @@ def reader_of(loaded: LoadedModel) -> Reader:
     """
     match loaded.model:
         case SequenceToSequence():
-            return Translating(loaded)
+            return EncoderDecoderReader(loaded)
         case DecoderOnly():
-            return Continuing(loaded)
+            return DecoderOnlyReader(loaded)
         case EncoderOnly():
-            return Reading(loaded)
+            return EncoderOnlyReader(loaded)
         case VisionTransformer():
-            return Seeing(loaded)
+            return VisionReader(loaded)
     use = USES.get(loaded.config.kind, "was made for something else").format(path=loaded.path)
     raise FolderError(f"{loaded.path}: there is no view of a {loaded.config.kind} model", f"it {use}")
 

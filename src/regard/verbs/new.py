@@ -6,13 +6,13 @@ from pathlib import Path
 
 from regard.verbs.arguments import checked
 from regard.verbs.proposals.budget import Budget
-from regard.verbs.proposals.given import Files, Given, given_files
+from regard.verbs.proposals.input_files import Files, InputFiles, given_files
 from regard.verbs.proposals.labelled import new_labelled
 from regard.verbs.proposals.language_model import new_language_model
-from regard.verbs.proposals.place import Place, place_for
-from regard.verbs.proposals.proposal import Written
-from regard.verbs.proposals.recognise import Recognised, TaskName, recognised
+from regard.verbs.proposals.proposal import WrittenRecipe
+from regard.verbs.proposals.recipe_location import RecipeLocation, location_for
 from regard.verbs.proposals.tagging import new_tagging
+from regard.verbs.proposals.task_detection import DetectedTask, TaskName, detected_task
 from regard.verbs.proposals.translation import new_translation
 
 
@@ -83,10 +83,10 @@ def new(
         UserError: there are not as many cores.
     """
     given = given_files([source] if target is None else [source, target], valid, test)
-    found = recognised(given, task, columns)
+    found = detected_task(given, task, columns)
     budget = Budget.of(minutes, cores, found.task)
-    place = place_for(out, given.train)
-    written: list[Written] = []
+    place = location_for(out, given.train)
+    written: list[WrittenRecipe] = []
 
     def fill(folder: Path) -> str:
         written.append(WRITERS[found.task](given, found, budget, place, folder))
@@ -110,7 +110,7 @@ def new(
     )
 
 
-Writer = Callable[[Given, Recognised, Budget, Place, Path], Written]
+Writer = Callable[[InputFiles, DetectedTask, Budget, RecipeLocation, Path], WrittenRecipe]
 
 WRITERS: dict[TaskName, Writer] = {
     "translation": lambda given, found, budget, *where: new_translation(given, found.columns, budget, *where),

@@ -12,7 +12,7 @@ import torch
 
 from regard.data.corpus import Pair
 from regard.data.tokenizer import TokenizerSettings
-from regard.verbs.speed import Speed, measure_speed
+from regard.verbs.training_speed import Speed, measure_speed
 
 RESERVED = 0.1  # share of the time for tokenising, validation and the test score
 VALIDATIONS = 10

@@ -9,7 +9,7 @@ from typing import Any
 from regard.decoding.scoring import ForcedScore, forced_scores
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError
-from regard.evaluation.streams import check_aligned
+from regard.evaluation.line_pairs import check_aligned
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.recipe import read
 from regard.verbs.any_model import AnyModel, open_model

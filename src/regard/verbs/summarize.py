@@ -8,8 +8,8 @@ from regard.verbs.any_model import AnyModel
 from regard.verbs.arguments import checked
 from regard.verbs.computing import USUAL, Computing
 from regard.verbs.controls import UNSET, Controls
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.lines import stream
-from regard.verbs.spread import spread
 from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.translate import Translation, Translator, answers, write
 
@@ -43,7 +43,7 @@ class Summarizer(Translator):
 
 @needs_model
 @checked
-@spread
+@keyword_fields
 def summarize(
     text: str | Iterable[str],
     *,
@@ -86,7 +86,7 @@ def summarize(
 
 @needs_model
 @checked
-@spread
+@keyword_fields
 def summarize_file(
     input: str | Path,
     output: str | Path,

@@ -15,13 +15,13 @@ from regard.data.tagged import before_words, pieces_of, tagged_texts, words_of
 from regard.errors import FolderError
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
-from regard.verbs.encoder import encoder_that, probabilities
 from regard.verbs.lines import stream
+from regard.verbs.load_encoder import encoder_that, probabilities
 from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.tagging import WORDS
 from regard.verbs.tasks.text import logits_of
 from regard.verbs.texts import refuse_one
-from regard.weights.foreign_files import is_foreign
+from regard.weights.huggingface_files import is_huggingface
 from regard.weights.model_folder import LoadedModel, open_model_folder
 
 CHUNK = 256  # sentences that are read and looked at before the first of them is given out
@@ -164,7 +164,7 @@ class Tagger:
 
 def _column(loaded: LoadedModel) -> str:
     """The column that the model folder names; UPOS where it names none, as a Hugging Face folder does."""
-    if is_foreign(loaded.path):
+    if is_huggingface(loaded.path):
         return "upos"
     folder = open_model_folder(loaded.path)
     if WORDS not in folder.names:

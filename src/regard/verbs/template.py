@@ -3,9 +3,9 @@
 import shlex
 from collections.abc import Mapping
 
+from regard.verbs.corpus_survey import Survey
 from regard.verbs.plan import CLIP_NORM, Proposal
 from regard.verbs.proposals.published import commented, toml
-from regard.verbs.survey import Survey
 
 
 def head(name: str, about: str) -> str:

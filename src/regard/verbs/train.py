@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from regard import console
+from regard.distributed.distributed_model import distribute
 from regard.distributed.group import Group
-from regard.distributed.place import own_place
-from regard.distributed.strategy import distribute
+from regard.distributed.rank import own_rank
 from regard.distributed.workers import workers as started
 from regard.errors import FolderError, RecipeError
 from regard.stop_signals import HANGUP, handlers, leave_closed_terminal, restore
@@ -22,20 +22,20 @@ from regard.training.collapse import collapse_warning
 from regard.training.losses import chosen_loss
 from regard.training.pace import Update
 from regard.training.products import MatmulPrecision, choose_precision, is_exact, matmul_precision
-from regard.training.shared import OfShare
+from regard.training.share_objective import ShareObjective
 from regard.training.trainer import Trainer
 from regard.verbs import limits
 from regard.verbs.arguments import checked
 from regard.verbs.device import choose_device
 from regard.verbs.dry_run import try_recipe
-from regard.verbs.finish import finish
-from regard.verbs.length import change_length, refuse_another_recipe
-from regard.verbs.outlook import outlook
+from regard.verbs.final_scores import finish
+from regard.verbs.initial_model import begin
+from regard.verbs.process_agreement import refuse_another_run, refuse_another_step, refuse_too_many
 from regard.verbs.recipe_data import refuse_missing_data
 from regard.verbs.recipes import recipe_path
+from regard.verbs.run_length import change_length, refuse_another_recipe
+from regard.verbs.run_summary import outlook
 from regard.verbs.settings import RESOLVED, load_recipe, load_run
-from regard.verbs.sharing import refuse_another_run, refuse_another_step, refuse_too_many
-from regard.verbs.start import begin
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import Say
 from regard.weights.checkpoint import RunFolder
@@ -99,7 +99,7 @@ def train(
     if threads is None and workers > 1:
         threads = max(1, limits.cores() // workers)
     limits.refuse_too_many_threads(workers, threads or 1)
-    place = own_place()
+    place = own_rank()
     if dry_run:
         return _dry_run(
             recipe,
@@ -219,7 +219,10 @@ def _train(
 ) -> TrainResult:
     recipe = source.recipe
     task, model = begin(source, run, device, say=say, group=group)
-    objective, loader = OfShare(chosen_loss(recipe.training.loss, task.objective())), task.loader(group)
+    objective, loader = (
+        ShareObjective(chosen_loss(recipe.training.loss, task.objective())),
+        task.loader(group),
+    )
     checkpoint = run.latest()
     refuse_another_step(checkpoint, run, group)
     before = checkpoint.read_json("state.json") if checkpoint else None

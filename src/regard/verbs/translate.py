@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from regard import console
 from regard.decoding.batches import Decoder, Job, decode_all, reach
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.pool import Pool
+from regard.decoding.pool import DecodingPool
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError, DataError
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -22,18 +22,18 @@ from regard.models.straight import straight
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import model_that
-from regard.verbs.candidates import NOTHING, Candidate, as_one, combinations, in_step
+from regard.verbs.candidates import NOTHING, TranslationCandidate, as_one, combinations, in_step
 from regard.verbs.computing import USUAL, Computing
 from regard.verbs.controls import UNSET, Controls
 from regard.verbs.decoding_defaults import decoding_defaults
 from regard.verbs.device import choose_workers
-from regard.verbs.drafting import drafter_of
+from regard.verbs.draft_model import drafter_of
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.lines import chunks, stream
 from regard.verbs.precision import Precision, compute_in, with_precision
 from regard.verbs.prefixes import prefix_of, usual_prefix
-from regard.verbs.samples import samples_for, told, translating
-from regard.verbs.splitting import Split, Splitter, Unsplit, joined
-from regard.verbs.spread import spread
+from regard.verbs.search_results import samples_for, selected_texts, translation_search
+from regard.verbs.sentence_splitting import Split, Splitter, WholeTexts, joined
 from regard.verbs.texts import several
 
 FEW = 32  # lines for each worker, fewer than which are decoded without them
@@ -52,7 +52,7 @@ class Translation:
     called: ClassVar[str] = "translation"
     line: int
     source: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[TranslationCandidate, ...]
     sentences: "tuple[Translation, ...]" = ()
     precision: Precision = "float32"
 
@@ -103,7 +103,7 @@ class Translator:
     max_characters: ClassVar[int] = MAX_CHARACTERS
 
     @checked
-    @spread
+    @keyword_fields
     def __init__(
         self,
         model: AnyModel | None = None,
@@ -132,8 +132,8 @@ class Translator:
         target = self.loaded.tokenizers.target
         self._pad_id, self._eos_id = target.pad_id, target.eos_id
         drafter = drafter_of(self.settings, self.loaded, self.device, (target.bos_id,))
-        self._strategy = translating(self.settings, self.loaded.tokenizers, drafter)
-        self._started: Pool[Job, list[list[Hypothesis]]] | None = None
+        self._strategy = translation_search(self.settings, self.loaded.tokenizers, drafter)
+        self._started: DecodingPool[Job, list[list[Hypothesis]]] | None = None
 
     def _settings(self, changed: GenerationSettings, given: Controls, n_best: int) -> GenerationSettings:
         """With as many candidates as are asked for; a beam is widened for them, unless its size was given."""
@@ -141,11 +141,11 @@ class Translator:
             changed = changed.with_(beam_size=max(changed.beam_size, n_best))
         return changed.with_(n_best=samples_for(changed, n_best))
 
-    def _splitter_for(self, split: Split) -> Splitter | Unsplit:
+    def _splitter_for(self, split: Split) -> Splitter | WholeTexts:
         splitter = Splitter(split, self.settings, self._are_long)
         if split == "on" and not self.splits:
             raise ConfigError(f"split = 'on': this {self.does} whole texts", "leave split out")
-        return splitter if self.splits else Unsplit()
+        return splitter if self.splits else WholeTexts()
 
     def __call__(
         self, lines: Iterable[str], *, done: Callable[[int], None] | None = None
@@ -230,13 +230,13 @@ class Translator:
         bare = tuple(replace(each, source=each.source.strip()) for each in sentences)
         return replace(sentences[0], source=line, candidates=tuple(candidates), sentences=bare)
 
-    def _pool(self, lines: int) -> Pool[Job, list[list[Hypothesis]]] | None:
+    def _pool(self, lines: int) -> DecodingPool[Job, list[list[Hypothesis]]] | None:
         """The workers, started when there is enough for them to do."""
         if self.workers == 1 or lines < FEW * self.workers:
             return None
         if self._started is None:
             straight(self.model)  # made here, the workers share it
-            self._started = Pool(Decoder(self._strategy, [self.model]), self.workers)
+            self._started = DecodingPool(Decoder(self._strategy, [self.model]), self.workers)
         return self._started
 
     def _ids(self, lines: Sequence[str], numbers: Sequence[int]) -> list[list[int]]:
@@ -266,18 +266,18 @@ class Translator:
             for line, length in zip(lines, lengths, strict=True)
         ]
 
-    def _candidates(self, found: Sequence[Hypothesis]) -> list[Candidate]:
+    def _candidates(self, found: Sequence[Hypothesis]) -> list[TranslationCandidate]:
         tokenizer = self.loaded.tokenizers.target
         texts = [tokenizer.decode(each.ids) for each in found]
         return [
-            Candidate(
+            TranslationCandidate(
                 text=text,
                 score=found[place].score if score is None else score,
                 log_prob=found[place].log_prob,
                 tokens=tuple(tokenizer.tokens(found[place].ids)),
                 token_log_probs=tuple(found[place].token_log_probs),
             )
-            for place, text, score in told(self.settings, texts, self.n_best)
+            for place, text, score in selected_texts(self.settings, texts, self.n_best)
         ]
 
 
@@ -294,7 +294,7 @@ def _lines_done(numbers: Sequence[int], done: Callable[[int], None]) -> Callable
 
 
 @checked
-@spread
+@keyword_fields
 def translate(
     text: str | Iterable[str],
     *,
@@ -341,7 +341,7 @@ def translate(
 
 
 @checked
-@spread
+@keyword_fields
 def translate_file(
     input: str | Path,
     output: str | Path,

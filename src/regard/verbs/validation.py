@@ -16,16 +16,16 @@ from regard.decoding.controls import Controls
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import SEED, bootstrap_interval
+from regard.evaluation.line_pairs import References
 from regard.evaluation.proportion import wilson_interval
 from regard.evaluation.score import Score
 from regard.evaluation.sequences import exact_matches, word_edits
-from regard.evaluation.streams import References
 from regard.evaluation.tokenizers import Tokenize
 from regard.evaluation.translation import corpus_scores
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.collapse import distinct_outputs
 from regard.training.objective import CrossEntropy
-from regard.verbs.samples import samples_for, told, translating
+from regard.verbs.search_results import samples_for, selected_texts, translation_search
 
 Metric = Literal["bleu", "chrf", "exact_match", "error_rate"]
 
@@ -143,13 +143,13 @@ def _decoded(
     """The model's outputs for the sources of `pairs`, and the references of each."""
     sources, references = _with_references(pairs, settings.several_references)
     found = decode_all(
-        translating(generation.with_(n_best=samples_for(generation, 1)), tokenizers),
+        translation_search(generation.with_(n_best=samples_for(generation, 1)), tokenizers),
         [model],
         tokenizers.source.encode_batch(sources),
         batch_tokens=settings.batch_tokens,
     )
     decoded = [[tokenizers.target.decode(each.ids) for each in hypotheses] for hypotheses in found]
-    texts = [next((text for _, text, _ in told(generation, each, 1)), "") for each in decoded]
+    texts = [next((text for _, text, _ in selected_texts(generation, each, 1)), "") for each in decoded]
     return texts, references
 
 

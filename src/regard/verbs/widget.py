@@ -8,9 +8,9 @@ import numpy as np
 from regard.errors import MissingExtra, RegardError
 from regard.page.assets import stylesheet, widget_script
 from regard.verbs.looking.files import json_value, npy_bytes
+from regard.verbs.looking.inspected_run import AnswerToken
+from regard.verbs.looking.recorded_pass import Resource
 from regard.verbs.looking.request import Request
-from regard.verbs.looking.run import Said
-from regard.verbs.looking.watched import Resource
 
 Send = Callable[[dict[str, Any], list[bytes]], None]
 
@@ -23,7 +23,7 @@ class Shown(Protocol):
 
     def ask(self, request: Request) -> "Shown": ...
 
-    def stream(self, request: Request) -> Iterator[Said]: ...
+    def stream(self, request: Request) -> Iterator[AnswerToken]: ...
 
 
 class Conversation:

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import FolderError
-from regard.weights.checkpoint import Folder
+from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.tensors import model_tensors
 
 WEIGHTS, AVERAGE = "model.safetensors", "average.safetensors"  # of a checkpoint
 UPDATES = "updates"  # in the second: how many the average has seen
 
 
-def used_weights(checkpoint: Folder) -> tuple[dict[str, Tensor], bool]:
+def used_weights(checkpoint: VerifiedFolder) -> tuple[dict[str, Tensor], bool]:
     """The weights by which a checkpoint is validated and used; True if they are a moving average.
 
     They are where its run has one. Beside adapters that is an average of their parts, which no model is

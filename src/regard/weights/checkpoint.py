@@ -47,14 +47,14 @@ TIME_KEYS = frozenset({"seconds"})  # of state.json: all that differs between tw
 
 
 @dataclass(frozen=True, kw_only=True)
-class Folder:
+class VerifiedFolder:
     """A model folder that has been verified; only what its manifest lists can be read from it."""
 
     path: Path
     manifest: Mapping[str, Any]
 
     @classmethod
-    def open(cls, path: Path) -> "Folder":
+    def open(cls, path: Path) -> "VerifiedFolder":
         path = Path(path).expanduser()
         return cls(path=path, manifest=verify_folder(path))
 
@@ -81,21 +81,21 @@ class Folder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checkpoint(Folder):
+class Checkpoint(VerifiedFolder):
     """All that a run needs to go on after `step` updates."""
 
     step: int
 
     @classmethod
     def open(cls, path: Path) -> "Checkpoint":
-        folder = Folder.open(path)
+        folder = VerifiedFolder.open(path)
         match folder.manifest.get("step"):
             case int(step):
                 return cls(path=folder.path, manifest=folder.manifest, step=step)
         raise FolderError(f"{path} is a model folder, not a checkpoint", "resume from a run folder")
 
 
-def digest(checkpoint: Folder) -> str:
+def digest(checkpoint: VerifiedFolder) -> str:
     """SHA-256 over weights, optimiser and state: equal for a run left alone and one killed and resumed."""
     state = json.dumps(_without_times(checkpoint.read_json("state.json")), sort_keys=True)
     whole = hashlib.sha256(state.encode("ascii"))
@@ -210,18 +210,18 @@ class RunFolder:
                     remove_folder(path)
                     self._verified.discard(path)
 
-    def write_best(self, files: Files, *, step: int = 0) -> Folder:
+    def write_best(self, files: Files, *, step: int = 0) -> VerifiedFolder:
         """Replace RUN/best; at any instant the old or the new one can be found."""
         target = self.path / "best"
         with self._writing():
             self._make_room(target)
             write_folder(target, files, manifest_extra={"step": step})
-        return Folder(path=target, manifest=read_json(target / MANIFEST))
+        return VerifiedFolder(path=target, manifest=read_json(target / MANIFEST))
 
-    def best(self) -> Folder | None:
+    def best(self) -> VerifiedFolder | None:
         """The model that validated best so far."""
         path = find(self.path / "best")
-        return Folder.open(path) if path else None
+        return VerifiedFolder.open(path) if path else None
 
     def environment_warnings(self) -> list[str]:
         """What is otherwise than when the newest checkpoint was written, if that may change bits."""

@@ -20,9 +20,9 @@ from regard.errors import ConfigError, FolderError, did_you_mean
 from regard.models.build import MODELS, build_unfilled, config_class, parameters_of
 from regard.models.config import ModelConfig
 from regard.models.model import Model
-from regard.weights.checkpoint import Folder, RunFolder
+from regard.weights.checkpoint import RunFolder, VerifiedFolder
 from regard.weights.folder import MANIFEST, find
-from regard.weights.foreign_files import is_foreign
+from regard.weights.huggingface_files import is_huggingface
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import restore_model
 
@@ -72,7 +72,7 @@ def model_files(
     }
 
 
-def model_files_of(folder: Folder) -> dict[str, bytes]:
+def model_files_of(folder: VerifiedFolder) -> dict[str, bytes]:
     """The same files as they stand in a model folder or a checkpoint, to go beside other weights."""
     return {
         name: folder.read_bytes(name)
@@ -106,10 +106,10 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedMo
     )
 
 
-def open_model_folder(path: str | Path) -> Folder:
+def open_model_folder(path: str | Path) -> VerifiedFolder:
     """The verified model folder at `path`, or the one that a run folder at `path` would be used by."""
     path = Path(path).expanduser()
-    if is_foreign(path):
+    if is_huggingface(path):
         raise FolderError(
             f"{path} is a Hugging Face folder, not one of regard",
             f"make one of it: regard convert {path} --out DIR",
@@ -120,10 +120,10 @@ def open_model_folder(path: str | Path) -> Folder:
         if folder is None:
             raise FolderError(f"{path} has no checkpoint yet", "train on, or name another model")
         return folder
-    return Folder.open(path)
+    return VerifiedFolder.open(path)
 
 
-def read_config(folder: Folder) -> tuple[ModelConfig, tuple[str, ...]]:
+def read_config(folder: VerifiedFolder) -> tuple[ModelConfig, tuple[str, ...]]:
     """The model's settings and the names of its classes as `config.json` has them."""
     path = folder.path / "config.json"
     match folder.read_json("config.json"):
@@ -164,7 +164,7 @@ def reads_text(config: ModelConfig) -> bool:
     return any(field.name.endswith("vocab_size") for field in dataclasses.fields(config))
 
 
-def _tokenizers(folder: Folder, config: ModelConfig) -> TokenizerPair | None:
+def _tokenizers(folder: VerifiedFolder, config: ModelConfig) -> TokenizerPair | None:
     """From the verified bytes alone, whatever else lies in the folder; None where the model reads no text."""
     if not reads_text(config):
         return None
@@ -181,7 +181,7 @@ def _tokenizers(folder: Folder, config: ModelConfig) -> TokenizerPair | None:
     return tokenizers
 
 
-def _check_vocabularies(folder: Folder, config: ModelConfig, tokenizers: TokenizerPair) -> None:
+def _check_vocabularies(folder: VerifiedFolder, config: ModelConfig, tokenizers: TokenizerPair) -> None:
     for name, tokenizer in (
         ("src_vocab_size", tokenizers.source),
         ("tgt_vocab_size", tokenizers.target),

@@ -16,18 +16,23 @@ from regard.models.build import build_unfilled
 from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
-from regard.weights import foreign_tokenizer
+from regard.weights import huggingface_tokenizer
 from regard.weights.families.bert import BERT, RoBERTa
 from regard.weights.families.distilbert import DistilBERT
-from regard.weights.families.family import Described, Family, Settings, ends_of, refuse_misfit
+from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, ends_of, refuse_misfit
 from regard.weights.families.gpt2 import GPT2
 from regard.weights.families.llama import Llama, Qwen3
 from regard.weights.families.marian import BART, Marian
 from regard.weights.families.t5 import T5
 from regard.weights.families.vit import ViT
 from regard.weights.folder import MANIFEST
-from regard.weights.foreign_decoding import Decoding, There, read_decoding, write_decoding
-from regard.weights.foreign_files import CONFIG, is_foreign, read_table, read_weights
+from regard.weights.huggingface_decoding import (
+    ConvertedDecoding,
+    HuggingFaceFiles,
+    read_decoding,
+    write_decoding,
+)
+from regard.weights.huggingface_files import CONFIG, is_huggingface, read_table, read_weights
 from regard.weights.model_folder import LoadedModel, check_size
 from regard.weights.names import read_names, renamed, write_names
 from regard.weights.strict_json import json_bytes
@@ -65,7 +70,7 @@ def load_pretrained(
     tensors = renamed(tensors, [*family.old_names(tensors), *family.changes])
     described = _described(family, folder, table, tensors)
     model, left = _model(family, described, tensors, folder)
-    text = foreign_tokenizer.read_tokenizers(folder, family, described)
+    text = huggingface_tokenizer.read_tokenizers(folder, family, described)
     decoding = _decoding(folder, table, described, text)
     loaded = LoadedModel(
         model=model.to(device).eval(),
@@ -78,7 +83,7 @@ def load_pretrained(
     return Pretrained(loaded=loaded, family=family.name, left=left, undecoded=decoding.left)
 
 
-def foreign_config_class(path: Path) -> type[ModelConfig]:
+def huggingface_config_class(path: Path) -> type[ModelConfig]:
     """What kind of model a Hugging Face folder holds; its weights are not read.
 
     Raises:
@@ -91,7 +96,7 @@ def _refuse_other(folder: Path) -> None:
     """Raise a FolderError for what is no Hugging Face folder."""
     if not folder.exists():
         raise FolderError(f"{folder} is not there", "check the path")
-    if is_foreign(folder):
+    if is_huggingface(folder):
         return
     if any((folder / name).exists() for name in (MANIFEST, CONFIG, "checkpoints")):
         raise FolderError(
@@ -102,11 +107,11 @@ def _refuse_other(folder: Path) -> None:
 
 
 def _decoding(
-    folder: Path, table: Mapping[str, Any], described: Described, text: TokenizerPair | None
-) -> Decoding:
+    folder: Path, table: Mapping[str, Any], described: ConvertedConfig, text: TokenizerPair | None
+) -> ConvertedDecoding:
     """Defaults of decoding: those of config.json, or of a file of their own; all that ends a text."""
     if not described.config.generates:
-        return Decoding()
+        return ConvertedDecoding()
     path = folder / "generation_config.json"
     own = read_table(path) if path.is_file() else None
     where = str(folder / CONFIG), str(path)
@@ -118,12 +123,12 @@ def _decoding(
     first = described.eos_id if text is None else text.target.eos_id
     others = [number for number in dict.fromkeys(ends) if number != first]
     settings = {**described.generation, **found.settings, **({"end_ids": others} if others else {})}
-    if settings.get("begin") is False and foreign_tokenizer.begins(folder):
+    if settings.get("begin") is False and huggingface_tokenizer.begins(folder):
         settings["begin"] = True
-    return Decoding(settings=settings, left=found.left)
+    return ConvertedDecoding(settings=settings, left=found.left)
 
 
-class Foreign(NamedTuple):
+class HuggingFaceFolder(NamedTuple):
     """What a folder that transformers loads is made of; `undecoded` is as in `Pretrained`."""
 
     family: str
@@ -131,7 +136,7 @@ class Foreign(NamedTuple):
     undecoded: tuple[str, ...]
 
 
-def to_foreign(loaded: LoadedModel, family: str | None = None) -> Foreign:
+def to_huggingface(loaded: LoadedModel, family: str | None = None) -> HuggingFaceFolder:
     """The model as one of a family of theirs, the first that has models of its shape, or the one named.
 
     Raises:
@@ -154,7 +159,7 @@ def to_foreign(loaded: LoadedModel, family: str | None = None) -> Foreign:
     )
 
 
-def _foreign(family: Family, loaded: LoadedModel) -> Foreign:
+def _foreign(family: Family, loaded: LoadedModel) -> HuggingFaceFolder:
     if type(loaded.config) is not family.config:
         raise FolderError(f"a {loaded.config.kind} model is none of {family.name}", "name another family")
     config, tensors = family.adapted(loaded.config, model_tensors(loaded.model))
@@ -165,19 +170,21 @@ def _foreign(family: Family, loaded: LoadedModel) -> Foreign:
     }
     undecoded: tuple[str, ...] = ()
     if loaded.text is not None:
-        settings |= family.marks_of(config, foreign_tokenizer.marks_of(loaded.text))
+        settings |= family.marks_of(config, huggingface_tokenizer.marks_of(loaded.text))
         begins = bool(loaded.generation.get("begin", True))
-        files |= foreign_tokenizer.write_tokenizers(loaded.text, config, family.name, begins=begins)
+        files |= huggingface_tokenizer.write_tokenizers(loaded.text, config, family.name, begins=begins)
         if config.generates:
             there = _decoding_there(loaded, loaded.text, settings)
             settings |= there.tasks
             files["generation_config.json"] = json_bytes(there.decoding)
             undecoded = there.left
     files |= family.other_files(loaded.config)
-    return Foreign(family.name, {"config.json": json_bytes(settings), **files}, undecoded)
+    return HuggingFaceFolder(family.name, {"config.json": json_bytes(settings), **files}, undecoded)
 
 
-def _decoding_there(loaded: LoadedModel, text: TokenizerPair, settings: Mapping[str, Any]) -> There:
+def _decoding_there(
+    loaded: LoadedModel, text: TokenizerPair, settings: Mapping[str, Any]
+) -> HuggingFaceFiles:
     """Marks, all that ends a text, and defaults; `settings` are those of config.json."""
     marks = {name: settings[name] for name in MARKS if name in settings}
     ends = [settings["eos_token_id"], *loaded.generation.get("end_ids", ())]
@@ -207,8 +214,8 @@ def _family(table: Mapping[str, Any], path: Path) -> Family:
 
 def _described(
     family: Family, folder: Path, table: Mapping[str, Any], tensors: Mapping[str, Tensor]
-) -> Described:
-    settings = Settings(table, str(folder / CONFIG))
+) -> ConvertedConfig:
+    settings = ConfigReader(table, str(folder / CONFIG))
     try:
         described = family.read(settings, tensors.keys())
         settings.finish()
@@ -218,7 +225,7 @@ def _described(
 
 
 def _model(
-    family: Family, described: Described, tensors: Mapping[str, Tensor], folder: Path
+    family: Family, described: ConvertedConfig, tensors: Mapping[str, Tensor], folder: Path
 ) -> tuple[Model, tuple[str, ...]]:
     """The model with the weights of the folder, and the names of those that it has no use for."""
     where = str(folder)
@@ -232,7 +239,7 @@ def _model(
 
 
 def _learned(
-    family: Family, described: Described, tensors: Mapping[str, Tensor], where: str
+    family: Family, described: ConvertedConfig, tensors: Mapping[str, Tensor], where: str
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """What the table is to find a place for: without what is empty, repeated, or of a head left out."""
     found = dict(tensors)

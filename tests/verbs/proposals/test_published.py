@@ -7,7 +7,7 @@ import pytest
 from regard.errors import RecipeError
 from regard.verbs.proposals.labelled import CLASSIFICATION
 from regard.verbs.proposals.language_model import CHARACTERS, PIECES
-from regard.verbs.proposals.published import Change, Published, adapted, toml
+from regard.verbs.proposals.published import Published, RecipeChange, adapted, toml
 from regard.verbs.proposals.tagging import TAGGING
 from regard.verbs.recipes import recipes_show
 
@@ -59,7 +59,7 @@ def test_more_text_gets_more_updates_and_never_less_of_anything(published):
 
 def test_a_key_that_the_recipe_has_not_is_added_to_its_section():
     text = adapted(
-        "[a]\nx = 1  # one\n\n[b]\ny = 2\n", "", "[data]\n", {"a.z": Change(value="w", comment="new")}
+        "[a]\nx = 1  # one\n\n[b]\ny = 2\n", "", "[data]\n", {"a.z": RecipeChange(value="w", comment="new")}
     )
     assert tomllib.loads(text) == {"a": {"x": 1, "z": "w"}, "b": {"y": 2}}
     assert "x = 1  # one\n" in text

@@ -9,8 +9,8 @@ import torch
 
 from regard.errors import DataError, FolderError, RecipeError, UserError
 from regard.verbs.evaluate import evaluate
+from regard.verbs.initial_model import begin
 from regard.verbs.settings import recipe_from
-from regard.verbs.start import begin
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from regard.data.texts import Text
+from regard.data.texts import EncodedText
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import confusion, macro_f1, table_interval
 from regard.verbs.evaluate import evaluate
@@ -127,7 +127,9 @@ def test_both_scores_are_resampled_by_sentences(monkeypatch):
     said = np.where(sentence % 2 == 0, truth, 1 - truth)
     monkeypatch.setattr(tagging, "said_and_true", lambda *_: (np.split(said, 200), np.split(truth, 200), 0.0))
     texts = [
-        Text(ids=np.zeros(2, np.int32), words=np.zeros(2, np.int32), labels=labels, line=1 + number // 2)
+        EncodedText(
+            ids=np.zeros(2, np.int32), words=np.zeros(2, np.int32), labels=labels, line=1 + number // 2
+        )
         for number, labels in enumerate(np.split(truth, 200))
     ]
     right, f1 = tagging._measured(None, texts, 2, 0, "upos").scores

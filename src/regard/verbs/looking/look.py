@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from regard.errors import DataError, MissingExtra, did_you_mean
-from regard.verbs.looking.changes import costs
+from regard.verbs.looking.ablation_resources import costs
 from regard.verbs.looking.files import in_json, json_text, writable, write_file, write_npz
-from regard.verbs.looking.memory import bytes_of
-from regard.verbs.looking.page import IN_A_NOTEBOOK, framed, html_of
-from regard.verbs.looking.pairs import Linking, heads_linking
-from regard.verbs.looking.plain import lines_of
+from regard.verbs.looking.inspected_run import AnswerToken, InspectedRun
+from regard.verbs.looking.linking_heads import LinkingHead, heads_linking
+from regard.verbs.looking.memory_size import bytes_of
+from regard.verbs.looking.page_file import IN_A_NOTEBOOK, framed, html_of
+from regard.verbs.looking.plain_text import lines_of
+from regard.verbs.looking.recorded_pass import Maker, RecordedPass, Resource
 from regard.verbs.looking.request import Request
 from regard.verbs.looking.resources import resources_of
-from regard.verbs.looking.run import Run, Said
 from regard.verbs.looking.summary import summary_of
-from regard.verbs.looking.watched import Maker, Resource, Watched
 from regard.verbs.widget import widget_of
 
 SLOW = 1e12  # operations: some ten seconds of a laptop's
@@ -25,12 +25,12 @@ SHOWN = 60  # characters of a text in a repr
 
 
 @runtime_checkable
-class Again(Protocol):
+class LookFactory(Protocol):
     """What makes other looks of the same model."""
 
     def __call__(self, request: Request) -> "Look": ...
 
-    def stream(self, request: Request) -> Iterator[Said]: ...
+    def stream(self, request: Request) -> Iterator[AnswerToken]: ...
 
 
 class Look:
@@ -43,15 +43,15 @@ class Look:
 
     def __init__(
         self,
-        run: Run,
+        run: InspectedRun,
         *,
         lock: AbstractContextManager[Any],
         changed: Callable[[], AbstractContextManager[Any]],
-        again: "Again",
+        again: "LookFactory",
     ) -> None:
         self.run = run
         self._lock, self._changed, self._again = lock, changed, again
-        self._watched = Watched(run)
+        self._watched = RecordedPass(run)
         self._makers: dict[str, Maker] = {"summary": self._summary, **resources_of(self._watched)}
         self._made: dict[str, Resource] = {}
         self._bytes: dict[str, int] = {}  # of what was made
@@ -118,7 +118,7 @@ class Look:
                 self._bytes[path], self._made[path] = bytes_of(made), made
             return made
 
-    def heads_linking(self, seen: str, looking: str) -> list[Linking]:
+    def heads_linking(self, seen: str, looking: str) -> list[LinkingHead]:
         """The heads that look from one word at another, the strongest first; see `looking/pairs.py`.
 
         Raises:
@@ -131,7 +131,7 @@ class Look:
         """Another look of the same model."""
         return self._again(request)
 
-    def stream(self, request: Request) -> Iterator[Said]:
+    def stream(self, request: Request) -> Iterator[AnswerToken]:
         """The likeliest answer of the same model, as it grows."""
         return self._again.stream(request)
 

@@ -1,19 +1,26 @@
 """All that there is to see of a run, by the names of its resources; nothing is computed here."""
 
-from regard.verbs.looking.alignments import alignments
-from regard.verbs.looking.anatomy import anatomy
-from regard.verbs.looking.attentions import attentions
-from regard.verbs.looking.changes import changes
-from regard.verbs.looking.predictions import predictions
-from regard.verbs.looking.searches import searches
-from regard.verbs.looking.watched import Maker, Watched
+from regard.verbs.looking.ablation_resources import ablation_resources
+from regard.verbs.looking.alignment_resources import alignment_resources
+from regard.verbs.looking.attention_resources import attention_resources
+from regard.verbs.looking.model_resources import model_resources
+from regard.verbs.looking.prediction_resources import prediction_resources
+from regard.verbs.looking.recorded_pass import Maker, RecordedPass
+from regard.verbs.looking.search_resources import search_resources
 
 JSON = {  # resources that are no arrays
     *("summary", "heads", "steps", "logit_tokens", "lens", "beam"),
     *("ablation", "attribution", "positions", "neighbours", "architecture"),
 }
-THEMES = attentions, alignments, predictions, searches, changes, anatomy
+THEMES = (
+    attention_resources,
+    alignment_resources,
+    prediction_resources,
+    search_resources,
+    ablation_resources,
+    model_resources,
+)
 
 
-def resources_of(watched: Watched) -> dict[str, Maker]:
+def resources_of(watched: RecordedPass) -> dict[str, Maker]:
     return {path: maker for theme in THEMES for path, maker in theme(watched).items()}

@@ -7,14 +7,14 @@ from typing import Any
 import torch
 
 from regard.data.tokenizer import Tokenizer
+from regard.decoding.base_search import DecodingLoop, Search
 from regard.decoding.batches import deterministic
 from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.step import Stepper
-from regard.decoding.strategy import Search, Walk
 from regard.models.build import count_parameters
 from regard.models.model import Model
+from regard.verbs.looking.inspected_run import AnswerToken
 from regard.verbs.looking.pieces import pieces
-from regard.verbs.looking.run import Said
 
 CHEAP = 2e10  # operations: some tenths of a second of a laptop's
 Turn = Callable[[], AbstractContextManager[Any]]  # what each step is done in: the model is shared
@@ -25,17 +25,17 @@ def worth_showing(model: Model, tokens: int, search: Search) -> bool:
 
     It is work of its own: beside a beam it is done where it costs little, and greedy decoding says just this.
     """
-    return isinstance(search, Walk) or 4.0 * count_parameters(model) * tokens <= CHEAP
+    return isinstance(search, DecodingLoop) or 4.0 * count_parameters(model) * tokens <= CHEAP
 
 
 def said(
-    walk: Walk,
+    walk: DecodingLoop,
     stepper: Callable[[], Stepper],
     asked: Request,
     tokenizer: Tokenizer,
     model: Model,
     turn: Turn,
-) -> Iterator[Said]:
+) -> Iterator[AnswerToken]:
     """The tokens that a walk says, its forced ones too, each as soon as it is said; the end is not shown."""
     with turn(), torch.no_grad(), deterministic([model]):
         found: list[dict[int, Hypothesis]] = [{}]
@@ -49,4 +49,4 @@ def said(
         if rows.length > asked.uncounted and len(live):
             [number] = rows.ids[live[:1], -1].tolist()
             [token] = pieces(tokenizer, [number])
-            yield Said(token=token, id=number, log_prob=float(rows.token_log_probs[live[0], -1]))
+            yield AnswerToken(token=token, id=number, log_prob=float(rows.token_log_probs[live[0], -1]))

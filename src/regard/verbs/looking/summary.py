@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from regard.models.build import count_parameters
-from regard.verbs.looking.alignments import alignment_of
-from regard.verbs.looking.predictions import kept
-from regard.verbs.looking.run import Run
-from regard.verbs.looking.watched import Watched
+from regard.verbs.looking.alignment_resources import alignment_of
+from regard.verbs.looking.inspected_run import InspectedRun
+from regard.verbs.looking.prediction_resources import kept
+from regard.verbs.looking.recorded_pass import RecordedPass
 
 FORMAT = 1
 
 
-def summary_of(watched: Watched, resources: list[str], slow: list[str]) -> dict[str, Any]:
+def summary_of(watched: RecordedPass, resources: list[str], slow: list[str]) -> dict[str, Any]:
     run = watched.run
     vocabulary = {"vocab_size": watched.logits.size(-1), "kept": kept(watched)} if watched.writes else None
     return {
@@ -38,7 +38,7 @@ def summary_of(watched: Watched, resources: list[str], slow: list[str]) -> dict[
     }
 
 
-def image_of(run: Run) -> dict[str, Any] | None:
+def image_of(run: InspectedRun) -> dict[str, Any] | None:
     """How the image was cut into patches, where the model read one."""
     if run.image is None:
         return None

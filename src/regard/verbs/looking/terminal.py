@@ -4,7 +4,7 @@ from typing import Any
 
 from regard import console
 from regard.verbs.looking.look import Look
-from regard.verbs.looking.plain import likeness
+from regard.verbs.looking.plain_text import likeness
 
 HEADS = 12  # that are shown, those that are surest of what they do
 

@@ -9,10 +9,10 @@ from typing import Literal
 
 from regard.data.tables import Table, format_of, is_number, open_table
 from regard.errors import DataError, did_you_mean
-from regard.verbs.proposals.given import Given, found
-from regard.verbs.proposals.place import Place
-from regard.verbs.proposals.proposal import Written, digest, held_out
-from regard.verbs.proposals.published import Change, Published, Section, adapted
+from regard.verbs.proposals.input_files import InputFiles, found
+from regard.verbs.proposals.proposal import WrittenRecipe, digest, held_out
+from regard.verbs.proposals.published import Published, RecipeChange, RecipeSection, adapted
+from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.template import head
 
 FEWEST = 20  # texts: with fewer there is nothing to hold out and nothing to learn from
@@ -26,7 +26,7 @@ Kind = Literal["classification", "regression"]
 
 
 @dataclass(kw_only=True)
-class Texts:
+class LabelledTexts:
     """The texts of one use, their labels, the lines they stand on, and what was left out."""
 
     path: Path
@@ -44,7 +44,9 @@ def table_of(file: str) -> Table:
     return open_table(path, format_of(path) or "labelled")
 
 
-def new_labelled(kind: Kind, given: Given, columns: Sequence[str], place: Place, folder: Path) -> Written:
+def new_labelled(
+    kind: Kind, given: InputFiles, columns: Sequence[str], place: RecipeLocation, folder: Path
+) -> WrittenRecipe:
     """Write the texts of a table, `columns` of which are the text and its label, and the recipe for them.
 
     Raises:
@@ -66,7 +68,7 @@ def new_labelled(kind: Kind, given: Given, columns: Sequence[str], place: Place,
             file.write("text\tlabel\n")
             file.writelines(f"{text}\t{label}\n" for text, label, _ in texts.rows)
     text, steps = _recipe(kind, given, parts, place)
-    return Written(
+    return WrittenRecipe(
         text=text,
         counts={part: len(texts.rows) for part, texts in parts.items()},
         unit="texts",
@@ -76,14 +78,14 @@ def new_labelled(kind: Kind, given: Given, columns: Sequence[str], place: Place,
     )
 
 
-def _what(kind: Kind, train: Texts) -> str:
+def _what(kind: Kind, train: LabelledTexts) -> str:
     return "" if kind == "regression" else f"{len({label for _, label, _ in train.rows})} classes, "
 
 
-def _read(files: Sequence[str], columns: Sequence[str]) -> Texts:
+def _read(files: Sequence[str], columns: Sequence[str]) -> LabelledTexts:
     table = table_of(files[0])
     places = table.columns(columns)
-    texts = Texts(path=table.path)
+    texts = LabelledTexts(path=table.path)
     for record in table.records():
         text, label = (_one_line(record.cells[place]) for place in places)
         if not text:
@@ -102,7 +104,7 @@ def _one_line(cell: str | None) -> str:
     return re.sub("[\t\n\r\v\f\0\ud800-\udfff]+", " ", cell or "").strip()
 
 
-def _check_classes(parts: Mapping[str, Texts]) -> list[str]:
+def _check_classes(parts: Mapping[str, LabelledTexts]) -> list[str]:
     """Refuse classes that cannot be learned; what is odd about the others, in words."""
     train = parts["train"]
     counts = Counter(label for _, label, _ in train.rows)
@@ -129,7 +131,7 @@ def _check_classes(parts: Mapping[str, Texts]) -> list[str]:
     return [f"{len(once)} {plural} once, too seldom to be learned: {shown}"] if once else []
 
 
-def _check_numbers(parts: Mapping[str, Texts]) -> list[str]:
+def _check_numbers(parts: Mapping[str, LabelledTexts]) -> list[str]:
     for texts in parts.values():
         for _, label, line in texts.rows:
             if not is_number(label):
@@ -144,7 +146,7 @@ def _check_numbers(parts: Mapping[str, Texts]) -> list[str]:
     return []
 
 
-def _divided(train: Texts, kind: Kind) -> dict[str, Texts]:
+def _divided(train: LabelledTexts, kind: Kind) -> dict[str, LabelledTexts]:
     """The texts to train on and those to validate on: a share of each class, told by the text alone."""
     groups: dict[str, list[str]] = {}
     for text, label, _ in train.rows:
@@ -153,7 +155,7 @@ def _divided(train: Texts, kind: Kind) -> dict[str, Texts]:
     for texts in groups.values():  # a text may have been taken as one of another class
         if (digests := set(map(digest, texts))) <= taken:
             taken -= digests
-    parts = {"train": Texts(path=train.path), "valid": Texts(path=train.path)}
+    parts = {"train": LabelledTexts(path=train.path), "valid": LabelledTexts(path=train.path)}
     for row in train.rows:
         parts["valid" if digest(row[0]) in taken else "train"].rows.append(row)
     if not parts["valid"].rows:
@@ -162,23 +164,25 @@ def _divided(train: Texts, kind: Kind) -> dict[str, Texts]:
     return parts
 
 
-def _recipe(kind: Kind, given: Given, parts: Mapping[str, Texts], place: Place) -> tuple[str, int]:
+def _recipe(
+    kind: Kind, given: InputFiles, parts: Mapping[str, LabelledTexts], place: RecipeLocation
+) -> tuple[str, int]:
     """The recipe's text, and how many updates it makes."""
     train = parts["train"]
     changes = CLASSIFICATION.scaled(train.bytes)
     if kind == "regression":
         changes |= {
-            "task.kind": Change(value="regression", comment="a number for each text"),
-            "training.label_smoothing": Change(value=0.0, comment="numbers have none"),
-            "training.best_metric": Change(value="mean_absolute_error"),
+            "task.kind": RecipeChange(value="regression", comment="a number for each text"),
+            "training.label_smoothing": RecipeChange(value=0.0, comment="numbers have none"),
+            "training.best_metric": RecipeChange(value="mean_absolute_error"),
         }
     elif max(Counter(label for _, label, _ in train.rows).values()) > COMMON * len(train.rows):
         words = "the mean over classes keeps the best model, since one class is far more common"
-        changes["training.best_metric"] = Change(value="macro_f1", comment=words)
+        changes["training.best_metric"] = RecipeChange(value="macro_f1", comment=words)
     what = "numbers" if kind == "regression" else "classes"
     about = f"{len(train.rows):,} texts of {found(given.train[0]).name} and their {what}"
     data = "\n".join(str(_section(part, place)) for part in ("train", "valid", "test") if part in parts)
-    lines = Section(
+    lines = RecipeSection(
         title="data.lines",
         settings={"max_characters": (MAX_CHARACTERS, "a longer text is left out and counted")},
     )
@@ -194,8 +198,8 @@ ABOUT = {
 }
 
 
-def _section(part: str, place: Place) -> Section:
-    return Section(
+def _section(part: str, place: RecipeLocation) -> RecipeSection:
+    return RecipeSection(
         title=f"data.{part}",
         about=ABOUT[part],
         settings={

@@ -10,11 +10,11 @@ from regard.data.documents import Documents, DocumentSettings
 from regard.data.tables import format_of
 from regard.errors import DataError
 from regard.verbs.proposals.columns import roles_of
-from regard.verbs.proposals.given import Given, found
+from regard.verbs.proposals.input_files import InputFiles, found
 from regard.verbs.proposals.labelled import table_of
-from regard.verbs.proposals.place import Place
-from regard.verbs.proposals.proposal import Written, digest, held_out
-from regard.verbs.proposals.published import Published, Section, adapted
+from regard.verbs.proposals.proposal import WrittenRecipe, digest, held_out
+from regard.verbs.proposals.published import Published, RecipeSection, adapted
+from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.template import head
 
 FEWEST = 2000  # characters
@@ -28,7 +28,9 @@ PIECES = Published(
 )
 
 
-def new_language_model(given: Given, columns: Sequence[str], place: Place, folder: Path) -> Written:
+def new_language_model(
+    given: InputFiles, columns: Sequence[str], place: RecipeLocation, folder: Path
+) -> WrittenRecipe:
     """Write running text, its end held out, and the recipe for it.
 
     Of a table each text is a document, and documents are held out, told by their text alone.
@@ -62,7 +64,7 @@ def new_language_model(given: Given, columns: Sequence[str], place: Place, folde
     steps = changes["training.max_steps"].value
     counts = {part: sum(map(len, documents)) for part, documents in texts.items()}
     about = f"{counts['train']:,} characters of {path.name}"
-    return Written(
+    return WrittenRecipe(
         text=adapted(published.text(), head(place.name, about), _data(tuple(texts), place, several), changes),
         counts=counts,
         unit="characters",
@@ -100,12 +102,12 @@ def _divided(documents: list[str]) -> dict[str, list[str]]:
     return {"train": [text[:place]], "valid": [text[place:]]}
 
 
-def _data(parts: Sequence[str], place: Place, several: bool) -> str:
+def _data(parts: Sequence[str], place: RecipeLocation, several: bool) -> str:
     about = {"valid": "never trained on; chooses the best model", "test": "scored once, at the end"}
     kind, ending = ("record", "jsonl") if several else ("file", "txt")
     return "\n".join(
         str(
-            Section(
+            RecipeSection(
                 title=f"data.{part}",
                 about=about.get(part, ""),
                 settings={

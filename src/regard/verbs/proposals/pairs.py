@@ -6,7 +6,7 @@ from pathlib import Path
 from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, Row, open_corpus
 from regard.data.tables import Table, format_of, open_table
 from regard.verbs.proposals.columns import roles_of
-from regard.verbs.proposals.given import found
+from regard.verbs.proposals.input_files import found
 
 
 def pairs_of(files: Sequence[str], columns: Sequence[str]) -> Corpus:

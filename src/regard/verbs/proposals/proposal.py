@@ -11,7 +11,7 @@ MOST = 2000  # texts held out
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class WrittenRecipe:
     """What stands in a new recipe.
 
     Attributes:

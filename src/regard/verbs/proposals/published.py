@@ -16,7 +16,7 @@ from regard.verbs.recipes import recipe_folder
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class RecipeChange:
     """Another value of a key, and what is said about it; without words the published ones stay."""
 
     value: Any
@@ -44,30 +44,30 @@ class Published:
     def table(self) -> dict[str, Any]:
         return tomllib.loads(self.text())
 
-    def scaled(self, amount: int) -> dict[str, Change]:
+    def scaled(self, amount: int) -> dict[str, RecipeChange]:
         """What differs for `amount` bytes of training text; in any case `training.max_steps`."""
         root = math.sqrt(amount / min(max(amount, self.low), self.high))
         table = self.table()
         training, schedule = table["training"], table["training"]["schedule"]
         if root == 1:
-            return {"training.max_steps": Change(value=training["max_steps"], comment="updates")}
+            return {"training.max_steps": RecipeChange(value=training["max_steps"], comment="updates")}
         steps = _within(training["max_steps"] * root, self.updates)
         share = steps / training["max_steps"]
         changes = {
-            "training.max_steps": Change(value=steps, comment="updates"),
-            "training.schedule.warmup_steps": Change(
+            "training.max_steps": RecipeChange(value=steps, comment="updates"),
+            "training.schedule.warmup_steps": RecipeChange(
                 value=max(10, min(schedule["warmup_steps"], steps // 10)),
                 comment="updates; the rate moves with each",
             ),
         }
         for name in ("validate_every", "save_every"):
-            changes[f"training.{name}"] = Change(value=_rounded(max(10.0, training[name] * share)))
+            changes[f"training.{name}"] = RecipeChange(value=_rounded(max(10.0, training[name] * share)))
         if "vocab_size" in table["tokenizer"]:
             size = _within(table["tokenizer"]["vocab_size"] * root, self.vocabulary)
-            changes["tokenizer.vocab_size"] = Change(value=size)
+            changes["tokenizer.vocab_size"] = RecipeChange(value=size)
         if root > 1:
             batch = min(table["batches"]["batch_tokens"] * math.sqrt(root), self.largest_batch)
-            changes["batches.batch_tokens"] = Change(
+            changes["batches.batch_tokens"] = RecipeChange(
                 value=_rounded(float(batch)), comment="padded positions in a batch"
             )
         return changes
@@ -83,7 +83,7 @@ def _rounded(value: float) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Section:
+class RecipeSection:
     """A section of a recipe: for each key a value and a word about it."""
 
     title: str
@@ -118,7 +118,7 @@ def toml(value: Any) -> str:
     return "[" + ", ".join(map(toml, value)) + "]" if isinstance(value, list | tuple) else repr(value)
 
 
-def adapted(published: str, head: str, data: str, changes: Mapping[str, Change]) -> str:
+def adapted(published: str, head: str, data: str, changes: Mapping[str, RecipeChange]) -> str:
     """The text of a published recipe with this head and these sections for its data, and the changes made.
 
     What stands before the first section and all of [data] is not taken over. A change of a key that the
@@ -143,7 +143,7 @@ def adapted(published: str, head: str, data: str, changes: Mapping[str, Change])
     return "".join(found).rstrip("\n") + "\n"
 
 
-def _changed(line: str, section: str, changes: dict[str, Change]) -> str:
+def _changed(line: str, section: str, changes: dict[str, RecipeChange]) -> str:
     key = re.match(r"(\w+) = ", line)
     change = changes.pop(f"{section}.{key[1]}", None) if key else None
     if key is None or change is None:
@@ -152,7 +152,7 @@ def _changed(line: str, section: str, changes: dict[str, Change]) -> str:
     return commented(f"{key[1]} = {toml(change.value)}", comment) + "\n"
 
 
-def _add(found: list[str], section: str, changes: dict[str, Change]) -> None:
+def _add(found: list[str], section: str, changes: dict[str, RecipeChange]) -> None:
     """Put what is left of the changes of a section at its end, before the empty line that ends it."""
     own = [name for name in changes if name.rpartition(".")[0] == section]
     added = [

@@ -7,10 +7,10 @@ from typing import cast, get_args
 from regard.data.conllu import NOTHING, Column, Sentence, labels_of
 from regard.data.word_columns import LABEL_COLUMN, WordFormat, read_words, word_format
 from regard.errors import DataError, did_you_mean
-from regard.verbs.proposals.given import Given, found
-from regard.verbs.proposals.place import Place
-from regard.verbs.proposals.proposal import Written, digest, held_out
-from regard.verbs.proposals.published import Published, Section, adapted
+from regard.verbs.proposals.input_files import InputFiles, found
+from regard.verbs.proposals.proposal import WrittenRecipe, digest, held_out
+from regard.verbs.proposals.published import Published, RecipeSection, adapted
+from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.template import head
 
 FEWEST = 20  # sentences
@@ -25,7 +25,9 @@ COLUMNS: tuple[Column, ...] = (
 TAGGING = Published(recipe="ud-pos", low=950_000, high=1_050_000)  # bytes of the words of UD English EWT
 
 
-def new_tagging(given: Given, columns: Sequence[str], place: Place, folder: Path) -> Written:
+def new_tagging(
+    given: InputFiles, columns: Sequence[str], place: RecipeLocation, folder: Path
+) -> WrittenRecipe:
     """Write the sentences of a file, some held out, and the recipe for the labels of their words.
 
     Raises:
@@ -56,7 +58,7 @@ def new_tagging(given: Given, columns: Sequence[str], place: Place, folder: Path
     steps = changes["training.max_steps"].value
     about = f"{words:,} words of {path.name} and their {column.upper()}"
     labels = {label for each in sentences["train"] for label in each.column(column)}
-    return Written(
+    return WrittenRecipe(
         text=adapted(TAGGING.text(), head(place.name, about), _data(files, column), changes),
         counts={part: len(each) for part, each in sentences.items()},
         unit="sentences",
@@ -98,9 +100,11 @@ def _column(sentences: Iterable[Sentence], path: Path, kind: WordFormat, wanted:
 
 def _data(files: dict[str, str], column: Column) -> str:
     about = {"valid": "chooses the best model; never trained on", "test": "scored once, at the end"}
-    sections = [Section(title="data", settings={"column": (column, "upos, xpos, feats, deprel, lemma")})]
+    sections = [
+        RecipeSection(title="data", settings={"column": (column, "upos, xpos, feats, deprel, lemma")})
+    ]
     sections += [
-        Section(
+        RecipeSection(
             title=f"data.{part}",
             about=about.get(part, ""),
             settings={"file": (files[part], "CoNLL-U; paths begin at this recipe")},

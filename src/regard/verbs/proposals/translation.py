@@ -9,15 +9,15 @@ from typing import TextIO
 
 from regard.data.corpus import Corpus
 from regard.errors import DataError
+from regard.verbs.corpus_survey import Survey, Surveyor
 from regard.verbs.experiments import expected_bleu
 from regard.verbs.plan import Proposal, propose
 from regard.verbs.proposals.budget import Budget
-from regard.verbs.proposals.given import Given
+from regard.verbs.proposals.input_files import InputFiles
 from regard.verbs.proposals.pairs import pairs_of
-from regard.verbs.proposals.place import Place
-from regard.verbs.proposals.proposal import Written, digest
-from regard.verbs.proposals.published import Section
-from regard.verbs.survey import Survey, Surveyor
+from regard.verbs.proposals.proposal import WrittenRecipe, digest
+from regard.verbs.proposals.published import RecipeSection
+from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.template import recipe_text
 
 FEWEST = 20  # pairs: with fewer there is nothing to hold out and nothing to learn from
@@ -26,8 +26,8 @@ SIDES = "source", "target"
 
 
 def new_translation(
-    given: Given, columns: Sequence[str], budget: Budget, place: Place, folder: Path
-) -> Written:
+    given: InputFiles, columns: Sequence[str], budget: Budget, place: RecipeLocation, folder: Path
+) -> WrittenRecipe:
     """Write the pairs, some of them held out, and the recipe of a translator for them.
 
     Raises:
@@ -58,7 +58,7 @@ def new_translation(
     expected = expected_bleu(train_pairs, proposal.epochs * survey.target_tokens, survey.tokenize)
     about = f"{survey.pairs:,} pairs of {' and '.join(Path(file).name for file in given.train)}"
     data = "\n".join(map(str, sections.values()))
-    return Written(
+    return WrittenRecipe(
         text=recipe_text(place.name, about, data, proposal, survey, expected),
         counts=counts,
         unit="pairs",
@@ -134,14 +134,14 @@ def _open_pairs(folder: Path, part: str, files: contextlib.ExitStack) -> list[Te
     return [files.enter_context(name.open("w", encoding="utf-8", newline="\n")) for name in names]
 
 
-def _written_section(part: str, place: Place) -> Section:
+def _written_section(part: str, place: RecipeLocation) -> RecipeSection:
     """The lines of this use that stand in the data folder."""
     return _section(part, *(place.file(f"{part}.{side}") for side in SIDES))
 
 
 def _given_section(
-    part: str, files: Sequence[str], columns: Sequence[str], place: Place, folder: Path
-) -> tuple[Section, int]:
+    part: str, files: Sequence[str], columns: Sequence[str], place: RecipeLocation, folder: Path
+) -> tuple[RecipeSection, int]:
     """Lines to validate or to test on: two files are read where they are, a table is written as two files."""
     corpus = pairs_of(files, columns)
     pairs = 0
@@ -158,11 +158,11 @@ def _given_section(
     return _section(part, *map(place.path_of, files)), pairs
 
 
-def _section(part: str, source: str, target: str) -> Section:
+def _section(part: str, source: str, target: str) -> RecipeSection:
     about = {
         "train": "two aligned files, line by line, plain or gzipped; paths begin at this recipe",
         "valid": "never trained on; chooses the best model",
         "test": "scored once, at the end",
     }
     settings = {"source": (source, "one sentence a line"), "target": (target, "its translation")}
-    return Section(title=f"data.{part}", about=about[part], settings=settings)
+    return RecipeSection(title=f"data.{part}", about=about[part], settings=settings)

@@ -13,7 +13,7 @@ from regard.data.corpus import Corpus, LinePolicy, Pair
 from regard.data.examples import Examples
 from regard.data.labelled import LabelledSettings, LabelSet, class_weights, classes_of, open_labelled, split
 from regard.data.loader import Loader
-from regard.data.texts import Text, text_of
+from regard.data.texts import EncodedText, text_of
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import accuracy, confusion, macro_f1, table_interval
@@ -21,17 +21,17 @@ from regard.evaluation.proportion import wilson_interval
 from regard.evaluation.score import Score
 from regard.training.collapse import target_entropy
 from regard.training.objective import LabelCrossEntropy, Objective
-from regard.verbs.corpora import counts_of_skipped, refuse_other_data
-from regard.verbs.encoder import encoder_that
+from regard.verbs.data_fingerprints import counts_of_skipped, refuse_other_data
+from regard.verbs.load_encoder import encoder_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import TRIAL, HeldOut, Measured, Say, Task, held_settings
+from regard.verbs.tasks.task import TRIAL, HeldOutData, Measured, Say, Task, held_settings
 from regard.verbs.tasks.text import (
     Encode,
     WordDropoutSettings,
     encoder_config,
     most_tokens,
+    predictions_and_labels,
     refuse_r_drop,
-    said_and_true,
     stored_tokenizer,
     training_examples,
 )
@@ -87,19 +87,19 @@ class ClassificationRecipe(Recipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class LabelledPart:
     """Texts of one use (training, validation, test), and the number of the class of each."""
 
     pairs: Sequence[Pair]
     labels: Sequence[int] | Sequence[float]
 
-    def of(self, numbers: Sequence[int]) -> "Part":
-        return Part(pairs=[self.pairs[i] for i in numbers], labels=[self.labels[i] for i in numbers])
+    def of(self, numbers: Sequence[int]) -> "LabelledPart":
+        return LabelledPart(pairs=[self.pairs[i] for i in numbers], labels=[self.labels[i] for i in numbers])
 
-    def first(self, count: int) -> "Part":
-        return Part(pairs=self.pairs[:count], labels=self.labels[:count])
+    def first(self, count: int) -> "LabelledPart":
+        return LabelledPart(pairs=self.pairs[:count], labels=self.labels[:count])
 
-    def texts(self, encode: Encode, tokenizer: Tokenizer, max_tokens: int) -> list[Text]:
+    def texts(self, encode: Encode, tokenizer: Tokenizer, max_tokens: int) -> list[EncodedText]:
         """The texts as the model reads them: of what is too long the beginning."""
         return [
             text_of(
@@ -123,7 +123,7 @@ class Classification(Task):
         recipe: ClassificationRecipe,
         labels: tuple[str, ...],
         weights: tuple[float, ...] | None,
-        parts: Mapping[str, Part],
+        parts: Mapping[str, LabelledPart],
         tokenizer: Tokenizer,
         files: Mapping[str, bytes],
     ) -> None:
@@ -136,7 +136,7 @@ class Classification(Task):
         self._weights = weights
         self._valid, self._test = (self._texts(part, tokenizer.encode_words) for part in ("valid", "test"))
 
-    def _texts(self, part: str, encode: Encode) -> list[Text]:
+    def _texts(self, part: str, encode: Encode) -> list[EncodedText]:
         if part not in self._parts:
             return []
         return self._parts[part].texts(encode, self.tokenizer, self._max_tokens)
@@ -166,18 +166,20 @@ class Classification(Task):
         return _measured(model, self._test, len(self.labels), self.tokenizer.pad_id).scores
 
 
-def class_table(model: Any, texts: Sequence[Text], num_labels: int, pad_id: int) -> tuple[np.ndarray, float]:
+def class_table(
+    model: Any, texts: Sequence[EncodedText], num_labels: int, pad_id: int
+) -> tuple[np.ndarray, float]:
     """Which classes are taken for which, and the mean loss."""
-    said, truth, loss = said_and_true(model, texts, pad_id)
+    said, truth, loss = predictions_and_labels(model, texts, pad_id)
     return confusion(np.concatenate(truth), np.concatenate(said), num_labels), loss
 
 
-def _measured(model: Any, texts: Sequence[Text], num_labels: int, pad_id: int) -> Measured:
+def _measured(model: Any, texts: Sequence[EncodedText], num_labels: int, pad_id: int) -> Measured:
     table, _ = class_table(model, texts, num_labels, pad_id)
     return Measured(scores=class_test_scores(table, f"texts:{len(texts)}"), confusion=table)
 
 
-def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
+def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """Test texts, whose classes are those that the model knows."""
     recipe = cast(ClassificationRecipe, source.recipe)
     model = encoder_that("classifies texts", ("classification",), loaded, allow_fresh=False)
@@ -188,9 +190,9 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
         raise DataError(f"{corpus.name}: no text is left", "look at data.lines of the recipe")
     labels = LabelSet.known(loaded.labels, recipe.data.label_names)
     tokenizer = loaded.tokenizers.source
-    part = Part(pairs=pairs, labels=classes_of(corpus, pairs, labels))
+    part = LabelledPart(pairs=pairs, labels=classes_of(corpus, pairs, labels))
     texts = part.texts(tokenizer.encode_words, tokenizer, most_tokens(recipe, model.config))
-    return HeldOut(
+    return HeldOutData(
         counted=f"{len(texts):,} texts{counts_of_skipped(corpus.skipped)}",
         measure=partial(_measured, texts=texts, num_labels=len(loaded.labels), pad_id=tokenizer.pad_id),
     )
@@ -227,11 +229,11 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     pairs = {part: list(corpus) for part, corpus in corpora.items()}
     labels = LabelSet.of((pair.target for pair in pairs["train"]), data.label_names)
     parts = {
-        part: Part(pairs=pairs[part], labels=classes_of(corpora[part], pairs[part], labels))
+        part: LabelledPart(pairs=pairs[part], labels=classes_of(corpora[part], pairs[part], labels))
         for part in corpora
     }
-    say_parts(parts, corpora, say)
-    put_by(parts, parts["train"].labels, data.valid_share, recipe.training.seed, say)
+    report_parts(parts, corpora, say)
+    split_off(parts, parts["train"].labels, data.valid_share, recipe.training.seed, say)
     tokenizer, files = stored_tokenizer(
         (pair.source for pair in parts["train"].pairs), recipe.tokenizer, folder, say
     )
@@ -253,7 +255,9 @@ def labelled_corpora(
     }
 
 
-def put_by(parts: dict[str, Part], groups: Sequence[object], share: float, seed: int, say: Say) -> None:
+def split_off(
+    parts: dict[str, LabelledPart], groups: Sequence[object], share: float, seed: int, say: Say
+) -> None:
     """Take the texts to validate on out of those to train on, unless there are others.
 
     Raises:
@@ -267,14 +271,14 @@ def put_by(parts: dict[str, Part], groups: Sequence[object], share: float, seed:
         raise DataError("no text is left to validate on", "look at data.valid and data.valid_share")
 
 
-def say_parts(parts: Mapping[str, Part], corpora: Mapping[str, Corpus], say: Say) -> None:
+def report_parts(parts: Mapping[str, LabelledPart], corpora: Mapping[str, Corpus], say: Say) -> None:
     for part, name in (("train", "training"), ("valid", "validation"), ("test", "test")):
         if part in parts:
             skipped = counts_of_skipped(corpora[part].skipped)
             say(f"{name}: {len(parts[part].pairs):,} texts{skipped}")
 
 
-def shortened(parts: Mapping[str, Part], limit: int | None) -> dict[str, Part]:
+def shortened(parts: Mapping[str, LabelledPart], limit: int | None) -> dict[str, LabelledPart]:
     """For a trial, some of each."""
     if limit is None:
         return dict(parts)

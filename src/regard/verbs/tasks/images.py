@@ -27,10 +27,10 @@ from regard.models.model import Model
 from regard.models.vision import VisionConfig, VisionTransformer
 from regard.training.objective import LabelCrossEntropy, Objective
 from regard.verbs.box import model_that
-from regard.verbs.corpora import refuse_other_data
+from regard.verbs.data_fingerprints import refuse_other_data
 from regard.verbs.tasks.classification import class_test_scores
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import TRIAL, HeldOut, Measured, Say, Task, held_settings, model_config
+from regard.verbs.tasks.task import TRIAL, HeldOutData, Measured, Say, Task, held_settings, model_config
 from regard.weights.model_folder import LoadedModel
 
 BATCH = 500  # images that are looked at together in validation and test
@@ -150,7 +150,7 @@ def _measured(model: Model, images: Images, mean: float, deviation: float) -> Me
     return Measured(scores=class_test_scores(table, f"images:{len(images)}"), confusion=table)
 
 
-def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
+def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """Test images of the size and the classes that the model knows."""
     config = model_that("classifies images", VisionTransformer, loaded).config
     given = cast(ImagesRecipe, source.recipe).data
@@ -165,7 +165,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
             f"{images.name}: a label is {largest}, the model knows {config.num_labels} classes",
             "are they numbered from 0, as those that the model was trained on?",
         )
-    return HeldOut(
+    return HeldOutData(
         counted=f"{len(images):,} images",
         measure=partial(_measured, images=images, mean=config.pixel_mean, deviation=config.pixel_std),
     )

@@ -14,7 +14,7 @@ from regard.verbs.tasks import (
     translation,
 )
 from regard.verbs.tasks.recipe import Recipe
-from regard.verbs.tasks.task import Hold, Prepare
+from regard.verbs.tasks.task import Prepare, TestData
 
 
 class Kind(NamedTuple):
@@ -22,7 +22,7 @@ class Kind(NamedTuple):
 
     recipe: type[Recipe]
     prepare: Prepare
-    hold: Hold
+    hold: TestData
 
 
 KINDS: dict[str, Kind] = {

@@ -15,7 +15,7 @@ import torch
 from regard.data.documents import Documents, DocumentSettings
 from regard.data.examples import Examples
 from regard.data.loader import Loader
-from regard.data.stream import Stream, limited, parts, write_stream
+from regard.data.token_stream import TokenStream, limited, parts, write_stream
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.data.windows import PackedExamples, WindowExamples, scoring_batches
 from regard.decoding.continuation import ContinuationSettings
@@ -25,9 +25,9 @@ from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from regard.training.collapse import target_entropy
 from regard.training.objective import NextToken, Objective
 from regard.verbs.box import model_that
-from regard.verbs.corpora import refuse_other_data
+from regard.verbs.data_fingerprints import refuse_other_data
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import HeldOut, Measured, Say, Task, held_settings, model_config
+from regard.verbs.tasks.task import HeldOutData, Measured, Say, Task, held_settings, model_config
 from regard.verbs.tasks.text import refuse_r_drop, stored_tokenizer
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
@@ -139,7 +139,7 @@ class TextScore:
 
 
 def score_text(
-    model: DecoderOnly, stream: Stream, *, block: int, context: int, apart: bool, batch_tokens: int
+    model: DecoderOnly, stream: TokenStream, *, block: int, context: int, apart: bool, batch_tokens: int
 ) -> TextScore:
     """The negative log-likelihood of a whole text, each token predicted exactly once.
 
@@ -167,7 +167,7 @@ class LanguageModel(Task):
         self, recipe: LanguageModelRecipe, tokenizer: Tokenizer, files: dict[str, bytes], folder: Path
     ) -> None:
         self.recipe: LanguageModelRecipe = recipe
-        self._streams = {part: Stream(folder / part) for part in PARTS if (folder / part).is_dir()}
+        self._streams = {part: TokenStream(folder / part) for part in PARTS if (folder / part).is_dir()}
         self.config = _config(recipe, tokenizer)
         decoding = recipe.decoding.with_(begin=self._streams["train"].marks)
         self.files = {**files, "generation.json": json_bytes(decoding.to_dict())}
@@ -193,7 +193,7 @@ class LanguageModel(Task):
         return _scores(_score(model, self._streams["test"], self.recipe), self._streams["test"], self.recipe)
 
 
-def _score(model: DecoderOnly, stream: Stream, recipe: LanguageModelRecipe) -> TextScore:
+def _score(model: DecoderOnly, stream: TokenStream, recipe: LanguageModelRecipe) -> TextScore:
     return score_text(
         model,
         stream,
@@ -204,7 +204,7 @@ def _score(model: DecoderOnly, stream: Stream, recipe: LanguageModelRecipe) -> T
     )
 
 
-def _scores(measured: TextScore, stream: Stream, recipe: LanguageModelRecipe) -> list[Score]:
+def _scores(measured: TextScore, stream: TokenStream, recipe: LanguageModelRecipe) -> list[Score]:
     signature = (
         f"tokens:{measured.tokens}|characters:{measured.characters}|bytes:{measured.bytes}"
         f"|unknown:{stream.report.unknown}|block:{recipe.task.block}|context:{recipe.context}"
@@ -216,7 +216,7 @@ def _scores(measured: TextScore, stream: Stream, recipe: LanguageModelRecipe) ->
     ]
 
 
-def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
+def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """Test text. Of other text all is read, whatever share of its files the recipe takes."""
     model_that("goes on with a text", DecoderOnly, loaded)
     recipe = cast(LanguageModelRecipe, source.recipe)
@@ -234,7 +234,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
 
     several = "" if len(lengths) == 1 else "s"
     counted = f"{len(lengths):,} document{several}, {sum(lengths):,} characters"
-    return HeldOut(counted=counted, measure=measure)
+    return HeldOutData(counted=counted, measure=measure)
 
 
 def _config(recipe: LanguageModelRecipe, tokenizer: Tokenizer) -> DecoderOnlyConfig:
@@ -289,7 +289,7 @@ def _pieces(documents: Iterable[str]) -> Iterator[str]:
     return itertools.chain.from_iterable(map(parts, documents))
 
 
-def _tell(part: str, stream: Stream, say: Say) -> None:
+def _tell(part: str, stream: TokenStream, say: Say) -> None:
     report, name = stream.report, {"train": "training", "valid": "validation", "test": "test"}[part]
     documents = f"{report.documents:,} document{'' if report.documents == 1 else 's'}"
     unknown = f"; {report.unknown:,} tokens are unknown" if report.unknown else ""

@@ -16,7 +16,7 @@ from regard.data.documents import Documents, DocumentSettings
 from regard.data.examples import Examples
 from regard.data.labelled import LabelledSettings, open_labelled, split
 from regard.data.masking import Masking, MaskingSettings
-from regard.data.texts import Text, TextExamples, text_of, with_noise
+from regard.data.texts import EncodedText, TextExamples, text_of, with_noise
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.data.tokenizer_file import SPECIALS
 from regard.errors import DataError, RecipeError
@@ -24,16 +24,16 @@ from regard.evaluation.classification import bootstrap_interval
 from regard.evaluation.score import Score
 from regard.models.encoder_only import EncoderOnly
 from regard.training.objective import LabelCrossEntropy, Objective
-from regard.verbs.corpora import refuse_other_data
-from regard.verbs.encoder import encoder_that
+from regard.verbs.data_fingerprints import refuse_other_data
+from regard.verbs.load_encoder import encoder_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import TRIAL, HeldOut, Measured, Say, Task, held_settings
+from regard.verbs.tasks.task import TRIAL, HeldOutData, Measured, Say, Task, held_settings
 from regard.verbs.tasks.text import (
     Encode,
     encoder_config,
     most_tokens,
+    predictions_and_labels,
     refuse_r_drop,
-    said_and_true,
     segmentations,
     stored_tokenizer,
 )
@@ -112,7 +112,7 @@ class MaskedLanguageModel(Task):
         if not self._train[0]() or not self._valid:
             raise DataError("no known token is left to hide", "look at the files and at the tokeniser")
 
-    def _texts(self, part: str, encode: Encode) -> list[Text]:
+    def _texts(self, part: str, encode: Encode) -> list[EncodedText]:
         return _texts(self._parts.get(part, ()), self.tokenizer, encode, self._max_tokens)
 
     def objective(self) -> Objective:
@@ -122,7 +122,7 @@ class MaskedLanguageModel(Task):
         return TextExamples(self._train, self.tokenizer.pad_id, self._hidden)
 
     def validate(self, model: Any) -> dict[str, float]:
-        said, truth, loss = said_and_true(model, self._valid, self.tokenizer.pad_id)
+        said, truth, loss = predictions_and_labels(model, self._valid, self.tokenizer.pad_id)
         right = sum(int((ours == theirs).sum()) for ours, theirs in zip(said, truth, strict=True))
         return {"loss": loss, "accuracy": 100 * right / sum(map(len, truth))}
 
@@ -134,7 +134,7 @@ class MaskedLanguageModel(Task):
         return _measured(model, self._test, self.recipe, self.tokenizer.pad_id, shares).scores
 
 
-def frequencies(texts: Sequence[Text], tokenizer: Tokenizer) -> Shares:
+def frequencies(texts: Sequence[EncodedText], tokenizer: Tokenizer) -> Shares:
     """The share of each token in some texts, one added to each count; the unknown one is not counted."""
     ids = np.concatenate([text.ids[1:-1] for text in texts])
     counts = np.bincount(ids[ids != tokenizer.unk_id], minlength=tokenizer.vocab_size) + 1
@@ -156,7 +156,9 @@ def _masking(recipe: MaskedLanguageModelRecipe, tokenizer: Tokenizer) -> Masking
     )
 
 
-def _texts(documents: Iterable[str], tokenizer: Tokenizer, encode: Encode, max_tokens: int) -> list[Text]:
+def _texts(
+    documents: Iterable[str], tokenizer: Tokenizer, encode: Encode, max_tokens: int
+) -> list[EncodedText]:
     """Each document in texts of at most `max_tokens`; what is unknown through and through is left out."""
     return [
         text_of(pieces, [], tokenizer=tokenizer, line=line, max_tokens=max_tokens)
@@ -168,13 +170,13 @@ def _texts(documents: Iterable[str], tokenizer: Tokenizer, encode: Encode, max_t
 
 def _measured(
     model: EncoderOnly,
-    texts: Sequence[Text],
+    texts: Sequence[EncodedText],
     recipe: MaskedLanguageModelRecipe,
     pad_id: int,
     shares: Shares | None,
 ) -> Measured:
     """How many of the hidden tokens are guessed, and the mean loss of one; what `shares` alone would give."""
-    said, truth, loss = said_and_true(model, texts, pad_id)
+    said, truth, loss = predictions_and_labels(model, texts, pad_id)
     right = [int((ours == theirs).sum()) for ours, theirs in zip(said, truth, strict=True)]
     of = [len(each) for each in truth]
     low, high = bootstrap_interval(right, of)
@@ -199,7 +201,7 @@ def _measured(
     )
 
 
-def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
+def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """Test texts, in which the same is hidden as at the end of training.
 
     The training texts are read again, for the frequencies that a guess by them alone would go by.
@@ -216,7 +218,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
     if not texts:
         raise DataError(f"{name}: no known token is left to hide", "is it a text that the model can read?")
     hidden = with_noise(_masking(recipe, tokenizer), texts)
-    return HeldOut(
+    return HeldOutData(
         counted=f"{len(texts):,} texts",
         measure=partial(
             _measured,
@@ -238,13 +240,13 @@ def _training_frequencies(
         console.note(f"no unigram baseline, as the training texts cannot be read: {error.message}")
         return None
     if recipe.data.valid is None:
-        documents, _ = _put_by(documents, recipe)
+        documents, _ = _split_off(documents, recipe)
     encode, *_ = segmentations(tokenizer, recipe.tokenizer, recipe.training.seed)
     texts = _texts(documents, tokenizer, encode, max_tokens)
     return frequencies(texts, tokenizer) if texts else None
 
 
-def _put_by(texts: Sequence[str], recipe: MaskedLanguageModelRecipe) -> tuple[list[str], list[str]]:
+def _split_off(texts: Sequence[str], recipe: MaskedLanguageModelRecipe) -> tuple[list[str], list[str]]:
     """The texts to train on, and those to validate on where the recipe names no others."""
     kept, taken = split([0] * len(texts), recipe.data.valid_share, recipe.training.seed)
     return [texts[number] for number in kept], [texts[number] for number in taken]
@@ -277,7 +279,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
             prints[part], parts[part] = (name, fingerprint), list(texts)
     refuse_other_data(prints, folder)
     if "valid" not in parts:
-        parts["train"], parts["valid"] = _put_by(parts["train"], recipe)
+        parts["train"], parts["valid"] = _split_off(parts["train"], recipe)
     for part, title in (("train", "training"), ("valid", "validation"), ("test", "test")):
         if part in parts:
             characters = sum(map(len, parts[part]))

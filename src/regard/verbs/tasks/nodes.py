@@ -13,9 +13,9 @@ from torch import Tensor
 
 from regard.data.examples import Examples
 from regard.data.graph_files import GraphSettings, read_graph, read_test_graph
+from regard.data.graph_structure import Edges, laplacian_positions, near_pairs, random_walk_positions
 from regard.data.graphs import Graph, GraphExamples, Split
 from regard.data.loader import Loader
-from regard.data.structure import Edges, laplacian_positions, near_pairs, random_walk_positions
 from regard.distributed.group import SINGLE, Group
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import accuracy, confusion
@@ -25,10 +25,10 @@ from regard.models.graph import GraphModel, GraphTransformerConfig
 from regard.models.model import Model
 from regard.training.objective import LabelCrossEntropy, Objective
 from regard.verbs.box import model_that
-from regard.verbs.corpora import refuse_other_data
+from regard.verbs.data_fingerprints import refuse_other_data
 from regard.verbs.tasks.classification import class_test_scores
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import HeldOut, Measured, Say, Task, model_config
+from regard.verbs.tasks.task import HeldOutData, Measured, Say, Task, model_config
 from regard.weights.model_folder import LoadedModel
 
 WHOLE = np.zeros(1, np.int64)  # the one example that there is
@@ -121,7 +121,7 @@ def _measured(model: Model, graph: Graph, examples: GraphExamples) -> Measured:
     return Measured(scores=class_test_scores(table, f"nodes:{table.sum()}"), confusion=table)
 
 
-def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
+def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """The test nodes of a graph; its features, and their classes, are those that the model knows."""
     model_that("classifies nodes of a graph", GraphModel, loaded)
     recipe = cast(NodesRecipe, source.recipe)
@@ -131,7 +131,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
         graph = read_test_graph(replace(recipe.data, file=data), Path.cwd(), loaded.labels)
     refuse_other_features(graph, loaded)
     examples = GraphExamples(graph, "test", *structure(loaded.config, graph.edges, len(graph)))
-    return HeldOut(
+    return HeldOutData(
         counted=f"{len(graph.splits['test']):,} nodes",
         measure=partial(_measured, graph=graph, examples=examples),
     )

@@ -14,17 +14,23 @@ import torch
 from regard.data.corpus import LinePolicy
 from regard.data.examples import Examples
 from regard.data.labelled import LabelledSettings, open_labelled, values_of
-from regard.data.texts import Text
+from regard.data.texts import EncodedText
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import DataError, RecipeError
-from regard.evaluation.numbers import correlation, mean_absolute_error
+from regard.evaluation.regression import correlation, mean_absolute_error
 from regard.evaluation.score import Score
 from regard.training.objective import Objective, SquaredError
-from regard.verbs.corpora import counts_of_skipped, refuse_other_data
-from regard.verbs.encoder import encoder_that
-from regard.verbs.tasks.classification import Part, labelled_corpora, put_by, say_parts, shortened
+from regard.verbs.data_fingerprints import counts_of_skipped, refuse_other_data
+from regard.verbs.load_encoder import encoder_that
+from regard.verbs.tasks.classification import (
+    LabelledPart,
+    labelled_corpora,
+    report_parts,
+    shortened,
+    split_off,
+)
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import HeldOut, Measured, Say, Task, held_settings
+from regard.verbs.tasks.task import HeldOutData, Measured, Say, Task, held_settings
 from regard.verbs.tasks.text import (
     Encode,
     WordDropoutSettings,
@@ -90,7 +96,7 @@ class Regression(Task):
         self,
         recipe: RegressionRecipe,
         scale: tuple[float, float],
-        parts: Mapping[str, Part],
+        parts: Mapping[str, LabelledPart],
         tokenizer: Tokenizer,
         files: Mapping[str, bytes],
     ) -> None:
@@ -103,7 +109,7 @@ class Regression(Task):
         self._parts, self._max_tokens = parts, most_tokens(recipe, self.config)
         self._valid, self._test = (self._texts(part, tokenizer.encode_words) for part in ("valid", "test"))
 
-    def _texts(self, part: str, encode: Encode) -> list[Text]:
+    def _texts(self, part: str, encode: Encode) -> list[EncodedText]:
         if part not in self._parts:
             return []
         return self._parts[part].texts(encode, self.tokenizer, self._max_tokens)
@@ -131,12 +137,12 @@ class Regression(Task):
         return _measured(model, self._test, self.tokenizer.pad_id).scores
 
 
-def _answers(model: Any, texts: Sequence[Text], pad_id: int) -> tuple[np.ndarray, np.ndarray]:
+def _answers(model: Any, texts: Sequence[EncodedText], pad_id: int) -> tuple[np.ndarray, np.ndarray]:
     said = torch.cat(logits_of(model, texts, pad_id)).double().numpy()
     return said, np.concatenate([text.labels for text in texts]).astype(np.float64)
 
 
-def _measured(model: Any, texts: Sequence[Text], pad_id: int) -> Measured:
+def _measured(model: Any, texts: Sequence[EncodedText], pad_id: int) -> Measured:
     said, truth = _answers(model, texts, pad_id)
     signature = f"texts:{len(truth)}|version:regard {version('regard')}"
     measures = {"mean absolute error": mean_absolute_error, "Pearson's r": correlation}
@@ -147,7 +153,7 @@ def _measured(model: Any, texts: Sequence[Text], pad_id: int) -> Measured:
     return Measured(scores=scores)
 
 
-def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
+def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """Test texts and their numbers."""
     recipe = cast(RegressionRecipe, source.recipe)
     model = encoder_that("gives texts a number", ("regression",), loaded, allow_fresh=False)
@@ -157,9 +163,9 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
     if not pairs:
         raise DataError(f"{corpus.name}: no text is left", "look at data.lines of the recipe")
     tokenizer = loaded.tokenizers.source
-    part = Part(pairs=pairs, labels=values_of(corpus, pairs))
+    part = LabelledPart(pairs=pairs, labels=values_of(corpus, pairs))
     texts = part.texts(tokenizer.encode_words, tokenizer, most_tokens(recipe, model.config))
-    return HeldOut(
+    return HeldOutData(
         counted=f"{len(texts):,} texts{counts_of_skipped(corpus.skipped)}",
         measure=partial(_measured, texts=texts, pad_id=tokenizer.pad_id),
     )
@@ -175,9 +181,9 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     parts = {}
     for part, corpus in corpora.items():
         pairs = list(corpus)
-        parts[part] = Part(pairs=pairs, labels=values_of(corpus, pairs))
-    say_parts(parts, corpora, say)
-    put_by(parts, [0] * len(parts["train"].pairs), data.valid_share, recipe.training.seed, say)
+        parts[part] = LabelledPart(pairs=pairs, labels=values_of(corpus, pairs))
+    report_parts(parts, corpora, say)
+    split_off(parts, [0] * len(parts["train"].pairs), data.valid_share, recipe.training.seed, say)
     scale = _scale(cast(Sequence[float], parts["train"].labels))
     tokenizer, files = stored_tokenizer(
         (pair.source for pair in parts["train"].pairs), recipe.tokenizer, folder, say

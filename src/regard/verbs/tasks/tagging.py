@@ -15,23 +15,23 @@ from regard.data.conllu import Column, ConlluSettings, Sentence, Treebank, label
 from regard.data.examples import Examples
 from regard.data.labelled import LabelSet, split
 from regard.data.tagged import before_words, pieces_of, tagged_texts
-from regard.data.texts import Text
+from regard.data.texts import EncodedText
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import SEED, accuracy, bootstrap_interval, confusion, macro_f1
 from regard.evaluation.score import Score
 from regard.training.objective import LabelCrossEntropy, Objective
-from regard.verbs.corpora import refuse_other_data
-from regard.verbs.encoder import encoder_that
+from regard.verbs.data_fingerprints import refuse_other_data
+from regard.verbs.load_encoder import encoder_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import TRIAL, HeldOut, Measured, Say, Task, held_settings
+from regard.verbs.tasks.task import TRIAL, HeldOutData, Measured, Say, Task, held_settings
 from regard.verbs.tasks.text import (
     Encode,
     WordDropoutSettings,
     encoder_config,
     most_tokens,
+    predictions_and_labels,
     refuse_r_drop,
-    said_and_true,
     stored_tokenizer,
     training_examples,
 )
@@ -123,7 +123,7 @@ class Tagging(Task):
         self._parts, self._max_tokens = parts, most_tokens(recipe, self.config)
         self._valid, self._test = (self._texts(part, tokenizer.encode_words) for part in ("valid", "test"))
 
-    def _texts(self, part: str, encode: Encode) -> list[Text]:
+    def _texts(self, part: str, encode: Encode) -> list[EncodedText]:
         return _in_windows(self._parts.get(part, ()), self.tokenizer, encode, self._max_tokens)
 
     def objective(self) -> Objective:
@@ -139,7 +139,7 @@ class Tagging(Task):
         )
 
     def validate(self, model: Any) -> dict[str, float]:
-        said, truth, loss = said_and_true(model, self._valid, self.tokenizer.pad_id)
+        said, truth, loss = predictions_and_labels(model, self._valid, self.tokenizer.pad_id)
         table = _table(np.concatenate(truth), np.concatenate(said), len(self.labels))
         return {"loss": loss, "accuracy": 100 * accuracy(table), "macro_f1": 100 * macro_f1(table)}
 
@@ -155,9 +155,11 @@ def _table(truth: np.ndarray, said: np.ndarray, num_labels: int) -> np.ndarray:
     return confusion(np.where(truth == IGNORED, num_labels, truth), said, num_labels + 1)
 
 
-def _measured(model: Any, texts: Sequence[Text], num_labels: int, pad_id: int, column: Column) -> Measured:
+def _measured(
+    model: Any, texts: Sequence[EncodedText], num_labels: int, pad_id: int, column: Column
+) -> Measured:
     """Intervals by resampling sentences, whose words hang together."""
-    by_text = said_and_true(model, texts, pad_id)
+    by_text = predictions_and_labels(model, texts, pad_id)
     said, truth = (np.concatenate(each) for each in by_text[:2])
     lines = np.repeat([text.line for text in texts], [len(text.labels) for text in texts])
     sentences, sentence = np.unique(lines, return_inverse=True)  # of each word, which one it is of
@@ -203,7 +205,7 @@ def _f1_interval(
     return float(low), float(high)
 
 
-def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
+def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """Test sentences; how many words have a label that the model does not know is said."""
     recipe = cast(TaggingRecipe, source.recipe)
     model = encoder_that("labels words", ("tokens",), loaded, allow_fresh=False)
@@ -217,7 +219,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
     words = sum(len(each.words) for each in sentences)
     if unseen := _unseen(sentences, str(bank.path)):
         console.warn(f"{bank.path}: {unseen}; the table leaves them out")
-    return HeldOut(
+    return HeldOutData(
         counted=f"{len(sentences):,} sentences, {words:,} words",
         measure=partial(
             _measured,
@@ -231,7 +233,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
 
 def _in_windows(
     sentences: Sequence[Tagged], tokenizer: Tokenizer, encode: Encode, max_tokens: int
-) -> list[Text]:
+) -> list[EncodedText]:
     """Each sentence in windows of at most `max_tokens`."""
     pieces = lru_cache(REMEMBERED)(partial(pieces_of, encode=encode, before=before_words(tokenizer)))
     return [

@@ -13,7 +13,7 @@ import numpy as np
 from regard import console
 from regard.data.examples import Examples
 from regard.data.loader import Loader
-from regard.data.share import Share
+from regard.data.process_share import ProcessShare
 from regard.distributed.group import SINGLE, Group
 from regard.errors import RecipeError
 from regard.evaluation.score import Score
@@ -59,7 +59,7 @@ class Task(ABC):
         """This process's share of the training batches, which are the same for any number of processes."""
         examples = self.examples()
         if group.size > 1:
-            examples = Share(examples, group.rank, group.size)
+            examples = ProcessShare(examples, group.rank, group.size)
         return Loader(examples, self.recipe.batches, seed=self.recipe.training.seed)
 
     def target_entropy(self, loader: Loader) -> float | None:
@@ -110,7 +110,7 @@ class Measured:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldOut:
+class HeldOutData:
     """Test data for a trained model: how many there are of what, and what a model reaches on them."""
 
     counted: str
@@ -118,7 +118,7 @@ class HeldOut:
 
 
 @runtime_checkable
-class Hold(Protocol):
+class TestData(Protocol):
     """The test data of the recipe that a trained model was made by; or `data`, which is read as those are.
 
     `data` is a file, or NAME:FILE of the catalogue.
@@ -128,7 +128,7 @@ class Hold(Protocol):
         RecipeError: the recipe names no data to test on, and there is no `data`.
     """
 
-    def __call__(self, source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut: ...
+    def __call__(self, source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData: ...
 
 
 def held_settings(given: Any, data: str | None, base: Path) -> tuple[Any, Path]:

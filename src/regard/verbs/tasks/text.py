@@ -14,11 +14,11 @@ from torch import Tensor
 from regard.data.masking import WordDropout
 from regard.data.noise import SampledTokenizer, mixed
 from regard.data.tagged import Encode
-from regard.data.texts import Text, TextExamples, in_batches
+from regard.data.texts import EncodedText, TextExamples, in_batches
 from regard.data.tokenizer import Tokenizer, TokenizerPair, TokenizerSettings, train_tokenizer
 from regard.errors import RecipeError
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
-from regard.verbs.corpora import refuse_unknown
+from regard.verbs.data_fingerprints import refuse_unknown
 from regard.verbs.tasks.recipe import Recipe
 from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS, Say, model_config
 from regard.weights.folder import verify_folder, write_folder
@@ -68,7 +68,7 @@ def segmentations(tokenizer: Tokenizer, settings: TokenizerSettings, seed: int) 
 
 
 def training_examples(
-    texts: Callable[[Encode], list[Text]],
+    texts: Callable[[Encode], list[EncodedText]],
     tokenizer: Tokenizer,
     settings: TokenizerSettings,
     *,
@@ -105,7 +105,7 @@ def refuse_r_drop(recipe: Recipe) -> None:
 
 
 def logits_of(
-    model: EncoderOnly, texts: Sequence[Text], pad_id: int, batch_tokens: int = BATCH_TOKENS
+    model: EncoderOnly, texts: Sequence[EncodedText], pad_id: int, batch_tokens: int = BATCH_TOKENS
 ) -> list[Tensor]:
     """What the model says of each text, or of the places of each, in their order."""
     found: list[Tensor | None] = [None] * len(texts)
@@ -118,8 +118,8 @@ def logits_of(
     return cast(list[Tensor], found)
 
 
-def said_and_true(
-    model: EncoderOnly, texts: Sequence[Text], pad_id: int
+def predictions_and_labels(
+    model: EncoderOnly, texts: Sequence[EncodedText], pad_id: int
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     """The likeliest class of each place of each text, the right one, and the mean loss of a place."""
     logits = logits_of(model, texts, pad_id)

@@ -32,10 +32,10 @@ from regard.models.conformer import Conformer, ConformerConfig
 from regard.training.ctc import TemporalClassification
 from regard.training.objective import Objective
 from regard.verbs.box import model_that
-from regard.verbs.corpora import refuse_other_data
+from regard.verbs.data_fingerprints import refuse_other_data
 from regard.verbs.decoding_defaults import beam_of
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import TRIAL, HeldOut, Measured, Say, Task, held_settings, model_config
+from regard.verbs.tasks.task import TRIAL, HeldOutData, Measured, Say, Task, held_settings, model_config
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
 
@@ -170,7 +170,7 @@ def _batches(examples: TranscriptionExamples) -> list[TranscriptionBatch]:
     return [examples.batch(group, 0) for group in groups]
 
 
-def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
+def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """Test recordings, whose features and labels are those that the model knows.
 
     Beside other frames, `NAME.npz`, their text is `NAME.txt`.
@@ -191,7 +191,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
     spoken = sum(map(len, recordings.texts))
     if not spoken:
         raise DataError(f"{recordings.name}: nothing is said in any recording", "an error rate needs labels")
-    return HeldOut(
+    return HeldOutData(
         counted=f"{len(recordings):,} recordings, {spoken:,} labels",
         measure=partial(
             _measured,

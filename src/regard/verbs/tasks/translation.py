@@ -21,21 +21,21 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.collapse import target_entropy
 from regard.training.objective import Objective, build_objective
 from regard.verbs.box import model_that
-from regard.verbs.corpora import counts_of_skipped, refuse_other_data, refuse_unknown
+from regard.verbs.data_fingerprints import counts_of_skipped, refuse_other_data, refuse_unknown
 from regard.verbs.decoding_defaults import decoding_defaults
-from regard.verbs.scoring import scoring_for
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import (
     TAKEN_FROM,
     TOKENIZERS,
     TRIAL,
-    HeldOut,
+    HeldOutData,
     Measured,
     Say,
     Task,
     held_settings,
     model_config,
 )
+from regard.verbs.translation_scoring import scoring_for
 from regard.verbs.validation import ValidationSettings, decoded_scores, validator, verdict
 from regard.weights.folder import verify_folder, write_folder
 from regard.weights.model_folder import LoadedModel
@@ -161,7 +161,7 @@ def usual_length(shards: Path) -> int:
     return int(np.quantile(lengths, 0.99, method="higher")) - 1
 
 
-def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
+def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """The test pairs, decoded as the model's folder says."""
     recipe = cast(TranslationRecipe, source.recipe)
     given = recipe.data.test or recipe.data.train
@@ -176,7 +176,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOut:
     if not pairs:
         raise DataError(f"{data or 'the test data'}: no pair is left", "look at data.lines of the recipe")
     decoding = decoding_defaults(GenerationSettings, loaded)
-    return HeldOut(
+    return HeldOutData(
         counted=f"{len(pairs):,} pairs",
         measure=partial(
             _measured, pairs=pairs, tokenizers=loaded.tokenizers, recipe=recipe, decoding=decoding

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.errors import FolderError
 from regard.models.encoder_only import EncoderOnlyConfig, Head
-from regard.weights.families.family import Described, Family, Settings, activation_name, widths
+from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, activation_name, widths
 from regard.weights.families.sentence import MODULES, sentence_files, sentence_settings
 from regard.weights.names import Entry, linear, same, stacked
 
@@ -53,7 +53,7 @@ def class_name(prefix: str, head: Head) -> str:
     return prefix + next(suffix for suffix, ours in HEADS.items() if ours == head)
 
 
-def labelled(settings: Settings, head: Head) -> tuple[Head, tuple[str, ...]]:
+def labelled(settings: ConfigReader, head: Head) -> tuple[Head, tuple[str, ...]]:
     """The head, which gives a number where there is one class, and the names of the classes."""
     if head not in ("classification", "tokens"):
         return head, ()
@@ -109,7 +109,7 @@ class BERT(Family):
         bare = any(name.startswith("embeddings.") for name in names)
         return [(r"^(?=(embeddings|encoder|pooler)\.)", f"{self.prefix}.")] if bare else ()
 
-    def read(self, settings: Settings, names: Collection[str]) -> Described:
+    def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
         settings.must_be("position_embedding_type", "absolute")
         settings.must_be("is_decoder", False)  # or no place looks at what comes after it
@@ -142,7 +142,7 @@ class BERT(Family):
             head_dropout=take(float, "classifier_dropout", "hidden_dropout_prob", default=0.1),
             pad_id=self.default_pad if pad_id is None else pad_id,
         )
-        return Described(config=config, labels=labels, pad_id=pad_id, left=self.left.get(head, ()))
+        return ConvertedConfig(config=config, labels=labels, pad_id=pad_id, left=self.left.get(head, ()))
 
     default_pad = 0
 
@@ -150,7 +150,7 @@ class BERT(Family):
         """What stands in the head for words that are hidden; others have tanh."""
         return activation if head == "masked_language_model" else None
 
-    def refined(self, described: Described, folder: Path) -> Described:
+    def refined(self, described: ConvertedConfig, folder: Path) -> ConvertedConfig:
         """A folder of sentence-transformers says how a text becomes one vector."""
         if not os.path.isfile(folder / MODULES) or not isinstance(described.config, EncoderOnlyConfig):
             return described
@@ -260,7 +260,7 @@ class RoBERTa(BERT):
         "none": (r"^lm_head\.", r"^roberta\.pooler\."),
     }
 
-    def read(self, settings: Settings, names: Collection[str]) -> Described:
+    def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         settings.must_be("pad_token_id", 1)  # from which positions are counted
         return super().read(settings, names)
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.weights.families.bert import ACTIVATIONS, BERT, class_name, head_of, label_table, labelled
-from regard.weights.families.family import Described, Settings, activation_name, widths
+from regard.weights.families.family import ConfigReader, ConvertedConfig, activation_name, widths
 from regard.weights.names import Entry, linear, same, stacked
 
 
@@ -25,7 +25,7 @@ class DistilBERT(BERT):
         bare = any(name.startswith("embeddings.") for name in names)
         return [(r"^(?=(embeddings|transformer)\.)", "distilbert.")] if bare else ()
 
-    def read(self, settings: Settings, names: Collection[str]) -> Described:
+    def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
         settings.must_be("is_decoder", False)
         settings.must_be("tie_word_embeddings", True)
@@ -58,7 +58,7 @@ class DistilBERT(BERT):
             head_dropout=take(float, "seq_classif_dropout", default=0.2),
             pad_id=pad_id or 0,
         )
-        return Described(config=config, labels=labels, pad_id=pad_id, left=self.left.get(head, ()))
+        return ConvertedConfig(config=config, labels=labels, pad_id=pad_id, left=self.left.get(head, ()))
 
     def write(self, config: EncoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:
         return {

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.errors import FolderError, did_you_mean
 from regard.models.config import ModelConfig, TransformerConfig
-from regard.weights.families.harmless import HARMLESS
+from regard.weights.families.ignored_settings import HARMLESS
 from regard.weights.names import Entry
 
 Value = TypeVar("Value")
@@ -26,7 +26,7 @@ def refuse_long(value: object, name: str) -> None:
         )
 
 
-class Settings:
+class ConfigReader:
     """A foreign `config.json`: each setting is read once, by its type; one that nobody reads is refused."""
 
     def __init__(self, table: Mapping[str, Any], where: str) -> None:
@@ -132,7 +132,7 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Described:
+class ConvertedConfig:
     """What a foreign config.json says."""
 
     config: ModelConfig
@@ -156,7 +156,7 @@ class Family(ABC):
     ties: ClassVar[Mapping[str, str]] = {}  # a tensor that may be in the file again, and what it repeats
 
     @abstractmethod
-    def read(self, settings: Settings, names: Collection[str]) -> Described:
+    def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         """Our config; `names` are the tensors that the folder has, in the names of the table."""
 
     @abstractmethod
@@ -171,7 +171,7 @@ class Family(ABC):
         """`changes`, and those that the other names call for."""
         return self.changes
 
-    def refined(self, described: Described, folder: Path) -> Described:
+    def refined(self, described: ConvertedConfig, folder: Path) -> ConvertedConfig:
         """What other files of the folder say of the model."""
         return described
 
@@ -254,7 +254,7 @@ def refuse_misfit(family: Family, config: ModelConfig, labels: Sequence[str]) ->
     """
     written = family.write(config, labels)
     names = {name for entry in family.table(config) for name in entry.theirs}
-    read = family.read(Settings(written, f"config.json of {family.name}"), names).config
+    read = family.read(ConfigReader(written, f"config.json of {family.name}"), names).config
     if type(read) is not type(config):
         raise FolderError(f"a {config.kind} model is none of {family.name}", "name another family")
     before, after = canonical(config), canonical(read)

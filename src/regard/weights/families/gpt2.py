@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from regard.models.decoder_only import DecoderOnlyConfig
-from regard.weights.families.family import Described, Family, Settings, activation_name
+from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, activation_name
 from regard.weights.names import Entry, linear, same
 
 ACTIVATIONS = {
@@ -29,7 +29,7 @@ class GPT2(Family):
     empty: ClassVar = (r"^transformer\.h\.\d+\.attn\.(bias|masked_bias)$",)
     ties: ClassVar = {"lm_head.weight": "transformer.wte.weight"}
 
-    def read(self, settings: Settings, names: Collection[str]) -> Described:
+    def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
         settings.unused("n_ctx", "is_decoder", *(f"summary_{what}" for what in SUMMARY))
         settings.must_be("scale_attn_weights", True)
@@ -55,7 +55,7 @@ class GPT2(Family):
         )
         settings.unused("embd_pdrop")
         eos_id = settings.token("eos_token_id", vocab_size)
-        return Described(
+        return ConvertedConfig(
             config=config,
             start_id=settings.token("bos_token_id", vocab_size),
             pad_id=settings.token("pad_token_id", vocab_size),

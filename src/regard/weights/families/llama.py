@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from regard.errors import FolderError
 from regard.models.decoder_only import DecoderOnlyConfig
-from regard.weights.families.family import Described, Family, Settings, refuse_long, widths
+from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, refuse_long, widths
 from regard.weights.names import Entry, linear, same, stacked
 
 GATED = {
@@ -29,7 +29,7 @@ class Llama(Family):
     qk_norm = False
     begins = True  # whether a text has a mark before it
 
-    def read(self, settings: Settings, names: Collection[str]) -> Described:
+    def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
         settings.must_be("attention_bias", False)
         settings.must_be("mlp_bias", False)
@@ -60,7 +60,7 @@ class Llama(Family):
             attention_dropout=take(float, "attention_dropout", default=0.0),
             tied=bool(tied),
         )
-        return Described(
+        return ConvertedConfig(
             config=config,
             start_id=settings.token("bos_token_id", vocab_size),
             pad_id=settings.token("pad_token_id", vocab_size),
@@ -68,7 +68,7 @@ class Llama(Family):
             generation={} if self.begins else {"begin": False, "may_end": True},
         )
 
-    def _refuse_windows(self, settings: Settings) -> None:
+    def _refuse_windows(self, settings: ConfigReader) -> None:
         settings.must_be("use_sliding_window", False)
         settings.unused("sliding_window")
         kinds = settings.optional(list, "layer_types") or []
@@ -136,7 +136,7 @@ class Qwen3(Llama):
     begins = False
 
 
-def _rotary_base(settings: Settings) -> float:
+def _rotary_base(settings: ConfigReader) -> float:
     """`rope_theta`, which stands in one of two places."""
     table = settings.optional(dict, "rope_parameters") or {}
     scaling = settings.optional(dict, "rope_scaling") or {}

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.errors import FolderError
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.families.bert import ACTIVATIONS
-from regard.weights.families.family import Described, Family, Settings, activation_name, widths
+from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, activation_name, widths
 from regard.weights.families.interleaved import split_layout
 from regard.weights.names import Entry, linear, same, stacked
 
@@ -43,7 +43,7 @@ class Marian(Family):
             return ()
         return [(rf"^{uses[0]}$".replace(".", r"\."), SHARED)]
 
-    def read(self, settings: Settings, names: Collection[str]) -> Described:
+    def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
         settings.must_be("tie_word_embeddings", True)
         settings.must_be("static_position_embeddings", self.positions == "sinusoidal")
@@ -85,7 +85,7 @@ class Marian(Family):
             activation_dropout=take(float, "activation_dropout", default=0.0),
             pad_id=0 if pad_id is None else pad_id,
         )
-        return Described(
+        return ConvertedConfig(
             config=config,
             start_id=pad_id if start_id is None else start_id,
             pad_id=pad_id,
@@ -93,7 +93,7 @@ class Marian(Family):
             prefix=self.prefix(settings, vocab_size),
         )
 
-    def prefix(self, settings: Settings, vocab_size: int) -> tuple[int, ...]:
+    def prefix(self, settings: ConfigReader, vocab_size: int) -> tuple[int, ...]:
         return ()
 
     def write(self, config: EncoderDecoderConfig, labels: Sequence[str]) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class BART(Marian):
     marks: ClassVar = {"pad": "<pad>", "unk": "<unk>", "eos": "</s>", "mask": "<mask>"}
     empty: ClassVar = (r"^model\.(encoder|decoder)\.version$",)
 
-    def read(self, settings: Settings, names: Collection[str]) -> Described:
+    def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         if not settings.architecture().endswith(("ForConditionalGeneration", "Model")):
             raise FolderError(
                 f"{settings.where}: {settings.architecture() or 'its class'} is not supported",
@@ -185,7 +185,7 @@ class BART(Marian):
             )
         return super().read(settings, names)
 
-    def prefix(self, settings: Settings, vocab_size: int) -> tuple[int, ...]:
+    def prefix(self, settings: ConfigReader, vocab_size: int) -> tuple[int, ...]:
         begin = settings.token("bos_token_id", vocab_size)
         return () if begin is None else (begin,)
 
@@ -207,7 +207,7 @@ class BART(Marian):
 SIDES = ("encoder", "decoder")
 
 
-def _both(settings: Settings, name: str) -> int:
+def _both(settings: ConfigReader, name: str) -> int:
     """A size that both sides share."""
     there = [settings.take(int, f"{side}_{name}") for side in SIDES]
     if there[0] != there[1]:

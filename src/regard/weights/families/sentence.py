@@ -12,7 +12,7 @@ from typing import Any
 from regard.data.folder_file import read_file
 from regard.errors import FolderError, did_you_mean
 from regard.models.encoder_only import EncoderOnlyConfig
-from regard.weights.foreign_files import read_table
+from regard.weights.huggingface_files import read_table
 from regard.weights.strict_json import json_bytes, parse_json
 
 MODULES = "modules.json"

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.weights.families.family import Described, Family, Settings, widths
+from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, widths
 from regard.weights.names import Entry, linear, same, stacked
 
 NETWORKS = {
@@ -30,7 +30,7 @@ class T5(Family):
     }
     empty: ClassVar = (r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",)
 
-    def read(self, settings: Settings, names: Collection[str]) -> Described:
+    def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
         settings.unused("n_positions", "output_past", "classifier_dropout", "dense_act_fn", "is_gated_act")
         settings.unused("is_decoder")  # of each side transformers says it itself
@@ -64,7 +64,7 @@ class T5(Family):
             dropout=take(float, "dropout_rate", default=0.1),
             pad_id=pad_id or 0,
         )
-        return Described(
+        return ConvertedConfig(
             config=config,
             start_id=pad_id if start_id is None else start_id,
             pad_id=pad_id,

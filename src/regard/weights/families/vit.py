@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from regard.errors import FolderError
 from regard.models.vision import VisionConfig
 from regard.weights.families.bert import ACTIVATIONS
-from regard.weights.families.family import Described, Family, Settings, activation_name, widths
-from regard.weights.foreign_files import read_table
+from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, activation_name, widths
+from regard.weights.huggingface_files import read_table
 from regard.weights.names import Entry, linear, same, stacked
 from regard.weights.strict_json import json_bytes
 
@@ -25,7 +25,7 @@ class ViT(Family):
     config = VisionConfig
     left: ClassVar = (r"^vit\.pooler\.",)
 
-    def read(self, settings: Settings, names: Collection[str]) -> Described:
+    def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
         settings.must_be("qkv_bias", True)
         settings.unused("encoder_stride", "pooler_output_size", "pooler_act", "is_decoder")
@@ -48,14 +48,14 @@ class ViT(Family):
             dropout=take(float, "hidden_dropout_prob", default=0.0),
             attention_dropout=take(float, "attention_probs_dropout_prob", default=0.0),
         )
-        return Described(config=config, labels=labels, left=self.left)
+        return ConvertedConfig(config=config, labels=labels, left=self.left)
 
-    def refined(self, described: Described, folder: Path) -> Described:
+    def refined(self, described: ConvertedConfig, folder: Path) -> ConvertedConfig:
         """How pixels are scaled stands in a file of its own."""
         path = folder / PREPROCESSOR
         if not os.path.isfile(path) or not isinstance(described.config, VisionConfig):
             return described
-        mean, std = _pixel_scale(Settings(read_table(path), str(path)))
+        mean, std = _pixel_scale(ConfigReader(read_table(path), str(path)))
         config = dataclasses.replace(described.config, pixel_mean=mean, pixel_std=std)
         return dataclasses.replace(described, config=config)
 
@@ -122,7 +122,7 @@ class ViT(Family):
         return entries
 
 
-def _pixel_scale(settings: Settings) -> tuple[float, float]:
+def _pixel_scale(settings: ConfigReader) -> tuple[float, float]:
     """The mean and the deviation, of pixels between 0 and 1, by which a model is to read them.
 
     There a pixel from 0 to 255 is rescaled by a factor and then normalised; either may be switched off.
@@ -143,7 +143,7 @@ def _pixel_scale(settings: Settings) -> tuple[float, float]:
     return mean / (255 * factor), std / (255 * factor)
 
 
-def _of_all_channels(settings: Settings, name: str) -> float:
+def _of_all_channels(settings: ConfigReader, name: str) -> float:
     """A number for each channel, which must be the same for all."""
     values = settings.table.get(name, 0.5)
     values = values if isinstance(values, list) else [values]

@@ -1,0 +1,20 @@
+"""The loss of a process's share of a batch; the share may be empty."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from regard.data.process_share import EmptyShare
+from regard.training.objective import Loss, Objective
+
+
+@dataclass(frozen=True)
+class ShareObjective:
+    """`base`, and of an `EmptyShare` batch a loss of zero, whose gradients are zero."""
+
+    base: Objective
+
+    def __call__(self, model: Any, batch: Any) -> Loss:
+        if not isinstance(batch, EmptyShare):
+            return self.base(model, batch)
+        loss = self.base(model, batch.other)
+        return Loss(total=0 * loss.total, nll=0 * loss.nll, num_targets=0)

@@ -1,0 +1,54 @@
+"""What a run trains: all weights, but for those that are frozen or have adapters in their place."""
+
+from collections.abc import Iterable, Sequence
+
+from torch import nn
+
+from regard.errors import RecipeError, did_you_mean
+from regard.models.adapters import AdapterSettings, add_lora
+
+
+def choose_trainable(
+    model: nn.Module,
+    *,
+    freeze: Sequence[str] = (),
+    adapter: AdapterSettings | None = None,
+    fresh: Iterable[str] = (),
+    seed: int = 0,
+) -> int:
+    """Leave to training what it is to change in `model`; how many numbers those are.
+
+    `fresh` are the names of weights that nobody has trained yet: beside adapters they are trained whole.
+
+    Raises:
+        RecipeError: nothing has the name of what is to be frozen, or nothing is left to train.
+        ConfigError: adapters cannot be put where they are to be.
+    """
+    if adapter is not None:
+        add_lora(
+            model,
+            rank=adapter.rank,
+            alpha=adapter.alpha,
+            targets=adapter.targets,
+            dropout=adapter.dropout,
+            seed=seed,
+        )
+        for name in fresh:
+            model.get_parameter(name).requires_grad_(True)
+    for prefix in freeze:
+        _freeze(model, prefix)
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    if not trained:
+        raise RecipeError("training.freeze leaves nothing to train", "leave the head out of it, at the least")
+    return trained
+
+
+def _freeze(model: nn.Module, prefix: str) -> None:
+    """Of a tied weight each name counts."""
+    named = dict(model.named_parameters(remove_duplicate=False))
+    below = [parameter for name, parameter in named.items() if f"{name}.".startswith(f"{prefix}.")]
+    if not below:
+        known = {".".join(name.split(".")[:i]) for name in named for i in range(1, name.count(".") + 2)}
+        raise RecipeError(f"training.freeze: nothing is called {prefix!r}", did_you_mean(prefix, known))
+    for parameter in below:
+        parameter.requires_grad_(False)

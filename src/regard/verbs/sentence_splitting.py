@@ -1,0 +1,102 @@
+"""Splitting: a text -> the sentences that are translated one by one, and their translations -> a text."""
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from regard import console
+from regard.data.sentences import split_lines, split_sentences
+from regard.decoding.controls import Controls
+from regard.errors import ConfigError
+
+Split = Literal["auto", "on", "off"]
+WHOLE = ("must_contain", "stop")  # controls that mean a whole line, and cannot be asked of each sentence
+
+
+class Splitter:
+    """Says into which pieces a text or a line of a file is split. Joined the pieces are the text.
+
+    "on" splits into sentences, "off" does not. "auto" does so with every text, and with lines of files that
+    `is_long` says are longer than a line should be: a model knows whole lines best as it was trained on them.
+    The lines of a text are always apart. With a control of WHOLE lines are not split, which is said once.
+    """
+
+    def __init__(
+        self, split: str, controls: Controls, is_long: Callable[[Sequence[str]], list[bool]]
+    ) -> None:
+        if split not in get_args(Split):
+            raise ConfigError(f"split = {split!r} is none of {', '.join(get_args(Split))}", "split = 'auto'")
+        self.split, self.is_long = split, is_long
+        self.whole = next((name for name in WHOLE if controls.asks(name)), "")
+        if self.whole and split == "on":
+            raise ConfigError(
+                f"{self.whole} = {getattr(controls, self.whole)} and split = 'on' do not go together:"
+                f" {self.whole} is of a whole line",
+                "leave one of them out",
+            )
+        self._said = False
+
+    def texts(self, texts: Sequence[str]) -> list[list[str]]:
+        """The pieces of each text."""
+        if self.split == "off":
+            return [split_lines(text) for text in texts]
+        pieces = [split_sentences(text) for text in texts]
+        if not self.whole:
+            return pieces
+        lines = [split_lines(text) for text in texts]
+        self._say_whole(any(len(one) > len(other) for one, other in zip(pieces, lines, strict=True)))
+        return lines
+
+    def lines(self, lines: Sequence[str]) -> list[list[str]]:
+        """The pieces of each line of a file."""
+        if self.split == "off":
+            return [[line] for line in lines]
+        pieces = [split_sentences(line) for line in lines]
+        several = [place for place, each in enumerate(pieces) if len(each) > 1]
+        if self.split == "auto":
+            long = self.is_long([lines[place] for place in several])
+            several = [place for place, is_long in zip(several, long, strict=True) if is_long]
+        if self.whole:
+            self._say_whole(bool(several))
+            several = []
+        chosen = set(several)
+        return [each if place in chosen else [lines[place]] for place, each in enumerate(pieces)]
+
+    def _say_whole(self, several: bool) -> None:
+        if several and not self._said:
+            console.note(f"lines are not split into sentences, for {self.whole} is of a whole line")
+            self._said = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeTexts:
+    """Takes every text and every line as it is: a text is a document."""
+
+    def texts(self, texts: Sequence[str]) -> list[list[str]]:
+        return [[text] for text in texts]
+
+    lines = texts
+
+
+def joined(pieces: Sequence[str], translations: Sequence[str]) -> str:
+    """The translations with the white space that stands between the pieces.
+
+    Where pieces touch, as in Chinese, a space parts translations of scripts that have spaces.
+    """
+    text, space = "", None
+    for piece, translation in zip(pieces, translations, strict=True):
+        before = piece[: len(piece) - len(piece.lstrip())]
+        if space is not None:
+            space += before
+            text += " " if not space and _touches(text, translation) else space
+        text += translation
+        space = piece[len(piece.rstrip()) :]
+    return text
+
+
+def _touches(text: str, more: str) -> bool:
+    """Whether a space is missing between two sentences."""
+    if not text or not more or text[-1].isspace():
+        return False
+    return not any(unicodedata.east_asian_width(each) in "WF" for each in (text[-1], more[0]))

@@ -1,0 +1,221 @@
+"""A survey counts a corpus, knows its scripts, finds what is wrong, and is silent about what is right."""
+
+import os
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
+from regard.data.tokenizer import TokenizerSettings, train_tokenizer
+from regard.evaluation import tokenizers
+from regard.verbs.corpus_survey import survey
+
+WORDS = [
+    pair.split("=")
+    for pair in re.findall(
+        r"\S+",
+        """
+        the=die house=Haus which=welche stands=steht there=dort old=alte with=mit green=grünen
+        windows=Fenstern children=Kinder playing=spielen behind=hinter garden=Garten morning=Morgen
+        bread=Brot fresh=frisches nobody=niemand knows=weiß where=wo she=sie went=ging yesterday=gestern
+        evening=Abend because=weil rain=Regen river=Fluss bridge=Brücke through=durch mountains=Berge
+        winter=Winter snow=Schnee teacher=Lehrer school=Schule reads=liest book=Buch about=über
+        journey=Reise train=Zug station=Bahnhof
+        """,
+    )
+]
+KANA = "あいうえおかきくけこさしすせそたちつてとなにぬねのはひふへほまみむめもやゆよ"
+
+
+def sentences(count, seed=1):
+    """English and German of the same meaning, of 3 to 25 words, each pair but once."""
+    draw = random.Random(seed)
+    chosen = [[draw.choice(WORDS) for _ in range(draw.randint(3, 25))] for _ in range(count)]
+    texts = [
+        [" ".join(word[side] for word in words) + f" {seed}{i}." for side in (0, 1)]
+        for i, words in enumerate(chosen)
+    ]
+    return [text for text, _ in texts], [text for _, text in texts]
+
+
+def in_kana(text):
+    return "".join(KANA[ord(letter) % len(KANA)] for letter in text if letter != " ")
+
+
+ENGLISH, GERMAN = sentences(800)
+JAPANESE = [in_kana(text) for text in GERMAN]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A corpus of two files, with names of their own where they matter."""
+
+    def written(source, target, names=("train.en", "train.de")):
+        paths = [tmp_path / name for name in names]
+        for path, lines in zip(paths, (source, target), strict=True):
+            path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        settings = CorpusSettings(source=str(paths[0]), target=str(paths[1]))
+        return open_corpus(settings, LinePolicy(unequal="skip"), Path())
+
+    return written
+
+
+def only(found):
+    [finding] = found.findings
+    return finding
+
+
+def test_a_good_corpus_is_counted_and_nothing_is_said(corpus):
+    found = survey(
+        corpus(ENGLISH, GERMAN), {"validation": corpus(*sentences(100, seed=2), ("valid.en", "valid.de"))}
+    )
+    assert found.findings == ()
+    assert found.pairs == 800
+    assert (found.source_script, found.target_script) == ("Latin", "Latin")
+    assert (found.tokenize, found.best_metric) == ("13a", "bleu")
+    assert found.target.distinct_characters == len(set("".join(GERMAN)))
+    assert found.target.frequent_characters <= found.target.distinct_characters
+    assert 0.5 < found.shared_letters < 1
+
+
+def test_a_good_corpus_in_two_scripts_is_silent_too(corpus, monkeypatch):
+    monkeypatch.setattr(tokenizers, "find_spec", lambda name: None)
+    found = survey(corpus(ENGLISH, JAPANESE, ("train.en", "train.ja")))
+    assert found.findings == ()
+    assert found.target_script == "Japanese"
+    assert (found.tokenize, found.best_metric) == ("char", "chrf")
+    assert found.shared_letters == 0
+
+
+def test_text_without_spaces_is_noticed_in_any_script(corpus):
+    found = survey(corpus(ENGLISH, [text.replace(" ", "") for text in GERMAN]))
+    assert (found.target_script, found.tokenize, found.best_metric) == ("Latin", "char", "chrf")
+
+
+def test_tasks_within_one_language_raise_no_alarm(corpus):
+    paraphrases = [text.replace("old", "ancient").replace("went", "walked") for text in ENGLISH]
+    assert not [f for f in survey(corpus(ENGLISH, paraphrases)).findings if f.kind in ("swapped", "language")]
+
+
+def test_repeated_pairs_are_counted_with_their_places(corpus):
+    finding = only(survey(corpus([*ENGLISH, *ENGLISH[10:14]], [*GERMAN, *GERMAN[10:14]])))
+    assert (finding.kind, finding.count, finding.is_note) == ("duplicates", 4, True)
+    assert "4 of 804 pairs" in finding.text
+    assert (
+        "train.en:801 (as line 11), train.en:802 (as line 12), train.en:803 (as line 13), ..." in finding.text
+    )
+
+
+def test_sources_with_several_targets_are_counted(corpus):
+    finding = only(survey(corpus([*ENGLISH, *ENGLISH[:5]], [*GERMAN, *GERMAN[5:10]])))
+    assert (finding.kind, finding.count) == ("several targets", 5)
+    assert "up to 2" in finding.text
+
+
+def test_untranslated_copies_are_counted_with_their_places(corpus):
+    finding = only(survey(corpus(ENGLISH, [*GERMAN[:50], *ENGLISH[50:60], *GERMAN[60:]])))
+    assert (finding.kind, finding.count, finding.is_note) == ("copies", 10, False)
+    assert "train.de:51, train.de:52, train.de:53, ..." in finding.text
+
+
+def test_held_out_lines_that_are_trained_on_are_named(corpus):
+    english, german = sentences(100, seed=2)
+    english[3], german[3] = ENGLISH[41], GERMAN[41]
+    english[7] = ENGLISH[99]  # with another target
+    held_out = corpus(english, german, ("valid.en", "valid.de"))
+    finding = only(survey(corpus(ENGLISH, GERMAN), {"validation": held_out}))
+    assert (finding.kind, finding.count) == ("overlap", 2)
+    assert "2 of 100 sources of valid.en" in finding.text
+    assert "1 of them with the same target" in finding.text
+    assert "valid.en:4 (train.en:42), valid.en:8 (train.en:100)" in finding.text
+
+
+def test_held_out_files_in_the_other_order_are_noticed(corpus):
+    english, german = sentences(100, seed=2)
+    held_out = corpus(german, english, ("valid.de", "valid.en"))
+    finding = only(survey(corpus(ENGLISH, GERMAN), {"validation": held_out}))
+    assert finding.kind == "swapped"
+    assert "valid.de and valid.en look swapped" in finding.text
+
+
+def test_files_whose_names_say_the_opposite_look_swapped(corpus):
+    finding = only(survey(corpus(JAPANESE, ENGLISH, ("train.en", "train.ja"))))
+    assert finding.kind == "swapped"
+    assert "train.en and train.ja look swapped" in finding.text
+    wrong = only(survey(corpus(ENGLISH, GERMAN, ("train.en", "train.ru"))))
+    assert (wrong.kind, wrong.text) == (
+        "script",
+        "train.ru is written in Latin; by its name it should be Cyrillic",
+    )
+
+
+@pytest.mark.parametrize("at", [0, 300, 700])
+@pytest.mark.parametrize("lost", [1, 3])
+def test_a_shift_by_lines_is_found_where_it_begins(corpus, at, lost):
+    finding = only(survey(corpus(ENGLISH, GERMAN[:at] + GERMAN[at + lost :])))
+    assert finding.kind == "misaligned"
+    assert f"line n of train.en goes with line n - {lost} of train.de" in finding.text
+    assert abs(800 - lost - at - finding.count) <= 12
+
+
+def test_lines_that_were_left_out_keep_the_place_of_a_shift(corpus):
+    source = ["", *ENGLISH[:400], "", *ENGLISH[400:]]
+    finding = only(survey(corpus(source, ["", *GERMAN[:400], "x", "y", *GERMAN[400:]])))
+    assert "goes with line n + 1 of train.de" in finding.text
+    assert abs(400 - finding.count) <= 12
+
+
+def test_shuffled_files_and_shuffled_stretches_are_noticed(corpus):
+    draw = random.Random(0)
+    shuffled = draw.sample(GERMAN, len(GERMAN))
+    assert "nothing to do with each other" in only(survey(corpus(ENGLISH, shuffled))).text
+    part = GERMAN[:300] + draw.sample(GERMAN[300:500], 200) + GERMAN[500:]
+    finding = only(survey(corpus(ENGLISH, part)))
+    assert "do not go together" in finding.text
+    assert abs(200 - finding.count) <= 25
+
+
+@pytest.mark.parametrize(("start", "end"), [(100, 110), (300, 500), (400, 800)])
+def test_a_piece_with_its_sides_swapped_is_found(corpus, start, end):
+    source = ENGLISH[:start] + GERMAN[start:end] + ENGLISH[end:]
+    target = GERMAN[:start] + ENGLISH[start:end] + GERMAN[end:]
+    finding = only(survey(corpus(source, target)))
+    assert (finding.kind, finding.is_note) == ("swapped", False)
+    assert abs(finding.count - (end - start)) <= 0.05 * (end - start)
+    assert f"train.en:{start + 1}" in finding.text
+
+
+def test_lines_in_the_language_of_the_other_side_are_found(corpus):
+    target = GERMAN[:200] + sentences(20, seed=3)[0] + GERMAN[220:]
+    [finding] = [found for found in survey(corpus(ENGLISH, target)).findings if found.kind != "misaligned"]
+    assert (finding.kind, finding.count) == ("language", 20)
+    assert "20 lines of train.de in the language of the source side: train.de:201" in finding.text
+
+
+def test_lines_in_a_foreign_script_are_found(corpus):
+    russian = [f"Где находится вокзал номер {i}, скажите пожалуйста" for i in range(10)]
+    found = survey(corpus(ENGLISH, GERMAN[:200] + russian + GERMAN[210:])).findings
+    [finding] = [each for each in found if each.kind == "script"]
+    assert "10 lines of train.de not in Latin as the others: train.de:201, train.de:202, " in finding.text
+
+
+@pytest.mark.parametrize("vocab_size", [300, 1000])
+def test_tokens_are_estimated_from_words_or_characters(corpus, vocab_size):
+    tokens = train_tokenizer(GERMAN, "bpe", TokenizerSettings(vocab_size=vocab_size)).encode_batch(GERMAN)
+    true = sum(map(len, tokens)) + 2 * len(GERMAN)
+    assert survey(corpus(ENGLISH, GERMAN)).target_tokens_by(vocab_size) == pytest.approx(true, rel=0.2)
+
+
+DATA = os.environ.get("REGARD_DATA")
+
+
+@pytest.mark.skipif(not DATA, reason="REGARD_DATA names no data sets")
+@pytest.mark.parametrize(
+    ("name", "pair"), [("multi30k:val", "de fr"), ("newstest_en_de:newstest2014", "en de")]
+)
+def test_nothing_is_said_of_published_corpora_but_what_is_so(name, pair):
+    source, target = (f"{name}.{side}" for side in pair.split())
+    found = survey(open_corpus(CorpusSettings(source=source, target=target), LinePolicy(), Path()))
+    assert all(finding.is_note for finding in found.findings)

@@ -1,0 +1,260 @@
+"""A run may start from a trained model: its shape, its tokenisers, and its weights wherever they fit."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from regard.errors import DataError, FolderError, RecipeError
+from regard.models.adapters import adapters_of
+from regard.verbs.initial_model import START, begin
+from regard.verbs.settings import recipe_from
+from regard.verbs.train import train
+from regard.weights.checkpoint import RunFolder, digest
+from regard.weights.model_folder import load_model
+from regard.weights.tensors import model_tensors
+
+CPU = torch.device("cpu")
+SMALL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "num_encoder_layers": 1, "num_decoder_layers": 1}
+
+
+def pairs(kind, **table):
+    """A recipe of translation between made sequences."""
+    corpus = {"synthetic": kind, "size": 60, "length": 5}
+    data = {part: {**corpus, "split": part} for part in ("valid", "test")}
+    return {
+        "name": "small",
+        "data": {"train": corpus, **data},
+        "tokenizer": {"kind": "words"},
+        "batches": {"batch_tokens": 200},
+        "validation": {"metrics": ["exact_match"]},
+        **table,
+        "training": {"max_steps": 4, "save_every": 2, "validate_every": 2, **table.get("training", {})},
+    }
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The model folder of a translator of a few updates."""
+    folder = tmp_path_factory.mktemp("trained")
+    write(folder / "copy.toml", pairs("copy", model={**SMALL, "norm_position": "pre"}))
+    return train(folder / "copy.toml", out=folder / "run", threads=1).model
+
+
+def write(path, table):
+    """A recipe's table as TOML."""
+
+    def lines(table, where):
+        for key, value in table.items():
+            if not isinstance(value, dict):
+                yield f"{key} = {json.dumps(value)}"
+        for key, value in table.items():
+            if isinstance(value, dict):
+                yield f"[{where}{key}]"
+                yield from lines(value, f"{where}{key}.")
+
+    path.write_text("\n".join(lines(table, "")))
+    return path
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """Begins a run of a recipe's table: the task, the model, and all that was said."""
+
+    def begin_it(table, name="run"):
+        said = []
+        with RunFolder(tmp_path / name).lock() as run:
+            task, model = begin(recipe_from(table, "", tmp_path, "recipe"), run, CPU, say=said.append)
+        return task, model, said
+
+    return begin_it
+
+
+def test_a_translator_of_other_pairs_begins_as_the_one_that_was_trained(trained, begun):
+    task, model, said = begun(pairs("reverse", model={"init": str(trained), "dropout": 0.3}))
+    loaded = load_model(trained)
+    own, other = model_tensors(model), model_tensors(loaded.model)
+    assert own.keys() == other.keys()
+    assert all(torch.equal(own[name], other[name]) for name in own)
+    assert model.config.norm_position == "pre"
+    assert model.config.d_model == 16
+    assert model.config.dropout == 0.3, "what [model] says besides is changed"
+    assert task.files["tokenizer.json"] == (trained / "tokenizer.json").read_bytes()
+    count = f"{sum(tensor.numel() for tensor in own.values()):,}"
+    assert any(line.startswith(f"start: {count} of {count} parameters") for line in said)
+    assert not any("fresh" in line or "left over" in line for line in said)
+    assert any(line.startswith("tokeniser: that of") for line in said)
+
+
+def test_what_the_trained_model_lacks_is_fresh_and_what_it_has_more_is_left_over(trained, begun):
+    model = {"init": str(trained), "num_encoder_layers": 2, "d_ff": 48}
+    _, _, said = begun(pairs("reverse", model=model))
+    assert any("d_ff = 48, 32 there" in line and "num_encoder_layers = 2, 1 there" in line for line in said)
+    assert "encoder: fresh (blocks.0.feed_forward, blocks.1: nothing there fits)" in said
+    assert "decoder: fresh (blocks.0.feed_forward: nothing there fits)" in said
+    [left] = [line for line in said if line.startswith("left over")]
+    assert "encoder.blocks.0.feed_forward" in left
+
+
+def test_the_option_takes_the_place_of_a_preset_and_a_path_in_the_recipe_begins_at_the_recipe(
+    trained, tmp_path
+):
+    shutil.copytree(trained, tmp_path / "model")
+    recipe = write(tmp_path / "a.toml", pairs("reverse", model={"preset": "base"}))
+    by_option = train(recipe, init=tmp_path / "model", out=tmp_path / "a", threads=1)
+    assert load_model(by_option.model).config.d_model == 16
+    recipe = write(tmp_path / "b.toml", pairs("reverse", model={"init": "model"}))
+    by_key = train(recipe, out=tmp_path / "b", threads=1)
+    assert digest(RunFolder(by_option.run).latest()) == digest(RunFolder(by_key.run).latest())
+
+
+def test_a_run_that_has_begun_goes_on_without_the_model_that_it_started_from(trained, tmp_path):
+    recipe = write(tmp_path / "a.toml", pairs("reverse", training={"adapter": {"rank": 2}}))
+    whole = train(recipe, init=trained, out=tmp_path / "whole", threads=1)
+    shutil.copytree(trained, tmp_path / "model")
+    train(recipe, init=tmp_path / "model", out=tmp_path / "run", threads=1)
+    shutil.rmtree(tmp_path / "model")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-00000004")
+    train(tmp_path / "run", resume=True, threads=1)
+    assert digest(RunFolder(tmp_path / "run").latest()) == digest(RunFolder(whole.run).latest())
+
+
+def test_adapters_leave_a_plain_model_folder_and_say_how_little_they_train(trained, tmp_path, capsys):
+    recipe = write(tmp_path / "a.toml", pairs("reverse", training={"adapter": {"rank": 2}}))
+    result = train(recipe, init=trained, out=tmp_path / "run", threads=1)
+    before, after = load_model(trained), load_model(result.model)
+    assert after.config == before.config
+    assert not adapters_of(after.model)
+    assert "from the weights of `small`" in (result.model / "README.md").read_text()
+    old, new = model_tensors(before.model), model_tensors(after.model)
+    assert {name for name in old if not torch.equal(old[name], new[name])} <= {
+        name for name in old if "attention" in name and name.endswith(".weight")
+    }
+    total = sum(tensor.numel() for tensor in old.values())
+    maps = 2 * (3 + 1) + 4  # of two self-attentions and a cross-attention
+    assert f"model: {total:,} parameters, {maps * 2 * (16 + 16)} trained; cpu" in capsys.readouterr().err
+
+
+def test_a_dry_run_starts_from_it_too_and_keeps_nothing(trained, tmp_path, capsys):
+    recipe = write(tmp_path / "a.toml", pairs("reverse"))
+    result = train(recipe, init=trained, out=tmp_path / "run", dry_run=True, threads=1)
+    assert result.metrics.keys() == {"loss", "exact_match"}
+    assert "start: " in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+IMAGES = {
+    "name": "bars",
+    "task": {"kind": "images"},
+    "data": {"train": {"images": "bars.npz", "labels": "bars.npz"}, "valid_share": 0.2},
+    "model": {"d_model": 16, "num_heads": 2, "d_ff": 32, "num_layers": 1, "patch_size": 4},
+    "batches": {"batch_examples": 20},
+    "training": {"max_steps": 2, "save_every": 2, "validate_every": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    """A folder with images of two classes, and the model folder of what was trained on them."""
+    folder = tmp_path_factory.mktemp("images")
+    draw = np.random.default_rng(0)
+    pixels = draw.integers(0, 255, (40, 8, 8), dtype=np.uint8)
+    np.savez(folder / "bars.npz", images=pixels, labels=np.arange(40) % 2)
+    names = {"data": {**IMAGES["data"], "class_names": ["lying", "standing"]}}
+    return folder, train(write(folder / "a.toml", {**IMAGES, **names}), out=folder / "run", threads=1).model
+
+
+def of_images(reader, tmp_path, *names):
+    folder, model = reader
+    shutil.copy(folder / "bars.npz", tmp_path)
+    return {
+        **IMAGES,
+        "data": {**IMAGES["data"], "class_names": list(names)},
+        "model": {"init": str(model)},
+    }
+
+
+def test_the_same_classes_keep_their_head(reader, begun, tmp_path):
+    _, model, said = begun(of_images(reader, tmp_path, "lying", "standing"))
+    assert not any("fresh" in line for line in said)
+    assert torch.equal(model.head.weight, load_model(reader[1]).model.head.weight)
+
+
+def test_other_classes_have_a_fresh_head_even_where_they_are_as_many(reader, begun, tmp_path):
+    _, model, said = begun(of_images(reader, tmp_path, "crow", "dove"))
+    assert "head: fresh (the classes are others)" in said
+    assert not torch.equal(model.head.weight, load_model(reader[1]).model.head.weight)
+    assert torch.equal(model.patches.projection.weight, load_model(reader[1]).model.patches.projection.weight)
+
+
+def test_beside_adapters_a_fresh_head_is_trained_whole(reader, begun, tmp_path):
+    table = of_images(reader, tmp_path, "crow", "dove")
+    table = {**table, "training": {**IMAGES["training"], "adapter": {"rank": 2}}}
+    _, model, _ = begun(table)
+    named = dict(model.named_parameters())
+    whole = {name for name, p in named.items() if p.requires_grad and ".adapter." not in name}
+    assert whole == {"head.weight", "head.bias"}
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "message", "hint"),
+    [
+        ({"model": {"preset": "tiny", "init": "MODEL"}}, RecipeError, "both say", "leave out"),
+        ({"model": {"init": 3}}, RecipeError, "model.init = 3", "folder"),
+        ({"model": {"init": "nowhere"}}, FolderError, "nowhere", ""),
+        ({"model": {"init": "MODEL", "d_model": 32}}, FolderError, "none of its weights fits", r"[model]"),
+        ({"model": {"init": "MODEL", "kind": "recurrent"}}, FolderError, "encoder_decoder", "model.kind"),
+        ({"training": {"adapter": {}}}, RecipeError, "there is none", "--init"),
+        (
+            {"model": {"init": "MODEL"}, "training": {"freeze": ["encoder.block"]}},
+            RecipeError,
+            "encoder.block",
+            "encoder.blocks",
+        ),
+        (
+            {"model": {"init": "MODEL"}, "training": {"adapter": {"rank": 99}}},
+            Exception,
+            "rank",
+            "lower",
+        ),
+    ],
+)
+def test_what_cannot_be_started_from_is_refused(trained, begun, table, error, message, hint):
+    if table.get("model", {}).get("init") == "MODEL":
+        table = {**table, "model": {**table["model"], "init": str(trained)}}
+    with pytest.raises(error) as caught:
+        begun(pairs("reverse", **table))
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_the_run_remembers_what_it_started_from(reader, begun, tmp_path):
+    begun(of_images(reader, tmp_path, "crow", "dove"))
+    kept = json.loads((tmp_path / "run" / START).read_text())
+    assert kept["model"] == str(reader[1])
+    assert kept["kind"] == "vision"
+    assert kept["name"] == "bars"
+    assert kept["fresh"] == ["head.bias", "head.weight"]
+
+
+def test_text_that_the_vocabulary_does_not_know_is_refused(trained, begun, tmp_path):
+    (tmp_path / "pairs.tsv").write_text("".join(f"the {i}th line\tla {i}e ligne\n" for i in range(30)))
+    corpus = {"file": "pairs.tsv", "format": "tsv", "source_field": "0", "target_field": "1"}
+    table = {**pairs("copy", model={"init": str(trained)}), "data": {"train": corpus, "valid": corpus}}
+    with pytest.raises(DataError, match=r"the vocabulary of .* is another: 100 %") as caught:
+        begun(table)
+    assert "--init" in caught.value.hint
+
+
+def test_two_workers_start_from_it_together(trained, tmp_path):
+    recipe = write(tmp_path / "a.toml", pairs("reverse", training={"adapter": {"rank": 2}}))
+    command = [sys.executable, "-m", "regard", "train", str(recipe), "--init", str(trained)]
+    command += ["--out", str(tmp_path / "run"), "--threads", "1", "--workers", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("start: ") == 1
+    assert load_model(tmp_path / "run").config == load_model(trained).config

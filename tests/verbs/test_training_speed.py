@@ -1,0 +1,43 @@
+"""The speed that a proposal is made by is that of the trainer's own updates."""
+
+import pytest
+import torch
+
+from regard.data.corpus import Pair
+from regard.data.tokenizer import TokenizerSettings
+from regard.training.gradients import Gradients
+from regard.training.settings import TrainingSettings
+from regard.verbs import training_speed
+
+TABLE = {"d_model": 16, "num_heads": 2, "d_ff": 32}
+TABLE |= {"num_encoder_layers": 1, "num_decoder_layers": 1}
+PAIRS = [Pair(source=f"a b c {i % 40}", target=f"d e f {i % 40} g", line=i + 1) for i in range(200)]
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """A measurement of a few updates; the `Gradients` that it made."""
+    made = []
+
+    class Seen(Gradients):
+        def __init__(self, *given):
+            super().__init__(*given)
+            made.append(self)
+
+    monkeypatch.setattr(training_speed, "Gradients", Seen)
+    monkeypatch.setattr(training_speed, "SECONDS", 0.05)
+    settings = TokenizerSettings(kind="characters", vocab_size=60)
+    return training_speed.measure_speed(TABLE, settings, 200, PAIRS, torch.device("cpu"), 1), made
+
+
+def test_updates_are_those_of_the_trainer_in_its_precision(measured):
+    _, [gradients] = measured
+    assert gradients.precision == TrainingSettings().precision  # "auto": bfloat16 where a GPU has it
+
+
+def test_a_pair_and_an_update_have_as_many_tokens_as_the_corpus_has(measured):
+    found, _ = measured
+    tokens = sum(len(pair.target) + 1 for pair in PAIRS) / len(PAIRS)  # characters and the end
+    assert found.target_tokens_per_pair == pytest.approx(tokens)
+    assert found.target_tokens_per_pair < found.target_tokens_per_update <= 200
+    assert found.target_tokens_per_second > 0
