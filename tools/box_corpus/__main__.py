@@ -43,7 +43,7 @@ def cleaned(source: str, target: str) -> Pair:
 
 
 def one_pass(
-    pairs: list[Pair], varied: Variation, draw: random.Random, number: int, grouped: float
+    pairs: list[Pair], varied: Variation, draw: random.Random, number: int, grouped: float = 0.06
 ) -> Iterator[Pair]:
     """Every pair once, alone or in a line with others; long ones twice where the number is odd."""
     order = [pair for pair in pairs for _ in range(1 + (number % 2 and pair[0].count(" ") + 1 >= LONG))]
