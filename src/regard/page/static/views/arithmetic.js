@@ -98,7 +98,7 @@ function formula({ axes, cell, numbers, computed }) {
     step("scale", `÷ √${d} = ${number(computed.scale, 3)}`, number(own.dot / computed.scale, 4)),
     numbers.bias && step("position bias", `+ ${number(own.bias, 4)}`, number(own.score, 4)),
     numbers.mask && step("mask", allowed, own.allowed ? number(own.score, 4) : "−∞"),
-    step("exp", own.allowed ? `e to the ${number(own.score - computed.largest, 4)} (minus the row's largest score, ${number(computed.largest, 4)})` : "e to the −∞", number(own.exponential, 4)),
+    step("exp", own.allowed ? `e to the ${number(own.score - computed.largest, 4)} (after subtracting the row's largest score, ${number(computed.largest, 4)})` : "e to the −∞", number(own.exponential, 4)),
     step("softmax", `÷ ${number(computed.total, 4)}, the sum over the row`, number(own.weight, 4)),
   );
 }
