@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from regard.errors import RecipeError
-from regard.layers.int8 import to_int8
-from regard.native import kernels
+from regard.fast.int8 import to_int8
+from regard.fast.native import kernels
 from regard.verbs.generate import Generator, generate, generate_file
 from regard.verbs.precision import compute_in
 from regard.verbs.translate import Translator

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, UserError
-from regard.layers.int8 import to_int8
+from regard.fast.int8 import to_int8
 from regard.verbs.device import choose_workers
 from regard.verbs.translate import MAX_CHARACTERS, Translator, printed, translate, translate_file, write
 

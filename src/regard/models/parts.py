@@ -4,8 +4,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.layers.attention import MultiHeadAttention, SelfAttention
-from regard.layers.block import AROUND, Around, DecoderBlock, EncoderBlock
-from regard.layers.dropout import Dropout
+from regard.layers.block import RESIDUALS, DecoderBlock, EncoderBlock, Residual
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feedforward import feed_forward
 from regard.layers.norm import norm
@@ -33,7 +32,7 @@ class Input(nn.Module):
         self.embedding = TokenEmbedding(vocab_size, config.d_model, scaled=scaled)
         self.positions = positions(config)
         self.norm = _norm(config, config.d_model) if normed else nn.Identity()
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self,
@@ -79,7 +78,7 @@ def rotary(config: TransformerConfig) -> RotaryPositions | None:
 
 
 def encoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> EncoderBlock:
-    return EncoderBlock(_self_attention(config, rotary), _feed_forward(config), lambda: _around(config))
+    return EncoderBlock(_self_attention(config, rotary), _feed_forward(config), lambda: _residual(config))
 
 
 def decoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> DecoderBlock:
@@ -93,7 +92,7 @@ def decoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> 
         bias=config.bias,
     )
     return DecoderBlock(
-        _self_attention(config, rotary), cross_attention, _feed_forward(config), lambda: _around(config)
+        _self_attention(config, rotary), cross_attention, _feed_forward(config), lambda: _residual(config)
     )
 
 
@@ -122,8 +121,8 @@ def _feed_forward(config: TransformerConfig) -> nn.Module:
     )
 
 
-def _around(config: TransformerConfig) -> Around:
-    return AROUND[config.norm_position](lambda: _norm(config, config.d_model), config.dropout)
+def _residual(config: TransformerConfig) -> Residual:
+    return RESIDUALS[config.norm_position](lambda: _norm(config, config.d_model), config.dropout)
 
 
 def _norm(config: TransformerConfig, width: int) -> nn.Module:
