@@ -124,7 +124,9 @@ def test_the_doctor_tells_which_forms_a_model_takes_and_why():
     found = forms_of(translator(activation="gelu", norm="rms", positions="alibi"))
     assert found["decoding on a CPU"] == "plain: encoder: positions are a bias of scores"
     assert found["training on a CPU"].startswith("fused: 3 of 10 sub-layers; plain: encoder.blocks.0.")
-    config = EncoderOnlyConfig(vocab_size=9, d_model=8, num_heads=2, d_ff=8, num_layers=1)
+    config = EncoderOnlyConfig(
+        vocab_size=9, d_model=8, num_heads=2, d_ff=8, num_layers=1, head="masked_language_model"
+    )
     assert list(forms_of(build_model(config, seed=1))) == ["training on a CPU"]
 
 

@@ -1,1 +1,1 @@
-"""Fast forms of models: kernels in C, a planned decoding step, fused training, int8; put on from outside."""
+"""Fast forms of models, put on from outside: kernels in C, a decoding step, fused training, int8."""

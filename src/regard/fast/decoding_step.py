@@ -83,14 +83,18 @@ def why_plain(model: nn.Module) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def quantise_step(model: nn.Module) -> int:
-    """Give all linear layers of a model with a fast step int8 weights; how many there are.
+def quantise_model(model: nn.Module) -> int:
+    """Give linear layers of `model` int8 weights where decoding gets faster by it; how many there are.
 
-    None if the kernels of this machine have no int8.
+    All of them where a plan of kernels has int8; the output layer, which is called after the plan, where the
+    kernels of this machine have none; the large ones of a model that decodes by its own `extend`.
     """
-    if not kernels.has_int8() or fast_step(model) is None:
-        return 0
-    return to_int8(model, least=0)
+    if fast_step(model) is None:
+        return to_int8(model)
+    if kernels.has_int8():
+        return to_int8(model, least=0)
+    assert isinstance(model, EncoderDecoder | DecoderOnly)
+    return to_int8(model, names=("output",))
 
 
 def _found(model: nn.Module) -> DecodingStep | str:

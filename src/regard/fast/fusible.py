@@ -1,4 +1,4 @@
-"""When fused kernels may stand for layers: in training, on a CPU, in float32, where nothing was changed."""
+"""When fused kernels may stand for layers: in training on a CPU in float32, if nothing was changed."""
 
 import torch
 from torch import Tensor, nn

@@ -1,8 +1,10 @@
-"""Linear layers in int8: weights are quantised once, inputs when they come, each row with its own scale.
+"""Linear layers in int8: weights are quantised once, inputs when they come, each row by its scale.
 
 Products of integers are exact, and no row's scale depends on another row: so a sentence's translation does
 not depend on the batch it is in. For decoding alone: there is no gradient of quantisation.
 """
+
+from collections.abc import Collection
 
 import torch
 from jaxtyping import Float, Int8, UInt8
@@ -32,6 +34,7 @@ class Int8Linear(nn.Module):
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.widths = linear.widths if isinstance(linear, StackedLinear) else (linear.out_features,)
         self.steps = input_steps()
+        self.train(linear.training)
         weight, self.weight_scale = quantise(linear.weight.detach())
         self.bias = torch.zeros(linear.out_features) if linear.bias is None else linear.bias.detach().clone()
         self.weight = weight
@@ -81,17 +84,18 @@ def quantise(
     return (weight / scale[:, None]).round().to(torch.int8), scale
 
 
-def to_int8(model: nn.Module, least: int = WORTH) -> int:
-    """Replace each linear layer of `least` weights or more by an `Int8Linear`; how many there are.
+def to_int8(model: nn.Module, least: int | None = None, names: Collection[str] | None = None) -> int:
+    """Replace linear layers of `model`, which is on a CPU, by an `Int8Linear`; how many there are.
 
-    `model` is on a CPU.
+    Those of `least` weights or more (None: of WORTH), and of these names where `names` are given.
     """
-    count = 0
-    for module in model.modules():
+    least, count = WORTH if least is None else least, 0
+    for prefix, module in list(model.named_modules()):
         for name, child in module.named_children():
             if not isinstance(child, nn.Linear) or type(child) not in (nn.Linear, StackedLinear):
                 continue  # one of another kind computes something else
-            if child.weight.numel() >= least:
+            is_meant = names is None or f"{prefix}.{name}".lstrip(".") in names
+            if is_meant and child.weight.numel() >= least:
                 setattr(module, name, Int8Linear(child))
                 count += 1
     return count

@@ -1,4 +1,4 @@
-"""Linear layers, norms, feed-forward networks and residual connections of rows, as kernels compute them.
+"""Linear layers, norms, feed-forward networks and residual connections of rows, by kernels.
 
 Each is read once from its module and can be called with rows (an encoder's positions, one after the other),
 or with rows that are planned (a decoder's next positions). A row has the same bits in any batch.

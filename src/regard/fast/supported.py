@@ -68,8 +68,6 @@ def _reasons(module: nn.Module, *, is_output: bool) -> Iterator[str]:
         yield f"its {changed[0]} is overridden"
     if not class_is_unchanged(kind) or (kind is nn.Dropout and not class_is_unchanged(FastDropout)):
         yield f"a method of {kind.__name__} was replaced"
-    if module.training:
-        yield "it is in training mode"
     yield from _settings(module, is_output=is_output)
     for name, tensor in (*module._parameters.items(), *module._buffers.items()):
         if tensor is not None and not _is_plain(tensor):
@@ -77,6 +75,8 @@ def _reasons(module: nn.Module, *, is_output: bool) -> Iterator[str]:
 
 
 def _settings(module: nn.Module, *, is_output: bool) -> Iterator[str]:
+    if module.training and isinstance(module, nn.Dropout | MultiHeadAttention):
+        yield "it is in training mode"
     if isinstance(module, MultiHeadAttention) and plain_attend(module) is not attention:
         yield "its attend was exchanged"
     if isinstance(module, Encoder | Decoder | DecoderOnly) and module.position_bias is not None:

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, softmax(QK^T / sqrt(d_head)) V: in plain formulas, and PyTorch's kernel.
+"""Scaled dot-product attention, softmax(QK^T / sqrt(d_head)) V: plain formulas, PyTorch's kernel.
 
 Every function of the signature (query, key, value, mask, position_bias, dropout) can be the `attend` of an
 attention. `mask` is boolean, True = may attend; `position_bias` is added to the scores; a query that may

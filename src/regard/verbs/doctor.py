@@ -1,4 +1,4 @@
-"""What regard finds on this machine: versions, processors, memory, disk, data; which forms a model takes."""
+"""What regard finds on this machine: versions, processors, disk, data; which forms a model takes."""
 
 import os
 import platform

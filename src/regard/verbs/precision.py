@@ -7,8 +7,8 @@ from torch import nn
 
 from regard import console
 from regard.errors import RecipeError
-from regard.fast.decoding_step import quantise_step
-from regard.fast.int8 import can_int8, to_int8
+from regard.fast.decoding_step import quantise_model
+from regard.fast.int8 import can_int8
 
 Precision = Literal["float32", "int8"]
 
@@ -25,7 +25,7 @@ def compute_in(precision: Precision, model: nn.Module, device: torch.device) -> 
         raise RecipeError("precision int8 needs a CPU", "add --device cpu, or leave it out")
     if not can_int8():
         raise RecipeError("precision int8 needs a PyTorch with oneDNN", "leave it out: float32 is everywhere")
-    if not to_int8(model) + quantise_step(model):
+    if not quantise_model(model):
         console.warn(
             "precision int8: this model has no linear layer so large that int8 is faster; it stays float32"
         )
