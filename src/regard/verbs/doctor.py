@@ -40,6 +40,9 @@ def doctor(model: str | Path | None = None) -> list[Finding]:
 
     Nothing is changed, and nothing that is missing is an error.
 
+    Args:
+        model: a model or run folder, or the name of a model in the box; None: the machine alone.
+
     Raises:
         FolderError: `model` is no model folder.
     """
