@@ -18,10 +18,10 @@ from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.settings import GenerationSettings
 from regard.decoding.step import EnsembleStepper, ModelStepper
 from regard.errors import ConfigError, DataError
+from regard.fast.native import kernels
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
-from regard.native import kernels
 
 EXACT = kernels.available() or (
     torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"

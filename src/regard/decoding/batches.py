@@ -21,9 +21,9 @@ from regard.decoding.pool import DecodingPool
 from regard.decoding.rows import round_up
 from regard.decoding.step import Stepper, stepper_of
 from regard.errors import ConfigError, DataError
+from regard.fast.decoding_step import fast_step
 from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.models.straight import straight
 
 # With source lengths a multiple of LENGTH, what the encoder makes of a sentence is equal to the bit
 # alone and beside one of 600 tokens (1 and 2 threads; widths 24 to 512, 1 to 8 heads, all positions).
@@ -124,8 +124,8 @@ def _one_by_one(
 
 
 def reads_without_padding(model: SequenceToSequence) -> bool:
-    """Whether sources lie one after the other in its encoder."""
-    step = straight(model)
+    """True if its encoder reads the sources of a batch one after the other."""
+    step = fast_step(model)
     return step is not None and step.start is not None
 
 

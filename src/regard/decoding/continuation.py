@@ -25,8 +25,8 @@ from regard.decoding.rules import LengthLimits
 from regard.decoding.speculative import Drafter
 from regard.decoding.step import CacheStepper
 from regard.errors import ConfigError, DataError
+from regard.fast.decoding_step import TopCandidates
 from regard.models.decoder_only import DecoderOnly
-from regard.models.straight import Likeliest
 
 ENDLESS = LengthLimits(offset=2**40, most=2**40)  # each request has a limit of its own
 
@@ -158,10 +158,12 @@ class RollingStepper(PromptStepper):
         self._history.append(ids[:, None])
         return super().logits(ids)
 
-    def likeliest(self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]) -> Likeliest:
+    def top_candidates(
+        self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]
+    ) -> TopCandidates:
         self._make_room()
         self._history.append(ids[:, None])
-        return super().likeliest(ids, size, asked)
+        return super().top_candidates(ids, size, asked)
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
         self._history.select(rows)

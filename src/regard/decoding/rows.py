@@ -28,7 +28,9 @@ class HypothesisRows:
     ) -> None:
         """`said`: what the hypotheses begin with; nothing is known of its probability, which counts as 1."""
         self.stepper, self._multiple = stepper, multiple_of(stepper)
-        self._ranking = stepper if isinstance(stepper, RankingStepper) and stepper.ranks else None
+        self._ranking = (
+            stepper if isinstance(stepper, RankingStepper) and stepper.has_top_candidates else None
+        )
         self.sentence: Int64[np.ndarray, " rows"] = np.arange(sentences)  # SPARE where a row is free
         self.rank: Int64[np.ndarray, " rows"] = np.zeros(sentences, np.int64)  # among its sentence's
         self.log_prob: Float64[np.ndarray, " rows"] = np.zeros(sentences)  # as the search ranks
@@ -70,7 +72,7 @@ class HypothesisRows:
         """
         if self._ranking is None:
             return None
-        values, ids, told = self._ranking.likeliest(self._last(bos_id), size, torch.from_numpy(asked))
+        values, ids, told = self._ranking.top_candidates(self._last(bos_id), size, torch.from_numpy(asked))
         return values.double().numpy(), ids.numpy(), told.double().numpy()
 
     def _last(self, bos_id: int) -> Int64[Tensor, " rows"]:

@@ -17,8 +17,8 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.pool import DecodingPool
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError, DataError
+from regard.fast.decoding_step import fast_step
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.models.straight import straight
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import model_that
@@ -235,7 +235,7 @@ class Translator:
         if self.workers == 1 or lines < FEW * self.workers:
             return None
         if self._started is None:
-            straight(self.model)  # made here, the workers share it
+            fast_step(self.model)  # made here, the workers share it
             self._started = DecodingPool(Decoder(self._strategy, [self.model]), self.workers)
         return self._started
 
