@@ -30,7 +30,7 @@ VOCAB = 1000
 COMMON = {"limits": LengthLimits(ratio=1.0, offset=2, most=10), "rules": (BannedTokens(ids=(0, 2)),)}
 SEARCHES = [
     GreedySearch(**COMMON),
-    BeamSearch(beam_size=5, length_penalty=Wu(alpha=0.6), n_best=2, **COMMON),
+    BeamSearch(size=5, length_penalty=Wu(alpha=0.6), n_best=2, **COMMON),
     Sampling(seed=3, n_best=2, **COMMON),
 ]
 SIZES = {

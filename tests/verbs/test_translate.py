@@ -83,7 +83,7 @@ def test_a_line_that_is_too_long_is_cut_and_that_is_said(untrained, capsys):
 
 
 def test_a_line_beyond_the_learned_positions_is_cut_to_them(untrained, capsys, monkeypatch):
-    monkeypatch.setattr("regard.verbs.translate.reach", lambda models: 4)
+    monkeypatch.setattr("regard.verbs.translate.max_positions", lambda models: 4)
     assert translate("1 2 3 4 5", model=untrained) == translate("1 2 3", model=untrained)
     assert capsys.readouterr().err.count("is too long") == 1
 
