@@ -98,7 +98,7 @@ def _activation(module: FeedForward | GatedFeedForward) -> int:
     return kind
 
 
-def embedding(module: Input) -> Callable[[Planned], Planned]:
+def embedding(module: InputEmbedding) -> Callable[[Planned], Planned]:
     """From the ids of a position to what enters the stack; the position's vector is an input of the plan."""
     weight, scale = module.embedding.weight.detach(), module.embedding.scale
     after = norm(module.norm)

@@ -28,7 +28,7 @@ from regard.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
 MODELS = (EncoderDecoder, DecoderOnly)
 KNOWN = frozenset(
     {
-        *(EncoderDecoder, DecoderOnly, Encoder, Decoder, Input, EncoderBlock, DecoderBlock),
+        *(EncoderDecoder, DecoderOnly, Encoder, Decoder, InputEmbedding, EncoderBlock, DecoderBlock),
         *(PostNorm, PreNorm, SandwichNorm, SelfAttention, MultiHeadAttention, FeedForward, GatedFeedForward),
         *(TokenEmbedding, SinusoidalPositions, LearnedPositions, RotaryPositions, RMSNorm, StackedLinear),
         *(Int8Linear, nn.Linear, nn.LayerNorm, nn.Identity, nn.Dropout, nn.ModuleList),
