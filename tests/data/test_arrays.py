@@ -37,7 +37,7 @@ def test_an_npz_file_is_read_by_the_name_of_its_array(tmp_path, compressed):
 
 
 def test_what_unpacks_to_more_than_half_of_the_memory_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory_file, "memory", lambda: 2 * 10**6)
+    monkeypatch.setattr(memory_file, "total_memory", lambda: 2 * 10**6)
     large = np.zeros(10**7, np.uint8)
     np.savez_compressed(tmp_path / "a.npz", small=NUMBERS, large=large)
     (tmp_path / "a.idx.gz").write_bytes(gzip.compress(idx(large)))
@@ -65,7 +65,7 @@ NPZ_WITHOUT_END = b"PK\x03\x04" + b"\0" * 40
         (GOOD[:3], "ends 1 bytes too early"),
         (GOOD[:9], "too early"),
         (GOOD[:-1], "ends 1 bytes too early"),
-        (GOOD + b"x", "goes on after the 2 x 3 x 4 bytes"),
+        (GOOD + b"x", "more than the 2 x 3 x 4 bytes"),
         (b"\1" + GOOD[1:], "neither IDX nor NPZ"),
         (b"<!DOCTYPE html>", "neither IDX nor NPZ"),
         (struct.pack(">HBB", 0, 8, 0), "neither IDX nor NPZ"),
@@ -121,7 +121,8 @@ def test_all_arrays_of_an_npz_file_can_be_had(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(NPZ_WITHOUT_END, "damaged"), (GOOD, "no NPZ file"), (b"", "no NPZ file")]
+    ("content", "message"),
+    [(NPZ_WITHOUT_END, "damaged"), (GOOD, "not an NPZ file"), (b"", "not an NPZ file")],
 )
 def test_what_holds_no_arrays_by_name_is_refused(tmp_path, content, message):
     path = tmp_path / "arrays.npz"

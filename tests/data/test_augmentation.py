@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.augmentation import AugmentationSettings, moved, uniform
+from regard.data.augmentation import AugmentationSettings, augmented, uniform
 from regard.errors import RecipeError
 
 PICTURE = torch.randn(1, 2, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -12,7 +12,7 @@ MIDDLE, MOST, LEAST = 0.5, 1.0, 0.0
 
 
 def move(draws: list[float], **settings: float) -> torch.Tensor:
-    return moved(PICTURE, torch.tensor([draws]), AugmentationSettings(**settings))
+    return augmented(PICTURE, torch.tensor([draws]), AugmentationSettings(**settings))
 
 
 def test_nothing_is_drawn_is_nothing_done():
@@ -38,7 +38,7 @@ def test_a_turn_keeps_the_shape_of_what_is_not_square():
     """A disc stays a disc in a wide picture."""
     rows, columns = torch.meshgrid(torch.arange(9.0) - 4, torch.arange(21.0) - 10, indexing="ij")
     disc = ((rows**2 + columns**2) < 9).float()[None, None]
-    turned = moved(disc, torch.tensor([[1.0, 0.5, 0.5, 0.5]]), AugmentationSettings(rotation=90.0))
+    turned = augmented(disc, torch.tensor([[1.0, 0.5, 0.5, 0.5]]), AugmentationSettings(rotation=90.0))
     torch.testing.assert_close(turned, disc, atol=1e-4, rtol=0)
 
 
@@ -46,8 +46,8 @@ def test_larger_is_larger():
     dot = torch.zeros(1, 1, 9, 9)
     dot[..., 3:6, 3:6] = 1
     settings = AugmentationSettings(scale=0.5)
-    larger = moved(dot, torch.tensor([[0.5, 1.0, 0.5, 0.5]]), settings)
-    smaller = moved(dot, torch.tensor([[0.5, 0.0, 0.5, 0.5]]), settings)
+    larger = augmented(dot, torch.tensor([[0.5, 1.0, 0.5, 0.5]]), settings)
+    smaller = augmented(dot, torch.tensor([[0.5, 0.0, 0.5, 0.5]]), settings)
     assert smaller.sum() < dot.sum() < larger.sum()
 
 

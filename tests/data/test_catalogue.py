@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from regard.data import catalogue
-from regard.data.catalogue import DataFile, DataSet, check, data_set, data_sets, find, get, make
+from regard.data.catalogue import DataFile, DataSet, check, convert, data_set, data_sets, find, get
 from regard.data.download import download
 from regard.errors import DataError
 
@@ -47,7 +47,7 @@ def toy(tmp_path, monkeypatch):
                 size=3,
                 sha256=sha256("é\n".encode()),
                 path="a/latin",
-                making="latin-1",
+                conversion="latin-1",
             ),
         ),
     )
@@ -210,7 +210,7 @@ def test_what_is_got_is_whole_and_is_not_fetched_again(toy, server):
 def test_a_download_goes_on_where_it_was_cut_off(toy, server, tmp_path):
     part = tmp_path / "part"
     server.missing = 100
-    with pytest.raises(DataError, match="cut off after 12 of 112 bytes"):
+    with pytest.raises(DataError, match="interrupted after 12 of 112 bytes"):
         download(f"{server.url}/owner/toys/c0ffee/a/plain", part, lambda done, total: None)
     server.missing = 0
     part.write_bytes(HELLO[:5])
@@ -269,10 +269,10 @@ def test_the_split_of_tatoeba_is_made_from_its_authors_archive():
         folder.writestr("deu.txt", "".join(f"{english}\t{german}\n" for english, german in pairs))
         folder.writestr("_about.txt", find("tatoeba_en_de:ABOUT.upstream.txt").read_bytes())
     for file in data_set("tatoeba_en_de").files:
-        assert sha256(make(file, archive.getvalue())) == file.sha256
+        assert sha256(convert(file, archive.getvalue())) == file.sha256
 
 
 def test_an_archive_that_is_none_is_refused():
     file = data_set("tatoeba_en_de").file("test.de")
-    with pytest.raises(DataError, match="not what it was"):
-        make(file, b"no archive")
+    with pytest.raises(DataError, match="the source has changed"):
+        convert(file, b"no archive")

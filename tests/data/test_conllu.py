@@ -89,7 +89,7 @@ def test_whatever_the_columns_say_comes_back(table):
         ([row(1), "", ""], ":3: a sentence without a word"),
         (["# text = nothing", ""], ":2: a sentence without a word"),
         ([row("1-2"), ""], ":2: a sentence without a word"),
-        ([row(1), row("2-3"), row(2), ""], ":4: a range reaches to word 3"),
+        ([row(1), row("2-3"), row(2), ""], ":4: a range ends at word 3"),
         ([row(1), "# late", ""], ":2: a comment between words"),
         ([row(1), " ", ""], ":2: white space where an empty line must stand"),
         ([row(1), "2\tx\t_", ""], ":2: 3 columns between tabs, not 10"),
@@ -99,11 +99,11 @@ def test_whatever_the_columns_say_comes_back(table):
         ([row(1), row("1-2"), row(2), ""], ":2: the range 1-2"),
         ([row("2-1"), row(1), ""], ":1: the range 2-1"),
         ([row("1-3"), row(1), row("2-3"), row(2), row(3), ""], ":3: the range 2-3"),
-        ([row(1), row("1.2"), ""], ":2: the empty node 1.2 where 1.1 must stand"),
-        ([row(1), row("2.1"), ""], ":2: the empty node 2.1"),
+        ([row(1), row("1.2"), ""], ":2: empty node 1.2 where 1.1 is expected"),
+        ([row(1), row("2.1"), ""], ":2: empty node 2.1"),
         ([row("1a"), ""], ":1: the ID '1a'"),
         ([row("01"), ""], ":1: the ID '01'"),
-        ([row(1, form=""), ""], ":1: nothing in the column FORM"),
+        ([row(1, form=""), ""], ":1: the column FORM is empty"),
     ],
 )
 def test_a_breach_of_the_format_is_named(lines, place):

@@ -104,7 +104,7 @@ def test_a_pipe_is_no_corpus_and_nobody_waits_for_it(tmp_path):
     """It can be read once, and a corpus is read for its digest, its tokenisers and its tokens."""
     os.mkfifo(tmp_path / "text.src")
     (tmp_path / "text.tgt").write_text("a\n")
-    with pytest.raises(DataError, match=r"text\.src is a pipe or a device, and data are read more than once"):
+    with pytest.raises(DataError, match=r"text\.src is a pipe or a device, but data are read more than once"):
         open_corpus(CorpusSettings(source="text.src", target="text.tgt"), LENIENT, tmp_path)
     assert locate("text.src", tmp_path, once=True) == tmp_path / "text.src"
 
@@ -152,7 +152,7 @@ def test_every_oddity_of_a_pair_is_counted_or_named(tmp_path):
     assert found(corpus) == [(1, "good", "gut"), (6, "last", "ende")]
     assert corpus.skipped == {"empty": 2, "too_long": 1, "control": 1}
     strict = replace(STRICT, max_characters=50)
-    assert "text.src:2: nothing on the line" in message(two_files(tmp_path, source, target, strict))
+    assert "text.src:2: the line is empty" in message(two_files(tmp_path, source, target, strict))
     only_long = replace(LENIENT, too_long="error", max_characters=50)
     assert "text.tgt:3: 51 characters, more than 50" in message(
         two_files(tmp_path, source, target, only_long)
@@ -267,7 +267,7 @@ def test_columns_of_a_tsv_file_are_counted_from_zero(tmp_path):
     corpus = one_file(tmp_path, content, **choices)
     assert found(corpus) == [(1, "Hello", "Hallo")]
     assert corpus.skipped == {"malformed": 1}
-    assert "text:2: 2 columns, but column 2 is asked for" in message(
+    assert "text:2: 2 columns, so there is no column 2" in message(
         one_file(tmp_path, content, STRICT, **choices)
     )
     assert found(one_file(tmp_path, "a\tb\n", format="tsv")) == [(1, "a", "b")]

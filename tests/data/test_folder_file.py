@@ -6,7 +6,7 @@ import os
 import pytest
 
 from regard.data import folder_file
-from regard.data.folder_file import inside, read_file, refuse_large
+from regard.data.folder_file import checked_inside, read_file, refuse_large
 from regard.errors import FolderError, RunError
 
 
@@ -28,7 +28,7 @@ def test_a_file_of_gigabytes_is_refused_before_it_is_read(tmp_path, name):
 
 
 def test_weights_may_be_as_large_as_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder_file, "memory", lambda: 2**30)
+    monkeypatch.setattr(folder_file, "total_memory", lambda: 2**30)
     refuse_large(sparse(tmp_path / "model.safetensors", 2**30))
     with pytest.raises(FolderError, match="more than the 1,073,741,824 of this machine's memory"):
         refuse_large(sparse(tmp_path / "model.safetensors", 2**30 + 1))
@@ -70,13 +70,13 @@ def test_links_out_of_a_folder_are_refused(tmp_path):
             read_file(path, folder)
         assert "cp -L" in caught.value.hint
         with pytest.raises(FolderError):
-            inside(path, folder)
+            checked_inside(path, folder)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_a_named_pipe_is_no_file_of_a_folder(tmp_path):
     os.mkfifo(tmp_path / "tokenizer.json")
-    with pytest.raises(FolderError, match="no plain file"):
+    with pytest.raises(FolderError, match="not a regular file"):
         read_file(tmp_path / "tokenizer.json")
 
 

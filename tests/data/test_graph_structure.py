@@ -43,12 +43,12 @@ def test_pairs_are_as_far_apart_as_the_powers_of_the_matrix_say(graph, most):
 
 
 def test_too_many_pairs_are_refused_before_they_are_made(monkeypatch):
-    monkeypatch.setattr(graph_structure, "MOST_PAIRS", 100)
+    monkeypatch.setattr(graph_structure, "MAX_PAIRS", 100)
     star = torch.stack([torch.arange(1, 40), torch.zeros(39, dtype=torch.int64)])
     star = torch.cat([star, star.flip(0)], dim=1)
     with pytest.raises(DataError, match="within 1 steps"):
         near_pairs(star, 40, 1)
-    monkeypatch.setattr(graph_structure, "MOST_PAIRS", 200)
+    monkeypatch.setattr(graph_structure, "MAX_PAIRS", 200)
     assert near_pairs(star, 40, 1)[0].size(1) == 40 + 78
     with pytest.raises(DataError, match="within 2 steps") as refusal:
         near_pairs(star, 40, 2)

@@ -86,11 +86,11 @@ def test_what_is_no_image_is_refused(tmp_path, array, message):
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.array([0.0, np.nan]), "float64, not whole numbers"),
-        (np.array(["a", "b"]), "not whole numbers"),
-        (np.array([True, False]), "bool, not whole numbers"),
+        (np.array([0.0, np.nan]), "float64, not integers"),
+        (np.array(["a", "b"]), "not integers"),
+        (np.array([True, False]), "bool, not integers"),
         (np.array([0, 3, -2]), "label 3 is -2"),
-        (PIXELS, "10 x 6 x 6, not one an image"),
+        (PIXELS, "10 x 6 x 6, not one for each image"),
     ],
 )
 def test_what_is_no_class_is_refused(tmp_path, array, message):

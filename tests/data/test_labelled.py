@@ -10,9 +10,9 @@ from regard.data.labelled import (
     LabelSet,
     class_weights,
     classes_of,
+    numeric_labels,
     open_labelled,
     split,
-    values_of,
 )
 from regard.errors import DataError, RecipeError
 
@@ -71,7 +71,7 @@ def test_an_empty_text_is_left_out_and_counted(tmp_path):
     [
         ("good\tpos\nbad\n", {"format": "tsv"}, ":2: 1 columns, but line 1 has 2"),
         ("good\tpos\nbad\tneg\tmore\n", {"format": "tsv"}, ":2: 3 columns, but line 1 has 2"),
-        ("good\n", {"format": "tsv"}, ":1: 1 columns, but column 1 is asked for"),
+        ("good\n", {"format": "tsv"}, ":1: 1 columns, so there is no column 1"),
         ("good\tpos\nbad\t \n", {"format": "tsv"}, ":2: no label"),
         ("text\tclass\na\tb\n", {"format": "tsv", "header": True}, ":1: the header has no column 'label'"),
         ("text\ttext\tlabel\n", {"format": "tsv", "header": True}, ":1: the header has several columns"),
@@ -176,7 +176,7 @@ def test_one_class_is_none():
 def test_a_label_that_training_never_saw_is_named(tmp_path):
     labels = LabelSet.of(["pos", "neg"], {})
     found = corpus(tmp_path, "pos good\nneu so so\n", format="labelled")
-    with pytest.raises(DataError, match="texts:2: label 'neu' was never seen in training") as caught:
+    with pytest.raises(DataError, match="texts:2: label 'neu' does not occur in training") as caught:
         classes_of(found, list(found), labels)
     assert "neg" in caught.value.hint
 
@@ -184,13 +184,13 @@ def test_a_label_that_training_never_saw_is_named(tmp_path):
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "high", "1,5"])
 def test_a_number_that_is_none_is_named(tmp_path, value):
     found = corpus(tmp_path, f"1.5 good\n{value} bad\n", format="labelled")
-    with pytest.raises(DataError, match=f"texts:2: '{value}' is no finite number"):
-        values_of(found, list(found))
+    with pytest.raises(DataError, match=f"texts:2: '{value}' is not a finite number"):
+        numeric_labels(found, list(found))
 
 
 def test_numbers_are_read(tmp_path):
     found = corpus(tmp_path, "1.5 good\n-2e-3 bad\n", format="labelled")
-    assert values_of(found, list(found)) == [1.5, -0.002]
+    assert numeric_labels(found, list(found)) == [1.5, -0.002]
 
 
 # Splits and weights

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from regard.data.batch import PairBatch
 from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, open_corpus
 from regard.data.examples import PairExamples
-from regard.data.loader import Cursor, Loader, LoaderSettings, bucketed
+from regard.data.loader import Cursor, Loader, LoaderSettings, bucket_by_length
 from regard.data.shards import Shards, write_shards
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.errors import RecipeError
@@ -173,7 +173,9 @@ def test_no_batch_is_beyond_its_budget_but_a_single_long_example(shards, batch_t
 def test_batches_are_as_full_as_the_next_example_allows(shards):
     examples = np.arange(len(shards))
     copy = shards.copy(0)
-    batches = bucketed(examples, copy.target_lengths(examples) - 1, copy.source_lengths(examples), 200)
+    batches = bucket_by_length(
+        examples, copy.target_lengths(examples) - 1, copy.source_lengths(examples), 200
+    )
     assert sorted(np.concatenate(batches)) == list(examples)
     for batch, following in pairwise(batches):
         more = np.append(batch, following[0])

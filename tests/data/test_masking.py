@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from regard.data.masking import Masking, MaskingSettings, WordDropout, draws
-from regard.data.texts import text_of
+from regard.data.masking import Masking, MaskingSettings, WordDropout, random_bits
+from regard.data.texts import encoded_text
 from regard.data.tokenizer import TokenizerSettings, train_tokenizer
 from regard.errors import RecipeError
 
 TOKENIZER = train_tokenizer(["abc abd"], "characters", TokenizerSettings(kind="characters", vocab_size=20))
 UNK, VOCAB = TOKENIZER.unk_id, 50
 PIECES = [[10 + word] * (1 + word % 3) for word in range(30)]
-TEXT = text_of(PIECES, [1], tokenizer=TOKENIZER, line=7)
+TEXT = encoded_text(PIECES, [1], tokenizer=TOKENIZER, line=7)
 
 
 def masking(seed=1, **settings):
@@ -23,8 +23,8 @@ def many(noise, count=400):
 
 
 def test_draws_are_functions_of_seed_epoch_and_example():
-    assert draws(1, 2, 3, 4).tolist() == [59_216_506, 3_437_044_969, 749_270_510, 2_950_188_799]
-    seen = {tuple(draws(*numbers, 2)) for numbers in np.ndindex(3, 4, 5)}
+    assert random_bits(1, 2, 3, 4).tolist() == [59_216_506, 3_437_044_969, 749_270_510, 2_950_188_799]
+    seen = {tuple(random_bits(*numbers, 2)) for numbers in np.ndindex(3, 4, 5)}
     assert len(seen) == 60
 
 
@@ -85,9 +85,9 @@ def test_words_are_whole_where_that_is_asked_for():
 
 
 def test_something_is_always_hidden_but_what_is_unknown_already():
-    short = text_of([[9]], [0], tokenizer=TOKENIZER, line=1)
+    short = encoded_text([[9]], [0], tokenizer=TOKENIZER, line=1)
     assert masking()(short, 0, 0).labels.tolist() == [9]
-    unknown = text_of([[UNK], [UNK]], [0], tokenizer=TOKENIZER, line=1)
+    unknown = encoded_text([[UNK], [UNK]], [0], tokenizer=TOKENIZER, line=1)
     assert len(masking()(unknown, 0, 0).places) == 0
 
 

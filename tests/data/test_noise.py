@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.corpus import Pair
-from regard.data.noise import BpeDropout, SampledTokenizer, mixed
+from regard.data.noise import BpeDropout, SampledTokenizer, derive_seed
 from regard.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizers
 from regard.errors import RecipeError
 
@@ -54,7 +54,7 @@ def test_it_is_a_function_of_the_text_and_the_seed():
 
 
 def test_it_does_not_depend_on_what_is_remembered(monkeypatch):
-    monkeypatch.setattr(SampledTokenizer, "REMEMBERED", 2)
+    monkeypatch.setattr(SampledTokenizer, "CACHED", 2)
     forgetful = SampledTokenizer(TRAINED["bpe"], 0.3, 1).encode_batch(LINES)
     monkeypatch.undo()
     assert forgetful == SampledTokenizer(TRAINED["bpe"], 0.3, 1).encode_batch(LINES)
@@ -115,6 +115,6 @@ def test_kinds_without_merges_are_refused():
 
 
 def test_mixed_seeds_differ_and_fit_a_generator():
-    seeds = {mixed(one, other) for one in range(50) for other in range(50)}
+    seeds = {derive_seed(one, other) for one in range(50) for other in range(50)}
     assert len(seeds) == 2500
     assert all(0 <= seed < 2**63 for seed in seeds)

@@ -14,7 +14,7 @@ from regard.data import shards as shards_file
 from regard.data.corpus import Corpus, LinePolicy, Row
 from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
-from regard.data.noise import SampledTokenizer, mixed
+from regard.data.noise import SampledTokenizer, derive_seed
 from regard.data.shards import Copy, Shards, write_shards
 from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
 from regard.errors import DataError
@@ -82,7 +82,7 @@ def test_each_copy_is_another_segmentation_of_the_same_lines(tmp_path, tokenizer
     shards = Shards(tmp_path)
     assert len(shards.copies) == 3
     for epoch in range(6):
-        sampled = SampledTokenizer(tokenizers.source, 0.2, mixed(4, epoch % 3))
+        sampled = SampledTokenizer(tokenizers.source, 0.2, derive_seed(4, epoch % 3))
         copy = shards.copy(epoch)
         assert seventh(copy).tolist() == [*sampled.encode(ROWS[7][0]), tokenizers.source.eos_id]
     texts = {tokenizers.source.decode(seventh(copy).tolist()) for copy in shards.copies}
@@ -133,7 +133,7 @@ def test_damaged_shards_are_refused_and_made_again(tmp_path, tokenizers, damaged
     whole = content(folder)
     for broken in (whole[damaged][:-1], None):
         (folder / damaged).unlink() if broken is None else (folder / damaged).write_bytes(broken)
-        with pytest.raises(DataError, match="no whole shards") as caught:
+        with pytest.raises(DataError, match="incomplete or damaged shards") as caught:
             Shards(folder)
         assert "\n" not in caught.value.message
         write_shards(corpus_of(ROWS), tokenizers, folder, max_tokens=50)

@@ -50,7 +50,7 @@ def test_json_lines_give_a_column_for_each_key_inner_ones_too(tmp_path):
     assert cells(table) == [("a", "b", "1"), (None, None, "true")]
     with pytest.raises(DataError, match=r"t\.json:1: a JSON list, not an object") as caught:
         open_table(write(tmp_path / "t.json", ["[1]"]), "jsonl")
-    assert "one JSON object a line" in caught.value.hint
+    assert "one JSON object per line" in caught.value.hint
 
 
 @pytest.mark.parametrize(

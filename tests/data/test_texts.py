@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 from regard.data.batch import Batch, LabelledBatch
 from regard.data.corpus import Pair
 from regard.data.examples import Examples
-from regard.data.tagged import tagged_texts, windows
-from regard.data.texts import NO_WORD, EncodedText, TextExamples, in_batches, text_batch, text_of, with_noise
+from regard.data.tagged import tagged_texts, word_windows
+from regard.data.texts import (
+    NO_WORD,
+    EncodedText,
+    TextExamples,
+    apply_noise,
+    encoded_text,
+    length_sorted_batches,
+    text_batch,
+)
 from regard.data.tokenizer import TokenizerSettings, train_tokenizer
 
 WORDS = ["the", "cat", "sat", "on", "the", "mat", "and", "the", "dog", "ran", "after", "the", "cat"]
@@ -21,7 +29,7 @@ KINDS = ("bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram
 
 
 def text(*pieces, label=0, line=1, **options):
-    return text_of(pieces, [label], tokenizer=TOKENIZER, line=line, **options)
+    return encoded_text(pieces, [label], tokenizer=TOKENIZER, line=line, **options)
 
 
 def test_a_text_stands_between_marks():
@@ -47,7 +55,7 @@ def test_words_end_to_end_are_the_text(kind, string):
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=60), st.integers(4, 20))
 def test_each_word_is_predicted_once_and_no_window_is_too_long(sizes, most):
-    found = windows(sizes, most)
+    found = word_windows(sizes, most)
     assert [word for window in found for word in range(window.start, window.stop)] == list(range(len(sizes)))
     for window in found:
         assert window.first <= window.start < window.stop <= window.end
@@ -55,9 +63,9 @@ def test_each_word_is_predicted_once_and_no_window_is_too_long(sizes, most):
 
 
 def test_what_fits_is_one_window_and_what_does_not_has_context():
-    [only] = windows([2] * 10, 20)
+    [only] = word_windows([2] * 10, 20)
     assert (only.first, only.end, only.start, only.stop) == (0, 10, 0, 10)
-    several = windows([1] * 100, 20)
+    several = word_windows([1] * 100, 20)
     assert len(several) < 100 / 10 + 2
     for window in several:
         assert window.start == 0 or window.start - window.first >= 5
@@ -141,14 +149,14 @@ def test_noise_knows_the_epoch_and_the_example():
     texts = [text([number]) for number in range(4, 8)]
     TextExamples([lambda: texts], pad_id=0, noise=noise).batch(np.array([3, 1]), 5)
     assert seen == [(5, 3), (5, 1)]
-    assert with_noise(noise, texts) == texts
+    assert apply_noise(noise, texts) == texts
     assert seen[2:] == [(0, 0), (0, 1), (0, 2), (0, 3)]
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=30), st.integers(1, 100))
 def test_all_texts_are_put_into_batches_once(lengths, batch_tokens):
     texts = [text([5] * length) for length in lengths]
-    groups = list(in_batches(texts, 0, batch_tokens))
+    groups = list(length_sorted_batches(texts, 0, batch_tokens))
     assert sorted(number for numbers, _ in groups for number in numbers) == list(range(len(texts)))
     for numbers, batch in groups:
         assert batch.lengths.tolist() == [len(texts[number].ids) for number in numbers]

@@ -10,7 +10,7 @@ import torch
 
 from regard.data import token_stream as stream_file
 from regard.data.documents import Documents, DocumentSettings
-from regard.data.token_stream import TextBatch, TokenStream, encoded, limited, parts, write_stream
+from regard.data.token_stream import TextBatch, TokenStream, encoded, limit_characters, parts, write_stream
 from regard.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
 from regard.errors import DataError
 
@@ -41,13 +41,13 @@ def test_a_document_that_is_cut_has_the_tokens_that_it_has_whole(kind, monkeypat
     tokenizer = tokenizer_of(kind)
     whole = tokenizer.encode_batch(TEXTS)
     for part in (1, 7, 40):
-        monkeypatch.setattr(stream_file, "PART", part)
+        monkeypatch.setattr(stream_file, "PART_CHARACTERS", part)
         found = [(text, list(itertools.chain.from_iterable(ids))) for text, ids in encoded(TEXTS, tokenizer)]
         assert found == list(zip(TEXTS, whole, strict=True))
 
 
 def test_parts_are_cut_before_line_feeds(monkeypatch):
-    monkeypatch.setattr(stream_file, "PART", 3)
+    monkeypatch.setattr(stream_file, "PART_CHARACTERS", 3)
     assert list(parts("abcdef\ng\n\nhijklm")) == ["abcdef", "\ng\n", "\nhijklm"]
     assert "".join(parts(VERSE)) == VERSE
 
@@ -101,7 +101,7 @@ def test_a_stream_is_made_once(tmp_path, documents, monkeypatch):
         assert len(write_stream(documents, tokenizer, folder, marks=True).ids)
     assert not write_stream(documents, tokenizer, folder, marks=False).marks  # made anew
     (folder / "ids").write_bytes(b"short")
-    with pytest.raises(DataError, match="no whole stream"):
+    with pytest.raises(DataError, match="incomplete or damaged token stream"):
         TokenStream(folder)
     assert len(write_stream(documents, tokenizer, folder, marks=False).ids)
 
@@ -118,9 +118,9 @@ def test_a_stream_of_the_right_size_and_other_numbers_is_told_and_made_again(tmp
 
 
 def test_a_trial_reads_so_many_characters(tmp_path, documents):
-    assert list(limited(["abc", "def", "gh"], 5)) == ["abc", "de"]
-    assert list(limited(["abc", "def"], 3)) == ["abc"]
-    assert list(limited(["abc", "def"], None)) == ["abc", "def"]
+    assert list(limit_characters(["abc", "def", "gh"], 5)) == ["abc", "de"]
+    assert list(limit_characters(["abc", "def"], 3)) == ["abc"]
+    assert list(limit_characters(["abc", "def"], None)) == ["abc", "def"]
     stream = write_stream(documents, tokenizer_of("bpe"), tmp_path / "stream", marks=True, most=100)
     assert stream.report.characters == 100
 

@@ -224,7 +224,7 @@ def test_a_panic_in_the_library_becomes_an_error():
 
 
 def test_a_lone_surrogate_is_named_by_its_place():
-    with pytest.raises(DataError, match="text 2 holds a lone surrogate at character 3"):
+    with pytest.raises(DataError, match="text 2 has a lone surrogate at character 3"):
         trained("bpe").encode_batch(["fine", "ab\ud800c"])
 
 
@@ -242,7 +242,7 @@ def test_vocab_size_is_an_upper_bound_that_counts_the_marks(kind):
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram", "bytebpe"])
 def test_a_vocabulary_smaller_than_its_symbols_is_refused(kind):
-    with pytest.raises(RecipeError, match="vocab_size = 20 is less than the corpus's symbols") as caught:
+    with pytest.raises(RecipeError, match="vocab_size = 20 is less than the") as caught:
         train_tokenizers(PAIRS, TokenizerSettings(kind=kind, vocab_size=20))
     assert caught.value.hint
 

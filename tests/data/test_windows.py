@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from regard.data.batch import IGNORED
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.token_stream import TokenStream, TokenStreamReport
-from regard.data.windows import PackedExamples, WindowExamples, packed, scoring_batches
+from regard.data.windows import PackedExamples, WindowExamples, pack, scoring_batches
 from regard.errors import DataError
 
 BOS = 2
@@ -91,7 +91,7 @@ def test_a_loader_gives_each_window_once_an_epoch(stream_of):
 def test_packing_keeps_every_piece_and_overfills_no_row(lengths):
     ends = list(itertools.accumulate(length % 12 + 1 for length in lengths))
     pieces = list(zip([0, *ends[:-1]], ends, strict=True))
-    rows = packed(pieces, 12)
+    rows = pack(pieces, 12)
     assert sorted(piece for row in rows for piece in row) == pieces
     assert all(sum(last - first for first, last in row) <= 12 for row in rows)
     assert all(row == sorted(row) for row in rows)

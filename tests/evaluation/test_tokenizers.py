@@ -6,7 +6,7 @@ import sys
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from regard.data.scripts import writing_of
+from regard.data.scripts import detect_script
 from regard.errors import DataError
 from regard.evaluation import tokenizers, translation
 from regard.evaluation.by_length import bleu_by_length
@@ -50,7 +50,7 @@ def test_every_tokeniser_of_sacrebleu_is_offered():
     ],
 )
 def test_the_tokeniser_fits_the_script_and_what_is_installed(texts, bare, equipped, monkeypatch):
-    writing = writing_of(texts)
+    writing = detect_script(texts)
     packages(monkeypatch, installed=False)
     assert tokenizer_for(writing) == bare
     assert (equipped in explained(bare, writing)) == (bare != "13a" or equipped == bare)
@@ -88,10 +88,10 @@ def test_the_numbers_are_those_of_the_sacrebleu_command(tmp_path):
 def test_chrf_leads_where_there_are_no_spaces(monkeypatch):
     packages(monkeypatch, installed=False)
     names = ("bleu", "chrf", "ter")
-    assert [best_metric_for(writing_of(texts)) for texts in (ENGLISH, KOREAN)] == ["bleu", "bleu"]
-    assert [best_metric_for(writing_of(texts)) for texts in (CHINESE, THAI)] == ["chrf", "chrf"]
-    assert ordered(names, writing_of(JAPANESE)) == ("chrf", "bleu", "ter")
-    assert ordered(names, writing_of(ENGLISH)) == names
+    assert [best_metric_for(detect_script(texts)) for texts in (ENGLISH, KOREAN)] == ["bleu", "bleu"]
+    assert [best_metric_for(detect_script(texts)) for texts in (CHINESE, THAI)] == ["chrf", "chrf"]
+    assert ordered(names, detect_script(JAPANESE)) == ("chrf", "bleu", "ter")
+    assert ordered(names, detect_script(ENGLISH)) == names
 
 
 def test_systems_are_compared_by_the_tokeniser_of_the_references(monkeypatch):

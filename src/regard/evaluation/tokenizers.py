@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Literal, TypeVar, get_args
 
-from regard.data.scripts import Script, writing_of
+from regard.data.scripts import Script, detect_script
 from regard.evaluation.line_pairs import References
 
 AUTO = "auto"  # the tokeniser that `tokenizer_for` finds for the references
@@ -59,7 +59,7 @@ def best_metric_for(writing: Script) -> Literal["bleu", "chrf"]:
 
 def writing_of_references(references: References) -> Script:
     """How the references of a test set are written; those that are None are left out."""
-    return writing_of(text for stream in references for text in stream if text is not None)
+    return detect_script(text for stream in references for text in stream if text is not None)
 
 
 def ordered(metrics: Sequence[Metric], writing: Script) -> tuple[Metric, ...]:

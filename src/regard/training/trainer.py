@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.data.loader import Cursor, Loader
-from regard.data.noise import mixed
+from regard.data.noise import derive_seed
 from regard.distributed.distributed_model import DistributedModel
 from regard.distributed.replicated import Replicated
 from regard.errors import RunError, Stopped
@@ -418,4 +418,4 @@ class Trainer:
         if len(self.state.random) == self.group.size:
             restore_random_state(self.state.random[self.group.rank], self.device)
         else:
-            torch.manual_seed(mixed(self._seed(), self.state.step))
+            torch.manual_seed(derive_seed(self._seed(), self.state.step))

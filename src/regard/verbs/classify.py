@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import console
-from regard.data.texts import EncodedText, text_of
+from regard.data.texts import EncodedText, encoded_text
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.lines import stream
@@ -126,7 +126,7 @@ class Classifier:
             console.warn(
                 f"line {number} is too long ({len(line):,} characters): only its beginning is classified"
             )
-        return text_of(pieces, [0], tokenizer=self.tokenizer, line=number, max_tokens=most)
+        return encoded_text(pieces, [0], tokenizer=self.tokenizer, line=number, max_tokens=most)
 
 
 def candidates(shares: Sequence[float], labels: Sequence[str], top: int) -> tuple[ClassProbability, ...]:

@@ -33,7 +33,7 @@ class Side:
     @classmethod
     def of(cls, characters: CharacterCounts) -> "Side":
         return cls(
-            writing=characters.writing,
+            writing=characters.script,
             characters=characters.total,
             distinct_characters=characters.distinct,
             frequent_characters=characters.covering(COVERAGE),

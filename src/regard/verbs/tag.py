@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from regard.data.conllu import COLUMNS, Sentence, SentenceReader, read_sentences
-from regard.data.tagged import before_words, pieces_of, tagged_texts, words_of
+from regard.data.tagged import encode_word, split_words, tagged_texts, word_prefix
 from regard.errors import FolderError
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
@@ -21,8 +21,7 @@ from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.tagging import WORDS
 from regard.verbs.tasks.text import logits_of
 from regard.verbs.texts import refuse_one
-from regard.weights.huggingface_files import is_huggingface
-from regard.weights.model_folder import LoadedModel, open_model_folder
+from regard.weights.model_folder import LoadedModel
 
 CHUNK = 256  # sentences that are read and looked at before the first of them is given out
 WINDOW = 512  # tokens that are looked at together; a longer sentence is read through several windows
@@ -87,7 +86,7 @@ class Tagger:
         self.labels = self.loaded.labels
         self.batch_tokens = batch_tokens
         self._pieces = partial(
-            pieces_of, encode=self.tokenizer.encode_words, before=before_words(self.tokenizer)
+            encode_word, encode=self.tokenizer.encode_words, prefix=word_prefix(self.tokenizer)
         )
         self.column = _column(self.loaded)
         self._most = min(WINDOW, self.model.max_length or WINDOW)
@@ -109,7 +108,7 @@ class Tagger:
         """The same for sentences that come several at a time."""
         line = 1
         for chunk in chunks:
-            words = [words_of(each) if isinstance(each, str) else list(each) for each in chunk]
+            words = [split_words(each) if isinstance(each, str) else list(each) for each in chunk]
             for found in self._tagged(words):
                 yield TaggedSentence(line=line, words=found)
                 line += 1
@@ -164,12 +163,9 @@ class Tagger:
 
 def _column(loaded: LoadedModel) -> str:
     """The column that the model folder names; UPOS where it names none, as a Hugging Face folder does."""
-    if is_huggingface(loaded.path):
+    if loaded.folder is None or WORDS not in loaded.folder.names:
         return "upos"
-    folder = open_model_folder(loaded.path)
-    if WORDS not in folder.names:
-        return "upos"
-    column = folder.read_json(WORDS).get("column")
+    column = loaded.folder.read_json(WORDS).get("column")
     if column not in COLUMNS:
         raise FolderError(f"{loaded.path / WORDS}: no column {column!r}", f"known: {', '.join(COLUMNS)}")
     return column

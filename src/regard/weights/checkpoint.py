@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.data.folder_file import inside, read_file
+from regard.data.folder_file import checked_inside, read_file
 from regard.errors import FolderError, UserError
 from regard.weights.environment import environment_differences
 from regard.weights.folder import (
@@ -48,18 +48,24 @@ TIME_KEYS = frozenset({"seconds"})  # of state.json: all that differs between tw
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiedFolder:
-    """A model folder that has been verified; only what its manifest lists can be read from it."""
+    """A model folder whose files have been verified; only the files of its manifest can be read."""
 
     path: Path
     manifest: Mapping[str, Any]
 
     @classmethod
-    def open(cls, path: Path) -> "VerifiedFolder":
+    def open(cls, path: Path, names: Collection[str] | None = None) -> "VerifiedFolder":
+        """Verifies a folder; with `names`, only these files, and no others can be read from it.
+
+        Raises:
+            FolderError: the folder is missing or damaged.
+        """
         path = Path(path).expanduser()
-        return cls(path=path, manifest=verify_folder(path))
+        return cls(path=path, manifest=verify_folder(path, names))
 
     @property
     def names(self) -> list[str]:
+        """The names of the verified files."""
         return sorted(self.manifest["files"])
 
     def file(self, name: str) -> Path:
@@ -77,7 +83,7 @@ class VerifiedFolder:
         return read_json(self.file(name))
 
     def read_tensors(self, name: str) -> dict[str, Tensor]:
-        return read_tensors(inside(self.file(name)))
+        return read_tensors(checked_inside(self.file(name)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +93,13 @@ class Checkpoint(VerifiedFolder):
     step: int
 
     @classmethod
-    def open(cls, path: Path) -> "Checkpoint":
-        folder = VerifiedFolder.open(path)
+    def open(cls, path: Path, names: Collection[str] | None = None) -> "Checkpoint":
+        """Verifies a checkpoint; see `VerifiedFolder.open`.
+
+        Raises:
+            FolderError: the folder is missing or damaged, or not a checkpoint.
+        """
+        folder = VerifiedFolder.open(path, names)
         match folder.manifest.get("step"):
             case int(step):
                 return cls(path=folder.path, manifest=folder.manifest, step=step)
@@ -218,10 +229,10 @@ class RunFolder:
             write_folder(target, files, manifest_extra={"step": step})
         return VerifiedFolder(path=target, manifest=read_json(target / MANIFEST))
 
-    def best(self) -> VerifiedFolder | None:
-        """The model that validated best so far."""
+    def best(self, names: Collection[str] | None = None) -> VerifiedFolder | None:
+        """The best model so far; None if there is none. With `names`, only these files are verified."""
         path = find(self.path / "best")
-        return VerifiedFolder.open(path) if path else None
+        return VerifiedFolder.open(path, names) if path else None
 
     def environment_warnings(self) -> list[str]:
         """What is otherwise than when the newest checkpoint was written, if that may change bits."""

@@ -12,13 +12,13 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from regard.data.folder_file import inside, refuse_large, unreadable
+from regard.data.folder_file import checked_inside, read_error, refuse_large
 from regard.errors import FolderError, RunError, UserError
 from regard.weights.environment import environment
 from regard.weights.strict_json import HINT, json_bytes, read_json
@@ -57,10 +57,11 @@ def write_folder(target: Path, files: Files, *, manifest_extra: Mapping[str, Any
             raise
 
 
-def verify_folder(path: Path) -> dict[str, Any]:
-    """The manifest of a folder whose listed files are all as they were written.
+def verify_folder(path: Path, names: Collection[str] | None = None) -> dict[str, Any]:
+    """Verifies the files of a folder against their SHA-256 and returns the manifest.
 
-    Files that the manifest does not list are left alone and never read.
+    With `names`, only these files are verified, and the returned manifest lists no others. Files that the
+    manifest does not list are never read.
     """
     if not os.path.isdir(path):
         problem = "is a file" if os.path.exists(path) else "does not exist"
@@ -79,6 +80,8 @@ def verify_folder(path: Path) -> dict[str, Any]:
     listed = manifest.get("files")
     if not isinstance(listed, dict):
         raise FolderError(f"{path / MANIFEST}: 'files' is missing", HINT)
+    if names is not None:
+        manifest["files"] = listed = {name: listed[name] for name in listed if name in names}
     for name, entry in listed.items():
         _verify_file(path, name, entry)
     return manifest
@@ -276,7 +279,7 @@ def _verify_file(folder: Path, name: str, entry: object) -> None:
     path = folder / name
     if not os.path.isfile(path):
         raise FolderError(f"{path} is missing", "copy the folder anew, or use another checkpoint")
-    inside(path)
+    checked_inside(path)
     try:
         if path.stat().st_size != size:
             raise FolderError(f"{path} has {path.stat().st_size:,} bytes instead of {size:,}", HINT)
@@ -284,7 +287,7 @@ def _verify_file(folder: Path, name: str, entry: object) -> None:
         if _sha256(path) != digest:
             raise FolderError(f"{path} is not as it was written: its SHA-256 differs", HINT)
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise read_error(path, error) from error
 
 
 def _is_plain(name: str) -> bool:

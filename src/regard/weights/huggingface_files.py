@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.data.folder_file import inside, refuse_large
+from regard.data.folder_file import checked_inside, refuse_large
 from regard.errors import FolderError
 from regard.weights.folder import MANIFEST, Files, told
 from regard.weights.strict_json import read_json
@@ -128,13 +128,13 @@ def _refuse_other_names(
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
-    refuse_large(inside(path))
+    refuse_large(checked_inside(path))
     return read_tensors(path)
 
 
 def _read_pickle(path: Path) -> dict[str, Tensor]:
     """The tensors of a pickle, read by a process of its own that can build nothing but tensors."""
-    refuse_large(inside(path))
+    refuse_large(checked_inside(path))
     with tempfile.TemporaryDirectory() as folder:
         safe = Path(folder) / SAFE
         child = subprocess.run(  # noqa: S603 (our own module, no shell)

@@ -42,7 +42,7 @@ def read_tokenizers(folder: Path, family: Family, described: ConvertedConfig) ->
         if content is None:
             return None
         if lowers_case(folder):
-            content = tokenizer_pretrained.in_lower_case(content)
+            content = tokenizer_pretrained.with_lowercase(content)
         vocabulary = _vocabulary(content)
         tokenizer = _tokenizer(content, vocabulary, folder, family, described, reads=True)
         return TokenizerPair(tokenizer, tokenizer)

@@ -7,7 +7,7 @@ model has classes: a closed list. An unknown key is refused, and nothing in it n
 import dataclasses
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from regard.weights.huggingface_files import is_huggingface
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import restore_model
 
+CONFIG = "config.json"
 CONFIG_VERSION = 1
 CHEAP_LAYERS, CHEAP_NUMBERS = 100, 10**8
 WIDEST = 8  # bytes of a number
@@ -42,6 +43,7 @@ class LoadedModel:
     labels: tuple[str, ...]  # of its classes, in the order of its logits
     generation: dict[str, Any]  # defaults of decoding
     path: Path
+    folder: VerifiedFolder | None = None  # None: a Hugging Face folder
 
     @property
     def tokenizers(self) -> TokenizerPair:
@@ -66,7 +68,7 @@ def model_files(
     """
     table = {"format_version": CONFIG_VERSION, "kind": config.kind, "settings": config.to_dict()}
     return {
-        "config.json": json_bytes({**table, "labels": list(labels)} if labels else table),
+        CONFIG: json_bytes({**table, "labels": list(labels)} if labels else table),
         **others,
         "recipe.toml": recipe.encode("utf-8"),
     }
@@ -103,11 +105,19 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedMo
         labels=labels,
         generation=folder.read_json("generation.json") if config.generates else {},
         path=folder.path,
+        folder=folder,
     )
 
 
-def open_model_folder(path: str | Path) -> VerifiedFolder:
-    """The verified model folder at `path`, or the one that a run folder at `path` would be used by."""
+def open_model_folder(path: str | Path, names: Collection[str] | None = None) -> VerifiedFolder:
+    """Verifies the model folder at `path`; of a run folder, its best model, else its newest checkpoint.
+
+    With `names`, only these files are verified, and no others can be read. A run's checkpoints are verified
+    as a whole, because the newest may be damaged.
+
+    Raises:
+        FolderError: the folder is missing, damaged, or not a model or run folder of regard.
+    """
     path = Path(path).expanduser()
     if is_huggingface(path):
         raise FolderError(
@@ -116,17 +126,26 @@ def open_model_folder(path: str | Path) -> VerifiedFolder:
         )
     if not os.path.isfile(path / MANIFEST) and (find(path / "best") or find(path / "checkpoints")):
         run = RunFolder(path)
-        folder = run.best() or run.latest()
+        folder = run.best(names) or run.latest()
         if folder is None:
             raise FolderError(f"{path} has no checkpoint yet", "train on, or name another model")
         return folder
-    return VerifiedFolder.open(path)
+    return VerifiedFolder.open(path, names)
+
+
+def read_config_class(path: str | Path) -> type[ModelConfig]:
+    """The class of the config of the model at `path`; only config.json is verified and read.
+
+    Raises:
+        FolderError: the folder is missing, its config.json is damaged, or it is not of regard.
+    """
+    return type(read_config(open_model_folder(path, {CONFIG}))[0])
 
 
 def read_config(folder: VerifiedFolder) -> tuple[ModelConfig, tuple[str, ...]]:
     """The model's settings and the names of its classes as `config.json` has them."""
-    path = folder.path / "config.json"
-    match folder.read_json("config.json"):
+    path = folder.path / CONFIG
+    match folder.read_json(CONFIG):
         case {"format_version": int(version), **others} if version != CONFIG_VERSION:
             raise FolderError(
                 f"{path} is of format {version}, this regard reads format {CONFIG_VERSION}",

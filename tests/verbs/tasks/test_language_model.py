@@ -113,7 +113,7 @@ def scored(
     """What `score_text` says of a file, and what a model says of it read token by token."""
     documents = Documents(DocumentSettings(file=file, document=document), folder)
     tokenizer = train_tokenizer(documents, kind, TokenizerSettings(kind=kind, vocab_size=300))
-    stream = write_stream(documents, tokenizer, folder / "stream", marks=marks)
+    stream = write_stream(documents, tokenizer, folder / "stream", special_tokens=marks)
     model = build(
         DecoderOnlyConfig.from_table(
             {"d_model": 16, "num_heads": 2, "d_ff": 16, "num_layers": 1, "max_positions": block},
@@ -250,7 +250,7 @@ def test_a_trial_takes_little_and_reads_everything(folder, monkeypatch):
         ({"model": {"max_positions": 9}}, RecipeError, "task.block = 16 is more than the 9 learned"),
         ({"task": {"blok": 3}}, RecipeError, "unknown key task.blok"),
         ({"train": {"share": [0.0, 0.81]}}, RecipeError, "data.train and data.valid have text in common"),
-        ({"train": {"share": [0.5, 0.1]}}, RecipeError, "no part of the text"),
+        ({"train": {"share": [0.5, 0.1]}}, RecipeError, "is not a range"),
         ({"train": {"share": [0.0, 0.001]}}, DataError, "less than a block of 16"),
         ({"train": {"file": "missing.txt"}}, DataError, "no such file"),
         ({"valid": {"document": "record"}}, DataError, r"rhyme\.txt:1: Expecting value"),
