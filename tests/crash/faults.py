@@ -149,7 +149,7 @@ def check(path, code, fault):
         assert not litter, litter
         assert run.latest().step == newest.step
         assert run.best().manifest["step"] == winner.manifest["step"]
-        assert run.sweep() == run.broken == []
+        assert run.rename_damaged() == run.broken == []
         run.prune(2)
     save(path, 4)
     assert [checkpoint.step for checkpoint in run.checkpoints()] == [4, newest.step]

@@ -1,4 +1,4 @@
-"""Graphs: read whole, refused where they do not fit, the same under every name of an array."""
+"""Graphs: read whole, refused where they do not match, the same under every name of an array."""
 
 import os
 from pathlib import Path
@@ -135,7 +135,7 @@ NAN[2, 1] = np.nan
         ({"features": FEATURES[0]}, "features are 3"),
         ({"features": FEATURES[:0]}, "features are 0 x 3"),
         ({"features": np.full((6, 3), "a")}, "not numbers"),
-        ({"features": FEATURES[:5]}, "labels are 6, features are of 5 nodes"),
+        ({"features": FEATURES[:5]}, "labels are 6, but features are of 5 nodes"),
         ({"edges": np.array([[0, 6], [1, 2]])}, "edge 1 is from 6 to 2, but there are 6 nodes"),
         ({"edges": np.array([[0, -1], [1, 2]])}, "edge 1 is from -1 to 2"),
         ({"edges": ARRAYS["edges"].T}, "edges are 6 x 2, not 2 x edges"),
@@ -144,7 +144,7 @@ NAN[2, 1] = np.nan
         ({"labels": np.array([0, 1, 1, -1, -1, 1])}, "node 3 of 'test' has no label"),
         ({"labels": np.array([0, 1, 2, 0, 0, 1])}, "node 2 of 'valid' has label 2, which no training node"),
         ({"labels": np.array([1, 1, 1, 1, 1, 1])}, "all training nodes have label 1"),
-        ({"labels": np.array([0, 9, 9, 0, 0, 9])}, "a label is 9 among 6 nodes"),
+        ({"labels": np.array([0, 9, 9, 0, 0, 9])}, "a label is 9, but there are only 6 nodes"),
         ({"label_names": np.array(["a"])}, "a label is 1, but there are 1 label_names"),
         ({"label_names": np.array(["a", "a"])}, "not a list of different texts"),
         ({"train": np.array([0, 1, 2])}, "node 2 is in 'train' and in 'valid'"),
@@ -152,7 +152,7 @@ NAN[2, 1] = np.nan
         ({"train": np.array([0, 1, -1])}, "'train' names node -1 of 6"),
         ({"train": np.array([0, 1, 1])}, "'train' names node 1 twice"),
         ({"valid": np.array([], np.int64)}, "'valid' has no node"),
-        ({"test": np.array([True])}, "the mask 'test' is 1, there are 6 nodes"),
+        ({"test": np.array([True])}, "the mask 'test' is 1, but there are 6 nodes"),
         ({"train": np.array([[0, 1]])}, "'train' is 1 x 2"),
         ({"tset": ARRAYS["test"]}, "unknown array 'tset'"),
         ({"x": FEATURES}, "has features twice"),
@@ -176,13 +176,13 @@ def test_what_is_missing_is_named(tmp_path, name):
     ("part", "array", "message"),
     [
         ("x_indptr", [0, 2, 3, 5, 5, 6], "x_shape|features_shape"),
-        ("x_indptr", [0, 2, 3, 5, 5, 6, 8], "do not fit"),
-        ("x_indptr", [0, 3, 2, 5, 5, 6, 7], "do not fit"),
+        ("x_indptr", [0, 2, 3, 5, 5, 6, 8], "do not match"),
+        ("x_indptr", [0, 3, 2, 5, 5, 6, 7], "do not match"),
         ("x_indices", [0, 1, 2, 0, 3, 0, 1], "leave the 3 columns"),
         ("x_indices", [0, 0, 2, 0, 2, 0, 1], "same feature twice"),
         ("x_indices", [0.0, 1, 2, 0, 2, 0, 1], "float64"),
         ("x_data", [1, 1, 1, np.inf, 1, 1, 1], "feature 0 of node 2 is inf"),
-        ("x_shape", [6], "do not fit"),
+        ("x_shape", [6], "do not match"),
     ],
 )
 def test_a_sparse_matrix_that_is_none_is_refused(tmp_path, part, array, message):

@@ -101,7 +101,7 @@ def test_what_is_no_class_is_refused(tmp_path, array, message):
 
 def test_images_of_the_wrong_size_are_refused(images):
     refuse_other_sizes(images.pixels, images.name, size=6, channels=1)
-    with pytest.raises(DataError, match="images of 6 x 6 pixels in 1 channels, the model reads 8 x 8"):
+    with pytest.raises(DataError, match="images of 6 x 6 pixels in 1 channels, but the model reads 8 x 8"):
         refuse_other_sizes(images.pixels, images.name, size=8, channels=1)
     with pytest.raises(DataError, match="in 3"):
         refuse_other_sizes(images.pixels, images.name, size=6, channels=3)

@@ -81,11 +81,11 @@ def test_an_empty_text_is_left_out_and_counted(tmp_path):
         ("[1]\n", {"format": "jsonl"}, ":1: a JSON list"),
         ("{\n", {"format": "jsonl"}, ":1: not JSON"),
         (" good\n", {"format": "labelled"}, ":1: no label"),
-        ('{"text": "a", "label": NaN}\n', {"format": "jsonl"}, r":1: not JSON \(NaN is no number\)"),
+        ('{"text": "a", "label": NaN}\n', {"format": "jsonl"}, r":1: 'label' is nan, not a finite number"),
         (
             '{"text": "a", "label": -Infinity}\n',
             {"format": "jsonl"},
-            r":1: not JSON \(-Infinity is no number",
+            r":1: 'label' is -inf, not a finite number",
         ),
     ],
 )

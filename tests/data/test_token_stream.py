@@ -55,7 +55,7 @@ def test_parts_are_cut_before_line_feeds(monkeypatch):
 @pytest.mark.parametrize("marks", [True, False])
 def test_what_is_read_is_what_was_tokenised(tmp_path, documents, marks):
     tokenizer = tokenizer_of("bpe")
-    stream = write_stream(documents, tokenizer, tmp_path / "stream", marks=marks)
+    stream = write_stream(documents, tokenizer, tmp_path / "stream", special_tokens=marks)
     end = [tokenizer.eos_id] if marks else []
     expected = [[*ids, *end] for ids in tokenizer.encode_batch(TEXTS)]
     found = [stream.ids[first:last].tolist() for first, last in itertools.pairwise(stream.starts.tolist())]
@@ -72,7 +72,7 @@ def test_what_is_read_is_what_was_tokenised(tmp_path, documents, marks):
 
 def test_the_mark_of_the_beginning_is_read_before_each_document(tmp_path, documents):
     tokenizer = tokenizer_of("bpe")
-    stream = write_stream(documents, tokenizer, tmp_path / "stream", marks=True)
+    stream = write_stream(documents, tokenizer, tmp_path / "stream", special_tokens=True)
     labels, before = stream.read(np.arange(len(stream.ids)))
     expected = [[tokenizer.bos_id, *ids] for ids in tokenizer.encode_batch(TEXTS)]
     assert before.tolist() == list(itertools.chain.from_iterable(expected))
@@ -80,7 +80,7 @@ def test_the_mark_of_the_beginning_is_read_before_each_document(tmp_path, docume
 
 
 def test_without_marks_the_token_before_is_read(tmp_path, documents):
-    stream = write_stream(documents, tokenizer_of("bpe"), tmp_path / "stream", marks=False)
+    stream = write_stream(documents, tokenizer_of("bpe"), tmp_path / "stream", special_tokens=False)
     labels, before = stream.read(np.arange(1, len(stream.ids)))
     assert before.tolist() == stream.ids[:-1].tolist()
     assert labels.tolist() == stream.ids[1:].tolist()
@@ -88,31 +88,31 @@ def test_without_marks_the_token_before_is_read(tmp_path, documents):
 
 def test_unknown_characters_are_counted(tmp_path, documents):
     tokenizer = tokenizer_of("characters", ["But it is"])
-    report = write_stream(documents, tokenizer, tmp_path / "stream", marks=True).report
+    report = write_stream(documents, tokenizer, tmp_path / "stream", special_tokens=True).report
     known = set("But it is")
     assert report.unknown == sum(symbol not in known for text in TEXTS for symbol in text)
 
 
 def test_a_stream_is_made_once(tmp_path, documents, monkeypatch):
     tokenizer, folder = tokenizer_of("bpe"), tmp_path / "stream"
-    write_stream(documents, tokenizer, folder, marks=True)
+    write_stream(documents, tokenizer, folder, special_tokens=True)
     with monkeypatch.context() as patched:
         patched.setattr(stream_file, "encoded", None)
-        assert len(write_stream(documents, tokenizer, folder, marks=True).ids)
-    assert not write_stream(documents, tokenizer, folder, marks=False).marks  # made anew
+        assert len(write_stream(documents, tokenizer, folder, special_tokens=True).ids)
+    assert not write_stream(documents, tokenizer, folder, special_tokens=False).special_tokens  # made anew
     (folder / "ids").write_bytes(b"short")
     with pytest.raises(DataError, match="incomplete or damaged token stream"):
         TokenStream(folder)
-    assert len(write_stream(documents, tokenizer, folder, marks=False).ids)
+    assert len(write_stream(documents, tokenizer, folder, special_tokens=False).ids)
 
 
 @pytest.mark.parametrize("damaged", ["ids", "starts"])
 def test_a_stream_of_the_right_size_and_other_numbers_is_told_and_made_again(tmp_path, documents, damaged):
     tokenizer, folder, told = tokenizer_of("bpe"), tmp_path / "stream", []
-    write_stream(documents, tokenizer, folder, marks=True)
+    write_stream(documents, tokenizer, folder, special_tokens=True)
     before = (folder / damaged).read_bytes()
     (folder / damaged).write_bytes(bytes(len(before)))
-    write_stream(documents, tokenizer, folder, marks=True, say=told.append)
+    write_stream(documents, tokenizer, folder, special_tokens=True, say=told.append)
     assert (folder / damaged).read_bytes() == before
     assert f"{damaged} is not as it was written" in told[0]
 
@@ -121,15 +121,18 @@ def test_a_trial_reads_so_many_characters(tmp_path, documents):
     assert list(limit_characters(["abc", "def", "gh"], 5)) == ["abc", "de"]
     assert list(limit_characters(["abc", "def"], 3)) == ["abc"]
     assert list(limit_characters(["abc", "def"], None)) == ["abc", "def"]
-    stream = write_stream(documents, tokenizer_of("bpe"), tmp_path / "stream", marks=True, most=100)
+    stream = write_stream(documents, tokenizer_of("bpe"), tmp_path / "stream", special_tokens=True, most=100)
     assert stream.report.characters == 100
 
 
 def test_no_text_is_no_stream(tmp_path):
     (tmp_path / "empty.txt").write_text(" \n")
-    with pytest.raises(DataError, match="no text is left") as told:
+    with pytest.raises(DataError, match="the selected text is empty") as told:
         write_stream(
-            Documents(DocumentSettings(file="empty.txt"), tmp_path), tokenizer_of("bpe"), tmp_path, marks=True
+            Documents(DocumentSettings(file="empty.txt"), tmp_path),
+            tokenizer_of("bpe"),
+            tmp_path,
+            special_tokens=True,
         )
     assert told.value.hint
 

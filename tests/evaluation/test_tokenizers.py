@@ -13,10 +13,10 @@ from regard.evaluation.by_length import bleu_by_length
 from regard.evaluation.tokenizers import (
     PACKAGES,
     TOKENIZE,
+    best_metric_first,
     best_metric_for,
-    explained,
+    explain_tokenizer,
     missing_packages,
-    ordered,
     tokenizer_for,
 )
 from regard.evaluation.translation import check_tokenizer, compare_systems, corpus_scores
@@ -53,7 +53,7 @@ def test_the_tokeniser_fits_the_script_and_what_is_installed(texts, bare, equipp
     writing = detect_script(texts)
     packages(monkeypatch, installed=False)
     assert tokenizer_for(writing) == bare
-    assert (equipped in explained(bare, writing)) == (bare != "13a" or equipped == bare)
+    assert (equipped in explain_tokenizer(bare, writing)) == (bare != "13a" or equipped == bare)
     packages(monkeypatch, installed=True)
     assert tokenizer_for(writing) == equipped
 
@@ -90,8 +90,8 @@ def test_chrf_leads_where_there_are_no_spaces(monkeypatch):
     names = ("bleu", "chrf", "ter")
     assert [best_metric_for(detect_script(texts)) for texts in (ENGLISH, KOREAN)] == ["bleu", "bleu"]
     assert [best_metric_for(detect_script(texts)) for texts in (CHINESE, THAI)] == ["chrf", "chrf"]
-    assert ordered(names, detect_script(JAPANESE)) == ("chrf", "bleu", "ter")
-    assert ordered(names, detect_script(ENGLISH)) == names
+    assert best_metric_first(names, detect_script(JAPANESE)) == ("chrf", "bleu", "ter")
+    assert best_metric_first(names, detect_script(ENGLISH)) == names
 
 
 def test_systems_are_compared_by_the_tokeniser_of_the_references(monkeypatch):

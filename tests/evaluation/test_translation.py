@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from regard.errors import DataError
-from regard.evaluation.translation import cautions, compare_systems, corpus_scores
+from regard.evaluation.translation import compare_systems, corpus_scores, tokenization_warnings
 
 REFERENCE = [
     "The cat sat on the mat, and it purred.",
@@ -136,6 +136,11 @@ def test_text_that_does_not_fit_its_tokenisation_is_told_rather_than_logged(capl
     with caplog.at_level(logging.WARNING):
         corpus_scores(tokenized, [plain], bootstrap=0)
     assert not caplog.records
-    assert "--tokenize none" in cautions(tokenized)[0]
-    assert "--tokenize none" in cautions(plain, tokenize="none")[0]
-    assert cautions(tokenized, tokenize="none") == cautions(plain) == cautions([]) == []
+    assert "--tokenize none" in tokenization_warnings(tokenized)[0]
+    assert "--tokenize none" in tokenization_warnings(plain, tokenize="none")[0]
+    assert (
+        tokenization_warnings(tokenized, tokenize="none")
+        == tokenization_warnings(plain)
+        == tokenization_warnings([])
+        == []
+    )

@@ -105,10 +105,10 @@ def test_a_damaged_checkpoint_is_put_aside_and_the_one_before_it_is_used(run):
 def test_sweeping_tells_each_checkpoint_that_is_put_aside(run):
     for step in (1, 2, 3):
         run.save(step, files(step))
-    assert run.sweep() == []
+    assert run.rename_damaged() == []
     damage(run.path / "checkpoints" / "step-00000001" / "model.safetensors")
     (run.path / "checkpoints" / "step-00000002" / "MANIFEST.json").unlink()
-    told = run.sweep()
+    told = run.rename_damaged()
     assert len(told) == 2
     assert "step-00000002 has no MANIFEST.json" in told[0]
     assert "model.safetensors is not as it was written" in told[1]
@@ -119,7 +119,7 @@ def test_where_no_checkpoint_is_whole_training_does_not_begin_anew_in_silence(ru
     for step in (1, 2):
         run.save(step, files(step))
         damage(run.path / "checkpoints" / f"step-0000000{step}" / "model.safetensors")
-    with pytest.raises(FolderError, match="none of its 2 checkpoints is whole") as raised:
+    with pytest.raises(FolderError, match="all of its 2 checkpoints are damaged") as raised:
         run.latest()
     assert raised.value.hint
     assert len(run.broken) == 2
@@ -191,7 +191,7 @@ def test_a_checkpoint_with_a_nan_is_never_committed(run):
     for name in ("model.safetensors", "optimizer.safetensors"):
         bad = files(2)
         bad[name] = {"w": torch.tensor([1.0, torch.nan])}
-        with pytest.raises(RunError, match=f"{name} was not saved: 'w' holds NaN"):
+        with pytest.raises(RunError, match=f"{name} was not saved: 'w' has NaN"):
             run.save(2, bad)
     assert run.latest().step == 1
     assert names(run.path / "checkpoints") == ["step-00000001"]
@@ -256,7 +256,7 @@ def test_a_run_folder_that_cannot_be_written_is_told_in_one_line(tmp_path):
 def test_a_folder_of_other_things_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("...")
     (tmp_path / ".old.aside").mkdir()
-    with pytest.raises(FolderError, match="exists and is no run folder"), RunFolder(tmp_path).lock():
+    with pytest.raises(FolderError, match="exists and is not a run folder"), RunFolder(tmp_path).lock():
         pass
     assert names(tmp_path) == [".old.aside", "thesis.tex"]
     (tmp_path / "thesis.tex").unlink()

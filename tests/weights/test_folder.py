@@ -11,7 +11,7 @@ import torch
 from regard.errors import FolderError, RunError
 from regard.weights import folder as folders
 from regard.weights.checkpoint import VerifiedFolder
-from regard.weights.folder import find, replace_file, settle, verify_folder, write_folder
+from regard.weights.folder import find, recover, replace_file, verify_folder, write_folder
 
 FILES = {
     "model.safetensors": {"w": torch.arange(100.0)},
@@ -101,7 +101,7 @@ def test_a_damaged_folder_can_be_replaced_too(tmp_path):
 def test_a_folder_that_is_not_ours_is_never_replaced(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("...")
-    with pytest.raises(FolderError, match="exists and is no model folder"):
+    with pytest.raises(FolderError, match="exists and is not a model folder"):
         write_folder(tmp_path / "thesis", FILES)
     (tmp_path / "file").write_text("...")
     with pytest.raises(FolderError, match="is a file"):
@@ -116,7 +116,7 @@ def test_a_folder_that_is_not_ours_is_never_replaced(tmp_path):
 def test_what_is_not_finite_is_never_written_and_the_old_folder_stays(tmp_path):
     write_folder(tmp_path / "m", FILES)
     before = verify_folder(tmp_path / "m")
-    with pytest.raises(RunError, match="'w' holds NaN"):
+    with pytest.raises(RunError, match="'w' has NaN"):
         write_folder(tmp_path / "m", {"model.safetensors": {"w": torch.tensor([torch.nan])}})
     assert verify_folder(tmp_path / "m") == before
     assert names(tmp_path) == ["m"]
@@ -183,16 +183,19 @@ def test_a_damaged_manifest_is_told_in_one_line_or_harms_nothing(tmp_path):
     ("manifest", "said"),
     [
         ({}, "format None"),
-        ({"format_version": 2, "files": {}}, "format 2, this regard reads format 1"),
+        ({"format_version": 2, "files": {}}, "format 2, this version of regard reads format 1"),
         ({"format_version": 1}, "'files' is missing"),
         ({"format_version": 1, "files": []}, "'files' is missing"),
         (
             {"format_version": 1, "files": {"../m/config.json": {"bytes": 8, "sha256": ""}}},
-            "is no name of a file",
+            "is not the name of a file",
         ),
-        ({"format_version": 1, "files": {"/etc/passwd": {"bytes": 8, "sha256": ""}}}, "is no name of a file"),
-        ({"format_version": 1, "files": {"": {"bytes": 8, "sha256": ""}}}, "is no name of a file"),
-        ({"format_version": 1, "files": {"\ud800": {"bytes": 8, "sha256": ""}}}, "is no name of a file"),
+        (
+            {"format_version": 1, "files": {"/etc/passwd": {"bytes": 8, "sha256": ""}}},
+            "is not the name of a file",
+        ),
+        ({"format_version": 1, "files": {"": {"bytes": 8, "sha256": ""}}}, "is not the name of a file"),
+        ({"format_version": 1, "files": {"\ud800": {"bytes": 8, "sha256": ""}}}, "is not the name of a file"),
         ({"format_version": 1, "files": {"n" * 300: {"bytes": 8, "sha256": ""}}}, "is missing"),
         (
             {"format_version": 1, "files": {"config.json": {"bytes": "8"}}},
@@ -232,7 +235,7 @@ def test_settling_puts_back_what_stepped_aside_and_sweeps_the_rest(tmp_path):
     (tmp_path / ".LATEST.77.partial").write_bytes(b"half")
     (tmp_path / "my.partial").write_text("mine")
     assert find(tmp_path / "best") == tmp_path / ".best.aside"
-    settle(tmp_path)
+    recover(tmp_path)
     assert names(tmp_path) == ["best", "my.partial"]
     verify_folder(tmp_path / "best")
     assert find(tmp_path / "nothing") is None

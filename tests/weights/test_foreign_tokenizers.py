@@ -186,5 +186,5 @@ def test_a_folder_without_a_tokeniser_has_none(tmp_path):
 def test_a_number_of_marks_that_fills_the_memory_is_refused(sentencepiece_folder, tmp_path, count):
     shutil.copy(sentencepiece_folder / "spiece.model", tmp_path)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"extra_ids": count}))
-    with pytest.raises(FolderError, match="extra_ids is no number from 0 to 100,000"):
+    with pytest.raises(FolderError, match="extra_ids is not a number from 0 to 100,000"):
         read_tokenizers(tmp_path, T5(), translator(100))

@@ -215,7 +215,7 @@ def config_json(**changes):
 @pytest.mark.parametrize(
     ("content", "said", "hint"),
     [
-        (config_json(format_version=2), "is of format 2, this regard reads format 1", "install"),
+        (config_json(format_version=2), "has format 2, this version of regard reads format 1", "install"),
         (config_json(format_version=...), "lacks format_version", ""),
         (config_json(settings_={}), "unknown key 'settings_'", ""),
         (config_json(kind="encoder_decodr"), "unknown kind of model 'encoder_decodr'", "'encoder_decoder'"),
@@ -303,7 +303,7 @@ def test_weights_that_are_far_too_large_are_refused_before_they_are_read(tmp_pat
     write_folder(
         tmp_path / "m", files | {"model.safetensors": {**files["model.safetensors"], "x": torch.zeros(10**6)}}
     )
-    monkeypatch.setattr("regard.weights.model_folder.CHEAP_NUMBERS", 0)
+    monkeypatch.setattr("regard.weights.model_folder.CHEAP_PARAMETERS", 0)
     monkeypatch.setattr(VerifiedFolder, "read_tensors", lambda *_: pytest.fail("it was read"))
     with pytest.raises(FolderError, match=r"bytes, too many for the model of config\.json"):
         load_model(tmp_path / "m")

@@ -69,7 +69,7 @@ def _open(path: Path) -> Iterator[io.BufferedReader]:
     except IsADirectoryError:
         raise DataError(f"{path} is a folder", "name the file in it") from None
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, struct.error) as error:
-        raise DataError(f"{path}: damaged: {error}", "copy the file anew") from None
+        raise DataError(f"{path}: damaged: {error}", "copy the file again") from None
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}", "check the file and its permissions") from None
 
@@ -89,7 +89,7 @@ def _read_idx(file: io.BufferedIOBase, path: Path) -> np.ndarray:
     if file.read(1):
         raise DataError(
             f"{path}: has more than the {' x '.join(map(str, shape))} bytes that its header announces",
-            "copy the file anew",
+            "copy the file again",
         )
     return np.frombuffer(content, np.uint8).reshape(shape)
 
@@ -100,7 +100,7 @@ def _read_exactly(file: io.BufferedIOBase, count: int, path: Path) -> bytearray:
     while part := file.read(min(count - len(content), 1 << 24)):
         content += part
     if len(content) < count:
-        raise DataError(f"{path}: ends {count - len(content):,} bytes too early", "copy the file anew")
+        raise DataError(f"{path}: ends {count - len(content):,} bytes too early", "copy the file again")
     return content
 
 

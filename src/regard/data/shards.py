@@ -115,7 +115,7 @@ def load_intact(
         refuse_changed(folder, present.files)
     except DataError as error:
         if say:
-            say(f"{error.message}; tokenising again")
+            say(f"{error.message}; it is made again")
         return None
     return present
 

@@ -81,8 +81,8 @@ def load(model: str | Path | None, device: torch.device) -> LoadedModel:
         _warn_of_symmetric(loaded)
         return loaded
     found = load_pretrained(path, device)
-    if found.undecoded:
-        console.warn(f"{path}: not taken of its decoding defaults: {', '.join(found.undecoded)}")
+    if found.unused_decoding:
+        console.warn(f"{path}: not taken of its decoding defaults: {', '.join(found.unused_decoding)}")
     return found.loaded
 
 

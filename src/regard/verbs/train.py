@@ -187,7 +187,7 @@ def _claimed(path: Path, source: RecipeFile, group: Group, say: Say) -> Iterator
         if group.is_first:
             stack.enter_context(run.lock())
             _write_recipe(run, source, say)
-            for warning in [*run.sweep(), *run.environment_warnings()]:
+            for warning in [*run.rename_damaged(), *run.environment_warnings()]:
                 console.warn(warning)
         group.wait()
         refuse_another_run(run, source, group)

@@ -65,7 +65,7 @@ class Transcriber:
         if len(self.labels) != self.model.config.num_labels:
             raise FolderError(
                 f"{self.loaded.path}: {len(self.labels)} labels for {self.model.config.num_labels} classes",
-                "config.json belongs to another model: copy the folder anew",
+                "config.json belongs to another model: copy the folder again",
             )
         self.search = search_of(beam_size or beam_of(self.loaded))
 

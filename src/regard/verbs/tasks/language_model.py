@@ -171,7 +171,7 @@ class LanguageModel(Task):
         self.recipe: LanguageModelRecipe = recipe
         self._streams = {part: TokenStream(folder / part) for part in PARTS if (folder / part).is_dir()}
         self.config = _config(recipe, tokenizer)
-        decoding = recipe.decoding.with_(begin=self._streams["train"].marks)
+        decoding = recipe.decoding.with_(begin=self._streams["train"].special_tokens)
         self.files = {**files, "generation.json": json_bytes(decoding.to_dict())}
 
     def objective(self) -> Objective:
