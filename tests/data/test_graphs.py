@@ -178,7 +178,7 @@ def test_what_is_missing_is_named(tmp_path, name):
         ("x_indptr", [0, 2, 3, 5, 5, 6], "x_shape|features_shape"),
         ("x_indptr", [0, 2, 3, 5, 5, 6, 8], "do not match"),
         ("x_indptr", [0, 3, 2, 5, 5, 6, 7], "do not match"),
-        ("x_indices", [0, 1, 2, 0, 3, 0, 1], "leave the 3 columns"),
+        ("x_indices", [0, 1, 2, 0, 3, 0, 1], "are outside the 3 columns"),
         ("x_indices", [0, 0, 2, 0, 2, 0, 1], "same feature twice"),
         ("x_indices", [0.0, 1, 2, 0, 2, 0, 1], "float64"),
         ("x_data", [1, 1, 1, np.inf, 1, 1, 1], "feature 0 of node 2 is inf"),

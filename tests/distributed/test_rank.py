@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.distributed.member import is_loss
+from regard.distributed.member import is_connection_loss
 from regard.distributed.rank import ALONE, Rank, own_rank
 from regard.distributed.settings import DistributedSettings
 from regard.errors import RecipeError, RunError
@@ -33,20 +33,20 @@ def test_a_process_that_nobody_placed_is_alone(environment):
 
 def test_torchrun_says_where_a_process_stands(environment):
     environment(**TORCHRUN)
-    assert own_rank() == Rank(rank=5, size=8, local_rank=1, meeting="env://")
+    assert own_rank() == Rank(rank=5, size=8, local_rank=1, rendezvous_url="env://")
 
 
 def test_another_worker_of_ours_knows_its_place(environment):
     environment(REGARD_WORKER="1 2 file:///tmp/a folder/meeting")
-    assert own_rank() == Rank(rank=1, size=2, local_rank=1, meeting="file:///tmp/a folder/meeting")
+    assert own_rank() == Rank(rank=1, size=2, local_rank=1, rendezvous_url="file:///tmp/a folder/meeting")
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"RANK": "8"}, "RANK=8 is no place among WORLD_SIZE=8"),
-        ({"RANK": "one"}, "RANK=one is no place"),
-        ({"WORLD_SIZE": ""}, "RANK=5 is no place among WORLD_SIZE= "),
+        ({"RANK": "8"}, "RANK=8 is not below WORLD_SIZE=8"),
+        ({"RANK": "one"}, "RANK=one is not below"),
+        ({"WORLD_SIZE": ""}, "RANK=5 is not below WORLD_SIZE= "),
     ],
 )
 def test_a_place_that_is_none_is_refused(environment, changes, told):
@@ -57,9 +57,9 @@ def test_a_place_that_is_none_is_refused(environment, changes, told):
 
 def test_a_process_without_a_gpu_of_its_own_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    place = Rank(rank=5, size=8, local_rank=1, meeting="env://")
+    place = Rank(rank=5, size=8, local_rank=1, rendezvous_url="env://")
     assert place.device(torch.device("cpu")) == torch.device("cpu")
-    with pytest.raises(RecipeError, match="process 1 of this machine has no GPU: it has 1"):
+    with pytest.raises(RecipeError, match="process 1 has no GPU: this machine has 1"):
         place.device(torch.device("cuda"))
 
 
@@ -103,4 +103,4 @@ def test_adapters_are_not_cut_into_parts(tmp_path):
     ],
 )
 def test_a_process_that_is_gone_is_told_from_other_faults(error, lost):
-    assert is_loss(error) == lost
+    assert is_connection_loss(error) == lost

@@ -42,8 +42,8 @@ def together(folder, size, runs):
 
 
 def attempt(folder, size, runs):
-    meeting = folder / f"meeting-{len(list(folder.glob('meeting*')))}"
-    command = [sys.executable, "-X", "faulthandler", str(SCRIPT), str(folder), meeting.as_uri()]
+    rendezvous_url = folder / f"meeting-{len(list(folder.glob('meeting*')))}"
+    command = [sys.executable, "-X", "faulthandler", str(SCRIPT), str(folder), rendezvous_url.as_uri()]
     processes = [
         subprocess.Popen(
             [*command, str(rank), str(size), json.dumps(runs)], stdout=subprocess.PIPE, text=True
@@ -108,9 +108,9 @@ def test_a_group_of_one_says_nothing_to_anyone():
     tensor = torch.ones(3)
     SINGLE.sum_([tensor])
     assert torch.equal(tensor, torch.ones(3))
-    assert SINGLE.largest(7) == 7
-    assert SINGLE.from_first({"a": 1}) == {"a": 1}
-    assert SINGLE.all_values([1]) == [[1]]
+    assert SINGLE.maximum(7) == 7
+    assert SINGLE.broadcast({"a": 1}) == {"a": 1}
+    assert SINGLE.all_gather([1]) == [[1]]
 
 
 def test_what_each_process_says_all_hear(pair):

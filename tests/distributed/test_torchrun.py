@@ -185,7 +185,7 @@ def test_half_a_place_is_refused(recipe, tmp_path, monkeypatch):
         check=False,
     )
     assert done.returncode == 2
-    told_once(done.stderr, "RANK is set and MASTER_ADDR is not")
+    told_once(done.stderr, "RANK is set, but MASTER_ADDR is not")
 
 
 def test_a_world_of_one_is_stopped_like_any_run(recipe, tmp_path):

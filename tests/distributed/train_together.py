@@ -46,7 +46,7 @@ DEFAULTS = {
 def main(folder: Path, place: Rank, runs: dict[str, dict]) -> None:
     torch.set_num_threads(1)
     group = join(place)
-    found = {"heard": group.all_values(["ä", group.rank])}
+    found = {"heard": group.all_gather(["ä", group.rank])}
     for name, wanted in runs.items():
         run = RunFolder(folder / name)
         with run.lock() if group.is_first else contextlib.nullcontext():
@@ -99,7 +99,7 @@ def train(run: RunFolder, group: Group, wanted: dict) -> dict:
         {},
         validate=validate,
         report=lambda record: reports.append(record) if record["kind"] != "validation" else None,
-        strategy=strategy,
+        distributed=strategy,
     )
     # only one process hears of the signal, and all stop
     last = group.rank == group.size - 1
@@ -159,9 +159,9 @@ class Logged:
 
 
 if __name__ == "__main__":
-    where, meeting, rank, size, text = sys.argv[1:]
+    where, rendezvous_url, rank, size, text = sys.argv[1:]
     main(
         Path(where),
-        Rank(rank=int(rank), size=int(size), local_rank=int(rank), meeting=meeting),
+        Rank(rank=int(rank), size=int(size), local_rank=int(rank), rendezvous_url=rendezvous_url),
         json.loads(text),
     )

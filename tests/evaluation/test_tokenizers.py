@@ -122,7 +122,7 @@ def test_a_model_that_cannot_be_fetched_is_one_line_and_leaves_nothing(name, tmp
 
     monkeypatch.setattr(translation, "SACREBLEU_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(translation, "download", broken)
-    with pytest.raises(DataError, match=r"needs a model .* cannot be fetched: .* no network") as caught:
+    with pytest.raises(DataError, match=r"needs a model .* cannot be downloaded: .* no network") as caught:
         check_tokenizer(name)
     assert "curl" in caught.value.hint
     assert not list((tmp_path / "cache" / "models").iterdir())

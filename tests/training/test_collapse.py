@@ -15,7 +15,13 @@ from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.errors import Interrupted, RecipeError
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.training.collapse import DISTINCT, CollapseSettings, Watch, distinct_outputs, target_entropy
+from regard.training.collapse import (
+    DISTINCT,
+    CollapseDetector,
+    CollapseSettings,
+    distinct_outputs,
+    target_entropy,
+)
 from regard.training.objective import CrossEntropy
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
@@ -202,9 +208,9 @@ def test_a_young_run_is_not_judged(shards, tmp_path):
     trained(shards, tmp_path, young, scores=constant_at_first)
     assert not collapses(tmp_path)
     settings = CollapseSettings()
-    assert settings.judged_from(1000, 100) == 500
-    assert settings.judged_from(10_000, 100) == 2500, "a quarter of the run"
-    assert settings.judged_from(10_000, 4000) == 6000, "warm-up is no collapse"
+    assert settings.first_checked_step(1000, 100) == 500
+    assert settings.first_checked_step(10_000, 100) == 2500, "a quarter of the run"
+    assert settings.first_checked_step(10_000, 4000) == 6000, "warm-up is no collapse"
 
 
 # One validation after the other
@@ -212,11 +218,13 @@ def test_a_young_run_is_not_judged(shards, tmp_path):
 
 def seen(losses, *, training, best_step=0, **options):
     """What a watch says of validations with these losses, the last time."""
-    watch, found = Watch(), None
+    watch, found = CollapseDetector(), None
     for step, (loss, train) in enumerate(zip(losses, training, strict=True), start=1):
         watch.count(train * 100, 100)
         best = best_step or 1
-        found = watch.see(step, {"loss": loss}, entropy=None, judged=True, best_step=best, **options)
+        found = watch.add_validation(
+            step, {"loss": loss}, entropy=None, checked=True, best_step=best, **options
+        )
     return found
 
 

@@ -11,7 +11,7 @@ from regard.errors import RunError
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy
-from regard.training.out_of_memory import halved, in_halves, is_out_of_memory
+from regard.training.out_of_memory import halved, is_out_of_memory, with_halved_batches
 
 CUDA = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 CPU = RuntimeError(
@@ -68,7 +68,7 @@ def gradients(model, objective, batches):
         told.append(len(parts))
         return compute(parts)
 
-    nll = in_halves(counted, batches, model.zero_grad)
+    nll = with_halved_batches(counted, batches, model.zero_grad)
     return nll, {name: weight.grad.clone() for name, weight in model.named_parameters()}, told[1:]
 
 
@@ -94,7 +94,7 @@ def test_where_a_single_example_has_no_room_the_run_ends_in_a_line():
 def test_other_errors_are_let_through():
     assert not is_out_of_memory(RuntimeError("shapes do not fit"))
     with pytest.raises(RuntimeError, match="shapes"):
-        in_halves(lambda _: (_ for _ in ()).throw(RuntimeError("shapes")), [], lambda: None)
+        with_halved_batches(lambda _: (_ for _ in ()).throw(RuntimeError("shapes")), [], lambda: None)
 
 
 def test_halves_of_every_kind_of_batch_are_all_of_it():

@@ -32,6 +32,6 @@ def test_the_first_update_which_is_slow_does_not_count_once_there_are_others(mon
     for seconds in (9.0, 1.0, 3.0):
         pace.start()
         now[0] += seconds + 5.0
-        pace.leave_out(5.0)  # a validation
+        pace.exclude(5.0)  # a validation
         assert pace.finish() == seconds
     assert pace.left(90, SETTINGS, Timed(count=1, seconds=4.0)).seconds == pytest.approx(10 * 2.0 + 4.0)

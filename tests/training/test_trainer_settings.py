@@ -296,7 +296,7 @@ def test_of_two_metrics_neither_was_ever_better_than_of_the_best_model(start, sc
 
 
 def test_a_metric_is_no_second_to_itself():
-    with pytest.raises(RecipeError, match="second_metric is best_metric, 'loss'"):
+    with pytest.raises(RecipeError, match="second_metric is the same as best_metric, 'loss'"):
         TrainingSettings(second_metric="loss")
 
 

@@ -134,7 +134,7 @@ class _Sentence:
         """Adds a line of columns; returns what is wrong with it, or None."""
         cells = line.split("\t")
         if line.isspace():
-            return "white space where an empty line must stand"
+            return "white space where an empty line is expected"
         if len(cells) != len(COLUMNS):
             return f"{len(cells)} columns between tabs, not {len(COLUMNS)}"
         for column, cell in zip(COLUMNS, cells, strict=True):

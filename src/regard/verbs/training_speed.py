@@ -97,8 +97,8 @@ def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int
 
 def _train(model: Model, objective: Objective, batches: Sequence[PairBatch], device: torch.device) -> float:
     """Target tokens a second, by the trainer's own steps."""
-    strategy = Replicated(model, SINGLE)
-    gradients = Gradients(strategy, objective, device, TrainingSettings.precision)
+    distributed = Replicated(model, SINGLE)
+    gradients = Gradients(distributed, objective, device, TrainingSettings.precision)
     optimizer, average = build_optimizer(model, OptimizerSettings()), MovingAverage(model, 0.99)
 
     def update(batch: PairBatch) -> int:
@@ -106,7 +106,7 @@ def _train(model: Model, objective: Objective, batches: Sequence[PairBatch], dev
         _, targets, _ = gradients(
             [batch.to(device)], optimizer.zero_grad
         )  # waits for a GPU, as training does
-        strategy.clip(1.0)
+        distributed.clip(1.0)
         optimizer.step()
         average.update(model)
         return targets
