@@ -155,7 +155,7 @@ def _read_union(choices: tuple[Any, ...], value: Any, name: str, kind: Any) -> A
 
 def _read_plain(kind: Any, value: Any, name: str) -> Any:
     if kind is float and type(value) in (int, float) and not math.isfinite(value):
-        raise RecipeError(f"{name} must be a finite number, not {value}", f"write {name} as a number")
+        raise RecipeError(f"{name} must be a finite number, not {value}", "NaN and infinity are not allowed")
     if kind is float and type(value) is int:
         return float(value)
     if kind is Path and isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What is read of a model folder lies in it, is a plain file, and is no larger than such files are."""
+"""Files of a model folder must be inside it, regular files, and of bounded size."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from regard.errors import FolderError, RunError
 
 
 def sparse(path, size):
-    """A file of so many bytes that takes no room."""
+    """A sparse file of this size, which takes no disk space."""
     with path.open("wb") as file:
         file.truncate(size)
     return path
@@ -81,8 +81,8 @@ def test_a_named_pipe_is_no_file_of_a_folder(tmp_path):
 
 
 @pytest.mark.parametrize(("number", "kind"), [(errno.EIO, RunError), (errno.ENOENT, FolderError)])
-def test_a_disk_that_fails_says_nothing_of_the_folder(tmp_path, monkeypatch, number, kind):
-    """A FolderError sets a checkpoint aside; only what is known of the file itself is one."""
+def test_a_disk_that_fails_does_not_mean_a_damaged_folder(tmp_path, monkeypatch, number, kind):
+    """A checkpoint with a FolderError is renamed, so only a fault of the file itself may raise one."""
 
     def fails(*given):
         raise OSError(number, os.strerror(number))

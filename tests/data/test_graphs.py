@@ -1,4 +1,4 @@
-"""Graphs: read whole, refused where they do not match, the same under every name of an array."""
+"""Graphs are read completely, refused if inconsistent, and equal under all accepted array names."""
 
 import os
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_a_graph_is_read_with_its_splits(tmp_path):
     assert (len(graph), graph.isolated) == (6, 1)
 
 
-def test_an_edge_goes_both_ways_where_it_has_no_direction(tmp_path):
+def test_an_undirected_edge_leads_both_ways(tmp_path):
     assert pairs(read(tmp_path).edges) == {(0, 1), (1, 0), (1, 2), (2, 1), (4, 3), (3, 4)}
 
 
@@ -89,7 +89,7 @@ def test_features_that_are_mostly_zero_are_kept_sparse(tmp_path):
     assert not read(tmp_path).features.is_sparse
 
 
-def test_the_names_of_others_are_known(tmp_path):
+def test_the_names_of_other_libraries_are_known(tmp_path):
     arrays = {
         "x": ARRAYS["features"],
         "edge_index": ARRAYS["edges"],
@@ -98,9 +98,9 @@ def test_the_names_of_others_are_known(tmp_path):
         "val_idx": ARRAYS["valid"],
         "test_mask": ARRAYS["test"],
     }
-    np.savez(tmp_path / "theirs.npz", **arrays)
-    theirs = read_graph(GraphSettings(file="theirs.npz"), tmp_path)
-    assert theirs.fingerprint() == read(tmp_path).fingerprint()
+    np.savez(tmp_path / "other.npz", **arrays)
+    reference = read_graph(GraphSettings(file="other.npz"), tmp_path)
+    assert reference.fingerprint() == read(tmp_path).fingerprint()
 
 
 def test_classes_have_names_where_the_file_gives_them(tmp_path):
@@ -272,7 +272,7 @@ def test_signs_of_positions_are_those_of_the_epoch(tmp_path):
 
 
 @pytest.mark.skipif(not CORA.exists(), reason="the data are not here")
-def test_cora_is_read_as_its_page_says():
+def test_cora_has_the_sizes_of_its_page():
     graph = read_graph(GraphSettings(file="planetoid:cora.npz"), Path())
     assert (len(graph), graph.features.size(1), graph.edges.size(1)) == (2708, 1433, 10556)
     assert [len(graph.splits[split]) for split in ("train", "valid", "test")] == [140, 500, 1000]

@@ -1,4 +1,4 @@
-"""Images and their classes: read whole, refused where they do not fit, the same in every batch."""
+"""Images and labels are read completely, refused if inconsistent, and the same in every batch."""
 
 import struct
 
@@ -54,7 +54,7 @@ def test_colours_come_last_in_a_file_and_first_in_a_model(tmp_path):
     assert images.labels.tolist() == [0, 1]
 
 
-def test_as_many_as_are_asked_for(tmp_path):
+def test_as_many_as_requested(tmp_path):
     write(tmp_path)
     settings = ImageSettings(images="images", labels="labels", first=4)
     assert len(read_labelled_images(settings, tmp_path)) == 4
@@ -148,7 +148,7 @@ def examples(images: Images, seed: int = 1, **bounds: float) -> ImageExamples:
     return ImageExamples(images, mean=mean, deviation=deviation, augmentation=augmentation, seed=seed)
 
 
-def test_a_batch_is_what_training_asks_for(images):
+def test_a_batch_has_the_interface_of_training(images):
     data = examples(images)
     batch = data.batch(np.array([3, 7]), 0)
     assert isinstance(data, Examples)

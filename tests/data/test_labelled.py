@@ -1,4 +1,4 @@
-"""Labelled texts: the right columns, a place for each mistake, classes in a stable order, shares of each."""
+"""Labelled texts: columns, line numbers of errors, a stable order of classes, stratified splits."""
 
 import json
 
@@ -117,13 +117,13 @@ def test_what_names_no_class_is_named(tmp_path, text, settings, place):
     assert caught.value.hint
 
 
-def test_classes_are_texts_whole_numbers_and_truths(tmp_path):
+def test_classes_are_texts_integers_and_booleans(tmp_path):
     text = "".join(json.dumps({"text": "a", "label": label}) + "\n" for label in ("nanny", 3, True, "2.5"))
     found = rows(tmp_path, text, classes=True, format="jsonl")
     assert [label for _, label, _ in found] == ["nanny", "3", "true", "2.5"]
 
 
-def test_broken_lines_are_left_out_where_that_is_asked_for(tmp_path):
+def test_broken_lines_are_skipped_if_the_policy_says_so(tmp_path):
     found = corpus(tmp_path, "good\tpos\nbad\n", LinePolicy(malformed="skip"), format="tsv")
     assert len(list(found)) == 1
     assert found.skipped == {"malformed": 1}
@@ -154,7 +154,7 @@ def test_the_fingerprint_knows_the_columns_and_not_the_place(tmp_path):
 # Classes
 
 
-def test_classes_stand_in_an_order_of_their_own():
+def test_classes_have_a_fixed_order():
     assert LabelSet.of(["10", "9", "-1", "9"], {}).names == ("-1", "9", "10")
     assert LabelSet.of(["b", "a", "10"], {}).names == ("10", "a", "b")
     assert LabelSet.of(["a", "b"], {}) == LabelSet.of(["b", "a", "b"], {})
@@ -173,7 +173,7 @@ def test_one_class_is_none():
         LabelSet.of(["a", "a"], {})
 
 
-def test_a_label_that_training_never_saw_is_named(tmp_path):
+def test_a_label_that_does_not_occur_in_training_is_named(tmp_path):
     labels = LabelSet.of(["pos", "neg"], {})
     found = corpus(tmp_path, "pos good\nneu so so\n", format="labelled")
     with pytest.raises(DataError, match="texts:2: label 'neu' does not occur in training") as caught:

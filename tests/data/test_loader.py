@@ -1,4 +1,4 @@
-"""Laws of loading: every example once an epoch, the same from any cursor, batches full and shared out."""
+"""The loader: every example once per epoch, the same batches from any cursor, full batches."""
 
 import os
 from itertools import islice, pairwise
@@ -100,7 +100,7 @@ def test_an_epoch_gives_every_example_once(shards, window):
     assert loader.epoch_examples == EXAMPLES
 
 
-def test_rows_are_what_the_shards_hold(shards):
+def test_rows_are_those_of_the_shards(shards):
     for batch in loader_of(shards).epoch(0):
         for row, line in enumerate(batch.lines.tolist()):
             example = np.array([line - 1])
@@ -214,12 +214,12 @@ def test_a_sorted_corpus_is_mixed_in_every_window(tmp_path):
     loader = loader_of(ascending, window=1280, batch_tokens=500)
     reading = iter(loader)
     for window in range(4):
-        seen = []
+        lines = []
         while loader.cursor.window == window and loader.cursor.epoch == 0:
-            seen += flat([next(reading)])
-        middle = sum(line > 2560 for line in seen) / len(seen)
+            lines += flat([next(reading)])
+        middle = sum(line > 2560 for line in lines) / len(lines)
         assert 0.1 < middle < 0.9
-        assert max(seen) - min(seen) > 2560
+        assert max(lines) - min(lines) > 2560
 
 
 def test_batches_of_all_lengths_are_mixed(shards):

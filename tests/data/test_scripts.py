@@ -1,4 +1,4 @@
-"""The script of a text is told by its letters, and whether it puts spaces between words by the script."""
+"""The script of a text is detected from its letters, and spaces between words from the script."""
 
 import pytest
 

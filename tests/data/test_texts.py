@@ -1,4 +1,4 @@
-"""Texts and tagged sentences: marks, pieces, windows, batches; no word is lost or predicted twice."""
+"""Texts and tagged sentences: special tokens, pieces, windows, batches; each word is predicted once."""
 
 from functools import partial
 
@@ -32,7 +32,7 @@ def text(*pieces, label=0, line=1, **options):
     return encoded_text(pieces, [label], tokenizer=TOKENIZER, line=line, **options)
 
 
-def test_a_text_stands_between_marks():
+def test_a_text_is_between_special_tokens():
     found = text([7, 8], [9], label=4, line=12)
     assert found.ids.tolist() == [TOKENIZER.bos_id, 7, 8, 9, TOKENIZER.eos_id]
     assert found.words.tolist() == [NO_WORD, 0, 0, 1, NO_WORD]
@@ -73,7 +73,7 @@ def test_what_fits_is_one_window_and_what_does_not_has_context():
 
 
 @given(st.lists(st.lists(st.integers(4, 50), max_size=12), min_size=1, max_size=40), st.integers(6, 20))
-def test_the_label_of_a_word_stands_at_its_first_piece(pieces, most):
+def test_the_label_of_a_word_is_at_its_first_piece(pieces, most):
     labels = [number % 5 for number in range(len(pieces))]
     texts = tagged_texts(pieces, labels, tokenizer=TOKENIZER, line=3, max_tokens=most)
     assert np.concatenate([each.labels for each in texts]).tolist() == labels
@@ -99,7 +99,7 @@ def test_a_batch_keeps_every_id_label_and_line():
     assert batch.to("meta").lines.device.type == "meta"
 
 
-def test_labels_of_places_stand_row_by_row():
+def test_labels_of_places_are_row_by_row():
     sentences = [[[7, 8], [9]], [[4], [5, 5], [6]]]
     texts = [
         each
@@ -122,7 +122,7 @@ def test_numbers_to_predict_are_floats():
 def test_examples_take_turns_through_segmentations():
     first, second = [text([7, 8]), text([9])], [text([7], [8, 8, 8]), text([9])]
     asked = []
-    segmentations = [partial(told, each, asked) for each in (first, second)]
+    segmentations = [partial(texts_of, each, asked) for each in (first, second)]
     examples = TextExamples(segmentations, pad_id=0)
     both = np.array([0, 1])
     assert isinstance(examples, Examples)
@@ -134,23 +134,23 @@ def test_examples_take_turns_through_segmentations():
     assert asked == [first, second], "each is asked once"
 
 
-def told(texts, asked):
+def texts_of(texts, asked):
     asked.append(texts)
     return texts
 
 
 def test_noise_knows_the_epoch_and_the_example():
-    seen = []
+    calls = []
 
     def noise(text, epoch, example):
-        seen.append((epoch, example))
+        calls.append((epoch, example))
         return text
 
     texts = [text([number]) for number in range(4, 8)]
     TextExamples([lambda: texts], pad_id=0, noise=noise).batch(np.array([3, 1]), 5)
-    assert seen == [(5, 3), (5, 1)]
+    assert calls == [(5, 3), (5, 1)]
     assert apply_noise(noise, texts) == texts
-    assert seen[2:] == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    assert calls[2:] == [(0, 0), (0, 1), (0, 2), (0, 3)]
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=30), st.integers(1, 100))
@@ -164,7 +164,7 @@ def test_all_texts_are_put_into_batches_once(lengths, batch_tokens):
 
 
 def test_pairs_are_of_text_and_label():
-    """The words of this house: what is read of a file of labelled texts is a pair."""
+    """A record of a file of labelled texts is a `Pair` of text and label."""
     assert Pair(source="text", target="label", line=1).target == "label"
 
 

@@ -1,4 +1,4 @@
-"""A stream holds the tokens of every document, whole, however it was cut to be tokenised."""
+"""A token stream has all tokens of every document, however documents are split for tokenisation."""
 
 import dataclasses
 import itertools
@@ -52,11 +52,11 @@ def test_parts_are_cut_before_line_feeds(monkeypatch):
     assert "".join(parts(VERSE)) == VERSE
 
 
-@pytest.mark.parametrize("marks", [True, False])
-def test_what_is_read_is_what_was_tokenised(tmp_path, documents, marks):
+@pytest.mark.parametrize("with_special", [True, False])
+def test_what_is_read_is_what_was_tokenised(tmp_path, documents, with_special):
     tokenizer = tokenizer_of("bpe")
-    stream = write_stream(documents, tokenizer, tmp_path / "stream", special_tokens=marks)
-    end = [tokenizer.eos_id] if marks else []
+    stream = write_stream(documents, tokenizer, tmp_path / "stream", special_tokens=with_special)
+    end = [tokenizer.eos_id] if with_special else []
     expected = [[*ids, *end] for ids in tokenizer.encode_batch(TEXTS)]
     found = [stream.ids[first:last].tolist() for first, last in itertools.pairwise(stream.starts.tolist())]
     assert found == expected
@@ -67,10 +67,10 @@ def test_what_is_read_is_what_was_tokenised(tmp_path, documents, marks):
         "bytes": sum(len(text.encode()) for text in TEXTS),
         "unknown": 0,
     }
-    assert stream.num_targets == len(stream.ids) - (0 if marks else 1)
+    assert stream.num_targets == len(stream.ids) - (0 if with_special else 1)
 
 
-def test_the_mark_of_the_beginning_is_read_before_each_document(tmp_path, documents):
+def test_bos_is_read_before_each_document(tmp_path, documents):
     tokenizer = tokenizer_of("bpe")
     stream = write_stream(documents, tokenizer, tmp_path / "stream", special_tokens=True)
     labels, before = stream.read(np.arange(len(stream.ids)))
@@ -79,7 +79,7 @@ def test_the_mark_of_the_beginning_is_read_before_each_document(tmp_path, docume
     assert labels.tolist() == stream.ids.tolist()
 
 
-def test_without_marks_the_token_before_is_read(tmp_path, documents):
+def test_without_special_tokens_the_previous_token_is_read(tmp_path, documents):
     stream = write_stream(documents, tokenizer_of("bpe"), tmp_path / "stream", special_tokens=False)
     labels, before = stream.read(np.arange(1, len(stream.ids)))
     assert before.tolist() == stream.ids[:-1].tolist()
@@ -99,7 +99,7 @@ def test_a_stream_is_made_once(tmp_path, documents, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(stream_file, "encoded", None)
         assert len(write_stream(documents, tokenizer, folder, special_tokens=True).ids)
-    assert not write_stream(documents, tokenizer, folder, special_tokens=False).special_tokens  # made anew
+    assert not write_stream(documents, tokenizer, folder, special_tokens=False).special_tokens  # made again
     (folder / "ids").write_bytes(b"short")
     with pytest.raises(DataError, match="incomplete or damaged token stream"):
         TokenStream(folder)
@@ -107,14 +107,16 @@ def test_a_stream_is_made_once(tmp_path, documents, monkeypatch):
 
 
 @pytest.mark.parametrize("damaged", ["ids", "starts"])
-def test_a_stream_of_the_right_size_and_other_numbers_is_told_and_made_again(tmp_path, documents, damaged):
-    tokenizer, folder, told = tokenizer_of("bpe"), tmp_path / "stream", []
+def test_a_stream_of_the_right_size_and_other_numbers_is_reported_and_made_again(
+    tmp_path, documents, damaged
+):
+    tokenizer, folder, messages = tokenizer_of("bpe"), tmp_path / "stream", []
     write_stream(documents, tokenizer, folder, special_tokens=True)
     before = (folder / damaged).read_bytes()
     (folder / damaged).write_bytes(bytes(len(before)))
-    write_stream(documents, tokenizer, folder, special_tokens=True, say=told.append)
+    write_stream(documents, tokenizer, folder, special_tokens=True, say=messages.append)
     assert (folder / damaged).read_bytes() == before
-    assert f"{damaged} is not as it was written" in told[0]
+    assert f"{damaged} was changed after it was written" in messages[0]
 
 
 def test_a_trial_reads_so_many_characters(tmp_path, documents):
@@ -127,14 +129,14 @@ def test_a_trial_reads_so_many_characters(tmp_path, documents):
 
 def test_no_text_is_no_stream(tmp_path):
     (tmp_path / "empty.txt").write_text(" \n")
-    with pytest.raises(DataError, match="the selected text is empty") as told:
+    with pytest.raises(DataError, match="the selected text is empty") as messages:
         write_stream(
             Documents(DocumentSettings(file="empty.txt"), tmp_path),
             tokenizer_of("bpe"),
             tmp_path,
             special_tokens=True,
         )
-    assert told.value.hint
+    assert messages.value.hint
 
 
 def test_a_batch_counts_what_is_predicted_and_moves_whole():

@@ -1,4 +1,4 @@
-"""Recordings and what is said in them: read whole, refused where they do not fit, padded without trace."""
+"""Transcribed recordings are read completely, refused if inconsistent, and padded without an effect."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def recordings(tmp_path) -> Recordings:
     return read_recordings(FILES, tmp_path)
 
 
-def test_recordings_are_read_with_what_is_said(recordings):
+def test_recordings_are_read_with_their_transcriptions(recordings):
     assert [len(frames) for frames in recordings.frames] == [5, 2, 9]
     assert recordings.texts == (("b", "a"), (), ("a", "a", "c"))
     assert (len(recordings), recordings.num_features) == (3, 4)
@@ -119,14 +119,14 @@ def test_a_label_that_training_never_met_is_refused_with_its_line(recordings):
         label_ids(recordings, ("", "a", "b"))
 
 
-def test_recordings_that_say_nothing_have_no_labels(tmp_path):
+def test_recordings_without_labels_are_refused(tmp_path):
     write(tmp_path, text="\n\n\n")
     with pytest.raises(DataError, match="no recording has a label"):
         labels_of(read_recordings(FILES, tmp_path))
 
 
-def test_labels_that_no_alignment_can_say_are_refused(recordings):
-    """The third has three labels, two of them alike: it needs four positions."""
+def test_labels_without_an_alignment_are_refused(recordings):
+    """The third recording has three labels, two of them equal: it needs four positions."""
     refuse_too_short(recordings, 2)
     with pytest.raises(
         DataError, match="text:3: 3 labels need 4 positions, but 9 frames become 3"
@@ -141,7 +141,7 @@ def test_other_features_are_refused(recordings):
         refuse_other_features(recordings, 80)
 
 
-def test_a_batch_is_what_training_asks_for(recordings):
+def test_a_batch_has_the_interface_of_training(recordings):
     examples = TranscriptionExamples(recordings, labels_of(recordings))
     batch = examples.batch(np.array([2, 1, 0]), 0)
     assert isinstance(examples, Examples)

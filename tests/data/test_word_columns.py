@@ -1,4 +1,4 @@
-"""Words and labels in columns are the sentences that CoNLL-U would write."""
+"""Words and labels in columns are read as the equivalent CoNLL-U sentences."""
 
 import pytest
 

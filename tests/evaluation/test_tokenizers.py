@@ -1,4 +1,4 @@
-"""The tokeniser fits the script of the references; one that cannot be used says what to install."""
+"""The tokeniser suits the script of the references; a missing package is reported with its installation."""
 
 import subprocess
 import sys
@@ -78,11 +78,11 @@ def test_the_numbers_are_those_of_the_sacrebleu_command(tmp_path):
     for name, lines in (("out", hypotheses), ("ref", THAI)):
         (tmp_path / name).write_text("\n".join(lines) + "\n", "utf-8")
     command = f"{tmp_path}/ref -i {tmp_path}/out -m bleu -tok char -b -w 6"
-    theirs = subprocess.run(
+    reference = subprocess.run(
         [sys.executable, "-m", "sacrebleu", *command.split()], capture_output=True, check=True, text=True
     )
     ours, *_ = corpus_scores(hypotheses, [THAI], bootstrap=0)
-    assert ours.value == pytest.approx(float(theirs.stdout), abs=1e-5)
+    assert ours.value == pytest.approx(float(reference.stdout), abs=1e-5)
 
 
 def test_chrf_leads_where_there_are_no_spaces(monkeypatch):
@@ -102,7 +102,7 @@ def test_systems_are_compared_by_the_tokeniser_of_the_references(monkeypatch):
 
 
 @pytest.mark.parametrize("name", sorted(PACKAGES))
-def test_a_tokeniser_whose_package_is_missing_says_what_to_install(name, monkeypatch):
+def test_a_tokeniser_whose_package_is_missing_is_reported_with_what_to_install(name, monkeypatch):
     packages(monkeypatch, installed=False)
     assert missing_packages(name)
     with pytest.raises(DataError, match=f"tokeniser {name} needs") as caught:

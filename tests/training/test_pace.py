@@ -1,4 +1,4 @@
-"""The time that is left counts updates and validations, each by its mean."""
+"""The remaining time is estimated from the mean times of updates and validations."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_the_time_left_is_that_of_updates_and_validations():
     assert left.whole
 
 
-def test_before_the_first_validation_that_is_said():
+def test_before_the_first_validation_the_estimate_is_incomplete():
     assert not time_left(10, SETTINGS, Timed(count=10, seconds=5.0), Timed()).whole
     assert time_left(100, SETTINGS, Timed(count=10, seconds=5.0), Timed()).whole, "none is to come"
 

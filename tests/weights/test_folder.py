@@ -78,7 +78,7 @@ def test_a_link_is_followed_and_stays_a_link(tmp_path):
     assert names(tmp_path / "disk") == ["m", "n"]
 
 
-def test_a_replaced_folder_goes_unless_somebody_put_files_of_their_own_into_it(tmp_path):
+def test_a_replaced_folder_is_removed_unless_a_user_put_files_into_it(tmp_path):
     write_folder(tmp_path / "m", FILES)
     (tmp_path / "m" / ".DS_Store").write_text("")
     write_folder(tmp_path / "m", FILES | {"config.json": b"{}"})
@@ -129,7 +129,7 @@ def test_files_have_plain_names(tmp_path, name):
     assert names(tmp_path) == []
 
 
-def test_every_damage_is_found_and_told_in_one_line(tmp_path):
+def test_every_damage_is_found_and_reported_in_one_line(tmp_path):
     write_folder(tmp_path / "m", FILES)
     weights = (tmp_path / "m" / "model.safetensors").read_bytes()
     draw = random.Random(0)
@@ -149,7 +149,7 @@ def test_every_damage_is_found_and_told_in_one_line(tmp_path):
         VerifiedFolder.open(tmp_path / "m")
 
 
-def test_a_damaged_manifest_is_told_in_one_line_or_harms_nothing(tmp_path):
+def test_a_damaged_manifest_is_reported_in_one_line_or_harms_nothing(tmp_path):
     write_folder(tmp_path / "m", FILES)
     good = (tmp_path / "m" / "MANIFEST.json").read_bytes()
     draw = random.Random(1)
@@ -180,7 +180,7 @@ def test_a_damaged_manifest_is_told_in_one_line_or_harms_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("manifest", "said"),
+    ("manifest", "output"),
     [
         ({}, "format None"),
         ({"format_version": 2, "files": {}}, "format 2, this version of regard reads format 1"),
@@ -212,18 +212,22 @@ def test_a_damaged_manifest_is_told_in_one_line_or_harms_nothing(tmp_path):
         ),
     ],
 )
-def test_a_hostile_manifest_leads_nowhere(tmp_path, manifest, said):
+def test_a_hostile_manifest_leads_nowhere(tmp_path, manifest, output):
     write_folder(tmp_path / "m", FILES)
     (tmp_path / "m" / "MANIFEST.json").write_text(json.dumps(manifest))
-    with pytest.raises(FolderError, match=said):
+    with pytest.raises(FolderError, match=output):
         verify_folder(tmp_path / "m")
 
 
-def test_a_path_that_is_no_folder_of_ours_is_told_apart(tmp_path):
+def test_a_path_that_is_no_folder_of_ours_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "dir").mkdir()
-    for name, said in [("absent", "does not exist"), ("file", "is a file"), ("dir", "has no MANIFEST.json")]:
-        with pytest.raises(FolderError, match=said):
+    for name, output in [
+        ("absent", "does not exist"),
+        ("file", "is a file"),
+        ("dir", "has no MANIFEST.json"),
+    ]:
+        with pytest.raises(FolderError, match=output):
             verify_folder(tmp_path / name)
 
 
@@ -241,7 +245,7 @@ def test_settling_puts_back_what_stepped_aside_and_sweeps_the_rest(tmp_path):
     assert find(tmp_path / "nothing") is None
 
 
-def test_what_a_dead_writer_left_goes_with_the_next_writing_and_a_living_ones_stays(tmp_path):
+def test_what_a_dead_writer_left_is_removed_by_the_next_writer_and_a_living_ones_stays(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     (tmp_path / f".m.{dead.pid}.partial").mkdir()
@@ -252,16 +256,16 @@ def test_what_a_dead_writer_left_goes_with_the_next_writing_and_a_living_ones_st
 
 
 @pytest.mark.parametrize(
-    ("number", "kind", "said"),
+    ("number", "kind", "output"),
     [(30, FolderError, "Read-only"), (13, FolderError, "Permission"), (28, RunError, "No space left")],
 )
-def test_a_disk_that_will_not_is_told_in_one_line(tmp_path, monkeypatch, number, kind, said):
+def test_a_disk_that_will_not_is_reported_in_one_line(tmp_path, monkeypatch, number, kind, output):
     def mkdir(path, mode=0o777):
         raise OSError(number, os.strerror(number), str(path))
 
     (tmp_path / "m").mkdir()
     monkeypatch.setattr(folders.os, "mkdir", mkdir)
-    with pytest.raises(kind, match=f"cannot save .*: {said}") as raised:
+    with pytest.raises(kind, match=f"cannot save .*: {output}") as raised:
         write_folder(tmp_path / "m", FILES)
     assert raised.value.hint
     assert raised.value.exit_code == (2 if kind is FolderError else 1)

@@ -1,4 +1,4 @@
-"""Folders of other makers: what is whole is loaded, what contradicts itself is refused in one line."""
+"""Hugging Face folders: consistent ones are loaded, inconsistent ones are refused in one line."""
 
 import json
 import pickle
@@ -100,12 +100,12 @@ def test_weights_that_do_not_fit_are_named_with_both_shapes(gpt2):
     name = "transformer.h.0.mlp.c_fc.weight"
     change_tensors(gpt2, lambda them: {each: them[each] for each in them if each != name})
     refused(
-        gpt2, rf"'{name}' \[4, 5\], of which blocks.0.feed_forward.inner.weight \[5, 4\] is made, is missing"
+        gpt2, rf"'{name}' \[4, 5\], the source of blocks.0.feed_forward.inner.weight \[5, 4\], is missing"
     )
     save_file({**tensors, "other": torch.zeros(2, 3)}, gpt2 / "model.safetensors")
     refused(gpt2, r"the model has no weight 'other' \[2, 3\]")
     save_file({**tensors, name: tensors[name].T.contiguous()}, gpt2 / "model.safetensors")
-    refused(gpt2, rf"'{name}' is \[5, 4\], not \[4, 5\], of which blocks.0.feed_forward.inner.weight")
+    refused(gpt2, rf"'{name}' is \[5, 4\], not \[4, 5\], the source of blocks.0.feed_forward.inner.weight")
     save_file({**tensors, name: tensors[name] / 0}, gpt2 / "model.safetensors")
     refused(gpt2, "NaN or infinity")
     save_file({**tensors, name: tensors[name].long()}, gpt2 / "model.safetensors")
@@ -166,7 +166,7 @@ def test_pickles_are_refused_unless_trusted_and_then_tensors_alone(gpt2, tmp_pat
     assert not traces.exists()
 
 
-def test_whoever_takes_it_for_a_folder_of_ours_is_told(gpt2):
+def test_loading_it_as_a_folder_of_regard_is_refused_with_a_hint(gpt2):
     with pytest.raises(FolderError, match="is a Hugging Face folder") as caught:
         load_model(gpt2)
     assert "regard convert" in caught.value.hint

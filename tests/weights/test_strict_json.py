@@ -27,7 +27,7 @@ def test_no_number_is_written_that_is_none(number):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         (b'{"a": NaN}', "NaN is not"),
         (b'{"a": -Infinity}', "-Infinity is not"),
@@ -45,8 +45,8 @@ def test_no_number_is_written_that_is_none(number):
         (b'{"a": 1}\0', "Extra data"),
     ],
 )
-def test_json_that_means_two_things_or_none_is_refused_in_one_line(text, said):
-    with pytest.raises(FolderError, match=said) as raised:
+def test_json_that_means_two_things_or_none_is_refused_in_one_line(text, output):
+    with pytest.raises(FolderError, match=output) as raised:
         parse_json(text, "state.json")
     assert raised.value.message.startswith("state.json: ")
     assert "\n" not in raised.value.message

@@ -1,4 +1,4 @@
-"""A module gets all of its weights from another model, or none; what is left is named on both sides."""
+"""A module gets all of its weights from another model, or none; the rest is reported."""
 
 import pytest
 import torch
@@ -42,7 +42,7 @@ def test_an_encoder_keeps_what_it_has_learned_under_a_new_head():
 
 
 def test_a_module_is_taken_whole_or_not_at_all():
-    """A bias that would fit by chance beside a weight that does not is no part of what was learned."""
+    """A bias that matches by chance is not copied if the weight of its module does not match."""
     trained, new = weights(model("regression", seed=1, pooler=False)), model("regression", pooler=False)
     trained["head.output.weight"] = torch.zeros(2, 8)
     found = transfer(new, trained)

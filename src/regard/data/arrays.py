@@ -21,7 +21,7 @@ BYTES = 0x08  # the IDX type code of unsigned bytes, the only type that is suppo
 def read_array(path: Path, array: str) -> np.ndarray:
     """Reads the array of an IDX file, or the array named `array` of an NPZ file.
 
-    The first bytes of the file tell which format it has.
+    The format is recognised by the first bytes.
 
     Raises:
         DataError: the file is missing, damaged or has another format, or the array is missing.

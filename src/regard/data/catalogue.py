@@ -70,7 +70,7 @@ class DataSet:
 
 @dataclass(frozen=True, kw_only=True)
 class FileStatus:
-    """Where one file was found, and whether it is intact."""
+    """The path and the state of one file."""
 
     file: DataFile
     path: Path | None

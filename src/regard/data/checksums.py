@@ -21,7 +21,7 @@ def refuse_changed(folder: Path, written: Mapping[str, str]) -> None:
     for name, digest in written.items():
         if _sha256(folder / name) != digest:
             raise DataError(
-                f"{folder / name} is not as it was written: its SHA-256 differs",
+                f"{folder / name} was changed after it was written: its SHA-256 differs",
                 "remove the folder; it is made again. Check the disk",
             )
 

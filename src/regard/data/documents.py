@@ -54,7 +54,7 @@ class DocumentSettings:
         return replace(self, share=(0.0, 1.0), after="", before="")
 
     def overlaps(self, other: "DocumentSettings") -> bool:
-        """True if both settings select some of the same text, as far as can be told without reading it."""
+        """True if both settings can select some of the same text; the files are not read."""
         common = set(self.files) & set(other.files)
         return bool(common) and self.share[0] < other.share[1] and other.share[0] < self.share[1]
 

@@ -10,6 +10,7 @@ from regard.data.batch import Batch, PairBatch, collate
 from regard.data.shards import Shards
 
 Indices = Int[np.ndarray, " examples"]
+Lengths = Int[np.ndarray, " examples"]
 
 
 @runtime_checkable
@@ -21,7 +22,7 @@ class Examples(Protocol):
 
     def __len__(self) -> int: ...
 
-    def lengths(self, examples: Indices, epoch: int) -> tuple[Indices, Indices]:
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
         """Two lengths of each example: batches are sorted by both; the larger one counts for the budget."""
         ...
 
@@ -40,7 +41,7 @@ class PairExamples:
     def __len__(self) -> int:
         return len(self.shards)
 
-    def lengths(self, examples: Indices, epoch: int) -> tuple[Indices, Indices]:
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
         """The lengths of the decoder inputs and of the sources."""
         copy = self.shards.copy(epoch)
         return copy.target_lengths(examples) - 1, copy.source_lengths(examples)

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.data.batch import IGNORED
-from regard.data.examples import Indices
+from regard.data.examples import Indices, Lengths
 from regard.data.noise import derive_seed
 
 Split = Literal["train", "valid", "test"]
@@ -130,7 +130,7 @@ class GraphExamples:
     def __len__(self) -> int:
         return 1
 
-    def lengths(self, examples: Indices, epoch: int) -> tuple[Indices, Indices]:
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
         ones = np.ones(len(examples), np.int64)
         return ones, ones
 

@@ -14,7 +14,7 @@ from regard.data.arrays import read_array, shape_of
 from regard.data.augmentation import AugmentationSettings, augmented, uniform
 from regard.data.batch import RowBatch
 from regard.data.corpus import locate
-from regard.data.examples import Indices
+from regard.data.examples import Indices, Lengths
 from regard.data.noise import derive_seed
 from regard.errors import DataError, RecipeError
 
@@ -224,7 +224,7 @@ class ImageExamples:
     def __len__(self) -> int:
         return len(self.images)
 
-    def lengths(self, examples: Indices, epoch: int) -> tuple[Indices, Indices]:
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
         """All lengths are 1."""
         ones = np.ones(len(examples), np.int64)
         return ones, ones

@@ -51,7 +51,7 @@ def open_labelled(
 ) -> Corpus:
     """The labelled texts of a file as pairs of text and label; a relative path starts at `base`.
 
-    With `classes` each label is the name of a class: "nan", which stands for a missing value, and JSON
+    With `classes` each label is the name of a class: "nan", which means a missing value, and JSON
     numbers that are not integers are malformed.
     """
     path = locate(settings.file, base)

@@ -7,7 +7,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from regard.data.batch import Batch
-from regard.data.examples import Examples, Indices
+from regard.data.examples import Examples, Indices, Lengths
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class ProcessShare:
     def __len__(self) -> int:
         return len(self.examples)
 
-    def lengths(self, examples: Indices, epoch: int) -> tuple[Indices, Indices]:
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
         return self.examples.lengths(examples, epoch)
 
     def batch(self, examples: Indices, epoch: int) -> Batch:

@@ -1,4 +1,4 @@
-"""Script detection: the writing system of a text, and whether it has spaces between words."""
+"""Script detection: the writing system of a text, with or without spaces between words."""
 
 import re
 import unicodedata

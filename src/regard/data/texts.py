@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int, Int64, Shaped
 from torch import Tensor
 
 from regard.data.batch import RowBatch, pad
-from regard.data.examples import Indices
+from regard.data.examples import Indices, Lengths
 from regard.data.tokenizer import Tokenizer
 
 NO_WORD = -1  # the word index of a special token
@@ -120,7 +120,7 @@ class TextExamples:
     def __len__(self) -> int:
         return len(self._segmentations[0]())
 
-    def lengths(self, examples: Indices, epoch: int) -> tuple[Indices, Indices]:
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
         lengths = self._lengths[epoch % len(self._lengths)]()[examples]
         return lengths, lengths
 

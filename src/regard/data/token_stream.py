@@ -91,7 +91,7 @@ class TokenStream:
     def read(self, places: Int[np.ndarray, "*shape"]) -> tuple[np.ndarray, np.ndarray]:
         """The tokens at these places, and the input before each of them."""
         before = self.ids[np.maximum(places - 1, 0)].astype(np.int64)
-        if self.special_tokens:  # before a document stands <s>, not the </s> of the previous one
+        if self.special_tokens:  # the input before a document is <s>, not the </s> of the previous one
             before[self.starts[np.searchsorted(self.starts, places)] == places] = self.bos_id
         return self.ids[places].astype(np.int64), before
 

@@ -17,7 +17,7 @@ MAX_IDS = 16  # ids of a prefix; no known model has more than one
 class SpecialTokens:
     """The ids of a tokeniser's special tokens.
 
-    `vocab_size` is the model's, which may be larger than the vocabulary. `prefix` stands before every text,
+    `vocab_size` is the model's, which may be larger than the vocabulary. `prefix` precedes every text,
     input or output, as BART's <s> does.
     """
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.data.arrays import read_array, shape_of
 from regard.data.batch import RowBatch, pad
 from regard.data.corpus import locate, read_lines
-from regard.data.examples import Indices
+from regard.data.examples import Indices, Lengths
 from regard.data.synthetic import Split
 from regard.data.synthetic_speech import synthetic_utterance
 from regard.errors import DataError, RecipeError, did_you_mean
@@ -241,7 +241,7 @@ class TranscriptionExamples:
     def __len__(self) -> int:
         return len(self.recordings)
 
-    def lengths(self, examples: Indices, epoch: int) -> tuple[Indices, Indices]:
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
         """The numbers of frames and of labels."""
         return self._lengths[examples], self._label_lengths[examples]
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int
 
 from regard.data.batch import IGNORED
-from regard.data.examples import Indices
+from regard.data.examples import Indices, Lengths
 from regard.data.noise import derive_seed
 from regard.data.token_stream import TextBatch, TokenStream
 from regard.errors import DataError
@@ -37,7 +37,7 @@ class WindowExamples:
     def __len__(self) -> int:
         return self._count
 
-    def lengths(self, examples: Indices, epoch: int) -> tuple[Indices, Indices]:
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
         lengths = np.full(len(examples), self._block)
         return lengths, lengths
 
@@ -76,7 +76,7 @@ class PackedExamples:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def lengths(self, examples: Indices, epoch: int) -> tuple[Indices, Indices]:
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
         lengths = np.full(len(examples), self._block)
         return lengths, lengths
 
@@ -87,23 +87,23 @@ class PackedExamples:
 def pack(pieces: Sequence[Piece], block: int) -> list[list[Piece]]:
     """Packs pieces into rows of at most `block` tokens: best fit, longest piece first."""
     rows: list[list[Piece]] = []
-    with_room: list[list[int]] = [[] for _ in range(block + 1)]  # by room, the numbers of rows
-    rooms: list[int] = []  # those that some row has, sorted
+    rows_by_free: list[list[int]] = [[] for _ in range(block + 1)]  # free length -> rows
+    free_lengths: list[int] = []  # the free lengths of all rows, sorted
     for piece in sorted(pieces, key=lambda piece: (piece[0] - piece[1], piece[0])):
         length = piece[1] - piece[0]
-        place = bisect.bisect_left(rooms, length)
-        if place < len(rooms):
-            room = rooms[place]
-            number = with_room[room].pop()
-            if not with_room[room]:
-                rooms.pop(place)
+        place = bisect.bisect_left(free_lengths, length)
+        if place < len(free_lengths):
+            free = free_lengths[place]
+            number = rows_by_free[free].pop()
+            if not rows_by_free[free]:
+                free_lengths.pop(place)
         else:
-            room, number = block, len(rows)
+            free, number = block, len(rows)
             rows.append([])
         rows[number].append(piece)
-        if not with_room[room - length]:
-            bisect.insort(rooms, room - length)
-        with_room[room - length].append(number)
+        if not rows_by_free[free - length]:
+            bisect.insort(free_lengths, free - length)
+        rows_by_free[free - length].append(number)
     return [sorted(row) for row in rows]
 
 

@@ -90,7 +90,7 @@ class HuggingFaceSettings:
         return self.values.get(name, default)
 
     def taken(self, names: Mapping[str, str]) -> dict[str, Any]:
-        """The settings of `names` (theirs -> ours) that have an effect, by our names."""
+        """The settings of `names` (Hugging Face's -> ours) that have an effect, by our names."""
         return {ours: self.take(hf) for hf, ours in names.items() if self.has_effect(hf)}
 
     def drop(self, *names: str) -> None:

@@ -186,16 +186,16 @@ def _to_family(family: Family, loaded: LoadedModel) -> HuggingFaceFolder:
 
 def _hf_decoding(loaded: LoadedModel, text: TokenizerPair, settings: Mapping[str, Any]) -> HuggingFaceFiles:
     """The content of generation_config.json; `settings` are those of config.json."""
-    marks = {name: settings[name] for name in SPECIAL_TOKEN_IDS if name in settings}
+    ids = {name: settings[name] for name in SPECIAL_TOKEN_IDS if name in settings}
     eos_ids = [settings["eos_token_id"], *loaded.generation.get("end_ids", ())]
     hf_decoding = write_decoding(
         loaded.generation,
         has_source=isinstance(loaded.config, EncoderDecoderConfig),
         text=text,
-        forced_eos="forced_eos_token_id" in marks,
+        forced_eos="forced_eos_token_id" in ids,
     )
     table = {
-        **marks,
+        **ids,
         "eos_token_id": eos_ids if len(eos_ids) > 1 else eos_ids[0],
         **hf_decoding.decoding,
     }

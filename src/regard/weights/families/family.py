@@ -159,11 +159,11 @@ class Family(ABC):
 
     @abstractmethod
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
-        """Converts their config to ours; `names` are the tensors of the folder, by the names of the table."""
+        """Converts a config.json to ours; `names` are the folder's tensors, by the names of the table."""
 
     @abstractmethod
     def write(self, config: Any, labels: Sequence[str]) -> dict[str, Any]:
-        """Converts our config to theirs, or to the nearest one, without special tokens."""
+        """Converts our config to a config.json of the family, or the nearest one, without special tokens."""
 
     @abstractmethod
     def table(self, config: Any) -> list[Entry]:
