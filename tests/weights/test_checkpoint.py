@@ -215,7 +215,7 @@ def test_a_model_folder_is_no_checkpoint(run):
     with pytest.raises(FolderError, match=r"has no optimiser\.safetensors"):
         VerifiedFolder.open(run.path / "best").read_tensors("optimiser.safetensors")
     shutil.copytree(run.path / "best", run.path / "checkpoints" / "step-00000007")
-    with pytest.raises(FolderError, match="is of step 0"):
+    with pytest.raises(FolderError, match="is the checkpoint of step 0"):
         run.latest()
     manifest = json.loads((run.path / "best" / "MANIFEST.json").read_text())
     del manifest["step"]
