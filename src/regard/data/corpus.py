@@ -170,10 +170,10 @@ class Corpus:
                 )
 
     def _problem(self, source: str, target: str) -> Problem | None:
-        most = self._policy.max_characters
+        limit = self._policy.max_characters
         for side, text in enumerate((source, target)):
-            if len(text) > most:
-                return Problem("too_long", f"{len(text):,} characters, more than {most:,}", side)
+            if len(text) > limit:
+                return Problem("too_long", f"{len(text):,} characters, more than {limit:,}", side)
             if not text or text.isspace():
                 return Problem("empty", "the line is empty", side)
             if "\0" in text or "\n" in text:

@@ -118,8 +118,10 @@ class Loader:
         generator.manual_seed(derive_seed(self._seed, epoch, window))
         examples = examples[torch.randperm(len(examples), generator=generator).numpy()]
         first, second = self.examples.lengths(examples, epoch)
-        most = self.settings.batch_examples or sys.maxsize
-        places = bucket_by_length(np.arange(len(examples)), first, second, self.settings.batch_tokens, most)
+        max_rows = self.settings.batch_examples or sys.maxsize
+        places = bucket_by_length(
+            np.arange(len(examples)), first, second, self.settings.batch_tokens, max_rows
+        )
         shuffled = torch.randperm(len(places), generator=generator).tolist()
         return [examples[places[number]] for number in shuffled]
 

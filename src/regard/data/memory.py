@@ -16,9 +16,9 @@ def total_memory() -> int:
 
 def refuse_beyond_memory(size: int, path: Path) -> None:
     """Raises a DataError if the unpacked `size` of a file, in bytes, is more than half of the memory."""
-    most = total_memory() // 2
-    if most and size > most:
+    limit = total_memory() // 2
+    if limit and size > limit:
         raise DataError(
-            f"{path} holds {size:,} bytes, more than {most:,}, half of this machine's memory",
+            f"{path} holds {size:,} bytes, more than {limit:,}, half of this machine's memory",
             "use a machine with more memory, or less data",
         )

@@ -178,7 +178,7 @@ def test_each_token_is_predicted_once_from_what_its_window_shows(folder, block, 
 def test_more_context_is_no_worse_for_a_model_that_uses_it(folder, monkeypatch):
     monkeypatch.chdir(folder)
     result = train("rhyme.toml", threads=1)
-    model, stream = load_model(result.model).model, language_model.Stream(result.run / "data" / "valid")
+    model, stream = load_model(result.model).model, language_model.TokenStream(result.run / "data" / "valid")
     losses = [
         score_text(model, stream, block=16, context=context, apart=False, batch_tokens=512).metrics()["loss"]
         for context in (0, 8, 15)
