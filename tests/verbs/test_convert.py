@@ -105,7 +105,7 @@ def test_the_command_says_where_the_model_is(gpt2, tmp_path, capsys):
         == 2
     )
     told = capsys.readouterr().err
-    assert "a decoder_only model is none of t5" in told
+    assert "a decoder_only model is not a t5 model" in told
     assert not (tmp_path / "x").exists()
 
 
@@ -121,7 +121,7 @@ def test_a_shape_that_nobody_has_is_refused_with_the_reason():
     loaded = LoadedModel(
         model=build(config, seed=0), config=config, text=None, labels=(), generation={}, path=Path("model")
     )
-    with pytest.raises(FolderError, match="no family has models of this shape"):
+    with pytest.raises(FolderError, match="no Hugging Face family fits"):
         to_huggingface(loaded)
-    with pytest.raises(FolderError, match="positions = 'alibi' is not what a marian model has: 'sinusoidal'"):
+    with pytest.raises(FolderError, match="positions = 'alibi', but a marian model has 'sinusoidal'"):
         to_huggingface(loaded, "marian")

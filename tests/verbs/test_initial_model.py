@@ -206,7 +206,7 @@ def test_beside_adapters_a_fresh_head_is_trained_whole(reader, begun, tmp_path):
         ({"model": {"preset": "tiny", "init": "MODEL"}}, RecipeError, "both say", "leave out"),
         ({"model": {"init": 3}}, RecipeError, "model.init = 3", "folder"),
         ({"model": {"init": "nowhere"}}, FolderError, "nowhere", ""),
-        ({"model": {"init": "MODEL", "d_model": 32}}, FolderError, "none of its weights fits", r"[model]"),
+        ({"model": {"init": "MODEL", "d_model": 32}}, FolderError, "none of its weights matches", r"[model]"),
         ({"model": {"init": "MODEL", "kind": "recurrent"}}, FolderError, "encoder_decoder", "model.kind"),
         ({"training": {"adapter": {}}}, RecipeError, "there is none", "--init"),
         (

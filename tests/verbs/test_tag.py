@@ -5,7 +5,7 @@ import json
 import pytest
 
 from regard.data.conllu import Sentence
-from regard.data.tagged import words_of
+from regard.data.tagged import split_words
 from regard.errors import DataError, FolderError
 from regard.verbs.tag import Tagger, printed, tag, tag_file
 
@@ -162,4 +162,4 @@ def test_what_is_printed(model):
     ],
 )
 def test_words_of_a_text(text, words):
-    assert words_of(text) == words
+    assert split_words(text) == words

@@ -13,7 +13,7 @@ from regard.cli.closed_streams import occupy
 from regard.cli.failures import Session, failure, tell
 from regard.cli.group import NOBODY_READS, regard
 from regard.errors import Interrupted
-from regard.stop_signals import HANGUP, leave_closed_terminal, on_stop
+from regard.stop_signals import HANGUP, on_stop, redirect_closed_terminal
 
 __all__ = ["main", "run"]
 
@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    leave_closed_terminal()
+    redirect_closed_terminal()
     if number == HANGUP:  # the system and the shell both tell of one closed terminal
         signal.signal(number, signal.SIG_IGN)
     raise Interrupted(number, f"stopped by {signal.Signals(number).name}", "the same command starts it again")

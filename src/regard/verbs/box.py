@@ -17,7 +17,7 @@ from regard.models.model import Model
 from regard.verbs.unfinished_run import unfinished
 from regard.weights.folder import find
 from regard.weights.huggingface_files import is_huggingface
-from regard.weights.model_folder import LoadedModel, load_model, open_model_folder, read_config
+from regard.weights.model_folder import LoadedModel, load_model, read_config_class
 from regard.weights.pretrained import huggingface_config_class, load_pretrained
 
 BOX = "en-de"
@@ -81,8 +81,8 @@ def load(model: str | Path | None, device: torch.device) -> LoadedModel:
         _warn_of_symmetric(loaded)
         return loaded
     found = load_pretrained(path, device)
-    if found.undecoded:
-        console.warn(f"{path}: not taken of its decoding defaults: {', '.join(found.undecoded)}")
+    if found.unused_decoding:
+        console.warn(f"{path}: not taken of its decoding defaults: {', '.join(found.unused_decoding)}")
     return found.loaded
 
 
@@ -101,11 +101,7 @@ def _warn_of_symmetric(loaded: LoadedModel) -> None:
 def config_class_of(model: str | Path) -> type[ModelConfig]:
     """The kind of the model in a folder, regard's own or a Hugging Face one, without its weights."""
     path = model_path(model)
-    return (
-        huggingface_config_class(path)
-        if is_huggingface(path)
-        else type(read_config(open_model_folder(path))[0])
-    )
+    return huggingface_config_class(path) if is_huggingface(path) else read_config_class(path)
 
 
 def model_that(does: str, kind: type[Wanted], loaded: LoadedModel) -> Wanted:

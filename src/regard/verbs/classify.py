@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import console
-from regard.data.texts import EncodedText, text_of
+from regard.data.texts import EncodedText, encoded_text
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.keyword_fields import keyword_fields
@@ -106,7 +106,7 @@ class Classifier(TextVerb[str, Classified]):
             console.warn(
                 f"line {number} is too long ({len(line):,} characters): only its beginning is classified"
             )
-        return text_of(pieces, [0], tokenizer=self.tokenizer, line=number, max_tokens=most)
+        return encoded_text(pieces, [0], tokenizer=self.tokenizer, line=number, max_tokens=most)
 
 
 def candidates(

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import UInt8
 
 from regard.data.corpus import locate
-from regard.data.images import normalised, read_images, refuse_other_sizes
+from regard.data.images import normalise, read_images, refuse_other_sizes
 from regard.models.vision import VisionConfig, VisionTransformer
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
@@ -52,7 +52,7 @@ class ImageClassifier:
         config = self.model.config
         refuse_other_sizes(images, name, size=config.image_size, channels=config.channels)
         for start in range(0, len(images), BATCH):
-            chunk = normalised(
+            chunk = normalise(
                 images[start : start + BATCH], mean=config.pixel_mean, deviation=config.pixel_std
             )
             with torch.inference_mode():

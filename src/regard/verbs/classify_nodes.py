@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from regard.data.catalogue import is_spec
-from regard.data.graph_files import GraphSettings, read_bare_graph
+from regard.data.graph_files import GraphSettings, read_unlabelled_graph
 from regard.errors import DataError
 from regard.models.graph import GraphConfig, GraphModel, GraphTransformerConfig
 from regard.verbs.any_model import AnyModel, open_model
@@ -51,7 +51,7 @@ class NodeClassifier:
         config, name = self.model.config, str(file)
         path = name if is_spec(name) else str(Path(name).absolute())
         settings = GraphSettings(file=path, undirected=config.undirected, normalise=config.normalised)
-        features, edges = read_bare_graph(settings, Path())
+        features, edges = read_unlabelled_graph(settings, Path())
         if features.size(1) != config.num_features:
             raise DataError(
                 f"{name}: nodes have {features.size(1):,} features, the model reads {config.num_features:,}",

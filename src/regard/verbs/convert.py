@@ -94,8 +94,8 @@ def _to_ours(folder: Path, out: Path, trust_pickle: bool) -> Converted:
         path=out,
         family=found.family,
         parameters=parameters,
-        left=found.left,
-        undecoded=found.undecoded,
+        left=found.unused,
+        undecoded=found.unused_decoding,
     )
 
 
@@ -107,7 +107,7 @@ def _to_theirs(loaded: LoadedModel, out: Path, family: str | None) -> Converted:
         f"# {title}\n\n{parameters:,} parameters; written by regard {version('regard')} for transformers.\n"
     )
     write_plain_folder(out, {**there.files, "README.md": card.encode()})
-    return Converted(path=out, family=there.family, parameters=parameters, undecoded=there.undecoded)
+    return Converted(path=out, family=there.family, parameters=parameters, undecoded=there.unused_decoding)
 
 
 def _card(name: str, parameters: int, found: Pretrained) -> str:
@@ -117,10 +117,10 @@ def _card(name: str, parameters: int, found: Pretrained) -> str:
         f"{parameters:,} parameters of family `{found.family}`; converted by regard {version('regard')} from"
         " a Hugging Face folder. The licence and the scores are those of its own card.",
     ]
-    if found.left:
-        parts.append("Not used of it: " + _listed(found.left))
-    if found.undecoded:
-        parts.append("Not taken of its defaults of decoding: " + _listed(found.undecoded))
+    if found.unused:
+        parts.append("Not used of it: " + _listed(found.unused))
+    if found.unused_decoding:
+        parts.append("Not taken of its defaults of decoding: " + _listed(found.unused_decoding))
     return "\n\n".join(parts) + "\n"
 
 

@@ -11,7 +11,7 @@ from regard.data.corpus import Corpus, Pair
 from regard.data.corpus_statistics import CorpusStatistics
 from regard.data.duplicates import digest, pair_digest
 from regard.data.language_profile import LanguageProfiles
-from regard.data.scripts import Script, writing_of
+from regard.data.scripts import Script, detect_script
 from regard.verbs.language_codes import script_of_name
 
 _NOT_LATIN = re.compile("[^\0-\u024f\u1e00-\u1eff\u2000-\u206f]")  # for speed: most lines have none
@@ -90,7 +90,7 @@ def findings_of(
 
 def _by_name(reading: CorpusStatistics) -> Iterator[CorpusFinding]:
     """Files whose names promise another script."""
-    found = [side.writing for side in reading.characters]
+    found = [side.script for side in reading.characters]
     named = [script_of_name(name) for name in reading.files]
     if reading.files[0] == reading.files[1] or None in named:
         return
@@ -210,7 +210,7 @@ def _translated(pairs: Iterable[Pair]) -> list[Pair]:
 def _scripts(reading: CorpusStatistics) -> Iterator[CorpusFinding]:
     """Lines that are not in the script of their side."""
     for i, side in enumerate(reading.characters):
-        usual = side.writing
+        usual = side.script
         if usual.share < 0.8:
             continue
         lines = [
@@ -229,7 +229,7 @@ def _scripts(reading: CorpusStatistics) -> Iterator[CorpusFinding]:
 def _is_other(text: str, usual: Script) -> bool:
     if usual.script == "Latin" and not _NOT_LATIN.search(text):
         return False
-    found = writing_of([text])
+    found = detect_script([text])
     if {found.script, usual.script} <= {"Japanese", "Han"} or found.script == "mixed":
         return False  # a line of Japanese may be without kana
     return found.script != usual.script and sum(map(str.isalpha, text)) >= LEAST_LETTERS

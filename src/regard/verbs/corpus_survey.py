@@ -33,7 +33,7 @@ class Side:
     @classmethod
     def of(cls, characters: CharacterCounts) -> "Side":
         return cls(
-            writing=characters.writing,
+            writing=characters.script,
             characters=characters.total,
             distinct_characters=characters.distinct,
             frequent_characters=characters.covering(COVERAGE),
@@ -114,7 +114,7 @@ class Surveyor:
 
     def survey(self) -> Survey:
         """What there was to see."""
-        reading = self._reading.finished()
+        reading = self._reading.finish()
         source, target = map(Side.of, reading.characters)
         return Survey(
             pairs=reading.pairs,

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard import console
-from regard.data.texts import EncodedText, in_batches, text_of
+from regard.data.texts import EncodedText, encoded_text, length_sorted_batches
 from regard.models.encoder_only import EncoderOnly
 from regard.models.heads import pooled
 from regard.verbs.any_model import AnyModel, open_model
@@ -104,7 +104,9 @@ class Embedder(TextVerb[str, Embedded]):
     def _vectors(self, texts: Sequence[EncodedText]) -> Float[Tensor, "texts d_model"]:
         vectors = torch.zeros(len(texts), self.model.config.d_model)
         with torch.no_grad():
-            for numbers, batch in in_batches(texts, self.tokenizer.pad_id, self.options.batch_tokens):
+            for numbers, batch in length_sorted_batches(
+                texts, self.tokenizer.pad_id, self.options.batch_tokens
+            ):
                 batch = batch.to(self.model.device)
                 vectors[numbers] = sentence_vectors(self.model, batch.ids, batch.lengths).float().cpu()
         return vectors
@@ -117,7 +119,7 @@ class Embedder(TextVerb[str, Embedded]):
         most = min(limits, default=None)
         if len(line) > MAX_CHARACTERS or (most is not None and len(ids) + 2 > most):
             console.warn(f"line {number} is too long ({len(line):,} characters): only its beginning is read")
-        return text_of([ids], [0], tokenizer=self.tokenizer, line=number, max_tokens=most)
+        return encoded_text([ids], [0], tokenizer=self.tokenizer, line=number, max_tokens=most)
 
 
 def sentence_vectors(

@@ -13,7 +13,7 @@ from regard.errors import UserError
 from regard.evaluation.by_length import LengthScore, bleu_by_length
 from regard.evaluation.line_pairs import check_aligned
 from regard.evaluation.score import Score
-from regard.evaluation.translation import cautions, corpus_scores
+from regard.evaluation.translation import corpus_scores, tokenization_warnings
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.controls import MODEL_BEAM, BeamSize
@@ -163,7 +163,7 @@ def _of_translations(
         f" {torch.get_num_threads()} threads, {translator.workers} workers"
     )
     translations = [each.text for each in translator(sources)]
-    for caution in cautions(translations, tokenize=scoring.tokenize):
+    for caution in tokenization_warnings(translations, tokenize=scoring.tokenize):
         console.warn(caution)
     return TranslationEvaluation(
         model=translator.loaded.path,

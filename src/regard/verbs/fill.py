@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.texts import EncodedText, text_of
+from regard.data.texts import EncodedText, encoded_text
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
 from regard.verbs.any_model import AnyModel, open_model
@@ -133,7 +133,7 @@ class Filler(TextVerb[str, Filled]):
                 f" {most} positions",
                 "shorten it",
             )
-        text = text_of([ids], [0] * len(places), tokenizer=self.tokenizer, line=number)
+        text = encoded_text([ids], [0] * len(places), tokenizer=self.tokenizer, line=number)
         return dataclasses.replace(text, places=np.array(places, np.int32))
 
 

@@ -165,7 +165,7 @@ def _give_weights(loaded: LoadedModel, model: Model, task: Task, say: Say) -> tu
     if loaded.labels != task.labels:
         of_labels = _of_labels(loaded.config) | _of_labels(task.config)
     try:
-        found = transfer(model, tensors, but=of_labels)
+        found = transfer(model, tensors, exclude=of_labels)
     except FolderError as error:
         raise FolderError(f"{loaded.path}: {error.message}", error.hint) from error
     own = model_tensors(model)
@@ -177,8 +177,8 @@ def _give_weights(loaded: LoadedModel, model: Model, task: Task, say: Say) -> tu
         others = loaded.labels and of_labels & set(names)
         why = "the classes are others" if others else "nothing there fits"
         say(f"{part}: fresh ({why if which == part else f'{which}: {why}'})")
-    if found.left:
-        say(f"left over: {', '.join(modules_of(found.left, tensors))}")
+    if found.unused:
+        say(f"left over: {', '.join(modules_of(found.unused, tensors))}")
     return found.fresh
 
 

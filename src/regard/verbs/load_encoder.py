@@ -47,7 +47,7 @@ def refuse_other_labels(loaded: LoadedModel, num_labels: int) -> None:
     if len(loaded.labels) != num_labels:
         raise FolderError(
             f"{loaded.path}: {len(loaded.labels)} labels for {num_labels} classes",
-            "config.json belongs to another model: copy the folder anew",
+            "config.json belongs to another model: copy the folder again",
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 
 from regard.data.conllu import COLUMNS, Sentence, SentenceReader, read_sentences
-from regard.data.tagged import before_words, pieces_of, tagged_texts, words_of
+from regard.data.tagged import encode_word, split_words, tagged_texts, word_prefix
 from regard.errors import FolderError
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
@@ -24,8 +24,7 @@ from regard.verbs.tasks.text import logits_of
 from regard.verbs.text_options import TaggingOptions
 from regard.verbs.text_verb import TextVerb
 from regard.verbs.texts import refuse_one
-from regard.weights.huggingface_files import is_huggingface
-from regard.weights.model_folder import LoadedModel, open_model_folder
+from regard.weights.model_folder import LoadedModel
 
 WINDOW = 512  # tokens of one forward pass; a longer sentence is split into several windows
 OPTIONS = TaggingOptions()
@@ -83,7 +82,7 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
         self.tokenizer = self.loaded.tokenizers.source
         self.labels, self.options = self.loaded.labels, options
         self._pieces = partial(
-            pieces_of, encode=self.tokenizer.encode_words, before=before_words(self.tokenizer)
+            encode_word, encode=self.tokenizer.encode_words, prefix=word_prefix(self.tokenizer)
         )
         self.column = _column(self.loaded)
         self._most = min(WINDOW, self.model.max_length or WINDOW)
@@ -93,7 +92,7 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
         return iter(texts)
 
     def answers(self, texts: Sequence[str | Sequence[str]], first: int) -> Iterator[TaggedSentence]:
-        words = [words_of(each) if isinstance(each, str) else list(each) for each in texts]
+        words = [split_words(each) if isinstance(each, str) else list(each) for each in texts]
         for line, found in enumerate(self._tagged(words), start=first):
             yield TaggedSentence(line=line, words=found)
 
@@ -146,13 +145,10 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
 
 
 def _column(loaded: LoadedModel) -> str:
-    """The column that the model folder names; UPOS where it names none, as in a Hugging Face folder."""
-    if is_huggingface(loaded.path):
+    """The column that the model folder names; UPOS where it names none, as a Hugging Face folder does."""
+    if loaded.folder is None or WORDS not in loaded.folder.names:
         return "upos"
-    folder = open_model_folder(loaded.path)
-    if WORDS not in folder.names:
-        return "upos"
-    column = folder.read_json(WORDS).get("column")
+    column = loaded.folder.read_json(WORDS).get("column")
     if column not in COLUMNS:
         raise FolderError(f"{loaded.path / WORDS}: no column {column!r}", f"known: {', '.join(COLUMNS)}")
     return column

@@ -17,7 +17,7 @@ from regard.distributed.group import Group
 from regard.distributed.rank import own_rank
 from regard.distributed.workers import workers as started
 from regard.errors import FolderError, RecipeError
-from regard.stop_signals import HANGUP, handlers, leave_closed_terminal, restore
+from regard.stop_signals import HANGUP, handlers, redirect_closed_terminal, restore
 from regard.training.collapse import collapse_warning
 from regard.training.losses import chosen_loss
 from regard.training.pace import Update
@@ -187,7 +187,7 @@ def _claimed(path: Path, source: RecipeFile, group: Group, say: Say) -> Iterator
         if group.is_first:
             stack.enter_context(run.lock())
             _write_recipe(run, source, say)
-            for warning in [*run.sweep(), *run.environment_warnings()]:
+            for warning in [*run.rename_damaged(), *run.environment_warnings()]:
                 console.warn(warning)
         group.wait()
         refuse_another_run(run, source, group)
@@ -250,7 +250,7 @@ def _train(
             report=shown[0],
             update=shown[1],
             stop=stop,
-            strategy=distribute(model, recipe.distributed, group),
+            distributed=distribute(model, recipe.distributed, group),
             entropy=entropy,
         )
         with matmul_precision(_precision(source, run, task.config.d_model, device, group, say)):
@@ -341,7 +341,7 @@ def _stop_signal(say: Callable[[str], None]) -> Iterator[Callable[[], int | None
         caught.append(number)
         if number != HANGUP:
             signal.signal(number, usual[number])
-        leave_closed_terminal()
+        redirect_closed_terminal()
         if len(caught) == 1:
             say("stopping after this update; once more stops at once")
 

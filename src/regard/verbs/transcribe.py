@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from regard.data.loader import bucketed
-from regard.data.transcriptions import read_frames, side_by_side, standardised
+from regard.data.loader import bucket_by_length
+from regard.data.transcriptions import pad_frames, read_frames, standardise
 from regard.decoding.ctc import Transcript, alignment_search
 from regard.errors import DataError, FolderError
 from regard.models.conformer import Conformer
@@ -65,7 +65,7 @@ class Transcriber:
         if len(self.labels) != self.model.config.num_labels:
             raise FolderError(
                 f"{self.loaded.path}: {len(self.labels)} labels for {self.model.config.num_labels} classes",
-                "config.json belongs to another model: copy the folder anew",
+                "config.json belongs to another model: copy the folder again",
             )
         self.search = alignment_search(beam if beam.has_beam else default_beam(self.loaded))
 
@@ -80,8 +80,8 @@ class Transcriber:
                 )
         found: dict[int, Transcribed] = {}
         lengths = np.array([len(recording) for recording in recordings], np.int64)
-        for group in bucketed(np.arange(len(lengths)), lengths, lengths, BATCH_FRAMES):
-            batch = [standardised(recordings[number].astype(np.float32)) for number in group]
+        for group in bucket_by_length(np.arange(len(lengths)), lengths, lengths, BATCH_FRAMES):
+            batch = [standardise(recordings[number].astype(np.float32)) for number in group]
             for number, transcript in zip(group.tolist(), self._transcripts(batch), strict=True):
                 text = " ".join(self.labels[label] for label in transcript.ids)
                 found[number] = Transcribed(line=number + 1, text=text, log_prob=transcript.log_prob)
@@ -94,7 +94,7 @@ class Transcriber:
     def _transcripts(self, recordings: Sequence[Recording]) -> list[Transcript]:
         if not recordings:
             return []
-        frames, lengths = side_by_side(recordings)
+        frames, lengths = pad_frames(recordings)
         with torch.inference_mode():
             logits = self.model(frames.to(self.model.device), lengths.to(self.model.device))
         return self.search(logits.float().cpu(), self.model.subsampled(lengths))

@@ -8,10 +8,10 @@ from regard.evaluation.line_pairs import References
 from regard.evaluation.tokenizers import (
     AUTO,
     Tokenize,
-    explained,
-    ordered,
+    best_metric_first,
+    explain_tokenizer,
+    script_of_references,
     tokenizer_for,
-    writing_of_references,
 )
 from regard.evaluation.translation import METRICS, MetricName, check_tokenizer
 
@@ -32,9 +32,9 @@ def scoring_for(
     Raises:
         DataError: the tokeniser is unknown or cannot be used here.
     """
-    writing = writing_of_references(references)
+    writing = script_of_references(references)
     found = tokenizer_for(writing) if tokenize == AUTO else tokenize
     check_tokenizer(found)
     if tokenize == AUTO and found != "13a":
-        say(explained(found, writing))
-    return Scoring(tokenize=found, metrics=ordered(METRICS, writing))
+        say(explain_tokenizer(found, writing))
+    return Scoring(tokenize=found, metrics=best_metric_first(METRICS, writing))

@@ -125,7 +125,9 @@ def test_both_scores_are_resampled_by_sentences(monkeypatch):
     sentence = np.repeat(np.arange(100), 40)
     truth = np.arange(4000) % 2
     said = np.where(sentence % 2 == 0, truth, 1 - truth)
-    monkeypatch.setattr(tagging, "said_and_true", lambda *_: (np.split(said, 200), np.split(truth, 200), 0.0))
+    monkeypatch.setattr(
+        tagging, "predictions_and_labels", lambda *_: (np.split(said, 200), np.split(truth, 200), 0.0)
+    )
     texts = [
         EncodedText(
             ids=np.zeros(2, np.int32), words=np.zeros(2, np.int32), labels=labels, line=1 + number // 2

@@ -140,7 +140,7 @@ def test_a_trial_keeps_some(folder):
 def test_what_is_unheard_of_is_refused_with_its_line(folder):
     recordings, texts = tones(12, 2)
     save(folder, "valid", recordings, [*texts[:4], "low middle", *texts[5:]])
-    with pytest.raises(DataError, match=r"valid.txt:5: label 'middle' was never seen"):
+    with pytest.raises(DataError, match=r"valid.txt:5: label 'middle' does not occur"):
         prepared(folder)
 
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.tagged import before_words, pieces_of, words_of
+from regard.data.tagged import encode_word, split_words, word_prefix
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
 from regard.inspection.passes import ForcedPass, reading
@@ -62,9 +62,10 @@ class EncoderOnlyReader:
     def _words(self, text: str) -> list[list[int]]:
         """The ids of a text, those of each word by themselves."""
         if self.head == "tokens":
-            before = before_words(self.tokenizer)
+            before = word_prefix(self.tokenizer)
             words = [
-                pieces_of(word, encode=self.tokenizer.encode_words, before=before) for word in words_of(text)
+                encode_word(word, encode=self.tokenizer.encode_words, prefix=before)
+                for word in split_words(text)
             ]
             return [list(ids) or [self.tokenizer.unk_id] for ids in words]
         if self.head == "masked_language_model":
@@ -105,7 +106,7 @@ class EncoderOnlyReader:
             case "regression":
                 return {"value": float(logits[0])}
             case "tokens":
-                return {"tags": tags_of(self.loaded, logits[0], words, words_of(text))}
+                return {"tags": tags_of(self.loaded, logits[0], words, split_words(text))}
         hidden = self._hidden_places(forced.sequences["text"])
         return {"tags": guesses_of(self.tokenizer, logits[0], hidden)} if hidden else None
 

@@ -20,7 +20,7 @@ def pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     found = tokenizer.tokens(ids)
     if _writes_bytes(tokenizer):
         return [_text_of(piece) for piece in found]
-    return found if tokenizer.is_ours else [piece.replace(METASPACE, " ") for piece in found]
+    return found if tokenizer.trained_by_regard else [piece.replace(METASPACE, " ") for piece in found]
 
 
 @lru_cache(maxsize=8)

@@ -13,7 +13,7 @@ from regard.data.corpus import Corpus, LinePolicy, Pair
 from regard.data.examples import Examples
 from regard.data.labelled import LabelledSettings, LabelSet, class_weights, classes_of, open_labelled, split
 from regard.data.loader import Loader
-from regard.data.texts import EncodedText, text_of
+from regard.data.texts import EncodedText, encoded_text
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import accuracy, confusion, macro_f1, table_interval
@@ -102,7 +102,7 @@ class LabelledPart:
     def texts(self, encode: Encode, tokenizer: Tokenizer, max_tokens: int) -> list[EncodedText]:
         """The texts as the model reads them: of what is too long the beginning."""
         return [
-            text_of(
+            encoded_text(
                 encode(pair.source.strip()),
                 [label],
                 tokenizer=tokenizer,
@@ -188,7 +188,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutDa
     pairs = list(corpus)
     if not pairs:
         raise DataError(f"{corpus.name}: no text is left", "look at data.lines of the recipe")
-    labels = LabelSet.known(loaded.labels, recipe.data.label_names)
+    labels = LabelSet.of_model(loaded.labels, recipe.data.label_names)
     tokenizer = loaded.tokenizers.source
     part = LabelledPart(pairs=pairs, labels=classes_of(corpus, pairs, labels))
     texts = part.texts(tokenizer.encode_words, tokenizer, most_tokens(recipe, model.config))

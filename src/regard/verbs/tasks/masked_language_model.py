@@ -16,7 +16,7 @@ from regard.data.documents import Documents, DocumentSettings
 from regard.data.examples import Examples
 from regard.data.labelled import LabelledSettings, open_labelled, split
 from regard.data.masking import Masking, MaskingSettings
-from regard.data.texts import EncodedText, TextExamples, text_of, with_noise
+from regard.data.texts import EncodedText, TextExamples, apply_noise, encoded_text
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.data.tokenizer_file import SPECIALS
 from regard.errors import DataError, RecipeError
@@ -107,7 +107,7 @@ class MaskedLanguageModel(Task):
             for encode in segmentations(tokenizer, recipe.tokenizer, recipe.training.seed)
         ]
         self._valid, self._test = (
-            with_noise(self._hidden, self._texts(part, tokenizer.encode_words)) for part in ("valid", "test")
+            apply_noise(self._hidden, self._texts(part, tokenizer.encode_words)) for part in ("valid", "test")
         )
         if not self._train[0]() or not self._valid:
             raise DataError("no known token is left to hide", "look at the files and at the tokeniser")
@@ -161,7 +161,7 @@ def _texts(
 ) -> list[EncodedText]:
     """Each document in texts of at most `max_tokens`; what is unknown through and through is left out."""
     return [
-        text_of(pieces, [], tokenizer=tokenizer, line=line, max_tokens=max_tokens)
+        encoded_text(pieces, [], tokenizer=tokenizer, line=line, max_tokens=max_tokens)
         for line, document in enumerate(documents, start=1)
         for pieces in _in_parts(encode(document), max_tokens - 2)
         if any(number != tokenizer.unk_id for word in pieces for number in word)
@@ -217,7 +217,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutDa
     texts = _texts(documents, tokenizer, tokenizer.encode_words, most)
     if not texts:
         raise DataError(f"{name}: no known token is left to hide", "is it a text that the model can read?")
-    hidden = with_noise(_masking(recipe, tokenizer), texts)
+    hidden = apply_noise(_masking(recipe, tokenizer), texts)
     return HeldOutData(
         counted=f"{len(texts):,} texts",
         measure=partial(

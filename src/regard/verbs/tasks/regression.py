@@ -13,7 +13,7 @@ import torch
 
 from regard.data.corpus import LinePolicy
 from regard.data.examples import Examples
-from regard.data.labelled import LabelledSettings, open_labelled, values_of
+from regard.data.labelled import LabelledSettings, numeric_labels, open_labelled
 from regard.data.texts import EncodedText
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import DataError, RecipeError
@@ -163,7 +163,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutDa
     if not pairs:
         raise DataError(f"{corpus.name}: no text is left", "look at data.lines of the recipe")
     tokenizer = loaded.tokenizers.source
-    part = LabelledPart(pairs=pairs, labels=values_of(corpus, pairs))
+    part = LabelledPart(pairs=pairs, labels=numeric_labels(corpus, pairs))
     texts = part.texts(tokenizer.encode_words, tokenizer, most_tokens(recipe, model.config))
     return HeldOutData(
         counted=f"{len(texts):,} texts{counts_of_skipped(corpus.skipped)}",
@@ -181,7 +181,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     parts = {}
     for part, corpus in corpora.items():
         pairs = list(corpus)
-        parts[part] = LabelledPart(pairs=pairs, labels=values_of(corpus, pairs))
+        parts[part] = LabelledPart(pairs=pairs, labels=numeric_labels(corpus, pairs))
     report_parts(parts, corpora, say)
     split_off(parts, [0] * len(parts["train"].pairs), data.valid_share, recipe.training.seed, say)
     scale = _scale(cast(Sequence[float], parts["train"].labels))

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 
 from regard.data.examples import Examples
-from regard.data.loader import bucketed
+from regard.data.loader import bucket_by_length
 from regard.data.transcriptions import (
     Recordings,
     TranscriptionBatch,
     TranscriptionExamples,
     TranscriptionSettings,
+    label_ids,
     labels_of,
-    numbered,
     read_recordings,
     refuse_other_features,
     refuse_too_short,
@@ -156,7 +156,7 @@ def _edits(
 
 def _batches(examples: TranscriptionExamples) -> list[TranscriptionBatch]:
     numbers = np.arange(len(examples))
-    groups = bucketed(numbers, *examples.lengths(numbers, 0), BATCH_FRAMES)
+    groups = bucket_by_length(numbers, *examples.lengths(numbers, 0), BATCH_FRAMES)
     return [examples.batch(group, 0) for group in groups]
 
 
@@ -177,7 +177,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutDa
         )
     recordings = read_recordings(settings, base)
     refuse_other_features(recordings, model.config.num_features)
-    numbered(recordings, loaded.labels)
+    label_ids(recordings, loaded.labels)
     spoken = sum(map(len, recordings.texts))
     if not spoken:
         raise DataError(f"{recordings.name}: nothing is said in any recording", "an error rate needs labels")
@@ -205,7 +205,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     )
     for part in parts.values():
         refuse_other_features(part, train.num_features)
-        numbered(part, labels)
+        label_ids(part, labels)
         refuse_too_short(part, config.subsampling_factor)
     for part, name in (("train", "training"), ("valid", "validation"), ("test", "test")):
         if part in parts:
