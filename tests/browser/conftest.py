@@ -75,9 +75,9 @@ def lookers(recurrent_folder, decoder_folder, encoder_folder, vision_folder):
 @pytest.fixture(scope="package")
 def addresses(serve, lookers):
     """Where each kind is served."""
-    from regard.serving.looks import Looks
+    from regard.serving.look_store import LookStore
 
-    return {kind: serve(Looks(looker, request)) for kind, (looker, request) in lookers.items()}
+    return {kind: serve(LookStore(looker, request)) for kind, (looker, request) in lookers.items()}
 
 
 @pytest.fixture(scope="package")

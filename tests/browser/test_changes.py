@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from regard.serving.looks import Looks
+from regard.serving.look_store import LookStore
 from regard.verbs.look import Request
 
 TEXT, FORCED = "Where is the station?", "Wo ist die Station?"
@@ -16,7 +16,7 @@ TEXT, FORCED = "Where is the station?", "Wo ist die Station?"
 def forced(serve, lookers):
     """Where a look with a forced answer is served."""
     looker, _ = lookers["encoder_decoder"]
-    return serve(Looks(looker, Request(text=TEXT, target=FORCED)))
+    return serve(LookStore(looker, Request(text=TEXT, target=FORCED)))
 
 
 def go(page, view):
@@ -47,11 +47,11 @@ def test_switching_all_on_again_keeps_what_was_forced(visit, forced, begun):
 
 def test_what_cannot_be_looked_at_is_told_with_what_to_do_and_can_be_asked_anew(visit, serve, lookers):
     """A page whose first look failed too has its box."""
-    from regard.serving.looks import Looks
+    from regard.serving.look_store import LookStore
     from regard.verbs.look import Request
 
     looker, _ = lookers["encoder_only"]
-    seen = visit(serve(Looks(looker, Request(text="a " * 600))))
+    seen = visit(serve(LookStore(looker, Request(text="a " * 600))))
     told = seen.page.inner_text(".ask [role=alert]")
     assert "more than 512" in told
     assert "shorten it" in told

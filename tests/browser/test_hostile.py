@@ -37,9 +37,9 @@ def made_up(kind):
 def hostile_addresses(serve, tmp_path_factory):
     """Where such looks are served, and where they are saved."""
     from regard.page.assets import one_file
-    from regard.serving.looks import Looks
+    from regard.serving.look_store import LookStore
 
-    class Held(Looks):
+    class Held(LookStore):
         """One look, and a new one is the same."""
 
         def __init__(self, look):

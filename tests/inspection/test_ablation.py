@@ -10,7 +10,7 @@ from regard.decoding.search import GreedySearch
 from regard.errors import ConfigError
 from regard.inspection import passes
 from regard.inspection.ablation import Ablation, ablate, ablated, ablations, layer_names
-from regard.inspection.passes import places
+from regard.inspection.passes import attention_sites
 from regard.inspection.switches import SUBLAYERS
 from regard.models.straight import straight
 
@@ -33,7 +33,7 @@ everywhere = pytest.mark.parametrize(("kind", "changes"), MODELS)
 
 
 def each_alone(model, length):
-    yield from (Ablation(heads={p.name: [h]}) for p in places(model) for h in range(p.num_heads))
+    yield from (Ablation(heads={p.name: [h]}) for p in attention_sites(model) for h in range(p.num_heads))
     yield from (Ablation(layers=[name]) for name in layer_names(model))
     yield from (Ablation(tokens=[position]) for position in range(length))
 
@@ -81,7 +81,7 @@ def test_the_baseline_is_the_log_probability_of_what_was_written(forced_pass):
 def test_of_a_text_that_goes_on_only_what_it_goes_on_with_is_scored(forced_pass):
     """By hand: the model is run anew with a head off, and the tokens behind the prompt are added up."""
     model, ids, begins = forced_pass("decoder_only").model, (2, 4, 5, 6, 7, 8, 9, 10), 5
-    forced = passes.continuing(model, ids, start=begins)
+    forced = passes.continuation_pass(model, ids, start=begins)
     sweep = ablations(forced, layers=False, tokens=False)
 
     def of_answer():
@@ -100,7 +100,7 @@ def test_of_a_text_that_goes_on_only_what_it_goes_on_with_is_scored(forced_pass)
 def test_a_head_is_off_as_if_the_output_did_not_read_it(forced_pass, kind, changes):
     """The columns of the output projection that read it are set to zero instead."""
     forced = forced_pass(kind, **changes)
-    for place in places(forced.model):
+    for place in attention_sites(forced.model):
         output = forced.model.get_submodule(place.name).output
         with torch.no_grad():
             with ablated(forced.model, Ablation(heads={place.name: [1, 3]})):
@@ -147,7 +147,7 @@ def test_nobody_sees_a_source_token_that_is_off(forced_pass, kind, changes):
     """Another token in its place changes nothing."""
     forced = forced_pass(kind, **changes)
     other = [4, 11, 12, 7]
-    again = passes.translating(forced.model, other, [8, 9, 10], bos_id=2, eos_id=3)
+    again = passes.translation_pass(forced.model, other, [8, 9, 10], bos_id=2, eos_id=3)
     with torch.no_grad():
         assert not torch.allclose(forced(), again(), atol=1e-3)
         with ablated(forced.model, Ablation(tokens=[1, 2])):
@@ -157,7 +157,7 @@ def test_nobody_sees_a_source_token_that_is_off(forced_pass, kind, changes):
 @pytest.mark.parametrize("pooling", ["mean", "max", "cls"])
 def test_nor_does_a_pooling_count_it(forced_pass, pooling):
     forced = forced_pass("encoder_only", head="classification", num_labels=3, pooling=pooling)
-    again = passes.reading(forced.model, [2, 4, 11, 12, 7, 3])
+    again = passes.encoder_pass(forced.model, [2, 4, 11, 12, 7, 3])
     with torch.no_grad():
         assert not torch.allclose(forced(), again(), atol=1e-4)
         with ablated(forced.model, Ablation(tokens=[2, 3])):
@@ -166,7 +166,7 @@ def test_nor_does_a_pooling_count_it(forced_pass, pooling):
 
 def test_in_a_decoder_those_after_it_do_not_see_it(forced_pass):
     forced = forced_pass("decoder_only")
-    again = passes.continuing(forced.model, [2, 4, 11, 6, 7, 8, 9, 10])
+    again = passes.continuation_pass(forced.model, [2, 4, 11, 6, 7, 8, 9, 10])
     with torch.no_grad(), ablated(forced.model, Ablation(tokens=[2])):
         one, other = forced()[0], again()[0]
     assert not torch.allclose(one[2], other[2], atol=1e-3), "its own stream begins with it"
@@ -175,8 +175,8 @@ def test_in_a_decoder_those_after_it_do_not_see_it(forced_pass):
 
 
 SOME = [
-    lambda model: Ablation(heads={places(model)[-1].name: [0, 2]}),
-    lambda model: Ablation(heads={places(model)[0].name: [1]}),
+    lambda model: Ablation(heads={attention_sites(model)[-1].name: [0, 2]}),
+    lambda model: Ablation(heads={attention_sites(model)[0].name: [1]}),
     lambda model: Ablation(layers=[layer_names(model)[-1]]),
     lambda model: Ablation(layers=[layer_names(model)[0]]),
     lambda model: Ablation(layers=[layer_names(model)[1]]),
@@ -197,7 +197,7 @@ def test_what_is_off_is_off_in_decoding_of_translations_too(forced_pass, changes
     usual = decode_all(search, model, [source])[0][0]
     with ablated(model, ablation):
         (found,) = decode_all(search, model, [source])[0]
-        again = passes.translating(model, source, found.ids, bos_id=2, eos_id=3)
+        again = passes.translation_pass(model, source, found.ids, bos_id=2, eos_id=3)
         with torch.no_grad():
             log_probs = again()[0].log_softmax(dim=-1)
     each = log_probs.gather(1, torch.tensor(again.sequences["written"])[:, None])[:, 0]
@@ -222,7 +222,7 @@ def test_and_of_continuations(forced_pass, changes, some):
     usual = said()
     with ablated(model, ablation):
         found = said()
-        again = passes.continuing(model, [2, 4, 5, 6, *found.ids, 3])
+        again = passes.continuation_pass(model, [2, 4, 5, 6, *found.ids, 3])
         with torch.no_grad():
             log_probs = again()[0].log_softmax(dim=-1)
     each = log_probs.gather(1, torch.tensor(again.sequences["written"])[:, None])[3:, 0]
@@ -242,7 +242,7 @@ def test_the_straight_step_makes_way_and_comes_back(forced_pass):
 
 def test_what_is_not_there_cannot_be_switched_off(forced_pass):
     forced = forced_pass("encoder_decoder")
-    name = places(forced.model)[0].name
+    name = attention_sites(forced.model)[0].name
     for wrong, message in (
         (Ablation(heads={"encoder.blocks.7": [0]}), "no attention"),
         (Ablation(heads={name: [4]}), "no head 4"),

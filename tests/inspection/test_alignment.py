@@ -8,16 +8,16 @@ from regard.data.synthetic import synthetic_pairs
 from regard.errors import ConfigError, DataError
 from regard.inspection.alignment import (
     align,
-    alignment_of,
+    align_by_best_layer,
     alignment_scores,
     best_links,
-    by_words,
     clearest_alignment,
     clearness,
     links_above,
     mutual_links,
     pharaoh,
     read_pharaoh,
+    word_links,
 )
 from regard.inspection.passes import AttentionSite
 from regard.inspection.record import record_attention
@@ -104,7 +104,7 @@ def test_a_recurrent_model_has_an_alignment_too(attention, input_feeding):
 
 
 def test_a_model_without_attention_has_no_alignment():
-    for ask in (align, alignment_of):
+    for ask in (align, align_by_best_layer):
         with pytest.raises(ConfigError, match="no attention to its source"):
             ask(recurrent(), SOURCE, TARGET, bos_id=2, eos_id=3)
 
@@ -159,7 +159,7 @@ def test_who_learned_to_reverse_looks_along_the_other_diagonal(reverser):
 def test_its_links_are_those_of_reversing(reverser):
     links, reference = [], []
     for number, (source, target) in enumerate(sequences("test", 20)):
-        found = alignment_of(reverser, source, target, bos_id=2, eos_id=3)
+        found = align_by_best_layer(reverser, source, target, bos_id=2, eos_id=3)
         torch.testing.assert_close(found.weights, align(reverser, source, target, bos_id=2, eos_id=3))
         assert found.why == "it is the only layer that looks at the source"
         links += [(number, *link) for link in found.links()]
@@ -241,7 +241,7 @@ def test_pharaoh_is_written_and_read():
 
 
 def test_pieces_become_words():
-    assert by_words([(0, 0), (1, 0), (2, 1), (2, 2)], [0, 0, 1], [0, 1, 1]) == {(0, 0), (1, 1)}
+    assert word_links([(0, 0), (1, 0), (2, 1), (2, 2)], [0, 0, 1], [0, 1, 1]) == {(0, 0), (1, 1)}
 
 
 def test_scores_are_those_of_och_and_ney():

@@ -15,7 +15,7 @@ from regard.inspection.heads import (
     statistics_of,
     strongest,
 )
-from regard.inspection.passes import AttentionSite, places, reading, translating
+from regard.inspection.passes import AttentionSite, attention_sites, encoder_pass, translation_pass
 from regard.inspection.record import record
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -165,11 +165,11 @@ def test_every_recorded_head_of_a_model_has_its_statistics():
     sizes = {"src_vocab_size": 11, "tgt_vocab_size": 11, "d_model": 16, "num_heads": 4, "d_ff": 32}
     layers = {"num_encoder_layers": 1, "num_decoder_layers": 2}
     model = build(EncoderDecoderConfig(**sizes, **layers), seed=0)
-    forced = translating(model, [4, 5, 4], [5, 7], bos_id=2, eos_id=3)
+    forced = translation_pass(model, [4, 5, 4], [5, 7], bos_id=2, eos_id=3)
     name = "decoder.blocks.0.cross_attention"
     with record(model, heads={name: [2]}) as recording:
         forced()
-    found = head_statistics(recording, places(model), forced.sequences, special={2, 3}, end=3)
+    found = head_statistics(recording, attention_sites(model), forced.sequences, special={2, 3}, end=3)
     assert [(each.part, each.layer, each.head) for each in found if each.name == name] == [("cross", 0, 2)]
     assert len(found) == 4 * 5 - 3
     assert all(each.copying is not None for each in found if each.part == "cross"), "5 is in both"
@@ -190,12 +190,12 @@ def test_the_previous_token_head_of_minilm_is_found(text):
     assert minilm.origin is not None
     loaded = load_pretrained(Path(minilm.origin).parent / "model").loaded
     tokenizer = loaded.tokenizers.source
-    forced = reading(loaded.model, [tokenizer.bos_id, *tokenizer.encode(text), tokenizer.eos_id])
+    forced = encoder_pass(loaded.model, [tokenizer.bos_id, *tokenizer.encode(text), tokenizer.eos_id])
     with record(loaded.model) as recording:
         forced()
     special = {tokenizer.bos_id, tokenizer.eos_id}
     found = head_statistics(
-        recording, places(loaded.model), forced.sequences, special=special, end=tokenizer.eos_id
+        recording, attention_sites(loaded.model), forced.sequences, special=special, end=tokenizer.eos_id
     )
     first, second, *_ = ranked(found, "previous")
     assert (first.layer, first.head) == (0, 2)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.errors import ConfigError
-from regard.inspection.passes import places
+from regard.inspection.passes import attention_sites
 from regard.inspection.record import attentions, blocks, record, record_attention, recording_bytes
 from regard.layers.kernels import attention, masked_softmax, plain_attention
 from regard.models.build import build
@@ -241,7 +241,7 @@ def test_the_bytes_are_told_before_and_are_never_more(case):
         model(*given)
     assert 0 < recording.bytes_held <= told
     weights = recording_bytes(model, LENGTH_OF, batch_size=2)
-    if "source" in {place.rows for place in places(model)}:
+    if "source" in {place.rows for place in attention_sites(model)}:
         with record(model) as recording:
             model(*given)
         assert recording.bytes_held == weights, "to the byte, where nothing is shared or absent"

@@ -9,7 +9,7 @@ from regard.decoding.search import BeamSearch
 from regard.decoding.step import stepper_of
 from regard.errors import ConfigError
 from regard.inspection.record import blocks, record
-from regard.inspection.recorded_stepper import followed
+from regard.inspection.recorded_stepper import recorded
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
@@ -49,7 +49,7 @@ REQUESTS = [Request(src_len=3, index=0), Request(src_len=1, index=1)]
 @torch.no_grad()
 def searched(model, **wanted):
     with record(model, **wanted) as recording:
-        stepper = followed(stepper_of([model]), recording)
+        stepper = recorded(stepper_of([model]), recording)
         stepper.start(SRC, LENGTHS)
         return SEARCH(stepper, REQUESTS), recording, stepper
 
@@ -120,7 +120,7 @@ def test_a_search_that_is_followed_finds_the_same(kind):
 def test_a_second_search_begins_anew():
     model = translator()
     with torch.no_grad(), record(model) as recording:
-        stepper = followed(stepper_of([model]), recording)
+        stepper = recorded(stepper_of([model]), recording)
         for _ in range(2):
             stepper.start(SRC, LENGTHS)
             found = SEARCH(stepper, REQUESTS)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.inspection.passes import places, reading, translating
+from regard.inspection.passes import attention_sites, encoder_pass, translation_pass
 from regard.inspection.record import record
 from regard.inspection.rollout import rollout, rollouts
 from regard.models.build import build
@@ -67,14 +67,14 @@ def test_each_stack_of_a_model_has_its_own():
     translator = build(EncoderDecoderConfig(**small, **sizes), seed=0)
     encoder = build(EncoderOnlyConfig(**small, vocab_size=11, num_layers=2, head="none"), seed=0)
     passes = (
-        (translating(translator, [4, 5, 6], [7, 8], bos_id=2, eos_id=3), {"encoder": 4, "decoder": 3}),
-        (reading(encoder, [2, 4, 5, 6, 3]), {"encoder": 5}),
+        (translation_pass(translator, [4, 5, 6], [7, 8], bos_id=2, eos_id=3), {"encoder": 4, "decoder": 3}),
+        (encoder_pass(encoder, [2, 4, 5, 6, 3]), {"encoder": 5}),
     )
     for forced, lengths in passes:
         with torch.no_grad(), record(forced.model) as recording:
             forced()
         weights = {name: recording.weights(name) for name in recording.heads}
-        found = rollouts(weights, places(forced.model))
+        found = rollouts(weights, attention_sites(forced.model))
         assert {part: len(each) for part, each in found.items()} == lengths
         some = {name: each for name, each in weights.items() if "encoder.blocks.0" not in name}
-        assert "encoder" not in rollouts(some, places(forced.model)), "a stack with a gap has none"
+        assert "encoder" not in rollouts(some, attention_sites(forced.model)), "a stack with a gap has none"

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from regard.errors import DataError
-from regard.serving import local, opening
+from regard.serving import browser_ticket, local
 from regard.serving.local import MOST_BYTES, LocalServer
-from regard.serving.looks import Looks
+from regard.serving.look_store import LookStore
 from regard.verbs.look import Looker, Request
 
 ENCODER = "encoder.blocks.0.self_attention"
@@ -25,7 +25,7 @@ ENCODER = "encoder.blocks.0.self_attention"
 @pytest.fixture(scope="module")
 def server(untrained):
     looker = Looker(untrained, device="cpu")
-    with LocalServer(Looks(looker, Request(text="1 2 3"))) as server:
+    with LocalServer(LookStore(looker, Request(text="1 2 3"))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
@@ -133,7 +133,7 @@ def test_a_ticket_leads_this_user_to_the_page_once(server, ask, monkeypatch):
     opened = {"Origin": None, "Sec_Fetch_Site": "none", "token": ""}
     assert told(ask("GET", "/open/other", **opened))[0] == 403
     if Path("/proc/net/tcp").exists():
-        monkeypatch.setattr(opening, "ROOT", -1)
+        monkeypatch.setattr(browser_ticket, "ROOT", -1)
         monkeypatch.setattr(os, "getuid", lambda: 123_456_789)
         assert told(ask("GET", path, **opened))[0] == 403, "another user"
         monkeypatch.undo()

@@ -13,11 +13,11 @@ import pytest
 import regard
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, RunError
 from regard.verbs.look import Changes, Looker, Request, look
-from regard.verbs.looking import plain_text, streaming
-from regard.verbs.looking.files import json_text, npy_bytes
-from regard.verbs.looking.page_file import html_of
-from regard.verbs.looking.resources import JSON
-from regard.verbs.widget import Conversation
+from regard.verbs.views import plain_text, streaming
+from regard.verbs.views.files import json_text, npy_bytes
+from regard.verbs.views.page_file import page_html
+from regard.verbs.views.resources import JSON
+from regard.verbs.widget import WidgetSession
 
 
 @pytest.fixture(scope="module")
@@ -285,7 +285,7 @@ def test_a_word_of_several_tokens_looks_by_their_mean_and_is_looked_at_by_their_
 def test_what_takes_long_is_told_and_left_out_of_files(kinds, monkeypatch):
     seen = kinds["encoder_decoder"]
     assert seen.slow_paths() == []
-    monkeypatch.setattr("regard.verbs.looking.look.SLOW", 1.0)
+    monkeypatch.setattr("regard.verbs.views.look.SLOW", 1.0)
     assert seen.slow_paths() == ["ablation", "attribution/gradient", "attribution/integrated"]
     held = json.loads(seen.to_json())
     assert "ablation" not in held
@@ -304,7 +304,7 @@ def test_plain_lines_can_be_grepped(kinds):
 
 def test_a_head_is_called_by_what_it_does_with_most_of_its_weight():
     """Heads that align look at the first and the last token too; a little of everything has no name."""
-    likeness, shares = plain_text.likeness, dict.fromkeys(plain_text.KINDS)
+    likeness, shares = plain_text.head_pattern, dict.fromkeys(plain_text.KINDS)
     assert likeness({**shares, "aligning": 0.6, "first": 0.2, "end": 0.19}) == ("aligns", 0.6)
     assert likeness({**shares, "aligning": 0.3, "first": 0.8}) == ("looks at the first token", 0.8)
     assert likeness({**shares, "aligning": 1.0, "first": 1.0}) == ("aligns", 1.0)
@@ -332,7 +332,7 @@ def test_one_html_file_holds_the_look_and_no_text_gets_out_of_its_place(untraine
 
 def test_of_a_look_that_is_too_much_the_page_names_what_it_holds(kinds):
     seen = kinds["encoder_decoder"]
-    page = html_of(seen.summary, seen.get, seen.paths(), room=4000)
+    page = page_html(seen.summary, seen.get, seen.paths(), room=4000)
     held = json.loads(page.split('id="regard-look">')[1].split("</script>")[0])
     assert set(held["json"]["summary"]["resources"]) == ({*held["json"]} - {"summary"}) | {*held["arrays"]}
     assert not any(path.startswith("value/") for path in held["arrays"])
@@ -344,7 +344,7 @@ def test_a_loaded_model_looks_and_a_notebook_shows_it(untrained, monkeypatch):
     seen = model.look("1 2", beam_size=1)
     assert seen.summary["text"] == "1 2"
     told: list[tuple[dict, list[bytes]]] = []
-    page = Conversation(seen, lambda message, buffers: told.append((message, buffers)))
+    page = WidgetSession(seen, lambda message, buffers: told.append((message, buffers)))
     page.heard({"id": 1, "do": "get", "path": "alignment"})
     page.heard({"id": 2, "do": "ask", "request": {"text": "3"}})
     page.heard({"id": 3, "do": "stream", "request": {"text": "3"}})
@@ -356,7 +356,7 @@ def test_a_loaded_model_looks_and_a_notebook_shows_it(untrained, monkeypatch):
     assert [message["id"] for message, _ in told if "error" in message] == [4, 5]
     monkeypatch.setattr(seen, "get", lambda path: 1 / 0)
     newer: list[dict] = []
-    other = Conversation(seen, lambda message, buffers: told.append((message, buffers)), newer.append)
+    other = WidgetSession(seen, lambda message, buffers: told.append((message, buffers)), newer.append)
     other.heard({"id": 6, "do": "get", "path": "steps"})
     assert "ZeroDivisionError" in told[-1][0]["error"], "whoever waits is told"
     other.heard({"id": 7, "do": "ask", "request": {"text": "3"}})

@@ -7,7 +7,7 @@ import torch
 from regard.errors import DataError
 from regard.verbs.classify_images import ImageClassifier
 from regard.verbs.look import Changes, Looker, Request, look
-from regard.verbs.looking.resources import JSON
+from regard.verbs.views.resources import JSON
 
 
 @pytest.fixture(scope="module", params=["cls", "mean"])

@@ -56,7 +56,7 @@ class PageOptions:
     no_browser: bool
 
 
-def together(
+def option_group(
     name: str, kind: type, *decorators: Callable[[Any], Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """These options, which the command gets as one argument: `kind`'s fields have their names."""
@@ -75,7 +75,7 @@ def together(
     return decorated
 
 
-outputs = together(
+outputs = option_group(
     "outputs",
     OutputOptions,
     click.option(
@@ -93,7 +93,7 @@ outputs = together(
         help="Print the heads by how much the second word, of the answer, looks at the first, of the source.",
     ),
 )
-asked = together(
+asked = option_group(
     "asked",
     AnswerOptions,
     click.option("--target", metavar="TEXT", help="Force this answer on the model."),
@@ -106,7 +106,7 @@ asked = together(
         help="Of a text that goes on. [default: 24, or what there is room for]",
     ),
 )
-page = together(
+page = option_group(
     "page",
     PageOptions,
     click.option(
@@ -143,7 +143,7 @@ def command(
 
     with importing():
         from regard.verbs.look import Looker, Request
-        from regard.verbs.looking.files import writable
+        from regard.verbs.views.files import writable
 
     for file in (outputs.html, outputs.npz):
         if file is not None:
@@ -177,10 +177,10 @@ def _refuse_contradictions(
 
 def _write(look: "Look", outputs: OutputOptions) -> None:
     from regard import console
-    from regard.verbs.looking.terminal import show
+    from regard.verbs.views.terminal import print_look
 
     if outputs.as_text and console.is_terminal():
-        show(look)
+        print_look(look)
     elif outputs.as_text:
         _print(look.to_text())
     if outputs.pair:

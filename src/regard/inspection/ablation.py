@@ -13,8 +13,8 @@ from torch import Tensor
 
 from regard.decoding.batches import deterministic
 from regard.errors import ConfigError
-from regard.inspection.answer import answer_of, rows_at_once
-from regard.inspection.passes import ForcedPass, SequenceName, places
+from regard.inspection.answer import answer_of, max_batch_size
+from regard.inspection.passes import ForcedPass, SequenceName, attention_sites
 from regard.inspection.switches import Ablation, ablated, layer_names
 from regard.models.sequence_to_sequence import SequenceToSequence
 
@@ -67,7 +67,10 @@ def ablations(
 ) -> Ablations:
     """Each head, layer and token off by itself; many at once are the rows of a batch."""
     each_head = [
-        (place.name, head) for place in places(forced.model) for head in range(place.num_heads) if heads
+        (place.name, head)
+        for place in attention_sites(forced.model)
+        for head in range(place.num_heads)
+        if heads
     ]
     each_layer = layer_names(forced.model) if layers else []
     each_token = range(len(forced.sequences[token_sequence(forced)]) if tokens else 0)
@@ -101,7 +104,7 @@ def _log_probs(forced: ForcedPass, asked: Sequence[Ablation]) -> list[float]:
     found = [0.0] * len(asked)
     with deterministic([forced.model]):
         for run, numbers in _groups(forced, asked):
-            for chunk in _chunks(numbers, rows_at_once(forced)):
+            for chunk in _chunks(numbers, max_batch_size(forced)):
                 with ablated(forced.model, *(asked[number] for number in chunk)):
                     log_probs = answer.log_probs(run(len(chunk))).double().sum(dim=1)
                 for number, log_prob in zip(chunk, log_probs.tolist(), strict=True):

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import ConfigError, DataError
-from regard.inspection.passes import AttentionSite, places, translating
+from regard.inspection.passes import AttentionSite, attention_sites, translation_pass
 from regard.inspection.record import record_attention
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.recurrent import SourceAttention
@@ -41,7 +41,7 @@ def align(
         ConfigError: the model does not look at its source.
     """
     name = source_attentions(model)[layer]
-    forced = translating(model, src_ids, tgt_ids, bos_id=bos_id, eos_id=eos_id)
+    forced = translation_pass(model, src_ids, tgt_ids, bos_id=bos_id, eos_id=eos_id)
     with torch.no_grad(), record_attention(model, [name]) as recording:
         forced()
     weights = recording.weights(name)
@@ -82,30 +82,30 @@ class Alignment:
         return best_links(self.weights)
 
 
-def alignment_of(
+def align_by_best_layer(
     model: SequenceToSequence, src_ids: Sequence[int], tgt_ids: Sequence[int], *, bos_id: int, eos_id: int
 ) -> Alignment:
     """As `align`, of the layer that tells it most clearly."""
     names = source_attentions(model)
-    forced = translating(model, src_ids, tgt_ids, bos_id=bos_id, eos_id=eos_id)
+    forced = translation_pass(model, src_ids, tgt_ids, bos_id=bos_id, eos_id=eos_id)
     with torch.no_grad(), record_attention(model, names) as recording:
         forced()
-    return clearest_alignment({name: recording.weights(name) for name in names}, places(model))
+    return clearest_alignment({name: recording.weights(name) for name in names}, attention_sites(model))
 
 
 def clearest_alignment(
-    weights: Mapping[str, Float[Tensor, "_heads _rows _columns"]], places: Sequence[AttentionSite]
+    weights: Mapping[str, Float[Tensor, "_heads _rows _columns"]], attention_sites: Sequence[AttentionSite]
 ) -> Alignment:
     """The alignment of the layer whose mean weights are sharpest and leave the fewest source tokens out.
 
-    `weights` are those of the cross-attentions among `places`, of a whole pass with both end marks. Layers
+    `weights` are those of the cross-attentions among `attention_sites`, of a whole pass with both end marks. Layers
     are compared by `clearness`, where the mean of a layer's heads speaks for it: heads that look one place
     ahead or behind are as sharp as those that align, but rarely agree.
 
     Raises:
         ConfigError: there is no cross-attention among them.
     """
-    crosses = [place for place in places if place.part == "cross" and place.name in weights]
+    crosses = [place for place in attention_sites if place.part == "cross" and place.name in weights]
     if not crosses:
         raise ConfigError("nothing here looks at a source", "an alignment needs a model with attention to it")
     means = {place.name: weights[place.name].float().mean(dim=0)[:-1, :-1] for place in crosses}
@@ -170,7 +170,7 @@ def read_pharaoh(text: str) -> Links:
     return frozenset((int(source), int(target)) for source, target in pairs)
 
 
-def by_words(links: Iterable[tuple[int, int]], src_words: Sequence[int], tgt_words: Sequence[int]) -> Links:
+def word_links(links: Iterable[tuple[int, int]], src_words: Sequence[int], tgt_words: Sequence[int]) -> Links:
     """Links of pieces -> links of words: the number of the word that each piece belongs to is given."""
     return frozenset((src_words[source], tgt_words[target]) for source, target in links)
 

@@ -18,8 +18,8 @@ from regard.models.heads import (
 )
 from regard.models.vision import VisionTransformer
 
-NUMBERS_AT_ONCE = 2**25  # of the output of a batch: 128 MiB in float32
-SAYS = (ClassificationHead, TokenHead, MaskedLanguageModelHead, SpanHead)
+MAX_OUTPUT_VALUES = 2**25  # of the output of a batch: 128 MiB in float32
+HEADS_WITH_PROBABILITIES = (ClassificationHead, TokenHead, MaskedLanguageModelHead, SpanHead)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,19 +64,19 @@ def answer_log_prob(forced: ForcedPass) -> float:
     return float(answer_of(forced).log_probs(forced()).double().sum())
 
 
-def rows_at_once(forced: ForcedPass) -> int:
+def max_batch_size(forced: ForcedPass) -> int:
     """How many examples a batch may have, so that the output does not grow beyond NUMBERS_AT_ONCE."""
     config = forced.model.config
     classes = getattr(config, "tgt_vocab_size", getattr(config, "vocab_size", 1))
     longest = max(len(ids) for ids in forced.sequences.values())
-    return max(1, NUMBERS_AT_ONCE // (max(longest, 1) * classes))
+    return max(1, MAX_OUTPUT_VALUES // (max(longest, 1) * classes))
 
 
 def _refuse_silent(forced: ForcedPass) -> None:
     if isinstance(forced.model, VisionTransformer):
         return
     head = forced.model.head if isinstance(forced.model, EncoderOnly) else None
-    if not isinstance(head, SAYS) or isinstance(head, RegressionHead):
+    if not isinstance(head, HEADS_WITH_PROBABILITIES) or isinstance(head, RegressionHead):
         raise ConfigError(
             "this model's answer has no probability, so nothing can be said of its change",
             "heads that classify texts, tokens or spans have one, and models that write",

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.overrides import TorchFunctionMode
 
-from regard.inspection.passes import ForcedPass, places
+from regard.inspection.passes import ForcedPass, attention_sites
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.kernels import plain_attention
 from regard.models.encoder_only import EncoderOnly
@@ -214,7 +214,7 @@ def cache_bytes(forced: ForcedPass) -> int:
         return sum({each.data_ptr(): each.nbytes for each in held if each is not None}.values())
     window = getattr(model.config, "window", None)
     total = 0
-    for place in places(model):
+    for place in attention_sites(model):
         module = model.get_submodule(place.name)
         if place.part == "encoder" or not isinstance(module, MultiHeadAttention):
             continue

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard.decoding.batches import deterministic
 from regard.errors import ConfigError
-from regard.inspection.answer import Answer, answer_of, rows_at_once
+from regard.inspection.answer import Answer, answer_of, max_batch_size
 from regard.inspection.passes import ForcedPass, SequenceName
 from regard.layers.embedding import TokenEmbedding
 from regard.models.decoder_only import DecoderOnly
@@ -73,7 +73,7 @@ class _PathFromZero:
 
     def __init__(self, forced: ForcedPass, columns: SequenceName, answer: Answer) -> None:
         self.forced, self.answer = forced, answer
-        self.embedding = embedding_of(forced.model, columns)
+        self.embedding = token_embedding(forced.model, columns)
         read = torch.tensor(forced.sequences[columns], device=forced.model.device)
         with torch.no_grad():
             self.embedded: Float[Tensor, "columns width"] = self.embedding(read[None])[0]
@@ -82,7 +82,7 @@ class _PathFromZero:
         self, shares: Sequence[float], weights: Sequence[float]
     ) -> Float[Tensor, "answers columns"]:
         """Gradients at these shares of the way, weighed, times the embeddings."""
-        at_once, answers = rows_at_once(self.forced), len(self.answer.ids)
+        at_once, answers = max_batch_size(self.forced), len(self.answer.ids)
         total = torch.zeros(answers, *self.embedded.shape, device=self.embedded.device)
         for start in range(0, len(shares) if answers else 0, at_once):
             some = slice(start, start + at_once)
@@ -133,7 +133,7 @@ def _instead(embedding: TokenEmbedding, x: Float[Tensor, "rows columns width"]) 
         handle.remove()
 
 
-def embedding_of(model: Model, columns: SequenceName) -> TokenEmbedding:
+def token_embedding(model: Model, columns: SequenceName) -> TokenEmbedding:
     """What the tokens of this sequence enter the model by."""
     match model:
         case EncoderDecoder():

@@ -37,7 +37,7 @@ class Curves:
         return "score, %" if self.scores.keys() <= PERCENT else "score"
 
 
-def curves_of(records: Sequence[Mapping[str, Any]], *, loss_unit: str = "nats per prediction") -> Curves:
+def read_curves(records: Sequence[Mapping[str, Any]], *, loss_unit: str = "nats per prediction") -> Curves:
     """The curves in the records of a `metrics.jsonl`; what is not finite (null in the file) is left out."""
     curves = Curves(loss_unit=loss_unit)
     for record in records:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import MissingExtra, UserError
-from regard.inspection.fonts import families_for
+from regard.inspection.fonts import font_families
 
 INK, PALE = "#24292f", "#d0d7de"
 HUES = ("#0969da", "#bc4c00", "#1a7f37", "#8250df")
@@ -18,12 +18,12 @@ DIVERGING = (
     *("#8a3b00", "#c8670f", "#eda55b", "#f8dcb9", "#f7f7f7"),
     *("#cbdfee", "#7fb2d6", "#2f77b0", "#0b3f73"),
 )
-HEADS = (  # those of heads, and the dashes of each eight of them (strokes.js)
+HEAD_COLOURS = (  # those of heads, and the dashes of each eight of them (strokes.js)
     *("#0c60c0", "#e46c00", "#780060", "#cc6ca8", "#9c2400", "#0000fc", "#cc786c", "#781830"),
     *("#90606c", "#cc54fc", "#0c843c", "#3c24a8", "#f0003c", "#8430fc", "#8484cc", "#b42490"),
 )
-DASHES = ((), (7, 4), (2, 3), (11, 3, 2, 3), (16, 5), (2, 8), (9, 3, 2, 3, 2, 3), (4, 9))
-TITLE, LEAST_TITLE = 13, 6  # points
+HEAD_DASHES = ((), (7, 4), (2, 3), (11, 3, 2, 3), (16, 5), (2, 8), (9, 3, 2, 3, 2, 3), (4, 9))
+TITLE, MIN_TITLE = 13, 6  # points
 FONTS = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "none"}  # text stays text, in TrueType
 DATES = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
@@ -49,7 +49,7 @@ def figure_at(
         raise UserError(
             f"{path}: no figure is written as {path.suffix or 'that'}", "name it .svg, .png or .pdf"
         )
-    families, _ = families_for([title, *texts])
+    families, _ = font_families([title, *texts])
     settings: Any = {**FONTS, "svg.hashsalt": "regard", "axes.edgecolor": PALE, "font.family": families}
     with matplotlib.rc_context(settings), warnings.catch_warnings():
         # Signs that no font of this machine has are told by whoever asked for the figure.
@@ -70,9 +70,9 @@ def colours(stops: Sequence[str]) -> Any:
 
 def head_line(head: int) -> dict[str, Any]:
     """How matplotlib draws the line of a head: 64 of them differ by colour or by dash."""
-    dash = DASHES[head // 8 % len(DASHES)]
+    dash = HEAD_DASHES[head // 8 % len(HEAD_DASHES)]
     style = (0, tuple(length / 2 for length in dash)) if dash else "solid"  # of a line's width, not pixels
-    return {"color": HEADS[head % len(HEADS)], "linestyle": style}
+    return {"color": HEAD_COLOURS[head % len(HEAD_COLOURS)], "linestyle": style}
 
 
 def _entitle(figure: Any, title: str) -> None:
@@ -83,4 +83,4 @@ def _entitle(figure: Any, title: str) -> None:
     room = 0.98 * figure.bbox.width
     needed = text.get_window_extent(FigureCanvasAgg(figure).get_renderer()).width
     if needed > room:
-        text.set_fontsize(max(LEAST_TITLE, TITLE * room / needed))
+        text.set_fontsize(max(MIN_TITLE, TITLE * room / needed))

@@ -4,21 +4,21 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-FIRST = "DejaVu Sans"  # comes with matplotlib
-NO_FONT = "Last Resort"  # has a box for every sign
+DEFAULT_FONT = "DejaVu Sans"  # comes with matplotlib
+PLACEHOLDER_FONT = "Last Resort"  # has a box for every sign
 
 
-def families_for(texts: Iterable[str]) -> tuple[list[str], str]:
+def font_families(texts: Iterable[str]) -> tuple[list[str], str]:
     """The fonts in which these texts can be written, the first first; and the signs that none of them has."""
     from matplotlib.font_manager import fontManager
 
     missing = {sign for text in texts for sign in text if sign.isprintable()}
-    missing -= _signs(_path_of(FIRST))
-    families = [FIRST]
+    missing -= _signs(_path_of(DEFAULT_FONT))
+    families = [DEFAULT_FONT]
     for entry in sorted(fontManager.ttflist, key=lambda each: (each.weight != 400, "Sans" not in each.name)):
         if not missing:
             break
-        if entry.style != "normal" or entry.name in families or entry.name.startswith(NO_FONT):
+        if entry.style != "normal" or entry.name in families or entry.name.startswith(PLACEHOLDER_FONT):
             continue
         if found := missing & _signs(entry.fname):
             families.append(entry.name)

@@ -128,7 +128,7 @@ def statistics_of(
     ]
 
 
-def in_a_grid(
+def with_grid_distances(
     statistics: Sequence[HeadStatistics],
     weights: Float[Tensor, "heads places places"],
     columns: int,

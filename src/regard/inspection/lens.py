@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.decoding.batches import deterministic
 from regard.errors import ConfigError
 from regard.inspection.passes import ForcedPass, SequenceName
-from regard.inspection.steps import TokenCandidate, entropies, likeliest, ranks
+from regard.inspection.steps import TokenCandidate, entropies, most_likely_tokens, ranks
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.encoder_only import EncoderOnly
@@ -48,7 +48,7 @@ def lens(forced: ForcedPass, *, candidates: int = 5) -> Lens:
     ids = torch.tensor(forced.sequences[positions], device=forced.model.device)
     cells, rank, entropy = [], [], []
     for logits in lens_logits(forced):
-        cells.append(likeliest(logits.log_softmax(dim=-1), candidates))
+        cells.append(most_likely_tokens(logits.log_softmax(dim=-1), candidates))
         rank.append(ranks(logits, ids).tolist())
         entropy.append(entropies(logits).tolist())
     names = ("embedding", *(str(number) for number in range(1, len(cells))))

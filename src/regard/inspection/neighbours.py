@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.decoding.ranking import top_candidates
-from regard.inspection.attribution import embedding_of
+from regard.inspection.attribution import token_embedding
 from regard.inspection.passes import ForcedPass, SequenceName
 
 
@@ -24,7 +24,7 @@ class Neighbour:
 def neighbours(forced: ForcedPass, *, count: int = 8) -> dict[SequenceName, list[tuple[Neighbour, ...]]]:
     """Those of each token that enters the model, sequence by sequence; what is written is not read here."""
     return {
-        name: nearest(embedding_of(forced.model, name).weight, ids, count)
+        name: nearest(token_embedding(forced.model, name).weight, ids, count)
         for name, ids in forced.sequences.items()
         if name != "written"
     }

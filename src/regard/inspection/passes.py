@@ -49,7 +49,7 @@ class ForcedPass:
             self.model.train(training)
 
 
-def translating(
+def translation_pass(
     model: SequenceToSequence, src_ids: Sequence[int], tgt_ids: Sequence[int], *, bos_id: int, eos_id: int
 ) -> ForcedPass:
     """The pass in which a source is read and this target is written; ids without special ones."""
@@ -61,7 +61,7 @@ def translating(
     )
 
 
-def continuing(model: DecoderOnly, ids: Sequence[int], *, start: int = 0) -> ForcedPass:
+def continuation_pass(model: DecoderOnly, ids: Sequence[int], *, start: int = 0) -> ForcedPass:
     """The pass in which a text goes on with itself: all but its last token are read; at least two.
 
     The answer begins with the written token `start`: those before it are the prompt's.
@@ -75,7 +75,7 @@ def continuing(model: DecoderOnly, ids: Sequence[int], *, start: int = 0) -> For
     )
 
 
-def reading(
+def encoder_pass(
     model: EncoderOnly, ids: Sequence[int], *, answer_rows: tuple[int, ...] | None = None
 ) -> ForcedPass:
     """The pass in which an encoder reads a text; ids with the special ones that it is used to."""
@@ -87,7 +87,7 @@ def reading(
     )
 
 
-def seeing(model: VisionTransformer, image: Float[Tensor, "1 channels height width"]) -> ForcedPass:
+def image_pass(model: VisionTransformer, image: Float[Tensor, "1 channels height width"]) -> ForcedPass:
     """The pass in which an image is read; its "text" is its places, numbered: a token of its own, patches."""
     rows, columns = (side // model.config.patch_size for side in image.shape[2:])
     count = rows * columns + (model.class_token is not None)
@@ -110,7 +110,7 @@ class AttentionSite:
     columns: SequenceName
 
 
-def places(model: Model) -> list[AttentionSite]:
+def attention_sites(model: Model) -> list[AttentionSite]:
     """The attentions of a model, in the order in which data walks through them."""
     found: list[AttentionSite] = []
     for name, module in model.named_modules():

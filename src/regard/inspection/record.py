@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
-from regard.inspection.passes import SequenceName, places, sequence_of
+from regard.inspection.passes import SequenceName, attention_sites, sequence_of
 from regard.inspection.recording import ModuleCall, Recorded, Recording
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock
@@ -120,7 +120,7 @@ def recording_bytes(
     chosen = _chosen(model, names)
     _refuse_unknown(model, chosen, heads or {}, hidden)
     total = 0
-    for place in places(model):
+    for place in attention_sites(model):
         if place.name in chosen:
             module = chosen[place.name]
             width = module.d_head if isinstance(module, MultiHeadAttention) else config.d_memory

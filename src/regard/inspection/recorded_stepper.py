@@ -75,7 +75,7 @@ class RecordedLogitStepper(RecordedStepper):
         return self.stepper.logits(ids)
 
 
-def followed(stepper: Stepper, recording: Recording) -> RecordedStepper:
+def recorded(stepper: Stepper, recording: Recording) -> RecordedStepper:
     """`stepper`, which tells `recording` what a search does; to be used inside the `with` of `record`."""
     kind = RecordedLogitStepper if isinstance(stepper, CacheStepper) else RecordedStepper
     return kind(stepper, recording)

@@ -53,7 +53,7 @@ def steps(logits: Float[Tensor, "len vocab"], written: Sequence[int], *, candida
         log_probs.gather(1, ids[:, None])[:, 0].tolist(),
         entropies(logits).tolist(),
         ranks(logits, ids).tolist(),
-        likeliest(log_probs, candidates),
+        most_likely_tokens(log_probs, candidates),
     )
     return [Step(*each) for each in zip(*columns, strict=True)]
 
@@ -70,7 +70,7 @@ def ranks(logits: Float[Tensor, "len vocab"], ids: Int64[Tensor, " len"]) -> Int
     return 1 + (logits > own).sum(dim=1) + ((logits == own) & lower).sum(dim=1)
 
 
-def likeliest(log_probs: Float[Tensor, "len vocab"], count: int) -> list[tuple[TokenCandidate, ...]]:
+def most_likely_tokens(log_probs: Float[Tensor, "len vocab"], count: int) -> list[tuple[TokenCandidate, ...]]:
     """The `count` likeliest tokens of each position, the best first; all where there are fewer."""
     values, ids = top_candidates(log_probs, count)
     return [tuple(map(TokenCandidate, *row)) for row in zip(ids.tolist(), values.tolist(), strict=True)]

@@ -21,7 +21,7 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
-from regard.inspection.passes import AttentionSite, places
+from regard.inspection.passes import AttentionSite, attention_sites
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.block import Around, DecoderBlock, EncoderBlock, PostNorm
 from regard.layers.cache import KeyValue
@@ -66,7 +66,7 @@ def ablated(model: Model, *ablations: Ablation) -> Iterator[None]:
     """
     _refuse_unknown(model, ablations)
     with ExitStack() as undo:
-        for place in places(model):
+        for place in attention_sites(model):
             off = [each.heads.get(place.name, ()) for each in ablations]
             if any(off):
                 undo.enter_context(_without_heads(_at(model, place), _rows(off, place.num_heads)))
@@ -80,7 +80,7 @@ def ablated(model: Model, *ablations: Ablation) -> Iterator[None]:
 
 
 def _refuse_unknown(model: Model, ablations: Sequence[Ablation]) -> None:
-    heads = {place.name: place.num_heads for place in places(model)}
+    heads = {place.name: place.num_heads for place in attention_sites(model)}
     layers = layer_names(model)
     for each in ablations:
         for name, chosen in each.heads.items():
@@ -167,9 +167,9 @@ def _passed_by(around: nn.Module, x: Tensor) -> Tensor:
 @contextmanager
 def _without_tokens(model: Model, off: Sequence[Sequence[int]]) -> Iterator[None]:
     seen = _rows(off, max(max(positions, default=-1) for positions in off) + 1).to(model.device)
-    columns = "source" if any(place.columns == "source" for place in places(model)) else None
+    columns = "source" if any(place.columns == "source" for place in attention_sites(model)) else None
     with ExitStack() as undo:
-        for place in places(model):
+        for place in attention_sites(model):
             if columns is None or place.columns == columns:
                 hook = _hidden_from(seen, _at(model, place))
                 undo.callback(hook.remove)
@@ -241,10 +241,10 @@ def _not_pooling(seen: Tensor) -> Callable[[nn.Module, tuple[Any, ...]], tuple[A
     """The states of a text that are not seen go to its end, which its length leaves out."""
 
     def hook(_: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:
-        hidden, lengths, *places = given
+        hidden, lengths, *attention_sites = given
         visible = _for_batch(_window(seen, 0, hidden.size(1)), len(hidden))
         visible = visible & (torch.arange(hidden.size(1), device=hidden.device) < lengths[:, None])
         order = visible.long().argsort(dim=1, descending=True, stable=True)
-        return hidden.gather(1, order[:, :, None].expand_as(hidden)), visible.sum(dim=1), *places
+        return hidden.gather(1, order[:, :, None].expand_as(hidden)), visible.sum(dim=1), *attention_sites
 
     return hook

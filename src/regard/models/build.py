@@ -57,13 +57,13 @@ def build(config: ModelConfig, seed: int | None = None) -> Model:
     return model
 
 
-def build_unfilled(config: ModelConfig) -> Model:
+def build_uninitialised(config: ModelConfig) -> Model:
     """The model of `config` with whatever lies in memory as its weights: they are about to be restored."""
     with _NothingDrawn(), torch.device("cpu"):
         return MODELS[config.kind][1](config)
 
 
-def parameters_of(config: ModelConfig) -> int:
+def count_config_parameters(config: ModelConfig) -> int:
     """`count_parameters` of the model of `config`, found without making its weights.
 
     Raises:

@@ -35,7 +35,7 @@ LUONG = ("dot", "general", "concat")
 
 # In evaluation the encoder reads a multiple of so many sentences, the first ones again to fill up: what it
 # does with the rows of a step is then equal to the bit in every batch (see decoding/step.py).
-ROWS = 16
+BATCH_MULTIPLE = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,8 +358,10 @@ class Recurrent(SequenceToSequence):
 
     def encode(self, src_ids: Int64[Tensor, "batch src_len"], src_lengths: Int[Tensor, " batch"]) -> Memory:
         rows = src_ids.size(0)
-        if not self.training and rows % ROWS:
-            company = torch.arange(rows + ROWS - rows % ROWS, device=src_ids.device) % rows
+        if not self.training and rows % BATCH_MULTIPLE:
+            company = (
+                torch.arange(rows + BATCH_MULTIPLE - rows % BATCH_MULTIPLE, device=src_ids.device) % rows
+            )
             src_ids, src_lengths = src_ids[company], src_lengths[company]
         mask = padding_mask(src_lengths, src_ids.size(1))[:, 0]
         hidden, last = self.encoder(src_ids, mask[:, 0])

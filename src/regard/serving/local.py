@@ -26,10 +26,10 @@ import numpy as np
 from regard import console
 from regard.errors import RegardError, UserError
 from regard.page.assets import SERVED_POLICY, assets
-from regard.serving.looks import Looks, Refused
-from regard.serving.opening import Ticket
+from regard.serving.browser_ticket import Ticket
+from regard.serving.look_store import LookStore, Refused
 from regard.verbs.look import Looker, Request
-from regard.verbs.looking.files import json_text, npy_bytes
+from regard.verbs.views.files import json_text, npy_bytes
 
 HOST = "127.0.0.1"
 NAMES = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")  # a forwarded port may be any
@@ -57,7 +57,7 @@ class LocalServer(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, looks: Looks, port: int = 0) -> None:
+    def __init__(self, looks: LookStore, port: int = 0) -> None:
         self.looks = looks
         self.token = secrets.token_urlsafe(16)
         self.ticket = Ticket()
@@ -281,7 +281,7 @@ def serve(looker: Looker, request: Request | None = None, *, port: int = 0, brow
     Raises:
         UserError: the port is taken. DataError: the first look cannot be had.
     """
-    looks = Looks(looker, request)
+    looks = LookStore(looker, request)
     looks.first()  # what is wrong with it is told here, and not by a page that shows nothing
     try:
         server = LocalServer(looks, port)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from regard import console
 from regard.errors import FolderError, MissingExtra
-from regard.inspection.curves import Curves, curves_of, draw_curves
+from regard.inspection.curves import Curves, draw_curves, read_curves
 from regard.verbs.arguments import checked
 from regard.weights.checkpoint import RunFolder
 
@@ -43,7 +43,7 @@ def curves(run: str | Path) -> DrawnCurves:
     Raises:
         FolderError: `run` is no run folder, or nothing was measured yet.
     """
-    path, found = Path(run).expanduser(), curves_of_run(run)
+    path, found = Path(run).expanduser(), run_curves(run)
     figures = (path / "curves.svg", path / "curves.png")
     try:
         for figure in figures:
@@ -54,7 +54,7 @@ def curves(run: str | Path) -> DrawnCurves:
     return DrawnCurves(curves=found, figures=figures)
 
 
-def curves_of_run(run: str | Path) -> Curves:
+def run_curves(run: str | Path) -> Curves:
     """What a run measured.
 
     Raises:
@@ -62,7 +62,7 @@ def curves_of_run(run: str | Path) -> Curves:
     """
     path = Path(run).expanduser()
     records = RunFolder(path).metrics() if path.is_dir() else []
-    found = curves_of(records, loss_unit=_loss_unit(path))
+    found = read_curves(records, loss_unit=_loss_unit(path))
     if not found.train_loss and not found.validation_loss:
         raise FolderError(
             f"{run} holds no measurements", "name a run folder, as `regard train` leaves it in runs/"

@@ -14,14 +14,14 @@ from regard.models.vision import VisionTransformer
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import USES
-from regard.verbs.looking.decoder_only_reader import DecoderOnlyReader
-from regard.verbs.looking.encoder_decoder_reader import EncoderDecoderReader
-from regard.verbs.looking.encoder_only_reader import EncoderOnlyReader
-from regard.verbs.looking.inspected_run import AnswerToken, InspectedRun
-from regard.verbs.looking.look import Look
-from regard.verbs.looking.request import Changes, Request
-from regard.verbs.looking.streaming import Turn
-from regard.verbs.looking.vision_reader import VisionReader
+from regard.verbs.views.decoder_only_reader import DecoderOnlyReader
+from regard.verbs.views.encoder_decoder_reader import EncoderDecoderReader
+from regard.verbs.views.encoder_only_reader import EncoderOnlyReader
+from regard.verbs.views.inspected_run import AnswerToken, InspectedRun
+from regard.verbs.views.look import Look
+from regard.verbs.views.request import Changes, Request
+from regard.verbs.views.streaming import ModelTurn
+from regard.verbs.views.vision_reader import VisionReader
 from regard.weights.model_folder import LoadedModel
 
 __all__ = ["Changes", "Look", "Looker", "Request", "look"]
@@ -37,7 +37,7 @@ class ModelReader(Protocol):
 
     def read(self, request: Request) -> InspectedRun: ...
 
-    def stream(self, request: Request, turn: Turn) -> Iterator[AnswerToken]: ...
+    def stream(self, request: Request, turn: ModelTurn) -> Iterator[AnswerToken]: ...
 
 
 class Looker:
@@ -63,7 +63,7 @@ class Looker:
         threads: int | None = None,
     ) -> None:
         self.loaded = open_model(model, device, threads)
-        self._reader = reader_of(self.loaded)
+        self._reader = make_reader(self.loaded)
         self._lock = threading.RLock()
 
     @checked
@@ -122,7 +122,7 @@ class Looker:
             yield
 
 
-def reader_of(loaded: LoadedModel) -> ModelReader:
+def make_reader(loaded: LoadedModel) -> ModelReader:
     """How this model reads a text or an image.
 
     Raises:

@@ -9,7 +9,7 @@ import numpy as np
 from regard import console
 from regard.errors import ConfigError, FolderError, did_you_mean
 from regard.inspection.curves import draw_curves
-from regard.inspection.fonts import families_for
+from regard.inspection.fonts import font_families
 from regard.inspection.plots import Size, draw_attention, draw_positions, draw_schedule
 from regard.inspection.positional import positional
 from regard.models.build import build, config_class
@@ -18,12 +18,12 @@ from regard.models.model import Model
 from regard.training.schedule import Schedule
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
-from regard.verbs.curves import curves_of_run
+from regard.verbs.curves import run_curves
 from regard.verbs.look import Look, look
-from regard.verbs.looking.files import writable
 from regard.verbs.recipes import recipe_path
 from regard.verbs.settings import load_recipe
 from regard.verbs.tasks.recipe import Recipe
+from regard.verbs.views.files import writable
 
 Drawable = Literal["sinusoidal", "rotary", "alibi"]  # learned ones are a model's
 D_MODEL = 512  # the paper's, where a recipe says nothing else
@@ -72,7 +72,7 @@ def plot_attention(
     for head in chosen:
         if not 0 <= head < place["num_heads"]:
             raise ConfigError(f"{name} has no head {head}", f"heads go from 0 to {place['num_heads'] - 1}")
-    weights = array_of(seen, f"attention/{name}")
+    weights = float_array(seen, f"attention/{name}")
     rows = "written" if place["part"] == "cross" else place["rows"]  # as the page and an alignment name them
     tokens = [summary["sequences"][each]["tokens"] for each in (rows, place["columns"])]
     draw_attention(
@@ -123,7 +123,7 @@ def plot_alignment(
     sequences = seen.summary["sequences"]
     draw_attention(
         path,
-        {"": array_of(seen, "alignment")},
+        {"": float_array(seen, "alignment")},
         sequences["written"]["tokens"],
         sequences["source"]["tokens"],
         row_name="written",
@@ -136,7 +136,7 @@ def plot_alignment(
 
 def _tell_missing_signs(sequences: list[list[str]]) -> None:
     """In place of the boxes that stand for them."""
-    _, missing = families_for(token for tokens in sequences for token in tokens)
+    _, missing = font_families(token for tokens in sequences for token in tokens)
     if missing:
         shown = missing if len(missing) <= 20 else f"{missing[:20]}..."
         console.warn(f"no font of this machine has {shown}: boxes stand for them (Noto Sans CJK has most)")
@@ -217,7 +217,7 @@ def plot_schedule(recipe: str | Path, *, out: str | Path) -> Path:
     schedule = Schedule(
         settings=settings.training.schedule,
         max_steps=settings.training.max_steps,
-        d_model=width_of(settings),
+        d_model=recipe_d_model(settings),
     )
     path = writable(out)
     rates = [schedule(step) for step in range(1, settings.training.max_steps + 1)]
@@ -237,17 +237,17 @@ def plot_curves(run: str | Path, *, out: str | Path) -> Path:
         FolderError: `run` is no run folder, or nothing was measured.
     """
     path = writable(out)
-    draw_curves(curves_of_run(run), path, title=Path(run).expanduser().resolve().name)
+    draw_curves(run_curves(run), path, title=Path(run).expanduser().resolve().name)
     return path
 
 
-def array_of(seen: Look, path: str) -> np.ndarray:
+def float_array(seen: Look, path: str) -> np.ndarray:
     found = seen.get(path)
     assert isinstance(found, np.ndarray)
     return found.astype(np.float32)
 
 
-def width_of(recipe: Recipe) -> int:
+def recipe_d_model(recipe: Recipe) -> int:
     """The d_model that a recipe's model will have, of which one schedule depends."""
     table: Mapping[str, Any] = recipe.model
     config = config_class(table.get("kind", recipe.model_kind))

@@ -7,16 +7,16 @@ import numpy as np
 
 from regard.errors import MissingExtra, RegardError
 from regard.page.assets import stylesheet, widget_script
-from regard.verbs.looking.files import json_value, npy_bytes
-from regard.verbs.looking.inspected_run import AnswerToken
-from regard.verbs.looking.recorded_pass import Resource
-from regard.verbs.looking.request import Request
+from regard.verbs.views.files import json_value, npy_bytes
+from regard.verbs.views.inspected_run import AnswerToken
+from regard.verbs.views.recorded_pass import Resource
+from regard.verbs.views.request import Request
 
 Send = Callable[[dict[str, Any], list[bytes]], None]
 
 
 @runtime_checkable
-class Shown(Protocol):
+class LookLike(Protocol):
     """What a widget shows: a Look, and what made it, which can make others."""
 
     def get(self, path: str) -> Resource: ...
@@ -26,10 +26,12 @@ class Shown(Protocol):
     def stream(self, request: Request) -> Iterator[AnswerToken]: ...
 
 
-class Conversation:
+class WidgetSession:
     """What the page in a notebook asks and is answered: see `fromWidget` in page/static/resources.js."""
 
-    def __init__(self, look: Shown, send: Send, told: Callable[[Any], None] = lambda summary: None) -> None:
+    def __init__(
+        self, look: LookLike, send: Send, told: Callable[[Any], None] = lambda summary: None
+    ) -> None:
         """`told` gets the summary of each new look."""
         self.look, self._send, self._told = look, send, told
 
@@ -62,7 +64,7 @@ class Conversation:
             self._send({"id": number, "value": json_value(resource)}, [])
 
 
-def widget_of(look: Shown) -> Any:
+def make_widget(look: LookLike) -> Any:
     """The page that shows `look`, and asks the model anew, as a widget.
 
     Raises:
@@ -81,7 +83,7 @@ def widget_of(look: Shown) -> Any:
         live = traitlets.Bool(True).tag(sync=True)
 
     widget = Widget(summary=json_value(look.get("summary")))
-    conversation = Conversation(
+    conversation = WidgetSession(
         look, widget.send, lambda summary: setattr(widget, "summary", summary)
     )  # whoever opens it again sees the newest
     widget.on_msg(lambda _, message, buffers: conversation.heard(message))

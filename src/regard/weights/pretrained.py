@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.data.tokenizer import TokenizerPair
 from regard.errors import ConfigError, FolderError, did_you_mean
-from regard.models.build import build_unfilled
+from regard.models.build import build_uninitialised
 from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
@@ -231,7 +231,7 @@ def _model(
     where = str(folder)
     check_size(described.config, tensors, where)  # before a wrong config takes all time and memory
     learned, left = _learned(family, described, tensors, where)
-    model = build_unfilled(described.config)
+    model = build_uninitialised(described.config)
     shapes = {name: tensor.shape for name, tensor in model_tensors(model).items()}
     table = family.table(described.config)
     restore_model(model, read_names(table, learned, shapes, where=where), where)

@@ -13,14 +13,14 @@ from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.step import Stepper
 from regard.models.build import count_parameters
 from regard.models.model import Model
-from regard.verbs.looking.inspected_run import AnswerToken
-from regard.verbs.looking.pieces import pieces
+from regard.verbs.views.inspected_run import AnswerToken
+from regard.verbs.views.pieces import pieces
 
 CHEAP = 2e10  # operations: some tenths of a second of a laptop's
-Turn = Callable[[], AbstractContextManager[Any]]  # what each step is done in: the model is shared
+ModelTurn = Callable[[], AbstractContextManager[Any]]  # what each step is done in: the model is shared
 
 
-def worth_showing(model: Model, tokens: int, search: Search) -> bool:
+def is_worth_streaming(model: Model, tokens: int, search: Search) -> bool:
     """Whether to say the likeliest answer to so many tokens before `search` gives the real one.
 
     It is work of its own: beside a beam it is done where it costs little, and greedy decoding says just this.
@@ -28,13 +28,13 @@ def worth_showing(model: Model, tokens: int, search: Search) -> bool:
     return isinstance(search, DecodingLoop) or 4.0 * count_parameters(model) * tokens <= CHEAP
 
 
-def said(
+def stream_tokens(
     walk: DecodingLoop,
     stepper: Callable[[], Stepper],
     asked: Request,
     tokenizer: Tokenizer,
     model: Model,
-    turn: Turn,
+    turn: ModelTurn,
 ) -> Iterator[AnswerToken]:
     """The tokens that a walk says, its forced ones too, each as soon as it is said; the end is not shown."""
     with turn(), torch.no_grad(), deterministic([model]):

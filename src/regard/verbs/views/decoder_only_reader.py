@@ -16,13 +16,19 @@ from regard.decoding.controls import Controls
 from regard.decoding.step import Stepper
 from regard.errors import DataError
 from regard.inspection.answer import answer_log_prob
-from regard.inspection.passes import continuing
+from regard.inspection.passes import continuation_pass
 from regard.models.decoder_only import DecoderOnly
 from regard.verbs.box import model_that
 from regard.verbs.decoding_defaults import decoding_defaults
-from regard.verbs.looking.inspected_run import AnswerToken, InspectedRun, SearchRecord, as_a_beginning, named
-from regard.verbs.looking.request import MAX_TOKENS, Request, refuse_long
-from regard.verbs.looking.streaming import Turn, said, worth_showing
+from regard.verbs.views.inspected_run import (
+    AnswerToken,
+    InspectedRun,
+    SearchRecord,
+    as_prefix,
+    token_sequence,
+)
+from regard.verbs.views.request import MAX_TOKENS, Request, refuse_long
+from regard.verbs.views.streaming import ModelTurn, is_worth_streaming, stream_tokens
 from regard.weights.model_folder import LoadedModel
 
 NEW_TOKENS = 24  # that a text goes on with, unless a request says how many
@@ -64,7 +70,7 @@ class DecoderOnlyReader:
             raise DataError("there is nothing to predict in a text of one token", "give a longer text")
         request.changes.refuse_tokens_beyond(len(whole) - 1)
         begins = max(len(context) - 1, 0)
-        forced_pass = continuing(self.model, whole, start=begins)
+        forced_pass = continuation_pass(self.model, whole, start=begins)
         log_prob = answer_log_prob(forced_pass)
         answer = {
             "text": self._text(given.prompt, ids),
@@ -77,22 +83,24 @@ class DecoderOnlyReader:
             loaded=self.loaded,
             request=request,
             forced=forced_pass,
-            sequences={name: named(self.tokenizer, each) for name, each in forced_pass.sequences.items()},
+            sequences={
+                name: token_sequence(self.tokenizer, each) for name, each in forced_pass.sequences.items()
+            },
             tokenizer=self.tokenizer,
             answer=answer,
             searched=None if request.target is not None else self._searched(search, prompt, request),
         )
 
-    def stream(self, request: Request, turn: Turn) -> Iterator[AnswerToken]:
+    def stream(self, request: Request, turn: ModelTurn) -> Iterator[AnswerToken]:
         prompt = self._prompt(self._given(request))
-        if not worth_showing(self.model, len(prompt.context), self._search(request.beam_size or 1)):
+        if not is_worth_streaming(self.model, len(prompt.context), self._search(request.beam_size or 1)):
             return iter(())
         search = self._search(1)
         assert isinstance(search, DecodingLoop)
         room = self._room(prompt, request)
         request.changes.refuse_tokens_beyond(len(prompt.context) + room)
         asked = prompt.request(room)
-        return said(search, lambda: self._stepper(prompt), asked, self.tokenizer, self.model, turn)
+        return stream_tokens(search, lambda: self._stepper(prompt), asked, self.tokenizer, self.model, turn)
 
     def _given(self, request: Request) -> ForcedText:
         """The ids of a text, and of what is forced after it, cut into tokens as if they were one text."""
@@ -106,7 +114,7 @@ class DecoderOnlyReader:
 
     def _given_text(self, request: Request, prompt: tuple[int, ...]) -> ForcedText:
         after = request.target if request.target is not None else request.prefix or ""
-        whole = tuple(self.tokenizer.encode(as_a_beginning(request.text + after, self.tokenizer)))
+        whole = tuple(self.tokenizer.encode(as_prefix(request.text + after, self.tokenizer)))
         if whole[: len(prompt)] != prompt:  # together they are cut in other places
             whole = (*prompt, *self.tokenizer.encode(after))
         return ForcedText(prompt=prompt, forced=whole[len(prompt) :])

@@ -2,12 +2,12 @@
 
 from functools import partial
 
-from regard.verbs.looking.recorded_pass import Maker, RecordedPass, Resource, array
+from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
 
 
-def attention_resources(watched: RecordedPass) -> dict[str, Maker]:
+def attention_resources(watched: RecordedPass) -> dict[str, ResourceFunction]:
     """`attention/NAME` of each, and, where queries are compared with keys, what its cells are made of."""
-    found: dict[str, Maker] = {}
+    found: dict[str, ResourceFunction] = {}
     for name in watched.places:
         found[f"attention/{name}"] = partial(_weights, watched, name)
     if watched.has_keys:
@@ -28,13 +28,13 @@ def has_bias(watched: RecordedPass, name: str) -> bool:
 
 
 def _weights(watched: RecordedPass, name: str) -> Resource:
-    return array(watched.weights(name), "float16")
+    return to_array(watched.weights(name), "float16")
 
 
 def _part(watched: RecordedPass, part: str, name: str) -> Resource:
     found = getattr(watched.recording, part)(name)
-    return array(found, "uint8" if part == "mask" else "float32")
+    return to_array(found, "uint8" if part == "mask" else "float32")
 
 
 def _hidden(watched: RecordedPass, name: str) -> Resource:
-    return array(watched.recording.hidden(name))
+    return to_array(watched.recording.hidden(name))

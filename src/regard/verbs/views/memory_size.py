@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 
-def bytes_of(value: Any) -> int:
+def memory_size(value: Any) -> int:
     """The bytes of a value with all that is in it; what stands in several places counts in each."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     own = sys.getsizeof(value)
     if isinstance(value, Mapping):
-        return own + sum(bytes_of(key) + bytes_of(held) for key, held in value.items())
+        return own + sum(memory_size(key) + memory_size(held) for key, held in value.items())
     if isinstance(value, list | tuple):
-        return own + sum(map(bytes_of, value))
+        return own + sum(map(memory_size, value))
     return own

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from regard.errors import DataError, MissingExtra, did_you_mean
-from regard.verbs.looking.ablation_resources import costs
-from regard.verbs.looking.files import in_json, json_text, writable, write_file, write_npz
-from regard.verbs.looking.inspected_run import AnswerToken, InspectedRun
-from regard.verbs.looking.linking_heads import LinkingHead, heads_linking
-from regard.verbs.looking.memory_size import bytes_of
-from regard.verbs.looking.page_file import IN_A_NOTEBOOK, framed, html_of
-from regard.verbs.looking.plain_text import lines_of
-from regard.verbs.looking.recorded_pass import Maker, RecordedPass, Resource
-from regard.verbs.looking.request import Request
-from regard.verbs.looking.resources import resources_of
-from regard.verbs.looking.summary import summary_of
-from regard.verbs.widget import widget_of
+from regard.verbs.views.ablation_resources import operation_counts
+from regard.verbs.views.files import in_json, json_text, writable, write_file, write_npz
+from regard.verbs.views.inspected_run import AnswerToken, InspectedRun
+from regard.verbs.views.linking_heads import LinkingHead, heads_linking
+from regard.verbs.views.memory_size import memory_size
+from regard.verbs.views.page_file import IN_A_NOTEBOOK, in_iframe, page_html
+from regard.verbs.views.plain_text import text_lines
+from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction
+from regard.verbs.views.request import Request
+from regard.verbs.views.resources import resources_of
+from regard.verbs.views.summary import make_summary
+from regard.verbs.widget import make_widget
 
 SLOW = 1e12  # operations: some ten seconds of a laptop's
 SHOWN = 60  # characters of a text in a repr
@@ -52,7 +52,7 @@ class Look:
         self.run = run
         self._lock, self._changed, self._again = lock, changed, again
         self._watched = RecordedPass(run)
-        self._makers: dict[str, Maker] = {"summary": self._summary, **resources_of(self._watched)}
+        self._makers: dict[str, ResourceFunction] = {"summary": self._summary, **resources_of(self._watched)}
         self._made: dict[str, Resource] = {}
         self._bytes: dict[str, int] = {}  # of what was made
 
@@ -78,7 +78,7 @@ class Look:
     @property
     def bytes_held(self) -> int:
         """What is kept of it so far: resources that were asked for, what was recorded, what was asked."""
-        return sum([*self._bytes.values()]) + self._watched.bytes_held + bytes_of(self.request.to_dict())
+        return sum([*self._bytes.values()]) + self._watched.bytes_held + memory_size(self.request.to_dict())
 
     def forget(self) -> None:
         """Keep no resource but the summary: each is computed again when it is asked for."""
@@ -93,7 +93,7 @@ class Look:
 
     def slow_paths(self) -> list[str]:
         """Those that take long, of a large model or a long text; files hold them only if asked for."""
-        found = costs(self._watched)
+        found = operation_counts(self._watched)
         return [path for path in self._makers if found.get(path, 0) > SLOW]
 
     def quick_paths(self) -> list[str]:
@@ -115,7 +115,7 @@ class Look:
             if (made := self._made.get(path)) is None:
                 with self._changed():
                     made = self._makers[path]()
-                self._bytes[path], self._made[path] = bytes_of(made), made
+                self._bytes[path], self._made[path] = memory_size(made), made
             return made
 
     def heads_linking(self, seen: str, looking: str) -> list[LinkingHead]:
@@ -148,12 +148,12 @@ class Look:
     def to_html(self, file: str | Path) -> Path:
         """The page with all of this inside, as one HTML file that opens without a server or a network."""
         found = writable(file)
-        write_file(found, html_of(self.summary, self.get, self.quick_paths()).encode("utf-8"))
+        write_file(found, page_html(self.summary, self.get, self.quick_paths()).encode("utf-8"))
         return found
 
     def to_text(self) -> str:
         """What is to be seen in plain lines, fields between tabs: answer, tokens, alignment, heads."""
-        return "".join(f"{line}\n" for line in lines_of(self.summary, self.get))
+        return "".join(f"{line}\n" for line in text_lines(self.summary, self.get))
 
     def widget(self) -> Any:
         """The page as a widget of a notebook.
@@ -161,7 +161,7 @@ class Look:
         Raises:
             MissingExtra: anywidget is not installed.
         """
-        return widget_of(self)
+        return make_widget(self)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """In a notebook the widget; where there are none, the same page in a frame, which asks no model."""
@@ -174,12 +174,12 @@ class Look:
         return {**bundle, "text/html": f"<pre>{html.escape(self.to_text())}</pre>"}
 
     def _repr_html_(self) -> str:
-        page = html_of(self.summary, self.get, self.quick_paths(), room=IN_A_NOTEBOOK)
-        return framed(page, self.to_text())
+        page = page_html(self.summary, self.get, self.quick_paths(), room=IN_A_NOTEBOOK)
+        return in_iframe(page, self.to_text())
 
     def _summary(self) -> dict[str, Any]:
         others = [path for path in self._makers if path != "summary"]
-        return summary_of(self._watched, others, self.slow_paths())
+        return make_summary(self._watched, others, self.slow_paths())
 
 
 def _short(text: str) -> str:

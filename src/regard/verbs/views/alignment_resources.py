@@ -5,17 +5,17 @@ from functools import partial
 from typing import Any
 
 from regard.inspection.alignment import Alignment, clearest_alignment, pharaoh
-from regard.inspection.heads import in_a_grid, statistics_of
+from regard.inspection.heads import statistics_of, with_grid_distances
 from regard.inspection.passes import Part
 from regard.inspection.rollout import rollout
-from regard.verbs.looking.recorded_pass import Maker, RecordedPass, Resource, array
+from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
 
 
-def alignment_resources(watched: RecordedPass) -> dict[str, Maker]:
-    found: dict[str, Maker] = {}
+def alignment_resources(watched: RecordedPass) -> dict[str, ResourceFunction]:
+    found: dict[str, ResourceFunction] = {}
     if watched.places:
         found["heads"] = partial(_heads, watched)
-    if aligns(watched):
+    if has_cross_attention(watched):
         found["alignment"] = partial(_alignment, watched)
     parts: tuple[Part, ...] = ("encoder", "decoder")
     for part in parts:
@@ -24,7 +24,7 @@ def alignment_resources(watched: RecordedPass) -> dict[str, Maker]:
     return found
 
 
-def aligns(watched: RecordedPass) -> bool:
+def has_cross_attention(watched: RecordedPass) -> bool:
     """Whether there is an attention from what is written to a source."""
     return any(place.part == "cross" for place in watched.places.values())
 
@@ -39,7 +39,7 @@ def _heads(watched: RecordedPass) -> Resource:
         if mark
     }
     first = next(iter(sequences.values()))
-    links = _clearest(watched).links() if aligns(watched) else ()
+    links = _clearest(watched).links() if has_cross_attention(watched) else ()
     found = []
     for place in watched.places.values():
         rows = sequences["written" if place.part == "cross" else place.rows]
@@ -54,7 +54,7 @@ def _heads(watched: RecordedPass) -> Resource:
             links=links if place.part == "cross" else (),
         )
         if (image := watched.run.image) is not None:
-            own = in_a_grid(own, weights, image.grid[1], image.before)
+            own = with_grid_distances(own, weights, image.grid[1], image.before)
         found += own
     return [{name: _rounded(value) for name, value in asdict(each).items()} for each in found]
 
@@ -65,12 +65,12 @@ def _rounded(value: Any) -> Any:
 
 def _alignment(watched: RecordedPass) -> Resource:
     """The mean of the heads of the layer that aligns, end marks and all."""
-    return array(watched.weights(_clearest(watched).name).mean(dim=0))
+    return to_array(watched.weights(_clearest(watched).name).mean(dim=0))
 
 
-def alignment_of(watched: RecordedPass) -> dict[str, Any] | None:
+def alignment_summary(watched: RecordedPass) -> dict[str, Any] | None:
     """Which layer aligns source and answer, why that one, and the tokens that it links."""
-    if not aligns(watched):
+    if not has_cross_attention(watched):
         return None
     found = _clearest(watched)
     links = sorted(found.links())
@@ -91,4 +91,4 @@ def _clearest(watched: RecordedPass) -> Alignment:
 
 def _rollout(watched: RecordedPass, part: Part) -> Resource:
     places = [place for place in watched.places.values() if place.part == part]
-    return array(rollout([watched.weights(place.name) for place in places]))
+    return to_array(rollout([watched.weights(place.name) for place in places]))

@@ -11,8 +11,8 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding.base_search import Search
 from regard.decoding.hypothesis import Hypothesis
 from regard.inspection.passes import ForcedPass, SequenceName
-from regard.verbs.looking.pieces import pieces
-from regard.verbs.looking.request import Request
+from regard.verbs.views.pieces import pieces
+from regard.verbs.views.request import Request
 from regard.weights.model_folder import LoadedModel
 
 
@@ -87,7 +87,7 @@ class InspectedRun:
         return self.loaded.tokenizers.source if name == "source" else self.tokenizer
 
 
-def named(tokenizer: Tokenizer, ids: Sequence[int]) -> TokenSequence:
+def token_sequence(tokenizer: Tokenizer, ids: Sequence[int]) -> TokenSequence:
     """Ids with the pieces of a vocabulary."""
     marks = {tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, *tokenizer.prefix}
     return TokenSequence(
@@ -95,7 +95,7 @@ def named(tokenizer: Tokenizer, ids: Sequence[int]) -> TokenSequence:
     )
 
 
-def as_a_beginning(text: str, tokenizer: Tokenizer) -> str:
+def as_prefix(text: str, tokenizer: Tokenizer) -> str:
     """A text that goes on: a space at its end belongs to the word after it, where the tokeniser thinks so."""
     spaced = len(tokenizer.words("x x")) == 2
     return text.rstrip() if spaced else text

@@ -10,13 +10,13 @@ from jaxtyping import UInt8
 from regard.data.corpus import locate
 from regard.data.images import normalised, read_images, refuse_other_sizes
 from regard.errors import DataError
-from regard.inspection.passes import seeing
+from regard.inspection.passes import image_pass
 from regard.models.vision import VisionTransformer
 from regard.verbs.box import model_that
-from regard.verbs.looking.encoder_only_reader import labels_of
-from regard.verbs.looking.inspected_run import AnswerToken, InspectedImage, InspectedRun, TokenSequence
-from regard.verbs.looking.request import Request, refuse_answers, refuse_long
-from regard.verbs.looking.streaming import Turn
+from regard.verbs.views.encoder_only_reader import top_labels
+from regard.verbs.views.inspected_run import AnswerToken, InspectedImage, InspectedRun, TokenSequence
+from regard.verbs.views.request import Request, refuse_answers, refuse_long
+from regard.verbs.views.streaming import ModelTurn
 from regard.weights.model_folder import LoadedModel
 
 CLASS = "<class>"  # the token of its own, of which the class is read
@@ -32,13 +32,13 @@ class VisionReader:
     def read(self, request: Request) -> InspectedRun:
         refuse_answers(request)
         config = self.model.config
-        pixels = image_at(request.text.strip())
+        pixels = read_image(request.text.strip())
         refuse_other_sizes(pixels[None], request.text, size=config.image_size, channels=config.channels)
         before = int(self.model.class_token is not None)
         refuse_long(config.grid**2 + before, "the image", None)
         request.changes.refuse_tokens_beyond(config.grid**2 + before)
         read = normalised(pixels[None], mean=config.pixel_mean, deviation=config.pixel_std)
-        forced = seeing(self.model, read)
+        forced = image_pass(self.model, read)
         with torch.no_grad():
             logits = forced()
         image = InspectedImage(
@@ -50,17 +50,17 @@ class VisionReader:
             loaded=self.loaded,
             request=request,
             forced=forced,
-            sequences={"text": places_of(image)},
+            sequences={"text": patch_sequence(image)},
             tokenizer=None,
-            answer={"labels": labels_of(self.loaded, logits)},
+            answer={"labels": top_labels(self.loaded, logits)},
             image=image,
         )
 
-    def stream(self, request: Request, turn: Turn) -> Iterator[AnswerToken]:
+    def stream(self, request: Request, turn: ModelTurn) -> Iterator[AnswerToken]:
         return iter(())
 
 
-def image_at(spec: str) -> UInt8[np.ndarray, "channels height width"]:
+def read_image(spec: str) -> UInt8[np.ndarray, "channels height width"]:
     """One image of an IDX or NPZ file, a path or NAME:FILE of a known data set.
 
     Raises:
@@ -80,7 +80,7 @@ def image_at(spec: str) -> UInt8[np.ndarray, "channels height width"]:
     return images[int(number)]
 
 
-def places_of(image: InspectedImage) -> TokenSequence:
+def patch_sequence(image: InspectedImage) -> TokenSequence:
     """Patches by row and column; the token of its own is a mark."""
     rows, columns = image.grid
     patches = [f"{row},{column}" for row in range(rows) for column in range(columns)]

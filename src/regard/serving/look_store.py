@@ -13,10 +13,10 @@ from typing import Any
 
 from regard.errors import RegardError
 from regard.verbs.look import Looker
-from regard.verbs.looking.look import Look
-from regard.verbs.looking.memory_size import bytes_of
-from regard.verbs.looking.recorded_pass import Resource
-from regard.verbs.looking.request import Request
+from regard.verbs.views.look import Look
+from regard.verbs.views.memory_size import memory_size
+from regard.verbs.views.recorded_pass import Resource
+from regard.verbs.views.request import Request
 
 KEPT = 8
 MOST_BYTES = 512 << 20  # of all that are kept; where the last one has more, its summary is kept
@@ -31,7 +31,7 @@ class Refused(RegardError):
         self.status = status
 
 
-class Looks:
+class LookStore:
     """Looks of one model by their ids, and the first one, which was asked for before the page was open."""
 
     def __init__(self, looker: Looker, first: Request | None = None) -> None:
@@ -93,7 +93,7 @@ class Looks:
         look = self._looker(request)
         with self._lock:
             self._kept[number] = look
-            self._asked[number], self._asked_bytes[number] = request, bytes_of(asdict(request))
+            self._asked[number], self._asked_bytes[number] = request, memory_size(asdict(request))
             self._trim()
             self._forget_requests()
         return look

@@ -3,13 +3,13 @@
 from typing import Any
 
 from regard import console
-from regard.verbs.looking.look import Look
-from regard.verbs.looking.plain_text import likeness
+from regard.verbs.views.look import Look
+from regard.verbs.views.plain_text import head_pattern
 
 HEADS = 12  # that are shown, those that are surest of what they do
 
 
-def show(look: Look) -> None:
+def print_look(look: Look) -> None:
     """To stdout, which is a terminal."""
     summary = look.summary
     console.say(f"{summary['model']['name']}  {summary['model']['parameters']:,} parameters")
@@ -82,6 +82,6 @@ def _show_steps(look: Look) -> None:
 
 def _show_heads(look: Look) -> None:
     heads: Any = look.get("heads")
-    told = sorted(((*likeness(head), head) for head in heads), key=lambda each: -each[1])[:HEADS]
+    told = sorted(((*head_pattern(head), head) for head in heads), key=lambda each: -each[1])[:HEADS]
     rows = [[head["name"], head["head"], kind, f"{share:.2f}"] for kind, share, head in told]
     console.table("heads", ["attention", "head", "does", "share"], rows)

@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from regard.page.assets import one_file
-from regard.verbs.looking.files import json_text, npy_bytes
-from regard.verbs.looking.recorded_pass import Resource
+from regard.verbs.views.files import json_text, npy_bytes
+from regard.verbs.views.recorded_pass import Resource
 
 MOST_BYTES = 48 << 20  # of arrays; of a long text the bulkiest are left out, and the page shows what it has
 IN_A_NOTEBOOK = 6 << 20  # the same in a cell, which the notebook keeps
 LAST = ("value/", "key/", "query/", "bias/", "mask/", "hidden/")  # left out first
 
 
-def html_of(
+def page_html(
     summary: dict, get: Callable[[str], Resource], paths: Sequence[str], *, room: int = MOST_BYTES
 ) -> str:
     """The page with these resources of a look inside, or, where they are too much, with those that fit."""
     documents: dict[str, bytes] = {}
     arrays: dict[str, bytes] = {}
-    for path in in_order([path for path in paths if path != "summary"]):
+    for path in by_importance([path for path in paths if path != "summary"]):
         found = get(path)
         if not isinstance(found, np.ndarray):
             documents[path] = json_text(found).encode("utf-8", "surrogatepass")
@@ -38,7 +38,7 @@ def html_of(
     )
 
 
-def framed(page: str, text: str) -> str:
+def in_iframe(page: str, text: str) -> str:
     """The page in a frame of its own, which can reach nothing outside; and, for who shows no frames, text."""
     source = html.escape(page, quote=True)
     return (
@@ -48,7 +48,7 @@ def framed(page: str, text: str) -> str:
     )
 
 
-def in_order(paths: list[str]) -> Iterator[str]:
+def by_importance(paths: list[str]) -> Iterator[str]:
     """The most telling first."""
     ranks = {
         path: next((len(LAST) - i for i, name in enumerate(LAST) if path.startswith(name)), 0)

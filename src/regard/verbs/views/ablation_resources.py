@@ -7,9 +7,13 @@ from regard.inspection.ablation import ablations
 from regard.inspection.attribution import POINTS, Method, attributions
 from regard.models.build import count_parameters
 from regard.models.encoder_only import EncoderOnly
-from regard.verbs.looking.recorded_pass import Maker, RecordedPass, Resource, array
+from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
 
-SURE = ("classification", "tokens", "masked_language_model")  # heads whose answer has a probability
+HEADS_WITH_PROBABILITIES = (
+    "classification",
+    "tokens",
+    "masked_language_model",
+)  # heads whose answer has a probability
 METHODS: tuple[Method, ...] = ("gradient", "integrated")
 NOTE = (
     "How much each token read speaks for each token of the answer: the gradient of its log-probability (nats)"
@@ -18,18 +22,18 @@ NOTE = (
 )
 
 
-def ablation_resources(watched: RecordedPass) -> dict[str, Maker]:
+def ablation_resources(watched: RecordedPass) -> dict[str, ResourceFunction]:
     model = watched.model
-    if isinstance(model, EncoderOnly) and model.config.head not in SURE:
+    if isinstance(model, EncoderOnly) and model.config.head not in HEADS_WITH_PROBABILITIES:
         return {}
-    found: dict[str, Maker] = {"ablation": partial(_ablation, watched)}
+    found: dict[str, ResourceFunction] = {"ablation": partial(_ablation, watched)}
     if watched.run.image is not None:  # attributions are to the embeddings of tokens
         return found
     found["attribution"] = partial(_attribution, watched)
     return found | {f"attribution/{method}": partial(_attributed, watched, method) for method in METHODS}
 
 
-def costs(watched: RecordedPass) -> dict[str, float]:
+def operation_counts(watched: RecordedPass) -> dict[str, float]:
     """How many multiplications and additions these take, about.
 
     A pass takes two of each parameter and token, and as many again twice for its way back.
@@ -70,4 +74,4 @@ def _places_of_answer(watched: RecordedPass) -> list[int] | None:
 
 
 def _attributed(watched: RecordedPass, method: Method) -> Resource:
-    return array(attributions(watched.run.forced, method=method).values)
+    return to_array(attributions(watched.run.forced, method=method).values)

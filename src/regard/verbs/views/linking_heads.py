@@ -6,8 +6,8 @@ from typing import Any
 
 from regard.errors import DataError
 from regard.inspection.passes import SequenceName
-from regard.verbs.looking.inspected_run import TokenSequence
-from regard.verbs.looking.recorded_pass import RecordedPass
+from regard.verbs.views.inspected_run import TokenSequence
+from regard.verbs.views.recorded_pass import RecordedPass
 
 
 @dataclass(frozen=True, kw_only=True)

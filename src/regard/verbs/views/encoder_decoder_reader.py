@@ -13,15 +13,21 @@ from regard.decoding.scoring import forced_scores
 from regard.decoding.settings import GenerationSettings
 from regard.decoding.step import ModelStepper, Stepper
 from regard.errors import DataError
-from regard.inspection.passes import translating
+from regard.inspection.passes import translation_pass
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.verbs.box import model_that
 from regard.verbs.decoding_defaults import decoding_defaults
-from regard.verbs.looking.inspected_run import AnswerToken, InspectedRun, SearchRecord, as_a_beginning, named
-from regard.verbs.looking.request import Request, refuse_long
-from regard.verbs.looking.streaming import Turn, said, worth_showing
 from regard.verbs.prefixes import prefix_of, usual_prefix
 from regard.verbs.search_results import translation_search as search_of
+from regard.verbs.views.inspected_run import (
+    AnswerToken,
+    InspectedRun,
+    SearchRecord,
+    as_prefix,
+    token_sequence,
+)
+from regard.verbs.views.request import Request, refuse_long
+from regard.verbs.views.streaming import ModelTurn, is_worth_streaming, stream_tokens
 from regard.weights.model_folder import LoadedModel
 
 
@@ -42,13 +48,13 @@ class EncoderDecoderReader:
         tgt_ids, log_prob, forced = self._answer(request, src_ids, search)
         score = log_prob / search.length_penalty(len(tgt_ids) + 1)
         marks = {"bos_id": self.target.bos_id, "eos_id": self.source.eos_id}
-        pass_ = translating(self.model, src_ids, tgt_ids, **marks)
+        pass_ = translation_pass(self.model, src_ids, tgt_ids, **marks)
         tokenizers = {"source": self.source, "read": self.target, "written": self.target}
         return InspectedRun(
             loaded=self.loaded,
             request=request,
             forced=pass_,
-            sequences={name: named(tokenizers[name], ids) for name, ids in pass_.sequences.items()},
+            sequences={name: token_sequence(tokenizers[name], ids) for name, ids in pass_.sequences.items()},
             tokenizer=self.target,
             answer={
                 "text": self.target.decode(tgt_ids),
@@ -59,14 +65,14 @@ class EncoderDecoderReader:
             searched=None if request.target is not None else self._searched(request, src_ids, search),
         )
 
-    def stream(self, request: Request, turn: Turn) -> Iterator[AnswerToken]:
+    def stream(self, request: Request, turn: ModelTurn) -> Iterator[AnswerToken]:
         src_ids = self._source_ids(request)
-        if not worth_showing(self.model, len(src_ids), self._search(request.beam_size)):
+        if not is_worth_streaming(self.model, len(src_ids), self._search(request.beam_size)):
             return iter(())
         search = self._search(1)
         assert isinstance(search, DecodingLoop)
         asked = self._asked(src_ids, self._prefix(request))
-        return said(search, lambda: self._stepper(src_ids), asked, self.target, self.model, turn)
+        return stream_tokens(search, lambda: self._stepper(src_ids), asked, self.target, self.model, turn)
 
     def _answer(self, request: Request, src_ids: list[int], search: Search) -> tuple[list[int], float, int]:
         """The ids of the answer without its end, its log-probability, and how many of them were forced."""
@@ -98,9 +104,7 @@ class EncoderDecoderReader:
             if any(not 0 <= number < size for number in request.prefix_ids):
                 raise DataError("prefix_ids has an id that is no token", f"ids are from 0 to {size - 1}")
             return request.prefix_ids
-        return (
-            tuple(self.target.encode(as_a_beginning(request.prefix, self.target))) if request.prefix else ()
-        )
+        return tuple(self.target.encode(as_prefix(request.prefix, self.target))) if request.prefix else ()
 
     def _source_ids(self, request: Request) -> list[int]:
         text = request.text

@@ -7,16 +7,16 @@ from typing import Any
 from regard.inspection.architecture import architecture
 from regard.inspection.neighbours import neighbours
 from regard.inspection.positional import Positional, positional
-from regard.verbs.looking.inspected_run import InspectedImage, InspectedRun
-from regard.verbs.looking.pieces import pieces
-from regard.verbs.looking.recorded_pass import Maker, RecordedPass, Resource, array
+from regard.verbs.views.inspected_run import InspectedImage, InspectedRun
+from regard.verbs.views.pieces import pieces
+from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
 
 POSITIONS = 64  # that are shown of a shorter text, so that there are waves to see
 
 
-def model_resources(watched: RecordedPass) -> dict[str, Maker]:
+def model_resources(watched: RecordedPass) -> dict[str, ResourceFunction]:
     """Positions are of the encoder, where there is one."""
-    found: dict[str, Maker] = {"architecture": partial(_architecture, watched)}
+    found: dict[str, ResourceFunction] = {"architecture": partial(_architecture, watched)}
     if watched.run.image is None:
         found["neighbours"] = partial(_neighbours, watched.run)
     else:
@@ -49,7 +49,7 @@ def _positions(watched: RecordedPass) -> Resource:
 
 
 def _position_part(watched: RecordedPass, part: str) -> Resource:
-    return array(getattr(_of_model(watched), part))
+    return to_array(getattr(_of_model(watched), part))
 
 
 def _neighbours(run: InspectedRun) -> Resource:

@@ -4,14 +4,14 @@ from functools import partial
 
 from regard.inspection.lens import lens
 from regard.inspection.steps import TokenCandidate, steps
-from regard.verbs.looking.recorded_pass import Maker, RecordedPass, Resource, array
+from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
 
 CANDIDATES, LENS_CANDIDATES = 20, 5
-KEPT = 512  # logits of each step, the greatest: a page can then draw and filter among them
+MAX_KEPT_LOGITS = 512  # logits of each step, the greatest: a page can then draw and filter among them
 
 
-def prediction_resources(watched: RecordedPass) -> dict[str, Maker]:
-    found: dict[str, Maker] = {}
+def prediction_resources(watched: RecordedPass) -> dict[str, ResourceFunction]:
+    found: dict[str, ResourceFunction] = {}
     if watched.writes:
         found["steps"] = partial(_steps, watched)
         found["logits"] = partial(_logits, watched)
@@ -22,9 +22,9 @@ def prediction_resources(watched: RecordedPass) -> dict[str, Maker]:
     return found
 
 
-def kept(watched: RecordedPass) -> int:
+def num_kept_logits(watched: RecordedPass) -> int:
     """How many logits of each step are handed out."""
-    return min(KEPT, watched.logits.size(-1))
+    return min(MAX_KEPT_LOGITS, watched.logits.size(-1))
 
 
 def has_lens(watched: RecordedPass) -> bool:
@@ -62,15 +62,15 @@ def _steps(watched: RecordedPass) -> Resource:
 
 def _logits(watched: RecordedPass) -> Resource:
     """As log-probabilities, which are logits too: what is left to one is the share of those not kept."""
-    return array(watched.logits.float().log_softmax(dim=-1).topk(kept(watched)).values)
+    return to_array(watched.logits.float().log_softmax(dim=-1).topk(num_kept_logits(watched)).values)
 
 
 def _logit_ids(watched: RecordedPass) -> Resource:
-    return array(watched.logits.topk(kept(watched)).indices, "int32")
+    return to_array(watched.logits.topk(num_kept_logits(watched)).indices, "int32")
 
 
 def _logit_tokens(watched: RecordedPass) -> Resource:
-    ids = sorted(set(watched.logits.topk(kept(watched)).indices.flatten().tolist()))
+    ids = sorted(set(watched.logits.topk(num_kept_logits(watched)).indices.flatten().tolist()))
     return dict(zip(map(str, ids), watched.run.tokens(ids), strict=True))
 
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from regard.serving import looks as looks_module
-from regard.serving.looks import Looks
+from regard.serving import look_store as looks_module
+from regard.serving.look_store import LookStore
 from regard.verbs.look import Looker, Request
 
 
 def test_few_looks_are_kept_and_others_are_made_anew(untrained, monkeypatch):
     monkeypatch.setattr(looks_module, "KEPT", 2)
-    kept = Looks(Looker(untrained, device="cpu"))
+    kept = LookStore(Looker(untrained, device="cpu"))
     assert kept.first() is None
     made = [kept.make({"text": text})["id"] for text in ("1", "2", "3")]
     assert len(kept._kept) == 2
@@ -19,7 +19,7 @@ def test_few_looks_are_kept_and_others_are_made_anew(untrained, monkeypatch):
 
 
 def test_requests_are_remembered_by_their_bytes_and_the_first_always(untrained, monkeypatch):
-    kept = Looks(Looker(untrained, device="cpu"), Request(text="1 2"))
+    kept = LookStore(Looker(untrained, device="cpu"), Request(text="1 2"))
     first = kept.first()
     monkeypatch.setattr(looks_module, "REMEMBERED_BYTES", 100_000)
     monkeypatch.setattr(looks_module, "KEPT", 1)
@@ -49,7 +49,7 @@ def test_all_that_a_look_holds_counts(untrained):
 
 
 def test_of_a_look_that_is_too_large_alone_nothing_is_kept_but_its_summary(untrained, monkeypatch):
-    kept = Looks(Looker(untrained, device="cpu"))
+    kept = LookStore(Looker(untrained, device="cpu"))
     monkeypatch.setattr(looks_module, "MOST_BYTES", 20_000)
     number = kept.make({"text": "1 2 3"})["id"]
     look = kept._kept[number]
@@ -59,7 +59,7 @@ def test_of_a_look_that_is_too_large_alone_nothing_is_kept_but_its_summary(untra
 
 
 def test_looks_that_hold_much_make_room_for_the_newest(untrained, monkeypatch):
-    kept = Looks(Looker(untrained, device="cpu"))
+    kept = LookStore(Looker(untrained, device="cpu"))
     made = [kept.make({"text": text})["id"] for text in ("1", "2", "3")]
     monkeypatch.setattr(looks_module, "MOST_BYTES", kept._kept[made[2]].bytes_held + 10_000)
     look = kept._kept[made[2]]

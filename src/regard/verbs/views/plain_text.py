@@ -7,7 +7,7 @@ Get = Callable[[str], Any]
 SEEN = 0.1  # the least weight that is worth a line
 
 
-def lines_of(summary: dict[str, Any], get: Get) -> Iterator[str]:
+def text_lines(summary: dict[str, Any], get: Get) -> Iterator[str]:
     """Lines that begin with model, text, answer, label, tag, token, aligned, head."""
     model = summary["model"]
     yield _line("model", model["name"], model["kind"], f"{model['parameters']} parameters")
@@ -21,11 +21,11 @@ def lines_of(summary: dict[str, Any], get: Get) -> Iterator[str]:
         yield from _alignment(summary, get("alignment"))
     if "heads" in summary["resources"]:
         for head in get("heads"):
-            kind, share = likeness(head)
+            kind, share = head_pattern(head)
             yield _line("head", head["name"], head["head"], kind, f"{share:.4f}")
 
 
-def likeness(head: dict[str, Any]) -> tuple[str, float]:
+def head_pattern(head: dict[str, Any]) -> tuple[str, float]:
     """What a head does with most of its weight, and the share that it is of it."""
     shares = {name: head[name] for name in KINDS if head.get(name) is not None}
     best = max(shares, key=lambda name: shares[name], default=None)

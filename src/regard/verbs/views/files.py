@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from regard.errors import UserError
-from regard.verbs.looking.recorded_pass import Resource
-from regard.verbs.looking.resources import JSON
+from regard.verbs.views.recorded_pass import Resource
+from regard.verbs.views.resources import JSON
 from regard.weights.folder import replace_file
 
 IN_JSON = ("attention/", "alignment", "rollout/")  # arrays that JSON holds as lists; NPZ holds all

@@ -12,15 +12,15 @@ from torch import Tensor
 from regard.data.tagged import before_words, pieces_of, words_of
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
-from regard.inspection.passes import ForcedPass, reading
+from regard.inspection.passes import ForcedPass, encoder_pass
 from regard.models.encoder_only import EncoderOnly
 from regard.verbs.box import model_that
 from regard.verbs.fill import SPELLINGS, in_context
 from regard.verbs.load_encoder import probabilities
-from regard.verbs.looking.inspected_run import AnswerToken, InspectedRun, named
-from regard.verbs.looking.pieces import pieces
-from regard.verbs.looking.request import Request, refuse_answers, refuse_long
-from regard.verbs.looking.streaming import Turn
+from regard.verbs.views.inspected_run import AnswerToken, InspectedRun, token_sequence
+from regard.verbs.views.pieces import pieces
+from regard.verbs.views.request import Request, refuse_answers, refuse_long
+from regard.verbs.views.streaming import ModelTurn
 from regard.weights.model_folder import LoadedModel
 
 TOP = 10  # classes that are told
@@ -46,17 +46,17 @@ class EncoderOnlyReader:
         refuse_long(len(inner) + 2, "the text", self.model.max_length)
         ids = (self.tokenizer.bos_id, *inner, self.tokenizer.eos_id)
         request.changes.refuse_tokens_beyond(len(ids))
-        forced = reading(self.model, ids, answer_rows=self._answer_rows(ids, words))
+        forced = encoder_pass(self.model, ids, answer_rows=self._answer_rows(ids, words))
         return InspectedRun(
             loaded=self.loaded,
             request=request,
             forced=forced,
-            sequences={"text": named(self.tokenizer, ids)},
+            sequences={"text": token_sequence(self.tokenizer, ids)},
             tokenizer=self.tokenizer,
             answer=self._answer(forced, words, request.text),
         )
 
-    def stream(self, request: Request, turn: Turn) -> Iterator[AnswerToken]:
+    def stream(self, request: Request, turn: ModelTurn) -> Iterator[AnswerToken]:
         return iter(())
 
     def _words(self, text: str) -> list[list[int]]:
@@ -101,36 +101,36 @@ class EncoderOnlyReader:
             logits = forced()
         match self.head:
             case "classification":
-                return {"labels": labels_of(self.loaded, logits)}
+                return {"labels": top_labels(self.loaded, logits)}
             case "regression":
                 return {"value": float(logits[0])}
             case "tokens":
-                return {"tags": tags_of(self.loaded, logits[0], words, words_of(text))}
+                return {"tags": word_tags(self.loaded, logits[0], words, words_of(text))}
         hidden = self._hidden_places(forced.sequences["text"])
-        return {"tags": guesses_of(self.tokenizer, logits[0], hidden)} if hidden else None
+        return {"tags": mask_predictions(self.tokenizer, logits[0], hidden)} if hidden else None
 
 
-def labels_of(loaded: LoadedModel, logits: Float[Tensor, "1 labels"]) -> list[dict[str, Any]]:
+def top_labels(loaded: LoadedModel, logits: Float[Tensor, "1 labels"]) -> list[dict[str, Any]]:
     """The likeliest classes of a text or an image."""
     [shares] = probabilities(logits)
     best = sorted(range(len(shares)), key=lambda number: -shares[number])[:TOP]
-    return [{"label": label_of(loaded, number), "probability": shares[number]} for number in best]
+    return [{"label": label_name(loaded, number), "probability": shares[number]} for number in best]
 
 
-def tags_of(
+def word_tags(
     loaded: LoadedModel, logits: Float[Tensor, "text labels"], words: list[list[int]], forms: list[str]
 ) -> list[dict[str, Any]]:
     """What each word is, told at its first token."""
     found, place = [], 1
     for form, ids in zip(forms, words, strict=True):
         number, share = _likeliest(logits[place])
-        tag = {"token": form, "tag": label_of(loaded, number), "probability": share, "position": place}
+        tag = {"token": form, "tag": label_name(loaded, number), "probability": share, "position": place}
         found.append(tag)
         place += len(ids)
     return found
 
 
-def guesses_of(
+def mask_predictions(
     tokenizer: Tokenizer, logits: Float[Tensor, "text vocab"], hidden: tuple[int, ...]
 ) -> list[dict[str, Any]]:
     """What stands in each hidden place, likeliest, as if it were its tag."""
@@ -142,7 +142,7 @@ def guesses_of(
     return found
 
 
-def label_of(loaded: LoadedModel, number: int) -> str:
+def label_name(loaded: LoadedModel, number: int) -> str:
     return loaded.labels[number] if number < len(loaded.labels) else str(number)
 
 

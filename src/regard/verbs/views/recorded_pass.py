@@ -8,14 +8,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.inspection.passes import AttentionSite, places
+from regard.inspection.passes import AttentionSite, attention_sites
 from regard.inspection.record import blocks, record
 from regard.inspection.recording import Recording
 from regard.layers.kernels import attention_weights
-from regard.verbs.looking.inspected_run import InspectedRun
+from regard.verbs.views.inspected_run import InspectedRun
 
 Resource = dict | list | np.ndarray
-Maker = Callable[[], Resource]
+ResourceFunction = Callable[[], Resource]
 
 
 class RecordedPass:
@@ -28,7 +28,7 @@ class RecordedPass:
     def __init__(self, run: InspectedRun) -> None:
         self.run = run
         self.model = run.forced.model
-        self.places: dict[str, AttentionSite] = {place.name: place for place in places(self.model)}
+        self.places: dict[str, AttentionSite] = {place.name: place for place in attention_sites(self.model)}
         self.blocks = blocks(self.model) if self.has_keys else []  # a recurrent decoder has steps, no blocks
 
     @cached_property
@@ -79,6 +79,6 @@ class RecordedPass:
         return attention_weights(query, key, mask, None if bias is None else bias[None])[0]
 
 
-def array(tensor: Tensor, kind: str = "float32") -> np.ndarray:
+def to_array(tensor: Tensor, kind: str = "float32") -> np.ndarray:
     """A tensor as it travels."""
     return np.ascontiguousarray(tensor.detach().cpu().numpy().astype(f"<{np.dtype(kind).str[1:]}"))

@@ -4,11 +4,11 @@ from functools import partial
 
 from regard.decoding.search import BeamSearch
 from regard.inspection.beam_tree import beam_tree
-from regard.verbs.looking.inspected_run import SearchRecord
-from regard.verbs.looking.recorded_pass import Maker, RecordedPass, Resource
+from regard.verbs.views.inspected_run import SearchRecord
+from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction
 
 
-def search_resources(watched: RecordedPass) -> dict[str, Maker]:
+def search_resources(watched: RecordedPass) -> dict[str, ResourceFunction]:
     """`beam`, where a beam was searched: the same search once more, watched."""
     searched = watched.run.searched
     if searched is None or type(searched.search) is not BeamSearch:
