@@ -139,7 +139,7 @@ def test_a_confusion_off_a_terminal_has_a_row_and_a_column_for_each_class(plain,
         ["yes", "1", "11", "91.7"],
         ["precision", "85.7", "84.6"],
     ]
-    assert accuracy == "accuracy 85.0: 17 of 20; all shares in percent"
+    assert accuracy == "accuracy 85.0: 17 of 20; all values in percent"
 
 
 def test_a_class_that_is_never_said_nor_true_has_no_row_and_is_named(plain, capsys):
@@ -151,7 +151,7 @@ def test_a_class_that_is_never_said_nor_true_has_no_row_and_is_named(plain, caps
         ["c", "0", "0", "0.0"],
         ["precision", "100.0", "0.0"],
     ]
-    assert shown[5] == "neither occurs nor is said: b, d"
+    assert shown[5] == "neither occur nor are predicted: b, d"
 
 
 def test_a_confusion_of_one_class_is_shown_on_the_narrowest_terminal(terminal, capsys):

@@ -248,7 +248,7 @@ def test_what_is_not_there_cannot_be_switched_off(forced_pass):
         (Ablation(heads={name: [4]}), "no head 4"),
         (Ablation(layers=["encoder.blocks.9"]), "no layer"),
         (Ablation(tokens=[-1]), "no token"),
-        (Ablation(tokens=[5]), "no token stands at 5"),
+        (Ablation(tokens=[5]), "there is no token at position 5"),
     ):
         with pytest.raises(ConfigError, match=message):
             ablate(forced, wrong)

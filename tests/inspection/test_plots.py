@@ -8,7 +8,7 @@ import pytest
 from regard.inspection import figures, fonts
 from regard.inspection.figures import figure_at
 from regard.inspection.fonts import DEFAULT_FONT, font_families
-from regard.inspection.plots import INCHES, draw_attention, draw_positions
+from regard.inspection.plots import WIDTHS, draw_attention, draw_positions
 from regard.page.assets import assets
 
 pytest.importorskip("matplotlib")
@@ -30,7 +30,7 @@ def test_a_figure_is_as_wide_as_a_column_or_a_page(tmp_path, size):
     path = tmp_path / "a.svg"
     draw_attention(path, PANELS, TOKENS, TOKENS, title="attention", size=size)
     width = float(re.search(r'width="([\d.]+)pt"', path.read_text("utf-8"))[1])
-    assert width == pytest.approx(72 * INCHES[size], abs=0.1)
+    assert width == pytest.approx(72 * WIDTHS[size], abs=0.1)
 
 
 def test_a_colour_bar_says_what_the_colours_mean_and_text_stays_text(tmp_path):

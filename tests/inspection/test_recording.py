@@ -84,7 +84,7 @@ def test_what_is_recorded_stays_when_the_cache_goes_on():
         before = recording.key(name, None).clone()
         cache.select(torch.tensor([1, 0]))
         model.extend(TGT[:, :1], cache)
-    assert torch.equal(recording.heard[name][0].parts["key"], before)
+    assert torch.equal(recording.calls_by_module[name][0].parts["key"], before)
 
 
 @torch.no_grad()

@@ -3,12 +3,7 @@
 import pytest
 import torch
 
-from regard.inspection.passes import attention_sites, encoder_pass, translation_pass
-from regard.inspection.record import record
-from regard.inspection.rollout import rollout, rollouts
-from regard.models.build import build
-from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.models.encoder_only import EncoderOnlyConfig
+from regard.inspection.rollout import rollout
 
 BEFORE = torch.eye(4).roll(-1, 1).tril() + torch.eye(4)[:1].T @ torch.eye(4)[:1]  # each at the one before
 
@@ -59,22 +54,3 @@ def test_who_may_look_nowhere_keeps_what_he_has():
 def test_no_layers_have_no_rollout():
     with pytest.raises(ValueError, match="one layer or more"):
         rollout([])
-
-
-def test_each_stack_of_a_model_has_its_own():
-    small = {"d_model": 16, "num_heads": 2, "d_ff": 32}
-    sizes = {"src_vocab_size": 11, "tgt_vocab_size": 11, "num_encoder_layers": 2, "num_decoder_layers": 2}
-    translator = build(EncoderDecoderConfig(**small, **sizes), seed=0)
-    encoder = build(EncoderOnlyConfig(**small, vocab_size=11, num_layers=2, head="none"), seed=0)
-    passes = (
-        (translation_pass(translator, [4, 5, 6], [7, 8], bos_id=2, eos_id=3), {"encoder": 4, "decoder": 3}),
-        (encoder_pass(encoder, [2, 4, 5, 6, 3]), {"encoder": 5}),
-    )
-    for forced, lengths in passes:
-        with torch.no_grad(), record(forced.model) as recording:
-            forced()
-        weights = {name: recording.weights(name) for name in recording.heads}
-        found = rollouts(weights, attention_sites(forced.model))
-        assert {part: len(each) for part, each in found.items()} == lengths
-        some = {name: each for name, each in weights.items() if "encoder.blocks.0" not in name}
-        assert "encoder" not in rollouts(some, attention_sites(forced.model)), "a stack with a gap has none"

@@ -24,10 +24,6 @@ def test_entropy_is_that_of_the_distribution_and_the_impossible_adds_nothing():
     assert found[1].entropy == pytest.approx(math.log(4))
 
 
-def test_surprisal_is_in_bits():
-    assert steps(LOGITS, [1, 0, 3])[1].surprisal == pytest.approx(2.0)
-
-
 def test_the_likeliest_token_has_rank_1_and_of_equals_the_lower_id_comes_first():
     assert [each.rank for each in steps(LOGITS, [0, 2, 3])] == [1, 3, 2]
     assert [each.rank for each in steps(LOGITS, [3, 3, 0])] == [4, 4, 3]

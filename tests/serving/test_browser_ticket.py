@@ -56,6 +56,6 @@ def test_a_connection_that_is_not_listed_is_nobody_s(sockets):
 def test_where_the_kernel_lists_no_sockets_the_ticket_is_enough(tmp_path, monkeypatch):
     monkeypatch.setattr(browser_ticket, "SOCKETS", (str(tmp_path / "none"),))
     ticket = Ticket()
-    assert not ticket.taken("another", CLIENT)
-    assert ticket.taken(ticket.name, CLIENT)
-    assert not ticket.taken(ticket.name, CLIENT), "once"
+    assert not ticket.redeem("another", CLIENT)
+    assert ticket.redeem(ticket.name, CLIENT)
+    assert not ticket.redeem(ticket.name, CLIENT), "once"

@@ -15,7 +15,7 @@ import pytest
 
 from regard.errors import DataError
 from regard.serving import browser_ticket, local
-from regard.serving.local import MOST_BYTES, LocalServer
+from regard.serving.local import MAX_BODY_BYTES, LocalServer
 from regard.serving.look_store import LookStore
 from regard.verbs.look import Looker, Request
 
@@ -274,13 +274,13 @@ def test_who_names_no_origin_is_no_page(ask):
         ({"text": "1", "changes": {"heads": {ENCODER: [-1]}}}, f"{ENCODER} has no head -1"),
         ({"text": "1", "changes": {"heads": {ENCODER: [10**30]}}}, "no head"),
         ({"text": "1", "changes": {"layers": ["encoder.blocks.1"]}}, "no layer"),
-        ({"text": "1", "changes": {"tokens": [-1]}}, "no token stands at -1"),
-        ({"text": "1", "changes": {"tokens": [2]}}, "no token stands at 2"),
-        ({"text": "1", "changes": {"tokens": [10**12]}}, f"no token stands at {10**12}"),
+        ({"text": "1", "changes": {"tokens": [-1]}}, "there is no token at position -1"),
+        ({"text": "1", "changes": {"tokens": [2]}}, "there is no token at position 2"),
+        ({"text": "1", "changes": {"tokens": [10**12]}}, f"there is no token at position {10**12}"),
         ({"text": "1", "changes": {"tokens": [10**30]}}, "is an integer of 100 bits"),
-        ([1, 2], "no JSON object"),
-        ("text", "no JSON object"),
-        (None, "no JSON object"),
+        ([1, 2], "not a JSON object"),
+        ("text", "not a JSON object"),
+        (None, "not a JSON object"),
     ],
 )
 def test_what_cannot_be_looked_at_is_refused_with_a_reason(ask, body, message):
@@ -294,7 +294,7 @@ def test_a_body_that_is_no_json_or_too_much_is_refused(ask):
     assert told(ask("POST", "/api/look", raw=b"{"))[0] == 400
     assert told(ask("POST", "/api/look", raw=b"[" * 100_000))[0] == 400
     assert told(ask("POST", "/api/look", raw=b"\xff\xfe"))[0] == 400
-    assert told(ask("POST", "/api/look", raw=b" ", Content_Length=str(MOST_BYTES + 1)))[0] == 413
+    assert told(ask("POST", "/api/look", raw=b" ", Content_Length=str(MAX_BODY_BYTES + 1)))[0] == 413
     assert told(ask("POST", "/api/look", raw=b"{}", Content_Length="many"))[0] == 411
     assert told(ask("POST", "/api/look", raw=b"{}", Content_Type="text/plain"))[0] == 415
     assert (

@@ -16,7 +16,7 @@ from regard.verbs.look import Changes, Looker, Request, look
 from regard.verbs.views import plain_text, streaming
 from regard.verbs.views.files import json_text, npy_bytes
 from regard.verbs.views.page_file import page_html
-from regard.verbs.views.resources import JSON
+from regard.verbs.views.resources import JSON_RESOURCES
 from regard.verbs.widget import WidgetSession
 
 
@@ -47,7 +47,7 @@ def test_every_resource_that_is_named_can_be_had_and_is_json_or_an_array(kinds, 
     assert seen.summary["resources"] == [path for path in seen.paths() if path != "summary"]
     for path in seen.paths():
         found = seen.get(path)
-        assert isinstance(found, np.ndarray) == (path not in JSON), path
+        assert isinstance(found, np.ndarray) == (path not in JSON_RESOURCES), path
         if isinstance(found, np.ndarray):
             assert found.dtype.str in ("<f4", "<f2", "|u1", "<i4"), path
             assert np.isfinite(found.astype(np.float64)).all(), path
@@ -285,7 +285,7 @@ def test_a_word_of_several_tokens_looks_by_their_mean_and_is_looked_at_by_their_
 def test_what_takes_long_is_told_and_left_out_of_files(kinds, monkeypatch):
     seen = kinds["encoder_decoder"]
     assert seen.slow_paths() == []
-    monkeypatch.setattr("regard.verbs.views.look.SLOW", 1.0)
+    monkeypatch.setattr("regard.verbs.views.look.SLOW_OPERATIONS", 1.0)
     assert seen.slow_paths() == ["ablation", "attribution/gradient", "attribution/integrated"]
     held = json.loads(seen.to_json())
     assert "ablation" not in held
@@ -332,7 +332,7 @@ def test_one_html_file_holds_the_look_and_no_text_gets_out_of_its_place(untraine
 
 def test_of_a_look_that_is_too_much_the_page_names_what_it_holds(kinds):
     seen = kinds["encoder_decoder"]
-    page = page_html(seen.summary, seen.get, seen.paths(), room=4000)
+    page = page_html(seen.summary, seen.get, seen.paths(), max_bytes=4000)
     held = json.loads(page.split('id="regard-look">')[1].split("</script>")[0])
     assert set(held["json"]["summary"]["resources"]) == ({*held["json"]} - {"summary"}) | {*held["arrays"]}
     assert not any(path.startswith("value/") for path in held["arrays"])
@@ -345,11 +345,11 @@ def test_a_loaded_model_looks_and_a_notebook_shows_it(untrained, monkeypatch):
     assert seen.summary["text"] == "1 2"
     told: list[tuple[dict, list[bytes]]] = []
     page = WidgetSession(seen, lambda message, buffers: told.append((message, buffers)))
-    page.heard({"id": 1, "do": "get", "path": "alignment"})
-    page.heard({"id": 2, "do": "ask", "request": {"text": "3"}})
-    page.heard({"id": 3, "do": "stream", "request": {"text": "3"}})
-    page.heard({"id": 4, "do": "get", "path": "nothing"})
-    page.heard({"id": 5, "do": "dance"})
+    page.handle({"id": 1, "do": "get", "path": "alignment"})
+    page.handle({"id": 2, "do": "ask", "request": {"text": "3"}})
+    page.handle({"id": 3, "do": "stream", "request": {"text": "3"}})
+    page.handle({"id": 4, "do": "get", "path": "nothing"})
+    page.handle({"id": 5, "do": "dance"})
     np.testing.assert_array_equal(np.load(io.BytesIO(told[0][1][0])), seen.get("alignment"))
     assert told[1][0]["value"]["text"] == "3"
     assert {"id": 3, "done": True} in [message for message, _ in told]
@@ -357,9 +357,9 @@ def test_a_loaded_model_looks_and_a_notebook_shows_it(untrained, monkeypatch):
     monkeypatch.setattr(seen, "get", lambda path: 1 / 0)
     newer: list[dict] = []
     other = WidgetSession(seen, lambda message, buffers: told.append((message, buffers)), newer.append)
-    other.heard({"id": 6, "do": "get", "path": "steps"})
+    other.handle({"id": 6, "do": "get", "path": "steps"})
     assert "ZeroDivisionError" in told[-1][0]["error"], "whoever waits is told"
-    other.heard({"id": 7, "do": "ask", "request": {"text": "3"}})
+    other.handle({"id": 7, "do": "ask", "request": {"text": "3"}})
     assert [summary["text"] for summary in newer] == ["3"]
     monkeypatch.undo()
     assert "<iframe" in seen._repr_html_()

@@ -7,7 +7,7 @@ import torch
 from regard.errors import DataError
 from regard.verbs.classify_images import ImageClassifier
 from regard.verbs.look import Changes, Looker, Request, look
-from regard.verbs.views.resources import JSON
+from regard.verbs.views.resources import JSON_RESOURCES
 
 
 @pytest.fixture(scope="module", params=["cls", "mean"])
@@ -41,7 +41,7 @@ def test_patches_are_named_by_row_and_column_behind_the_token_of_the_class(seein
 def test_every_resource_can_be_had_and_weights_sum_to_one(seeing):
     seen, pooling, _ = seeing
     for path in seen.paths():
-        assert isinstance(seen.get(path), np.ndarray) == (path not in JSON), path
+        assert isinstance(seen.get(path), np.ndarray) == (path not in JSON_RESOURCES), path
     count = 9 + (pooling == "cls")
     for place in seen.summary["attentions"]:
         weights = np.asarray(seen.get(f"attention/{place['name']}"))

@@ -1,6 +1,6 @@
-"""The looks that a server keeps: a few of them, the newest; older ones are made anew when asked for.
+"""The looks that a server keeps: the newest few; older ones are computed again from their requests.
 
-A server may run for weeks: what it holds is bounded by bytes, whatever is asked of it.
+A server may run for weeks, so its memory is bounded in bytes.
 """
 
 import secrets
@@ -18,13 +18,13 @@ from regard.verbs.views.memory_size import memory_size
 from regard.verbs.views.recorded_pass import Resource
 from regard.verbs.views.request import Request
 
-KEPT = 8
-MOST_BYTES = 512 << 20  # of all that are kept; where the last one has more, its summary is kept
-REMEMBERED_BYTES = 8 << 20  # of requests, by which a look that was not kept is made once more
+MAX_LOOKS = 8
+MAX_BYTES = 512 << 20  # of all looks together; of a single larger look only the summary stays
+MAX_REQUEST_BYTES = 8 << 20  # of requests, from which dropped looks are computed again
 
 
 class Refused(RegardError):
-    """A request that is answered with another status than 200."""
+    """An error that is sent with its own HTTP status."""
 
     def __init__(self, status: HTTPStatus, message: str, hint: str) -> None:
         super().__init__(message, hint)
@@ -32,43 +32,43 @@ class Refused(RegardError):
 
 
 class LookStore:
-    """Looks of one model by their ids, and the first one, which was asked for before the page was open."""
+    """Looks of one model by id; the first may be requested before the page is open."""
 
     def __init__(self, looker: Looker, first: Request | None = None) -> None:
         self._looker, self._first = looker, first
         self._first_id: str | None = None
-        self._kept: OrderedDict[str, Look] = OrderedDict()
-        self._asked: dict[str, Request] = {}  # the oldest first
-        self._asked_bytes: dict[str, int] = {}
-        self._lock, self._beginning = threading.Lock(), threading.Lock()
+        self._looks: OrderedDict[str, Look] = OrderedDict()
+        self._requests: dict[str, Request] = {}  # oldest first
+        self._request_bytes: dict[str, int] = {}
+        self._lock, self._first_lock = threading.Lock(), threading.Lock()
 
     def first(self) -> dict[str, Any] | None:
-        """The look that the server was started with; None where no text was given."""
+        """Id and summary of the look that the server was started with; None without a text."""
         if self._first is None:
             return None
-        with self._beginning:  # two who ask at once are shown one look
+        with self._first_lock:  # two requests at once get one look
             if self._first_id is None:
                 self._first_id = secrets.token_urlsafe(8)
-                self._make(self._first_id, self._first)
+                self._add(self._first_id, self._first)
         return {"id": self._first_id, "summary": self.get(self._first_id, "summary")}
 
-    def make(self, body: Any) -> dict[str, Any]:
-        """A new look."""
-        number = secrets.token_urlsafe(8)
-        return {"id": number, "summary": self._make(number, self._request(body)).summary}
+    def create(self, body: Any) -> dict[str, Any]:
+        """Id and summary of a new look for the JSON of a request."""
+        look_id = secrets.token_urlsafe(8)
+        return {"id": look_id, "summary": self._add(look_id, self._request(body)).summary}
 
-    def get(self, number: str, path: str) -> Resource:
+    def get(self, look_id: str, path: str) -> Resource:
         """A resource of a look.
 
         Raises:
-            Refused: there is no such look any more, or no such resource.
+            Refused: the look is gone, or there is no such resource.
         """
         with self._lock:
-            look, request = self._kept.get(number), self._asked.get(number)
+            look, request = self._looks.get(look_id), self._requests.get(look_id)
             if look is not None:
-                self._kept.move_to_end(number)
+                self._looks.move_to_end(look_id)
         if look is None and request is not None:
-            look = self._make(number, request)
+            look = self._add(look_id, request)
         if look is None:
             raise Refused(HTTPStatus.NOT_FOUND, "this look is no longer kept", "look at the text again")
         if path not in look.paths():
@@ -77,7 +77,7 @@ class LookStore:
             )
         found = look.get(path)
         with self._lock:
-            self._trim()
+            self._drop_old_looks()
         return found
 
     def stream(self, body: Any) -> Iterator[dict[str, Any]]:
@@ -86,32 +86,32 @@ class LookStore:
 
     def _request(self, body: Any) -> Request:
         if not isinstance(body, dict) or not all(isinstance(name, str) for name in body):
-            raise Refused(HTTPStatus.BAD_REQUEST, "the body is no JSON object", 'send {"text": "..."}')
+            raise Refused(HTTPStatus.BAD_REQUEST, "the body is not a JSON object", 'send {"text": "..."}')
         return Request.from_json(body)
 
-    def _make(self, number: str, request: Request) -> Look:
+    def _add(self, look_id: str, request: Request) -> Look:
         look = self._looker(request)
         with self._lock:
-            self._kept[number] = look
-            self._asked[number], self._asked_bytes[number] = request, memory_size(asdict(request))
-            self._trim()
-            self._forget_requests()
+            self._looks[look_id] = look
+            self._requests[look_id], self._request_bytes[look_id] = request, memory_size(asdict(request))
+            self._drop_old_looks()
+            self._drop_old_requests()
         return look
 
-    def _forget_requests(self) -> None:
-        """Let the oldest go; that of the newest look, and the first, which any new page shows, stay."""
-        held = sum(self._asked_bytes.values())
-        for number in [*self._asked][:-1] if held > REMEMBERED_BYTES else []:
-            if held > REMEMBERED_BYTES and number != self._first_id:
-                held -= self._asked_bytes.pop(number)
-                del self._asked[number]
+    def _drop_old_requests(self) -> None:
+        """Drop the oldest requests, but keep that of the newest look and that of the first."""
+        total = sum(self._request_bytes.values())
+        for look_id in [*self._requests][:-1] if total > MAX_REQUEST_BYTES else []:
+            if total > MAX_REQUEST_BYTES and look_id != self._first_id:
+                total -= self._request_bytes.pop(look_id)
+                del self._requests[look_id]
 
-    def _trim(self) -> None:
-        """Let the oldest go until the others are few and small enough."""
-        held = sum(look.bytes_held for look in self._kept.values())
-        while len(self._kept) > KEPT or (held > MOST_BYTES and len(self._kept) > 1):
-            _, gone = self._kept.popitem(last=False)
-            held -= gone.bytes_held
-        if held > MOST_BYTES:
-            for look in self._kept.values():
+    def _drop_old_looks(self) -> None:
+        """Drop the oldest looks until the others are within both limits."""
+        total = sum(look.bytes_held for look in self._looks.values())
+        while len(self._looks) > MAX_LOOKS or (total > MAX_BYTES and len(self._looks) > 1):
+            _, removed = self._looks.popitem(last=False)
+            total -= removed.bytes_held
+        if total > MAX_BYTES:
+            for look in self._looks.values():
                 look.forget()

@@ -1,4 +1,4 @@
-"""Look: what a model does with a text, to be seen on a page, in a notebook, in files."""
+"""The verb `look`: what a model does with a text, on a page, in a notebook or in files."""
 
 import threading
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from regard.verbs.views.encoder_only_reader import EncoderOnlyReader
 from regard.verbs.views.inspected_run import AnswerToken, InspectedRun
 from regard.verbs.views.look import Look
 from regard.verbs.views.request import Changes, Request
-from regard.verbs.views.streaming import ModelTurn
+from regard.verbs.views.streaming import ModelLock
 from regard.verbs.views.vision_reader import VisionReader
 from regard.weights.model_folder import LoadedModel
 
@@ -29,29 +29,29 @@ __all__ = ["Changes", "Look", "Looker", "Request", "look"]
 
 @runtime_checkable
 class ModelReader(Protocol):
-    """How one kind of model reads a text and answers.
+    """Runs one kind of model on a request, at once or token by token.
 
     Raises:
-        DataError: the text is too long, or nothing.
+        DataError: the text is empty or too long.
     """
 
     def read(self, request: Request) -> InspectedRun: ...
 
-    def stream(self, request: Request, turn: ModelTurn) -> Iterator[AnswerToken]: ...
+    def stream(self, request: Request, lock: ModelLock) -> Iterator[AnswerToken]: ...
 
 
 class Looker:
-    """A model, loaded once, to look at many texts with.
+    """A loaded model, for looks at many texts.
 
-    Threads may share a looker: they take turns at the model.
+    Threads may share a looker; they use the model in turn.
 
     Args:
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU if there is one.
+        threads: CPU threads; by default PyTorch's choice.
 
     Raises:
-        FolderError: the model reads no text.
+        FolderError: there are no looks for this kind of model.
     """
 
     @checked
@@ -92,22 +92,21 @@ class Looker:
         )
 
     def __call__(self, request: Request) -> Look:
-        """What the model does with what is asked.
+        """What the model does with a request.
 
         Raises:
-            DataError: the text is too long, or nothing. ConfigError: something is to be switched off that
-                there is not.
+            DataError: the text is empty or too long. ConfigError: a part to switch off does not exist.
         """
-        with self._turn(request):
+        with self._exclusive(request):
             run = self._reader.read(request)
-        return Look(run, lock=self._lock, changed=lambda: self._changed(request), again=self)
+        return Look(run, lock=self._lock, with_changes=lambda: self._with_changes(request), factory=self)
 
     def stream(self, request: Request) -> Iterator[AnswerToken]:
-        """The likeliest answer, token by token as it comes; nothing where the model writes none."""
-        return self._reader.stream(request, lambda: self._turn(request))
+        """The tokens of the greedy answer as they are generated; none if the model does not generate."""
+        return self._reader.stream(request, lambda: self._exclusive(request))
 
-    def _changed(self, request: Request) -> AbstractContextManager[Any]:
-        """The model without what the request switches off."""
+    def _with_changes(self, request: Request) -> AbstractContextManager[Any]:
+        """Within, the parts that the request switches off are off."""
         changes = request.changes
         if not changes:
             return ExitStack()
@@ -117,16 +116,17 @@ class Looker:
         )
 
     @contextmanager
-    def _turn(self, request: Request) -> Iterator[None]:
-        with self._lock, self._changed(request):
+    def _exclusive(self, request: Request) -> Iterator[None]:
+        """Within, this thread alone uses the model, with the request's changes."""
+        with self._lock, self._with_changes(request):
             yield
 
 
 def make_reader(loaded: LoadedModel) -> ModelReader:
-    """How this model reads a text or an image.
+    """The reader for this kind of model.
 
     Raises:
-        FolderError: it reads neither.
+        FolderError: there is none.
     """
     match loaded.model:
         case SequenceToSequence():
@@ -138,7 +138,7 @@ def make_reader(loaded: LoadedModel) -> ModelReader:
         case VisionTransformer():
             return VisionReader(loaded)
     use = USES.get(loaded.config.kind, "was made for something else").format(path=loaded.path)
-    raise FolderError(f"{loaded.path}: there is no view of a {loaded.config.kind} model", f"it {use}")
+    raise FolderError(f"{loaded.path}: `look` does not support a {loaded.config.kind} model", f"it {use}")
 
 
 @checked
@@ -155,28 +155,28 @@ def look(
     device: str = "auto",
     threads: int | None = None,
 ) -> Look:
-    """What a model, or the one in the box, does with one text: attention, alignment, predictions, beam, ...
+    """What a model does with one text: attention, alignment, predictions, beam and more.
 
-    Of a model of images `text` names one: FILE:NUMBER, counted from 0.
+    For an image classifier `text` is FILE:NUMBER, an image counted from 0.
 
-    Nothing is computed before it is asked for: `look.paths()` names what there is to see, `look.get(path)`
-    computes it. The model answers; `target` forces another answer on it, `prefix` (or `prefix_ids`) the
-    beginning of one. `changes` switches heads, layers or tokens off. For many texts keep a `Looker`.
+    `look.paths()` names the resources, and `look.get(path)` computes one on first use. The model answers by
+    itself; `target` forces another answer, `prefix` (or `prefix_ids`) the beginning of one. `changes`
+    switches heads, layers or tokens off. For many texts keep a `Looker`.
 
     Args:
-        text: what the model reads.
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
-        target: an answer to force on the model.
-        prefix: the beginning of an answer to force on it.
-        prefix_ids: the same by token numbers.
-        beam_size: hypotheses of the search that is shown; the model's own without.
-        max_new_tokens: of a text that goes on; 24 without, or what there is room for.
+        text: the input.
+        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        target: an answer to force.
+        prefix: the beginning of an answer to force.
+        prefix_ids: the same as token ids.
+        beam_size: the beam size of the search; by default the model's own.
+        max_new_tokens: limit of a decoder-only model's continuation; by default 24, or what fits its length.
         changes: heads, layers and tokens to switch off.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU if there is one.
+        threads: CPU threads; by default PyTorch's choice.
 
     Raises:
-        FolderError: the model reads no text. DataError: the text is too long, or nothing.
+        FolderError: there are no looks for this kind of model. DataError: the text is empty or too long.
     """
     request = Request(
         text=text,

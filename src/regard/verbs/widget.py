@@ -1,4 +1,4 @@
-"""A look in a notebook: the page as an anywidget, for Jupyter, VS Code and marimo."""
+"""The notebook widget of a look: the page as an anywidget, for Jupyter, VS Code and marimo."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -17,7 +17,7 @@ Send = Callable[[dict[str, Any], list[bytes]], None]
 
 @runtime_checkable
 class LookLike(Protocol):
-    """What a widget shows: a Look, and what made it, which can make others."""
+    """What a widget needs of a `Look`: its resources, and looks for other requests."""
 
     def get(self, path: str) -> Resource: ...
 
@@ -27,37 +27,37 @@ class LookLike(Protocol):
 
 
 class WidgetSession:
-    """What the page in a notebook asks and is answered: see `fromWidget` in page/static/resources.js."""
+    """Answers the messages of a page in a notebook; see `fromWidget` in page/static/resources.js."""
 
     def __init__(
-        self, look: LookLike, send: Send, told: Callable[[Any], None] = lambda summary: None
+        self, look: LookLike, send: Send, on_summary: Callable[[Any], None] = lambda summary: None
     ) -> None:
-        """`told` gets the summary of each new look."""
-        self.look, self._send, self._told = look, send, told
+        """`on_summary` is called with the summary of each new look."""
+        self.look, self._send, self._on_summary = look, send, on_summary
 
-    def heard(self, message: Mapping[str, Any]) -> None:
-        """Answer one message; whatever goes wrong is an answer too."""
+    def handle(self, message: Mapping[str, Any]) -> None:
+        """Answer one message; errors are sent as answers too."""
         number = message.get("id")
         try:
             match message:
                 case {"do": "get", "path": str(path)}:
-                    self._give(number, self.look.get(path))
+                    self._send_resource(number, self.look.get(path))
                 case {"do": "ask", "request": dict(request)}:
                     self.look = self.look.ask(Request.from_json(request))
-                    self._give(number, self.look.get("summary"))
-                    self._told(json_value(self.look.get("summary")))
+                    self._send_resource(number, self.look.get("summary"))
+                    self._on_summary(json_value(self.look.get("summary")))
                 case {"do": "stream", "request": dict(request)}:
-                    for said in self.look.stream(Request.from_json(request)):
-                        self._send({"id": number, "token": said.to_dict()}, [])
+                    for token in self.look.stream(Request.from_json(request)):
+                        self._send({"id": number, "token": token.to_dict()}, [])
                     self._send({"id": number, "done": True}, [])
                 case _:
-                    self._send({"id": number, "error": "nothing that is known is asked for"}, [])
+                    self._send({"id": number, "error": "unknown message"}, [])
         except RegardError as error:
             self._send({"id": number, "error": error.message, "hint": error.hint}, [])
         except Exception as error:  # noqa: BLE001 (the page waits for an answer)
             self._send({"id": number, "error": f"the model failed: {type(error).__name__}: {error}"}, [])
 
-    def _give(self, number: Any, resource: Resource) -> None:
+    def _send_resource(self, number: Any, resource: Resource) -> None:
         if isinstance(resource, np.ndarray):
             self._send({"id": number}, [npy_bytes(resource)])
         else:
@@ -65,7 +65,7 @@ class WidgetSession:
 
 
 def make_widget(look: LookLike) -> Any:
-    """The page that shows `look`, and asks the model anew, as a widget.
+    """The page for `look` as a widget that can send further requests to the model.
 
     Raises:
         MissingExtra: anywidget is not installed.
@@ -85,6 +85,6 @@ def make_widget(look: LookLike) -> Any:
     widget = Widget(summary=json_value(look.get("summary")))
     conversation = WidgetSession(
         look, widget.send, lambda summary: setattr(widget, "summary", summary)
-    )  # whoever opens it again sees the newest
-    widget.on_msg(lambda _, message, buffers: conversation.heard(message))
+    )  # a page that is opened again shows the newest look
+    widget.on_msg(lambda _, message, buffers: conversation.handle(message))
     return widget

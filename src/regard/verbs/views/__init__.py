@@ -1,1 +1,1 @@
-"""What `look` is made of: a request, how models read it, what there is to see of the run."""
+"""The parts of the verb `look`: requests, model readers, resources computed from a run, output formats."""

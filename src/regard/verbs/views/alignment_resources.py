@@ -1,61 +1,62 @@
-"""What there is to see of heads and of what they do together: statistics, alignment, rollout."""
+"""Resources of head statistics, alignment and rollout."""
 
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from regard.inspection.alignment import Alignment, clearest_alignment, pharaoh
-from regard.inspection.heads import statistics_of, with_grid_distances
+from regard.inspection.heads import head_statistics, with_grid_distances
 from regard.inspection.passes import Part
 from regard.inspection.rollout import rollout
 from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
 
 
-def alignment_resources(watched: RecordedPass) -> dict[str, ResourceFunction]:
+def alignment_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
+    """`heads`, `alignment` and `rollout/PART`, as far as the model has such attentions."""
     found: dict[str, ResourceFunction] = {}
-    if watched.places:
-        found["heads"] = partial(_heads, watched)
-    if has_cross_attention(watched):
-        found["alignment"] = partial(_alignment, watched)
+    if recorded.sites:
+        found["heads"] = partial(_heads, recorded)
+    if has_cross_attention(recorded):
+        found["alignment"] = partial(_alignment, recorded)
     parts: tuple[Part, ...] = ("encoder", "decoder")
     for part in parts:
-        if any(place.part == part for place in watched.places.values()):
-            found[f"rollout/{part}"] = partial(_rollout, watched, part)
+        if any(site.part == part for site in recorded.sites.values()):
+            found[f"rollout/{part}"] = partial(_rollout, recorded, part)
     return found
 
 
-def has_cross_attention(watched: RecordedPass) -> bool:
-    """Whether there is an attention from what is written to a source."""
-    return any(place.part == "cross" for place in watched.places.values())
+def has_cross_attention(recorded: RecordedPass) -> bool:
+    """True if the model has attention from target tokens to a source."""
+    return any(site.part == "cross" for site in recorded.sites.values())
 
 
-def _heads(watched: RecordedPass) -> Resource:
-    """Tokens are compared as they are spelt: the two sides may have vocabularies of their own."""
-    sequences = watched.run.sequences
+def _heads(recorded: RecordedPass) -> Resource:
+    """Statistics of all heads. Tokens are compared by text, because the vocabularies may differ."""
+    sequences = recorded.run.sequences
     special = {
         token
         for sequence in sequences.values()
-        for token, mark in zip(sequence.tokens, sequence.special, strict=True)
-        if mark
+        for token, is_special in zip(sequence.tokens, sequence.special, strict=True)
+        if is_special
     }
     first = next(iter(sequences.values()))
-    links = _clearest(watched).links() if has_cross_attention(watched) else ()
+    links = _clearest_alignment(recorded).links() if has_cross_attention(recorded) else ()
     found = []
-    for place in watched.places.values():
-        rows = sequences["written" if place.part == "cross" else place.rows]
-        weights = watched.weights(place.name)
-        own = statistics_of(
-            place,
+    for site in recorded.sites.values():
+        rows = sequences["written" if site.part == "cross" else site.rows]
+        weights = recorded.weights(site.name)
+        site_statistics = head_statistics(
+            site,
             weights,
             rows.tokens,
-            sequences[place.columns].tokens,
+            sequences[site.columns].tokens,
             special=special,
             end=first.tokens[-1] if first.special[-1] else None,
-            links=links if place.part == "cross" else (),
+            links=links if site.part == "cross" else (),
         )
-        if (image := watched.run.image) is not None:
-            own = with_grid_distances(own, weights, image.grid[1], image.before)
-        found += own
+        if (image := recorded.run.image) is not None:
+            site_statistics = with_grid_distances(site_statistics, weights, image.grid[1], image.before)
+        found += site_statistics
     return [{name: _rounded(value) for name, value in asdict(each).items()} for each in found]
 
 
@@ -63,16 +64,16 @@ def _rounded(value: Any) -> Any:
     return round(value, 5) if isinstance(value, float) else value
 
 
-def _alignment(watched: RecordedPass) -> Resource:
-    """The mean of the heads of the layer that aligns, end marks and all."""
-    return to_array(watched.weights(_clearest(watched).name).mean(dim=0))
+def _alignment(recorded: RecordedPass) -> Resource:
+    """The mean over the heads of the aligning layer, with end-of-sequence tokens."""
+    return to_array(recorded.weights(_clearest_alignment(recorded).name).mean(dim=0))
 
 
-def alignment_summary(watched: RecordedPass) -> dict[str, Any] | None:
-    """Which layer aligns source and answer, why that one, and the tokens that it links."""
-    if not has_cross_attention(watched):
+def alignment_summary(recorded: RecordedPass) -> dict[str, Any] | None:
+    """The layer that aligns source and answer, why it was chosen, and its links; None without a source."""
+    if not has_cross_attention(recorded):
         return None
-    found = _clearest(watched)
+    found = _clearest_alignment(recorded)
     links = sorted(found.links())
     return {
         "name": found.name,
@@ -84,11 +85,11 @@ def alignment_summary(watched: RecordedPass) -> dict[str, Any] | None:
     }
 
 
-def _clearest(watched: RecordedPass) -> Alignment:
-    crosses = [place for place in watched.places.values() if place.part == "cross"]
-    return clearest_alignment({place.name: watched.weights(place.name) for place in crosses}, crosses)
+def _clearest_alignment(recorded: RecordedPass) -> Alignment:
+    crosses = [site for site in recorded.sites.values() if site.part == "cross"]
+    return clearest_alignment({site.name: recorded.weights(site.name) for site in crosses}, crosses)
 
 
-def _rollout(watched: RecordedPass, part: Part) -> Resource:
-    places = [place for place in watched.places.values() if place.part == part]
-    return to_array(rollout([watched.weights(place.name) for place in places]))
+def _rollout(recorded: RecordedPass, part: Part) -> Resource:
+    sites = [site for site in recorded.sites.values() if site.part == part]
+    return to_array(rollout([recorded.weights(site.name) for site in sites]))

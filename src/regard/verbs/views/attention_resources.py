@@ -1,40 +1,40 @@
-"""What there is to see of attention: weights, what they are made of, and what blocks give."""
+"""Resources of attention (weights, queries, keys, values, masks, biases) and of hidden states."""
 
 from functools import partial
 
 from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
 
 
-def attention_resources(watched: RecordedPass) -> dict[str, ResourceFunction]:
-    """`attention/NAME` of each, and, where queries are compared with keys, what its cells are made of."""
+def attention_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
+    """`attention/NAME` for each attention, its inputs if it has queries and keys, and `hidden/NAME`."""
     found: dict[str, ResourceFunction] = {}
-    for name in watched.places:
-        found[f"attention/{name}"] = partial(_weights, watched, name)
-    if watched.has_keys:
-        for name in watched.places:
+    for name in recorded.sites:
+        found[f"attention/{name}"] = partial(_weights, recorded, name)
+    if recorded.has_keys:
+        for name in recorded.sites:
             for part in ("query", "key", "value", "mask"):
-                found[f"{part}/{name}"] = partial(_part, watched, part, name)
-            if has_bias(watched, name):
-                found[f"bias/{name}"] = partial(_part, watched, "bias", name)
-    for name in watched.blocks:
-        found[f"hidden/{name}"] = partial(_hidden, watched, name)
+                found[f"{part}/{name}"] = partial(_part, recorded, part, name)
+            if has_bias(recorded, name):
+                found[f"bias/{name}"] = partial(_part, recorded, "bias", name)
+    for name in recorded.blocks:
+        found[f"hidden/{name}"] = partial(_hidden, recorded, name)
     return found
 
 
-def has_bias(watched: RecordedPass, name: str) -> bool:
-    """Whether positions add something to the scores of this attention: never to those between sequences."""
-    config = watched.run.loaded.config
-    return getattr(config, "positions", None) in ("alibi", "t5") and watched.places[name].part != "cross"
+def has_bias(recorded: RecordedPass, name: str) -> bool:
+    """True if this attention has a position bias; cross-attentions never have one."""
+    config = recorded.run.loaded.config
+    return getattr(config, "positions", None) in ("alibi", "t5") and recorded.sites[name].part != "cross"
 
 
-def _weights(watched: RecordedPass, name: str) -> Resource:
-    return to_array(watched.weights(name), "float16")
+def _weights(recorded: RecordedPass, name: str) -> Resource:
+    return to_array(recorded.weights(name), "float16")
 
 
-def _part(watched: RecordedPass, part: str, name: str) -> Resource:
-    found = getattr(watched.recording, part)(name)
+def _part(recorded: RecordedPass, part: str, name: str) -> Resource:
+    found = getattr(recorded.recording, part)(name)
     return to_array(found, "uint8" if part == "mask" else "float32")
 
 
-def _hidden(watched: RecordedPass, name: str) -> Resource:
-    return to_array(watched.recording.hidden(name))
+def _hidden(recorded: RecordedPass, name: str) -> Resource:
+    return to_array(recorded.recording.hidden(name))

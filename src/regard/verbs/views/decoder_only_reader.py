@@ -1,4 +1,4 @@
-"""How a decoder without a source reads a text: it goes on with it, or is told how it goes on."""
+"""Runs a decoder-only model on a text: it continues the text, or a continuation is forced."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,23 +28,23 @@ from regard.verbs.views.inspected_run import (
     token_sequence,
 )
 from regard.verbs.views.request import MAX_TOKENS, Request, refuse_long
-from regard.verbs.views.streaming import ModelTurn, is_worth_streaming, stream_tokens
+from regard.verbs.views.streaming import ModelLock, is_worth_streaming, stream_tokens
 from regard.weights.model_folder import LoadedModel
 
-NEW_TOKENS = 24  # that a text goes on with, unless a request says how many
-ALL = 0  # `max_context`: the whole text is seen, as in the pass that is shown
+DEFAULT_NEW_TOKENS = 24
+UNLIMITED_CONTEXT = 0  # value of `max_context`: decoding sees the whole text, as the recorded pass does
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForcedText:
-    """What a text begins with: its own ids, then those of the answer that are forced."""
+    """The ids of a prompt, and the ids of its continuation that are forced."""
 
     prompt: tuple[int, ...]
     forced: tuple[int, ...]
 
 
 class DecoderOnlyReader:
-    """Reads a text and goes on with it: by the likeliest tokens, or by a beam's."""
+    """Continues a text by greedy or beam search."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
@@ -54,30 +54,32 @@ class DecoderOnlyReader:
         self._begin_id = self.tokenizer.bos_id if self.settings.begin else None
 
     def read(self, request: Request) -> InspectedRun:
-        given = self._given(request)
-        prompt = self._prompt(given)
+        forced_text = self._forced_text(request)
+        prompt = self._prompt(forced_text)
         search = self._search(request.beam_size or 1)
-        ids, ended = given.forced, False
+        ids, ended = forced_text.forced, False
         if request.target is None:
-            new = self._room(prompt, request)
-            [found] = continue_all(search, self.model, [prompt], max_new_tokens=new, max_context=ALL)
+            new = self._new_tokens(prompt, request)
+            [found] = continue_all(
+                search, self.model, [prompt], max_new_tokens=new, max_context=UNLIMITED_CONTEXT
+            )
             if found:
-                ids = (*given.forced, *found[0].ids)
+                ids = (*forced_text.forced, *found[0].ids)
                 ended = len(found[0].token_log_probs) > len(found[0].ids)
-        context = (*prompt.begin, *given.prompt)
+        context = (*prompt.begin, *forced_text.prompt)
         whole = (*context, *ids, *((self.tokenizer.eos_id,) if ended else ()))
         if len(whole) < 2:
             raise DataError("there is nothing to predict in a text of one token", "give a longer text")
         request.changes.refuse_tokens_beyond(len(whole) - 1)
-        begins = max(len(context) - 1, 0)
-        forced_pass = continuation_pass(self.model, whole, start=begins)
+        prompt_end = max(len(context) - 1, 0)
+        forced_pass = continuation_pass(self.model, whole, start=prompt_end)
         log_prob = answer_log_prob(forced_pass)
         answer = {
-            "text": self._text(given.prompt, ids),
+            "text": self._text(forced_text.prompt, ids),
             "log_prob": log_prob,
-            "score": log_prob / search.length_penalty(max(len(whole) - 1 - begins, 1)),
-            "forced": begins + len(given.forced),
-            "start": begins,
+            "score": log_prob / search.length_penalty(max(len(whole) - 1 - prompt_end, 1)),
+            "forced": prompt_end + len(forced_text.forced),
+            "start": prompt_end,
         }
         return InspectedRun(
             loaded=self.loaded,
@@ -88,54 +90,58 @@ class DecoderOnlyReader:
             },
             tokenizer=self.tokenizer,
             answer=answer,
-            searched=None if request.target is not None else self._searched(search, prompt, request),
+            search_record=None
+            if request.target is not None
+            else self._search_record(search, prompt, request),
         )
 
-    def stream(self, request: Request, turn: ModelTurn) -> Iterator[AnswerToken]:
-        prompt = self._prompt(self._given(request))
+    def stream(self, request: Request, lock: ModelLock) -> Iterator[AnswerToken]:
+        prompt = self._prompt(self._forced_text(request))
         if not is_worth_streaming(self.model, len(prompt.context), self._search(request.beam_size or 1)):
             return iter(())
         search = self._search(1)
         assert isinstance(search, DecodingLoop)
-        room = self._room(prompt, request)
-        request.changes.refuse_tokens_beyond(len(prompt.context) + room)
-        asked = prompt.request(room)
-        return stream_tokens(search, lambda: self._stepper(prompt), asked, self.tokenizer, self.model, turn)
+        new_tokens = self._new_tokens(prompt, request)
+        request.changes.refuse_tokens_beyond(len(prompt.context) + new_tokens)
+        decoding_request = prompt.request(new_tokens)
+        return stream_tokens(
+            search, lambda: self._stepper(prompt), decoding_request, self.tokenizer, self.model, lock
+        )
 
-    def _given(self, request: Request) -> ForcedText:
-        """The ids of a text, and of what is forced after it, cut into tokens as if they were one text."""
+    def _forced_text(self, request: Request) -> ForcedText:
+        """The ids of the text and of its forced continuation, tokenised as one text."""
         prompt = tuple(self.tokenizer.encode(request.text))
         if request.prefix_ids is not None:
-            given = self._given_ids(prompt, request.prefix_ids)
+            forced_text = self._from_ids(prompt, request.prefix_ids)
         else:
-            given = self._given_text(request, prompt)
-        refuse_long(len(given.prompt) + len(given.forced) + 1, "the text", self.model.max_length)
-        return given
+            forced_text = self._tokenize(request, prompt)
+        refuse_long(len(forced_text.prompt) + len(forced_text.forced) + 1, "the text", self.model.max_length)
+        return forced_text
 
-    def _given_text(self, request: Request, prompt: tuple[int, ...]) -> ForcedText:
+    def _tokenize(self, request: Request, prompt: tuple[int, ...]) -> ForcedText:
         after = request.target if request.target is not None else request.prefix or ""
         whole = tuple(self.tokenizer.encode(as_prefix(request.text + after, self.tokenizer)))
-        if whole[: len(prompt)] != prompt:  # together they are cut in other places
+        if whole[: len(prompt)] != prompt:  # together they have other token boundaries
             whole = (*prompt, *self.tokenizer.encode(after))
         return ForcedText(prompt=prompt, forced=whole[len(prompt) :])
 
-    def _given_ids(self, prompt: tuple[int, ...], written: tuple[int, ...]) -> ForcedText:
-        """What is written begins with the prompt, but for what is read before anything is written."""
+    def _from_ids(self, prompt: tuple[int, ...], prefix_ids: tuple[int, ...]) -> ForcedText:
+        """The prompt and forced ids in `prefix_ids`, which begins with the prompt's predicted ids."""
         size = self.tokenizer.vocab_size
-        if any(not 0 <= number < size for number in written):
-            raise DataError("prefix_ids has an id that is no token", f"ids are from 0 to {size - 1}")
-        whole = written if self._begin_id is not None else (*prompt[:1], *written)
-        if whole[: len(prompt)] != prompt:  # the prompt itself is another now
+        if any(not 0 <= number < size for number in prefix_ids):
+            raise DataError("prefix_ids has an id outside the vocabulary", f"ids are from 0 to {size - 1}")
+        whole = prefix_ids if self._begin_id is not None else (*prompt[:1], *prefix_ids)
+        if whole[: len(prompt)] != prompt:  # they replace the prompt
             return ForcedText(prompt=whole, forced=())
         return ForcedText(prompt=prompt, forced=whole[len(prompt) :])
 
-    def _prompt(self, given: ForcedText) -> Prompt:
-        return prompt_of((*given.prompt, *given.forced), begin_id=self._begin_id)
+    def _prompt(self, forced_text: ForcedText) -> Prompt:
+        return prompt_of((*forced_text.prompt, *forced_text.forced), begin_id=self._begin_id)
 
-    def _room(self, prompt: Prompt, request: Request) -> int:
-        """How many tokens the text goes on with; only if asked to, beyond the model's trained length."""
+    def _new_tokens(self, prompt: Prompt, request: Request) -> int:
+        """The number of tokens to generate; beyond the trained length only if the request says so."""
         length, trained = len(prompt.context), self.model.trained_length
-        wanted = request.max_new_tokens or min(NEW_TOKENS, self.settings.max_new_tokens)
+        wanted = request.max_new_tokens or min(DEFAULT_NEW_TOKENS, self.settings.max_new_tokens)
         if request.max_new_tokens is None and trained is not None and length < trained:
             wanted = min(wanted, trained - length)
         return min(wanted, (self.model.max_length or MAX_TOKENS) - length, MAX_TOKENS - length)
@@ -149,22 +155,22 @@ class DecoderOnlyReader:
             tokenizer=self.tokenizer,
         )
 
-    def _searched(self, search: Search, prompt: Prompt, request: Request) -> SearchRecord:
-        new = self._room(prompt, request)
+    def _search_record(self, search: Search, prompt: Prompt, request: Request) -> SearchRecord:
+        new = self._new_tokens(prompt, request)
         return SearchRecord(
             search=search,
             decode=lambda search: continue_all(
-                search, self.model, [prompt], max_new_tokens=new, max_context=ALL
+                search, self.model, [prompt], max_new_tokens=new, max_context=UNLIMITED_CONTEXT
             )[0],
         )
 
     def _stepper(self, prompt: Prompt) -> Stepper:
-        """One that has read as much of the prompt as is read at once."""
-        stepper = prompt_stepper(self.model, ALL)
+        """A stepper that has read the prompt."""
+        stepper = prompt_stepper(self.model, UNLIMITED_CONTEXT)
         start(stepper, [prompt])
         return stepper
 
     def _text(self, prompt: tuple[int, ...], ids: tuple[int, ...]) -> str:
-        """What follows the prompt, as text."""
+        """The text of `ids` after the prompt."""
         before, whole = self.tokenizer.decode(prompt), self.tokenizer.decode((*prompt, *ids))
         return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(ids)

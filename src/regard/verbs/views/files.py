@@ -1,4 +1,4 @@
-"""A look as files: arrays as .npy bytes, all of it as JSON or as NPZ."""
+"""A look as files: resources as JSON or NPZ, arrays as .npy bytes."""
 
 import io
 import json
@@ -12,33 +12,33 @@ import numpy as np
 
 from regard.errors import UserError
 from regard.verbs.views.recorded_pass import Resource
-from regard.verbs.views.resources import JSON
+from regard.verbs.views.resources import JSON_RESOURCES
 from regard.weights.folder import replace_file
 
-IN_JSON = ("attention/", "alignment", "rollout/")  # arrays that JSON holds as lists; NPZ holds all
+ARRAYS_IN_JSON = ("attention/", "alignment", "rollout/")  # prefixes of arrays that JSON includes by default
 DIGITS = 5
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the same look, the same bytes
+ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # fixed, so that the same look gives the same bytes
 
 
 def npy_bytes(array: np.ndarray) -> bytes:
-    """An array as an .npy file has it: C order, little endian, nothing that names code."""
-    held = io.BytesIO()
-    np.lib.format.write_array(held, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
-    return held.getvalue()
+    """The bytes of an .npy file: C order, little endian, without pickle."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
+    return buffer.getvalue()
 
 
-def in_json(paths: Iterable[str]) -> list[str]:
-    """Those that JSON holds unless somebody asks for others."""
-    return [path for path in paths if path in JSON or path.startswith(IN_JSON)]
+def json_paths(paths: Iterable[str]) -> list[str]:
+    """The paths that JSON includes by default."""
+    return [path for path in paths if path in JSON_RESOURCES or path.startswith(ARRAYS_IN_JSON)]
 
 
 def json_text(value: Any) -> str:
-    """One line of JSON; arrays in a dict are lists of numbers of 5 digits, what is not finite is null."""
+    """A value as one line of JSON; arrays become lists with 5 decimals, numbers that are not finite null."""
     return json.dumps(json_value(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def json_value(value: Any) -> Any:
-    """The same as what JSON knows: the log-probability of an impossible token is no number there."""
+    """The value with JSON types alone: -inf, the log-probability of an impossible token, becomes None."""
     match value:
         case dict():
             return {key: json_value(each) for key, each in value.items()}
@@ -53,24 +53,24 @@ def json_value(value: Any) -> Any:
     return value
 
 
-def write_npz(path: Path, found: dict[str, Resource]) -> None:
-    """Arrays by their paths, as `numpy.load` reads them, and `look.json`, the rest."""
-    arrays = {name: each for name, each in found.items() if isinstance(each, np.ndarray)}
-    rest = {name: each for name, each in found.items() if name not in arrays}
+def write_npz(path: Path, resources: dict[str, Resource]) -> None:
+    """Write an NPZ file for `numpy.load`: arrays by their paths, and the other resources in `look.json`."""
+    arrays = {name: each for name, each in resources.items() if isinstance(each, np.ndarray)}
+    rest = {name: each for name, each in resources.items() if name not in arrays}
     contents = {f"{name}.npy": npy_bytes(each) for name, each in arrays.items()}
     contents["look.json"] = json_text(rest).encode("utf-8", "surrogatepass")
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in contents.items():
-            archive.writestr(zipfile.ZipInfo(name, EPOCH), content, zipfile.ZIP_DEFLATED)
-    write_file(path, held.getvalue())
+            archive.writestr(zipfile.ZipInfo(name, ZIP_DATE), content, zipfile.ZIP_DEFLATED)
+    write_file(path, buffer.getvalue())
 
 
 def writable(file: str | Path) -> Path:
-    """Where a file is to be written; asked before anything is computed for it.
+    """The path of an output file; called before the work starts.
 
     Raises:
-        UserError: there is no such folder, or it is a folder itself.
+        UserError: the path is a folder, or its folder does not exist.
     """
     path = Path(file).expanduser()
     if path.is_dir():
@@ -84,7 +84,7 @@ def writable(file: str | Path) -> Path:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all; a device or a pipe is written to as it is."""
+    """Write a file atomically; devices and pipes are written directly."""
     if path.exists() and not path.is_file():
         path.write_bytes(content)
     else:

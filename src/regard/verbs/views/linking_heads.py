@@ -1,4 +1,4 @@
-"""Which heads link two words: the weight that rows of the one give to columns of the other."""
+"""Heads ranked by the attention weight between two words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,59 +12,61 @@ from regard.verbs.views.recorded_pass import RecordedPass
 
 @dataclass(frozen=True, kw_only=True)
 class LinkingHead:
-    """A head and the weight with which it links two words."""
+    """A head and its attention weight between two words."""
 
     name: str  # of its attention
     layer: int
     head: int
-    weight: float  # of the looking word's tokens, in the mean, on all tokens of the other together
+    weight: float  # mean over the attending word's tokens of the summed weight on the attended word's tokens
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name, "layer": self.layer, "head": self.head, "weight": round(self.weight, 5)}
 
 
-def heads_linking(watched: RecordedPass, seen: str, looking: str) -> list[LinkingHead]:
-    """Every head that may look from the word `looking` at the word `seen`, the strongest first.
+def heads_linking(recorded: RecordedPass, attended: str, attending: str) -> list[LinkingHead]:
+    """Heads by their weight from the word `attending` on the word `attended`, the greatest first.
 
-    Where there is a source, `seen` is a word of it and `looking` one that is written; else both are words of
-    the text. A word of several tokens is looked at by their sum and looks by their mean (Clark et al. 2019,
-    section 4.1). A number is the token at that position, counted from 0, where no token is spelt so.
+    With cross-attention, `attended` is a word of the source and `attending` one of the answer; otherwise
+    both are words of the text. Weights on the tokens of a word are summed, weights from them averaged (Clark
+    et al. 2019, section 4.1). A number that is not itself a word means the token at that position, from 0.
 
     Raises:
-        DataError: there is no such word, or no attention.
+        DataError: there is no such word, or the model has no attention.
     """
-    places = list(watched.places.values())
-    crosses = [place for place in places if place.part == "cross"]
+    sites = list(recorded.sites.values())
+    cross_sites = [site for site in sites if site.part == "cross"]
     found: list[LinkingHead] = []
-    for place in crosses or places:
-        rows: SequenceName = "written" if place.part == "cross" else place.rows
-        own = _tokens(watched.run.sequences[rows], looking, rows)
-        others = _tokens(watched.run.sequences[place.columns], seen, place.columns)
-        weights = watched.weights(place.name)[:, own][:, :, others].sum(dim=2).mean(dim=1)
+    for site in cross_sites or sites:
+        rows: SequenceName = "written" if site.part == "cross" else site.rows
+        attending_tokens = _tokens(recorded.run.sequences[rows], attending, rows)
+        attended_tokens = _tokens(recorded.run.sequences[site.columns], attended, site.columns)
+        weights = (
+            recorded.weights(site.name)[:, attending_tokens][:, :, attended_tokens].sum(dim=2).mean(dim=1)
+        )
         found += [
-            LinkingHead(name=place.name, layer=place.layer, head=head, weight=weight)
+            LinkingHead(name=site.name, layer=site.layer, head=head, weight=weight)
             for head, weight in enumerate(weights.tolist())
         ]
     if not found:
-        raise DataError("this model has no attention, so no head links words", "name another model")
+        raise DataError("this model has no attention heads", "name another model")
     return sorted(found, key=lambda each: -each.weight)
 
 
 def _tokens(sequence: TokenSequence, word: str, name: str) -> list[int]:
-    """Where the tokens of a word stand: of its first occurrence."""
+    """The positions of the tokens of a word's first occurrence."""
     tokens = [token.strip() for token in sequence.tokens]
-    for begin in range(len(tokens)):
-        length = _spelt(tokens[begin:], word.strip())
-        if length and tokens[begin]:  # a space before a word is no part of it
-            return list(range(begin, begin + length))
+    for start in range(len(tokens)):
+        length = _num_spelling(tokens[start:], word.strip())
+        if length and tokens[start]:  # a word does not start with a token that is only a space
+            return list(range(start, start + length))
     if word.isdecimal() and len(word) < 10 and int(word) < len(tokens):
         return [int(word)]
-    known = ", ".join(f"{place} {token}" for place, token in enumerate(tokens[:40]))
-    raise DataError(f"no token of the {name} is {word!r}", f"its tokens: {known}")
+    known = ", ".join(f"{site} {token}" for site, token in enumerate(tokens[:40]))
+    raise DataError(f"the {name} has no token {word!r}", f"its tokens: {known}")
 
 
-def _spelt(tokens: Sequence[str], word: str) -> int:
-    """How many of the first tokens spell the word together; 0: they do not."""
+def _num_spelling(tokens: Sequence[str], word: str) -> int:
+    """The number of first tokens that spell the word together; 0 if they do not."""
     text = ""
     for count, token in enumerate(tokens, start=1):
         text += token

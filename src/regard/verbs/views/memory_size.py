@@ -1,4 +1,4 @@
-"""How much memory a value takes: arrays, and the Python objects that JSON is made of."""
+"""The memory of a value: arrays, and the Python types of JSON."""
 
 import sys
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ import numpy as np
 
 
 def memory_size(value: Any) -> int:
-    """The bytes of a value with all that is in it; what stands in several places counts in each."""
+    """The bytes of a value with its contents; an object that occurs several times counts each time."""
     if isinstance(value, np.ndarray):
         return value.nbytes
-    own = sys.getsizeof(value)
+    size = sys.getsizeof(value)
     if isinstance(value, Mapping):
-        return own + sum(memory_size(key) + memory_size(held) for key, held in value.items())
+        return size + sum(memory_size(key) + memory_size(item) for key, item in value.items())
     if isinstance(value, list | tuple):
-        return own + sum(map(memory_size, value))
-    return own
+        return size + sum(map(memory_size, value))
+    return size

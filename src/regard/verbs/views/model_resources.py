@@ -1,4 +1,4 @@
-"""What there is to see of the model itself: positions, neighbours of tokens, modules."""
+"""Resources of the model itself: positions, nearest neighbours of tokens, architecture; and the image."""
 
 from dataclasses import asdict
 from functools import partial
@@ -11,26 +11,26 @@ from regard.verbs.views.inspected_run import InspectedImage, InspectedRun
 from regard.verbs.views.pieces import pieces
 from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
 
-POSITIONS = 64  # that are shown of a shorter text, so that there are waves to see
+MIN_POSITIONS = 64  # shown for short texts too, so that waves are visible
 
 
-def model_resources(watched: RecordedPass) -> dict[str, ResourceFunction]:
-    """Positions are of the encoder, where there is one."""
-    found: dict[str, ResourceFunction] = {"architecture": partial(_architecture, watched)}
-    if watched.run.image is None:
-        found["neighbours"] = partial(_neighbours, watched.run)
+def model_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
+    """`architecture`, `neighbours` or `image`, and `positions`, which are the encoder's if there is one."""
+    found: dict[str, ResourceFunction] = {"architecture": partial(_architecture, recorded)}
+    if recorded.run.image is None:
+        found["neighbours"] = partial(_neighbours, recorded.run)
     else:
-        found["image"] = partial(_image, watched.run.image)
-    if not watched.has_keys:
+        found["image"] = partial(_image, recorded.run.image)
+    if not recorded.has_keys:
         return found
-    found["positions"] = partial(_positions, watched)
-    config = watched.run.loaded.config
+    found["positions"] = partial(_positions, recorded)
+    config = recorded.run.loaded.config
     scheme = getattr(config, "positions", "none")
     if scheme in ("sinusoidal", "learned", "rotary"):
         for part in ("table", "similarity"):
-            found[f"positions/{part}"] = partial(_position_part, watched, part)
+            found[f"positions/{part}"] = partial(_position_part, recorded, part)
     elif scheme in ("alibi", "t5"):
-        found["positions/bias"] = partial(_position_part, watched, "bias")
+        found["positions/bias"] = partial(_position_part, recorded, "bias")
     return found
 
 
@@ -38,18 +38,18 @@ def _image(image: InspectedImage) -> Resource:
     return image.pixels
 
 
-def _of_model(watched: RecordedPass) -> Positional:
-    longest = max(len(sequence.ids) for sequence in watched.run.sequences.values())
-    return positional(watched.model, max(POSITIONS, longest))
+def _positional(recorded: RecordedPass) -> Positional:
+    longest = max(len(sequence.ids) for sequence in recorded.run.sequences.values())
+    return positional(recorded.model, max(MIN_POSITIONS, longest))
 
 
-def _positions(watched: RecordedPass) -> Resource:
-    found = _of_model(watched)
+def _positions(recorded: RecordedPass) -> Resource:
+    found = _positional(recorded)
     return {"scheme": found.scheme, "length": found.length, "d": found.d, "note": found.note}
 
 
-def _position_part(watched: RecordedPass, part: str) -> Resource:
-    return to_array(getattr(_of_model(watched), part))
+def _position_part(recorded: RecordedPass, part: str) -> Resource:
+    return to_array(getattr(_positional(recorded), part))
 
 
 def _neighbours(run: InspectedRun) -> Resource:
@@ -66,5 +66,5 @@ def _neighbours(run: InspectedRun) -> Resource:
     return found
 
 
-def _architecture(watched: RecordedPass) -> Resource:
-    return asdict(architecture(watched.run.forced))
+def _architecture(recorded: RecordedPass) -> Resource:
+    return asdict(architecture(recorded.run.forced))

@@ -1,4 +1,4 @@
-"""A look as one HTML file, which needs no server and no network."""
+"""A look as one HTML file that needs no server and no network."""
 
 import html
 from collections.abc import Callable, Iterator, Sequence
@@ -9,15 +9,15 @@ from regard.page.assets import one_file
 from regard.verbs.views.files import json_text, npy_bytes
 from regard.verbs.views.recorded_pass import Resource
 
-MOST_BYTES = 48 << 20  # of arrays; of a long text the bulkiest are left out, and the page shows what it has
-IN_A_NOTEBOOK = 6 << 20  # the same in a cell, which the notebook keeps
-LAST = ("value/", "key/", "query/", "bias/", "mask/", "hidden/")  # left out first
+MAX_ARRAY_BYTES = 48 << 20  # the page shows only the arrays that fit
+MAX_NOTEBOOK_BYTES = 6 << 20  # the same in a cell, which is saved with the notebook
+LOW_PRIORITY = ("value/", "key/", "query/", "bias/", "mask/", "hidden/")  # left out first
 
 
 def page_html(
-    summary: dict, get: Callable[[str], Resource], paths: Sequence[str], *, room: int = MOST_BYTES
+    summary: dict, get: Callable[[str], Resource], paths: Sequence[str], *, max_bytes: int = MAX_ARRAY_BYTES
 ) -> str:
-    """The page with these resources of a look inside, or, where they are too much, with those that fit."""
+    """The page with these resources of a look; arrays beyond `max_bytes` in total are left out."""
     documents: dict[str, bytes] = {}
     arrays: dict[str, bytes] = {}
     for path in by_importance([path for path in paths if path != "summary"]):
@@ -26,12 +26,12 @@ def page_html(
             documents[path] = json_text(found).encode("utf-8", "surrogatepass")
             continue
         content = npy_bytes(found)
-        if len(content) <= room:
+        if len(content) <= max_bytes:
             arrays[path] = content
-            room -= len(content)
-    held = [path for path in summary["resources"] if path in documents or path in arrays]
+            max_bytes -= len(content)
+    included = [path for path in summary["resources"] if path in documents or path in arrays]
     return one_file(
-        {**summary, "resources": held},
+        {**summary, "resources": included},
         documents,
         arrays,
         title=f"{summary['text']} · {summary['model']['name']}",
@@ -39,7 +39,7 @@ def page_html(
 
 
 def in_iframe(page: str, text: str) -> str:
-    """The page in a frame of its own, which can reach nothing outside; and, for who shows no frames, text."""
+    """The page in a sandboxed iframe, followed by the text for viewers that show no frames."""
     source = html.escape(page, quote=True)
     return (
         f'<iframe sandbox="allow-scripts allow-downloads" style="width: 100%; height: 720px; border: 0"'
@@ -49,9 +49,9 @@ def in_iframe(page: str, text: str) -> str:
 
 
 def by_importance(paths: list[str]) -> Iterator[str]:
-    """The most telling first."""
+    """The paths in the order of importance: those of LOW_PRIORITY last."""
     ranks = {
-        path: next((len(LAST) - i for i, name in enumerate(LAST) if path.startswith(name)), 0)
+        path: next((len(LOW_PRIORITY) - i for i, name in enumerate(LOW_PRIORITY) if path.startswith(name)), 0)
         for path in paths
     }
     yield from sorted(paths, key=lambda path: ranks[path])

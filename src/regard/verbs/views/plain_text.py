@@ -1,42 +1,42 @@
-"""A look in plain lines, for grep and cut: what a line tells first, then its fields, between tabs."""
+"""A look as plain lines for grep and cut: the kind of line, then its fields, separated by tabs."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 Get = Callable[[str], Any]
-SEEN = 0.1  # the least weight that is worth a line
+MIN_WEIGHT = 0.1  # alignment weights below it have no line
 
 
 def text_lines(summary: dict[str, Any], get: Get) -> Iterator[str]:
-    """Lines that begin with model, text, answer, label, tag, token, aligned, head."""
+    """The lines of a look; each starts with model, text, answer, label, tag, token, aligned or head."""
     model = summary["model"]
     yield _line("model", model["name"], model["kind"], f"{model['parameters']} parameters")
     yield _line("text", summary["text"])
     yield from _answer(summary["answer"] or {})
     if "steps" in summary["resources"]:
-        for place, step in enumerate(get("steps")):
-            surprise = f"{step['log_prob']:.4f}", f"{step['entropy']:.4f}"
-            yield _line("token", place, step["token"], *surprise, f"rank {step['rank']}")
+        for position, step in enumerate(get("steps")):
+            numbers = f"{step['log_prob']:.4f}", f"{step['entropy']:.4f}"
+            yield _line("token", position, step["token"], *numbers, f"rank {step['rank']}")
     if "alignment" in summary["resources"]:
         yield from _alignment(summary, get("alignment"))
     if "heads" in summary["resources"]:
         for head in get("heads"):
-            kind, share = head_pattern(head)
-            yield _line("head", head["name"], head["head"], kind, f"{share:.4f}")
+            pattern, share = head_pattern(head)
+            yield _line("head", head["name"], head["head"], pattern, f"{share:.4f}")
 
 
 def head_pattern(head: dict[str, Any]) -> tuple[str, float]:
-    """What a head does with most of its weight, and the share that it is of it."""
-    shares = {name: head[name] for name in KINDS if head.get(name) is not None}
+    """What a head does with most of its weight, and the share of its weight for it."""
+    shares = {name: head[name] for name in PATTERNS if head.get(name) is not None}
     best = max(shares, key=lambda name: shares[name], default=None)
     if best is None:
-        return MIXED, 0.0
-    return (KINDS[best] if shares[best] >= MAJORITY else MIXED), shares[best]
+        return NO_PATTERN, 0.0
+    return (PATTERNS[best] if shares[best] >= MIN_SHARE else NO_PATTERN), shares[best]
 
 
-MAJORITY = 0.5  # of the weight, from which on a head is called by what it does
-MIXED = "no single pattern"
-KINDS = {  # of equal ones the first is told
+MIN_SHARE = 0.5  # of the weight; a head with less in every pattern has no single one
+NO_PATTERN = "no single pattern"
+PATTERNS = {  # statistic -> name; in a tie the first wins
     "aligning": "aligns",
     "previous": "looks at the token before",
     "next": "looks at the token after",
@@ -66,14 +66,16 @@ def _alignment(summary: dict[str, Any], weights: Any) -> Iterator[str]:
     source, written = (summary["sequences"][name]["tokens"] for name in ("source", "written"))
     for row, token in enumerate(written):
         for column in sorted(range(len(source)), key=lambda column: -weights[row][column]):
-            if weights[row][column] >= SEEN:
+            if weights[row][column] >= MIN_WEIGHT:
                 yield _line("aligned", row, token, column, source[column], f"{weights[row][column]:.4f}")
 
 
 def _line(*fields: object) -> str:
-    """Fields between tabs, each in one line that moves no cursor."""
-    return "\t".join("".join(_seen(sign) for sign in str(field).strip(" ")) for field in fields)
+    """Fields separated by tabs; control characters become spaces."""
+    return "\t".join(
+        "".join(_printable(character) for character in str(field).strip(" ")) for field in fields
+    )
 
 
-def _seen(sign: str) -> str:
-    return sign if sign.isprintable() else " "
+def _printable(character: str) -> str:
+    return character if character.isprintable() else " "

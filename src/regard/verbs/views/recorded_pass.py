@@ -1,4 +1,4 @@
-"""One watched pass of a run, made when it is first asked for, shared by all that asks."""
+"""The recorded pass of a run: it runs on first use, and all resources share it."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -19,20 +19,21 @@ ResourceFunction = Callable[[], Resource]
 
 
 class RecordedPass:
-    """A run, its attentions, and what was heard in its forced pass.
+    """A run, its attentions, and the recording of its forced pass.
 
-    Kept are queries, keys, values and masks, which are small, and not weights, which grow with the square of
-    the length: those of one attention are computed of them when they are asked for.
+    The recording has queries, keys, values and masks, but no weights, whose memory grows with the square of
+    the length: `weights` computes those of one attention.
     """
 
     def __init__(self, run: InspectedRun) -> None:
         self.run = run
         self.model = run.forced.model
-        self.places: dict[str, AttentionSite] = {place.name: place for place in attention_sites(self.model)}
-        self.blocks = blocks(self.model) if self.has_keys else []  # a recurrent decoder has steps, no blocks
+        self.sites: dict[str, AttentionSite] = {site.name: site for site in attention_sites(self.model)}
+        self.blocks = blocks(self.model) if self.has_keys else []  # a recurrent decoder has no blocks
 
     @cached_property
     def recording(self) -> Recording:
+        """The recording of the forced pass."""
         parts = ("query", "key", "value", "mask", "bias") if self.has_keys else ("weights", "mask")
         with torch.no_grad(), record(self.model, parts=parts, hidden=self.blocks) as recording:
             self._output = self.run.forced()
@@ -40,45 +41,46 @@ class RecordedPass:
 
     @cached_property
     def output(self) -> Tensor:
-        """What the model gave in that pass: logits of what is written, or what an encoder's head says."""
+        """The model's output: logits of the written tokens, or the output of an encoder's head."""
         _ = self.recording
         return self._output
 
     @property
     def bytes_held(self) -> int:
-        """Of the recording and the model's output, if they are there yet."""
-        made: Recording | None = self.__dict__.get("recording")
-        return 0 if made is None else made.bytes_held + self._output.nbytes
+        """The memory of the recording and the model's output; 0 before the first use."""
+        recording: Recording | None = self.__dict__.get("recording")
+        return 0 if recording is None else recording.bytes_held + self._output.nbytes
 
     def forget(self) -> None:
-        """Let the recording go; whoever needs it next runs the pass again."""
+        """Delete the recording; the next use runs the pass again."""
         self.__dict__.pop("recording", None)
 
     @property
     def has_keys(self) -> bool:
-        """Whether attentions compare queries with keys; a recurrent decoder's does it in its own way."""
+        """True if attentions have queries and keys; those of a recurrent decoder do not."""
         return self.run.loaded.config.kind != "recurrent"
 
     @property
     def writes(self) -> bool:
+        """True if the model generates tokens."""
         return "written" in self.run.sequences
 
     @property
     def logits(self) -> Float[Tensor, "written vocab"]:
-        """Of each token written."""
+        """The logits of each written token."""
         return self.output[0]
 
     def weights(self, name: str) -> Float[Tensor, "heads rows columns"]:
-        """How much each row of an attention looks at each column."""
-        heard = self.recording
+        """The weights of one attention."""
+        recording = self.recording
         if not self.has_keys:
-            return heard.weights(name)
-        found = [heard.query(name), heard.key(name), heard.mask(name)]
+            return recording.weights(name)
+        found = [recording.query(name), recording.key(name), recording.mask(name)]
         query, key, mask = (each[None] for each in found)
-        bias = heard.bias(name)
+        bias = recording.bias(name)
         return attention_weights(query, key, mask, None if bias is None else bias[None])[0]
 
 
 def to_array(tensor: Tensor, kind: str = "float32") -> np.ndarray:
-    """A tensor as it travels."""
+    """A tensor as a contiguous little-endian array of this type."""
     return np.ascontiguousarray(tensor.detach().cpu().numpy().astype(f"<{np.dtype(kind).str[1:]}"))

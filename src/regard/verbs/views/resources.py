@@ -1,4 +1,4 @@
-"""All that there is to see of a run, by the names of its resources; nothing is computed here."""
+"""All resources of a run by path; nothing is computed here."""
 
 from regard.verbs.views.ablation_resources import ablation_resources
 from regard.verbs.views.alignment_resources import alignment_resources
@@ -8,11 +8,11 @@ from regard.verbs.views.prediction_resources import prediction_resources
 from regard.verbs.views.recorded_pass import RecordedPass, ResourceFunction
 from regard.verbs.views.search_resources import search_resources
 
-JSON = {  # resources that are no arrays
+JSON_RESOURCES = {  # resources that are not arrays
     *("summary", "heads", "steps", "logit_tokens", "lens", "beam"),
     *("ablation", "attribution", "positions", "neighbours", "architecture"),
 }
-THEMES = (
+RESOURCE_GROUPS = (
     attention_resources,
     alignment_resources,
     prediction_resources,
@@ -22,5 +22,6 @@ THEMES = (
 )
 
 
-def resources_of(watched: RecordedPass) -> dict[str, ResourceFunction]:
-    return {path: maker for theme in THEMES for path, maker in theme(watched).items()}
+def resources_of(recorded: RecordedPass) -> dict[str, ResourceFunction]:
+    """The functions that compute the resources of a run, by path."""
+    return {path: maker for group in RESOURCE_GROUPS for path, maker in group(recorded).items()}

@@ -1,4 +1,4 @@
-"""What there is to see of the search for an answer: its beam, as a tree."""
+"""The resource of the search for an answer: its beam as a tree."""
 
 from functools import partial
 
@@ -8,17 +8,17 @@ from regard.verbs.views.inspected_run import SearchRecord
 from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction
 
 
-def search_resources(watched: RecordedPass) -> dict[str, ResourceFunction]:
-    """`beam`, where a beam was searched: the same search once more, watched."""
-    searched = watched.run.searched
-    if searched is None or type(searched.search) is not BeamSearch:
+def search_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
+    """`beam`, if the answer came from beam search: the search is run again and recorded."""
+    search_record = recorded.run.search_record
+    if search_record is None or type(search_record.search) is not BeamSearch:
         return {}
-    return {"beam": partial(_beam, watched, searched)}
+    return {"beam": partial(_beam, recorded, search_record)}
 
 
-def _beam(watched: RecordedPass, searched: SearchRecord) -> Resource:
-    tree = beam_tree(searched.search, searched.decode)
-    tokens = watched.run.tokens([node.token_id for node in tree.nodes])
+def _beam(recorded: RecordedPass, search_record: SearchRecord) -> Resource:
+    tree = beam_tree(search_record.search, search_record.decode)
+    tokens = recorded.run.tokens([node.token_id for node in tree.nodes])
     return {
         "beam_size": tree.beam_size,
         "nodes": [

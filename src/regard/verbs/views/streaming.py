@@ -1,4 +1,4 @@
-"""An answer as it grows, token by token."""
+"""Streams an answer token by token."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -16,37 +16,37 @@ from regard.models.model import Model
 from regard.verbs.views.inspected_run import AnswerToken
 from regard.verbs.views.pieces import pieces
 
-CHEAP = 2e10  # operations: some tenths of a second of a laptop's
-ModelTurn = Callable[[], AbstractContextManager[Any]]  # what each step is done in: the model is shared
+MAX_STREAM_OPERATIONS = 2e10  # some tenths of a second on a laptop
+ModelLock = Callable[[], AbstractContextManager[Any]]  # held during each step: threads share the model
 
 
 def is_worth_streaming(model: Model, tokens: int, search: Search) -> bool:
-    """Whether to say the likeliest answer to so many tokens before `search` gives the real one.
+    """True if a greedy answer should be streamed before the result of `search` is known.
 
-    It is work of its own: beside a beam it is done where it costs little, and greedy decoding says just this.
+    Greedy search gives the answer itself. Before a beam search, streaming is extra work, done if it is cheap.
     """
-    return isinstance(search, DecodingLoop) or 4.0 * count_parameters(model) * tokens <= CHEAP
+    return isinstance(search, DecodingLoop) or 4.0 * count_parameters(model) * tokens <= MAX_STREAM_OPERATIONS
 
 
 def stream_tokens(
-    walk: DecodingLoop,
+    loop: DecodingLoop,
     stepper: Callable[[], Stepper],
-    asked: Request,
+    request: Request,
     tokenizer: Tokenizer,
     model: Model,
-    turn: ModelTurn,
+    lock: ModelLock,
 ) -> Iterator[AnswerToken]:
-    """The tokens that a walk says, its forced ones too, each as soon as it is said; the end is not shown."""
-    with turn(), torch.no_grad(), deterministic([model]):
+    """The tokens of a decoding loop as they are chosen, forced ones included, without the end token."""
+    with lock(), torch.no_grad(), deterministic([model]):
         found: list[dict[int, Hypothesis]] = [{}]
-        steps = walk.steps(stepper(), [asked], found)
+        steps = loop.steps(stepper(), [request], found)
     while True:
-        with turn(), torch.no_grad(), deterministic([model]):  # for the step alone: others go on in between
+        with lock(), torch.no_grad(), deterministic([model]):  # per step: other threads run in between
             rows = next(steps, None)
         if rows is None:
             return
-        live = rows.live()
-        if rows.length > asked.uncounted and len(live):
-            [number] = rows.ids[live[:1], -1].tolist()
+        unfinished = rows.live()
+        if rows.length > request.uncounted and len(unfinished):
+            [number] = rows.ids[unfinished[:1], -1].tolist()
             [token] = pieces(tokenizer, [number])
-            yield AnswerToken(token=token, id=number, log_prob=float(rows.token_log_probs[live[0], -1]))
+            yield AnswerToken(token=token, id=number, log_prob=float(rows.token_log_probs[unfinished[0], -1]))

@@ -1,4 +1,4 @@
-"""The summary of a look: the model, the sequences, the answer, what else can be seen."""
+"""The summary of a look: the model, the sequences, the answer, and the paths of the other resources."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -13,17 +13,20 @@ from regard.verbs.views.recorded_pass import RecordedPass
 FORMAT = 1
 
 
-def make_summary(watched: RecordedPass, resources: list[str], slow: list[str]) -> dict[str, Any]:
-    run = watched.run
+def make_summary(recorded: RecordedPass, resources: list[str], slow: list[str]) -> dict[str, Any]:
+    """The resource `summary`."""
+    run = recorded.run
     vocabulary = (
-        {"vocab_size": watched.logits.size(-1), "kept": num_kept_logits(watched)} if watched.writes else None
+        {"vocab_size": recorded.logits.size(-1), "kept": num_kept_logits(recorded)}
+        if recorded.writes
+        else None
     )
     return {
         "format": FORMAT,
         "model": {
             "name": model_name(run.loaded.path),
             "kind": run.loaded.config.kind,
-            "parameters": count_parameters(watched.model),
+            "parameters": count_parameters(recorded.model),
             "d_model": run.loaded.config.d_model,
         },
         "sequences": {name: sequence.to_dict() for name, sequence in run.sequences.items()},
@@ -31,17 +34,17 @@ def make_summary(watched: RecordedPass, resources: list[str], slow: list[str]) -
         "request": run.request.to_dict(),
         "image": image_summary(run),
         "answer": run.answer,
-        "attentions": [asdict(place) for place in watched.places.values()],
-        "alignment": alignment_summary(watched),
+        "attentions": [asdict(site) for site in recorded.sites.values()],
+        "alignment": alignment_summary(recorded),
         "logits": vocabulary,
         "changes": run.request.changes.to_dict(),
         "resources": resources,
-        "slow": slow,  # those of them that take long
+        "slow": slow,  # the resources that take long
     }
 
 
 def image_summary(run: InspectedRun) -> dict[str, Any] | None:
-    """How the image was cut into patches, where the model read one."""
+    """The grid of patches of an image; None if the model read a text."""
     if run.image is None:
         return None
     rows, columns = run.image.grid
@@ -54,6 +57,6 @@ def image_summary(run: InspectedRun) -> dict[str, Any] | None:
 
 
 def model_name(path: Path) -> str:
-    """What a model is called: its folder, or the run that the folder is of."""
+    """The name of a model: that of its folder, or of the run that the folder is in."""
     inside = path.name.startswith("step-") or path.name in ("best", "checkpoints")
     return model_name(path.parent) if inside and path.parent.name else path.name
