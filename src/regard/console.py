@@ -400,9 +400,7 @@ def plot(title: str, series: Mapping[str, Points], *, log: bool = False, height:
     out.print(Text.assemble((title, "bold"), "   ", Text("   ").join(legend)))
     for row, cells in enumerate(canvas.rows(ascii_only=not out.encoding.startswith("utf"))):
         label = labels[0] if row == 0 else labels[1] if row == height - 1 else ""
-        styled = [
-            (text, COLOURS[series % 4]) if series is not None else text for text, series in cells
-        ]
+        styled = [(text, COLOURS[series % 4]) if series is not None else text for text, series in cells]
         out.print(Text.assemble(label.rjust(margin), "|", *styled))
     first, last = f"step {x_low:,.0f}", f"{x_high:,.0f}"
     out.print(Text(" " * (margin + 1) + first + last.rjust(canvas.width - len(first))))

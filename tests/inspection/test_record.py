@@ -256,7 +256,10 @@ def test_the_bytes_are_told_before_and_are_never_more(case):
 def test_more_than_the_limit_is_refused_and_the_model_is_left_as_it_was():
     model = translator()
     usual = [module.attend for module in attentions(model).values()]
-    with pytest.raises(ConfigError, match="more than the 0 MiB") as refused, record(model, limit=100):
+    with (
+        pytest.raises(ConfigError, match="more than its limit of 0 MiB") as refused,
+        record(model, limit=100),
+    ):
         model(SRC, LENGTHS, TGT)
     assert "fewer layers" in refused.value.hint
     assert [module.attend for module in attentions(model).values()] == usual

@@ -46,5 +46,5 @@ def test_more_candidates_than_tokens_are_all_tokens():
 
 def test_nothing_written_is_no_step_and_too_little_is_refused():
     assert steps(torch.zeros(0, 4), []) == []
-    with pytest.raises(ValueError, match="2 tokens were written at 3 positions"):
+    with pytest.raises(ValueError, match="there are 2 tokens for 3 positions"):
         steps(LOGITS, [1, 2])

@@ -198,14 +198,14 @@ def test_presets_have_their_sizes(preset, sizes, published):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"kernel_size": 4}, "kernel_size = 4 has no middle"),
+        ({"kernel_size": 4}, "kernel_size = 4 is even"),
         ({"kernel_size": 0}, "kernel_size = 0 is too small"),
-        ({"subsampling_factor": 3}, "subsampling_factor = 3, but convolutions halve"),
-        ({"subsampling_factor": 1}, "convolutions halve"),
+        ({"subsampling_factor": 3}, "subsampling_factor = 3 is not a power of 2"),
+        ({"subsampling_factor": 1}, "not a power of 2"),
         ({"norm_position": "post"}, "norm_position = 'post'"),
-        ({"positions": "rotary"}, "beside relative_positions"),
+        ({"positions": "rotary"}, "together with relative_positions"),
         ({"relative_positions": False, "positions": "learned"}, "added to embeddings"),
-        ({"num_labels": 3}, "not for a recipe to say"),
+        ({"num_labels": 3}, "cannot be set in a recipe"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused(setting, message):

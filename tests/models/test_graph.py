@@ -217,9 +217,9 @@ def test_weights_along_each_edge_can_be_looked_at():
 
 def test_positions_are_given_where_they_are_read_and_nowhere_else():
     features, edges, distances, positions = inputs_of(transformer())
-    with pytest.raises(ValueError, match="reads positions"):
+    with pytest.raises(ValueError, match="needs positions"):
         transformer()(features, edges, distances)
-    with pytest.raises(ValueError, match="reads none"):
+    with pytest.raises(ValueError, match="no positions of nodes"):
         transformer(node_positions="none")(features, edges, distances, positions)
 
 
@@ -282,12 +282,12 @@ def test_a_node_learns_what_only_its_neighbours_know(make):
     [
         (gat, {"num_heads": 3}, "must be divisible"),
         (gat, {"num_layers": 0}, "num_layers = 0"),
-        (gat, {"value_dropout": 1.0}, "no share"),
+        (gat, {"value_dropout": 1.0}, "out of range"),
         (gat, {"attention": "gta"}, "unknown"),
-        (gat, {"num_features": 4}, "not for a recipe to say"),
+        (gat, {"num_features": 4}, "cannot be set in a recipe"),
         (transformer, {"positions": "sinusoidal"}, "nodes have no order"),
         (transformer, {"max_distance": 0}, "max_distance = 0"),
-        (transformer, {"feature_dropout": -0.1}, "no share"),
+        (transformer, {"feature_dropout": -0.1}, "out of range"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(make, table, message):

@@ -29,12 +29,12 @@ def model_of(seed=0, **table) -> Recurrent:
         ({"attention": "dot", "bidirectional": True}, "states of equal width", "'general'"),
         ({"d_embedding": 0}, "d_embedding = 0 is too small", "at least 1"),
         ({"num_layers": 0}, "num_layers = 0 is too small", "at least 1"),
-        ({"dropout": 1.0}, r"dropout = 1\.0 is no share", "dropout < 1"),
+        ({"dropout": 1.0}, r"dropout = 1\.0 is out of range", "dropout < 1"),
         ({"cell": "rnn"}, "cell = 'rnn' is unknown", "gru, lstm"),
         ({"attention": "adaptive"}, "attention = 'adaptive' is unknown", "additive"),
         ({"preset": "luon"}, "no recurrent preset 'luon'", "'luong'"),
         ({"num_heads": 4}, "no model setting 'num_heads'", "num_layers"),
-        ({"pad_id": 30}, "pad_id = 30 is no token", "vocabulary"),
+        ({"pad_id": 30}, "pad_id = 30 is not a token id", "vocabulary"),
     ],
 )
 def test_what_cannot_work_is_named_with_what_would(table, message, hint):

@@ -213,7 +213,7 @@ def test_what_is_switched_off_changes_the_run_and_only_this_run(translator):
         ({"text": "1" * 30_000}, "characters"),
         ({"text": "1", "target": "1", "prefix": "1"}, "both target and prefix"),
         ({"text": "1", "beam_size": 99}, "beam_size = 99"),
-        ({"text": "1", "prefix_ids": (10_000,)}, "no token"),
+        ({"text": "1", "prefix_ids": (10_000,)}, "outside the vocabulary"),
     ],
 )
 def test_what_cannot_be_looked_at_is_refused(translator, asked, message):
@@ -233,7 +233,7 @@ def test_a_request_is_read_strictly():
 
 def test_an_encoder_takes_no_answer_and_a_model_of_no_text_no_look(encoder_folder, tmp_path):
     looker = Looker(encoder_folder("pooled"), device="cpu")
-    with pytest.raises(DataError, match="reads"):
+    with pytest.raises(DataError, match="generates text"):
         looker.look("a film", target="x")
     with pytest.raises(FolderError):
         Looker(tmp_path)

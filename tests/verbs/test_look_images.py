@@ -96,7 +96,7 @@ def test_what_is_no_image_is_refused(vision_folder, tmp_path):
     with pytest.raises(DataError, match="has no image 4") as refusal:
         looker.look(f"{images}:4")
     assert refusal.value.hint == "its 4 images count from 0"
-    with pytest.raises(DataError, match="prefix is for a model that writes"):
+    with pytest.raises(DataError, match="prefix is for a model that generates text"):
         looker.look(f"{images}:0", prefix="a")
     with pytest.raises(DataError, match="no image is named"):
         looker.look(" ")

@@ -211,7 +211,11 @@ def cache_bytes(forced: ForcedPass) -> int:
         return 0
     if isinstance(model, Recurrent):
         cache = model.start(model.encode(*forced.inputs[:2]))
-        cached = [cache.source.keys, cache.source.values, cache.state.fed]  # keys and values may share memory
+        cached = [
+            cache.source.keys,
+            cache.source.values,
+            cache.state.last_output,
+        ]  # keys and values may share memory
         cached += [part for layer in cache.state.layers for part in layer]
         return sum({each.data_ptr(): each.nbytes for each in cached if each is not None}.values())
     window = getattr(model.config, "window", None)
