@@ -25,7 +25,7 @@ def browser():
 
 @pytest.fixture
 def visit(browser):
-    """Opens a watched page at an address; `settings` are those of a browser's context."""
+    """Opens a recorded page at an address; `settings` are those of a browser's context."""
     with ExitStack() as stack:
 
         def visited(address, fragment="", **settings):

@@ -78,8 +78,8 @@ def test_the_baseline_is_the_log_probability_of_what_was_written(forced_pass):
     assert ablations(forced, heads=False, layers=False, tokens=False).baseline == pytest.approx(expected)
 
 
-def test_of_a_text_that_goes_on_only_what_it_goes_on_with_is_scored(forced_pass):
-    """By hand: the model is run anew with a head off, and the tokens behind the prompt are added up."""
+def test_only_the_continuation_of_a_prompt_is_scored(forced_pass):
+    """By hand: the model runs again with a head off, and the tokens after the prompt are added up."""
     model, ids, begins = forced_pass("decoder_only").model, (2, 4, 5, 6, 7, 8, 9, 10), 5
     forced = passes.continuation_pass(model, ids, start=begins)
     sweep = ablations(forced, layers=False, tokens=False)
@@ -89,11 +89,11 @@ def test_of_a_text_that_goes_on_only_what_it_goes_on_with_is_scored(forced_pass)
             log_probs = forced()[0].log_softmax(dim=-1)
         return sum(log_probs[row, forced.sequences["written"][row]].item() for row in range(begins, 7))
 
-    usual = of_answer()
-    assert sweep.baseline == pytest.approx(usual, abs=1e-4)
+    unchanged = of_answer()
+    assert sweep.baseline == pytest.approx(unchanged, abs=1e-4)
     for each in sweep.heads:
         with ablated(model, Ablation(heads={each.name: [each.head]})):
-            assert each.change == pytest.approx(of_answer() - usual, abs=1e-4)
+            assert each.change == pytest.approx(of_answer() - unchanged, abs=1e-4)
 
 
 @pytest.mark.parametrize(("kind", "changes"), [each for each in MODELS if each[0] != "recurrent"])
@@ -143,7 +143,7 @@ def test_a_block_is_off_as_if_it_were_not_there(forced_pass):
 @pytest.mark.parametrize(
     ("kind", "changes"), [each for each in MODELS if each[0] in ("encoder_decoder", "recurrent")]
 )
-def test_nobody_sees_a_source_token_that_is_off(forced_pass, kind, changes):
+def test_no_position_attends_to_a_source_token_that_is_off(forced_pass, kind, changes):
     """Another token in its place changes nothing."""
     forced = forced_pass(kind, **changes)
     other = [4, 11, 12, 7]
@@ -189,12 +189,12 @@ SOME = [
     "changes", [{}, {"norm_position": "pre", "positions": "rotary"}, {"positions": "t5", "num_kv_heads": 2}]
 )
 def test_what_is_off_is_off_in_decoding_of_translations_too(forced_pass, changes, some):
-    """What greedy search says step by step is as likely in one pass without the same parts."""
+    """A greedy answer has the same log-probability step by step and in one pass without the same parts."""
     forced = forced_pass("encoder_decoder", **changes)
     model, ablation = forced.model, some(forced.model)
     search = GreedySearch(limits=LengthLimits(ratio=0.0, offset=8))
     source = list(forced.sequences["source"][:-1])
-    usual = decode_all(search, model, [source])[0][0]
+    unchanged = decode_all(search, model, [source])[0][0]
     with ablated(model, ablation):
         (found,) = decode_all(search, model, [source])[0]
         again = passes.translation_pass(model, source, found.ids, bos_id=2, eos_id=3)
@@ -202,8 +202,8 @@ def test_what_is_off_is_off_in_decoding_of_translations_too(forced_pass, changes
             log_probs = again()[0].log_softmax(dim=-1)
     each = log_probs.gather(1, torch.tensor(again.sequences["written"])[:, None])[:, 0]
     assert found.token_log_probs == pytest.approx(each.tolist(), abs=1e-4)
-    assert found.token_log_probs != pytest.approx(usual.token_log_probs, abs=1e-4)
-    assert decode_all(search, model, [source])[0][0] == usual
+    assert found.token_log_probs != pytest.approx(unchanged.token_log_probs, abs=1e-4)
+    assert decode_all(search, model, [source])[0][0] == unchanged
 
 
 @pytest.mark.parametrize("some", SOME)
@@ -216,19 +216,19 @@ def test_and_of_continuations(forced_pass, changes, some):
         prompts_of([[4, 5, 6]], begin_id=2),
     )
 
-    def said():
+    def continuation():
         return continue_all(search, model, prompt, max_new_tokens=6)[0][0]
 
-    usual = said()
+    unchanged = continuation()
     with ablated(model, ablation):
-        found = said()
+        found = continuation()
         again = passes.continuation_pass(model, [2, 4, 5, 6, *found.ids, 3])
         with torch.no_grad():
             log_probs = again()[0].log_softmax(dim=-1)
     each = log_probs.gather(1, torch.tensor(again.sequences["written"])[:, None])[3:, 0]
     assert found.token_log_probs == pytest.approx(each.tolist(), abs=1e-4)
-    assert found.token_log_probs != pytest.approx(usual.token_log_probs, abs=1e-4)
-    assert said() == usual
+    assert found.token_log_probs != pytest.approx(unchanged.token_log_probs, abs=1e-4)
+    assert continuation() == unchanged
 
 
 def test_the_straight_step_makes_way_and_comes_back(forced_pass):

@@ -1,4 +1,4 @@
-"""An alignment tells where a model looks as it writes."""
+"""An alignment is the attention of a model to its source."""
 
 import pytest
 import torch
@@ -45,7 +45,7 @@ def test_rows_are_target_tokens_and_columns_source_tokens(model):
     weights = align(model, SOURCE, TARGET, bos_id=2, eos_id=3)
     assert weights.shape == (3, 4)
     assert (weights >= 0).all()
-    assert (weights.sum(dim=1) < 1).all(), "the share of the end mark is left out"
+    assert (weights.sum(dim=1) < 1).all(), "the weight on the end token is left out"
 
 
 def test_a_row_is_what_was_looked_at_before_its_token_was_known(model):
@@ -96,7 +96,7 @@ def test_a_recurrent_model_has_an_alignment_too(attention, input_feeding):
     weights = align(model, SOURCE, TARGET, bos_id=2, eos_id=3)
     assert weights.shape == (3, 4)
     assert (weights > 0).all()
-    assert (weights.sum(dim=1) < 1).all(), "the share of the end mark is left out"
+    assert (weights.sum(dim=1) < 1).all(), "the weight on the end token is left out"
     other = align(model, SOURCE, [8, 9, 4], bos_id=2, eos_id=3)
     torch.testing.assert_close(weights, other)
 
@@ -146,8 +146,8 @@ def reverser():
     return model.eval()
 
 
-def test_who_learned_to_reverse_looks_along_the_other_diagonal(reverser):
-    """The classic picture: what is written at i is looked for at the mirrored place."""
+def test_a_model_that_reverses_attends_along_the_other_diagonal(reverser):
+    """The classic picture: position i attends to the mirrored position."""
     maps = [align(reverser, *pair, bos_id=2, eos_id=3) for pair in sequences("test", 20)]
     mirrored = torch.stack(maps).flip(2).diagonal(dim1=1, dim2=2)
     assert mirrored.mean() > 0.5
@@ -176,7 +176,7 @@ def cross(layer):
 
 
 def with_ends(weights):
-    """The same with a row and a column for the end marks, which look at each other."""
+    """The same with a row and a column for the end tokens, which attend to each other."""
     wide = torch.zeros(len(weights), weights.size(1) + 1, weights.size(2) + 1)
     wide[:, :-1, :-1] = weights
     wide[:, -1, -1] = 1
@@ -209,7 +209,7 @@ def test_clearness_is_between_nothing_and_one():
     assert clearness(ONE[0]) == 0.25
 
 
-def test_a_model_that_looks_at_no_source_has_no_clearest_layer():
+def test_a_model_without_cross_attention_has_no_clearest_layer():
     encoder = AttentionSite(name="self", part="encoder", layer=0, num_heads=2, rows="text", columns="text")
     with pytest.raises(ConfigError, match="no cross-attention"):
         clearest_alignment({"self": FLAT}, [encoder])
@@ -220,7 +220,7 @@ def test_a_model_that_looks_at_no_source_has_no_clearest_layer():
 WEIGHTS = torch.tensor([[0.7, 0.2, 0.0], [0.6, 0.4, 0.0], [0.1, 0.2, 0.1], [0.0, 0.1, 0.8]])
 
 
-def test_the_best_link_of_each_row_but_where_the_end_mark_has_more():
+def test_a_row_links_its_best_column_unless_the_end_token_has_more():
     assert best_links(WEIGHTS) == {(0, 0), (0, 1), (2, 3)}
     assert best_links(torch.zeros(0, 3)) == best_links(torch.zeros(3, 0)) == frozenset()
 

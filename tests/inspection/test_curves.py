@@ -58,13 +58,13 @@ def test_a_figure_is_written_as_png(tmp_path):
 
 
 @pytest.mark.parametrize("loss", [0.0, -1.0, 1.7])
-def test_a_loss_that_does_not_fall_far_is_drawn_too(tmp_path, loss):
+def test_a_loss_in_a_narrow_range_is_plotted(tmp_path, loss):
     pytest.importorskip("matplotlib", reason="matplotlib is the extra `plot`")
     draw_curves(Curves(train_loss=[(1, 2.0), (2, loss)]), tmp_path / "a.svg")
     assert "loss" in (tmp_path / "a.svg").read_text("utf-8")
 
 
-def test_what_cannot_be_drawn_says_why(tmp_path):
+def test_a_figure_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(UserError, match="nothing was measured"):
         draw_curves(Curves(), tmp_path / "a.svg")
     with pytest.raises(UserError, match="gif") as caught:

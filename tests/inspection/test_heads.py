@@ -73,14 +73,14 @@ def test_a_head_that_does_one_thing_is_found_by_it(name, columns):
     assert (found.name, found.part, found.layer, found.head) == ("self", "encoder", 1, 0)
 
 
-def test_a_head_that_looks_everywhere_has_the_entropy_of_that():
+def test_a_head_with_uniform_weights_has_their_entropy():
     found = of(looking_at([None] * 8, 8))
     assert found.entropy == pytest.approx(math.log(8))
     assert found.previous == found.next == found.same == pytest.approx(1 / 8)
     assert found.duplicate == pytest.approx(1 / 8), "each word that came again came once before"
 
 
-def test_distance_is_how_far_a_head_looks():
+def test_distance_is_the_mean_distance_of_attention():
     assert of(looking_at([0, 0, 1, 2, 3, 4, 5, 6], 8)).distance == pytest.approx(1)
     assert of(looking_at([0, 4, 5, 6, 7, 2, 3, 4], 8)).distance == pytest.approx(3)
 
@@ -101,7 +101,7 @@ def test_the_token_itself_is_not_what_came_after_its_copy():
     assert found.duplicate == 0
 
 
-def test_a_decoder_cannot_look_ahead_and_its_first_row_says_nothing():
+def test_a_decoder_has_no_next_token_and_its_first_row_does_not_count():
     found = of(looking_at([0, 0, 1, 2], 4), CAUSAL, rows="abab")
     assert found.next is None
     assert found.previous == 1
@@ -110,7 +110,7 @@ def test_a_decoder_cannot_look_ahead_and_its_first_row_says_nothing():
     assert of(looking_at([0, 0, 1, 2], 4), CAUSAL, rows="abab", end=None).end is None
 
 
-def test_copying_is_looking_at_the_token_that_is_written():
+def test_copying_is_attention_to_the_predicted_token():
     weights = looking_at([2, 1, 3, 0], 5)
     found = of(weights, CROSS, rows="cbx>", columns="abcd>")
     assert found.copying == 1, "x is not in the source, and the end does not count"
@@ -120,7 +120,7 @@ def test_copying_is_looking_at_the_token_that_is_written():
     assert of(weights, CROSS, rows="xyz>", columns="abcd>").copying is None
 
 
-def test_aligning_is_looking_where_the_alignment_links():
+def test_aligning_is_attention_to_linked_tokens():
     links = {(2, 0), (1, 1)}  # source, target
     found = of(looking_at([2, 1, 3, 4], 5), CROSS, rows="cbx>", columns="abcd>", links=links)
     assert found.aligning == 1, "what has no link does not count"

@@ -39,8 +39,8 @@ def model(request):
 def test_what_is_computed_stays_the_same_to_the_bit(model):
     before = model(SRC, LENGTHS, TGT)
     with record_attention(model):
-        watched = model(SRC, LENGTHS, TGT)
-    assert torch.equal(watched, before)
+        recorded = model(SRC, LENGTHS, TGT)
+    assert torch.equal(recorded, before)
     assert torch.equal(model(SRC, LENGTHS, TGT), before)
 
 
@@ -56,7 +56,7 @@ def test_training_with_dropout_stays_the_same_to_the_bit(model):
         assert torch.equal(gradient(), before)
 
 
-def test_every_attention_is_heard_with_its_shape(model):
+def test_every_attention_is_recorded_with_its_shape(model):
     with record_attention(model) as recording:
         model(SRC, LENGTHS, TGT)
     shapes = {name: tuple(recording.last_weights(name).shape) for name in recording.weights_by_call}
@@ -82,21 +82,21 @@ def test_weights_are_shares_of_what_may_be_looked_at(model):
 
 def test_the_weights_are_those_that_mix_the_values(model):
     attention = model.decoder.blocks[1].cross_attention
-    seen = {}
+    kernel_calls = {}
 
     def kernel(query, key, value, mask, position_bias, dropout):
-        seen["value"], seen["head_output"] = (
+        kernel_calls["value"], kernel_calls["head_output"] = (
             value,
             plain_attention(query, key, value, mask, position_bias, dropout),
         )
-        return seen["head_output"]
+        return kernel_calls["head_output"]
 
     attention.attend = kernel
     with record_attention(model) as recording:
         model(SRC, LENGTHS, TGT)
     weights = recording.last_weights("decoder.blocks.1.cross_attention")
-    value = seen["value"].repeat_interleave(4 // seen["value"].size(1), dim=1)
-    torch.testing.assert_close(weights @ value, seen["head_output"])
+    value = kernel_calls["value"].repeat_interleave(4 // kernel_calls["value"].size(1), dim=1)
+    torch.testing.assert_close(weights @ value, kernel_calls["head_output"])
     assert attention.attend is kernel, "what was there before is there again"
 
 
@@ -107,7 +107,7 @@ def test_a_failure_inside_takes_the_recorder_out_too(model):
     assert [block.cross_attention.attend for block in model.decoder.blocks] == usual
 
 
-def test_only_those_asked_for_are_heard_and_each_call_apart(model):
+def test_only_chosen_attentions_are_recorded_call_by_call(model):
     name = "decoder.blocks.0.self_attention"
     with record_attention(model, [name]) as recording:
         for _ in range(3):
@@ -117,7 +117,7 @@ def test_only_those_asked_for_are_heard_and_each_call_apart(model):
     assert not recording.last_weights(name).requires_grad
 
 
-def test_decoding_step_by_step_is_heard_as_reading_at_once(model):
+def test_step_by_step_decoding_is_recorded_as_one_pass(model):
     name = "decoder.blocks.1.cross_attention"
     with torch.no_grad(), record_attention(model, [name]) as recording:
         cache = model.start(model.encode(SRC, LENGTHS))
@@ -138,7 +138,7 @@ def recurrent(request):
     )
 
 
-def test_a_recurrent_decoder_is_heard_too_and_says_the_same(recurrent):
+def test_a_recurrent_decoder_is_recorded_without_changing_its_output(recurrent):
     before = recurrent.eval()(SRC, LENGTHS, TGT)
     with record_attention(recurrent) as recording:
         assert torch.equal(recurrent(SRC, LENGTHS, TGT), before)
@@ -206,7 +206,7 @@ def case(request):
 
 
 @torch.no_grad()
-def test_every_kind_of_model_says_the_same_to_the_bit_with_everything_recorded(case):
+def test_every_kind_of_model_has_the_same_output_to_the_bit_when_recorded(case):
     model, given = case
     before = model(*given)
     with record(model, parts=ALL, hidden=blocks(model), logits=True) as recording:
@@ -239,13 +239,13 @@ def test_what_is_recorded_is_what_the_kernel_mixed(case):
 
 
 @torch.no_grad()
-def test_the_bytes_are_told_before_and_are_never_more(case):
+def test_recording_bytes_is_an_upper_bound(case):
     model, given = case
     wanted = {"parts": ALL, "hidden": blocks(model), "logits": True}
-    told = recording_bytes(model, LENGTH_OF, batch_size=2, **wanted)
-    with record(model, limit=told, **wanted) as recording:
+    bound = recording_bytes(model, LENGTH_OF, batch_size=2, **wanted)
+    with record(model, limit=bound, **wanted) as recording:
         model(*given)
-    assert 0 < recording.bytes_held <= told
+    assert 0 < recording.bytes_held <= bound
     weights = recording_bytes(model, LENGTH_OF, batch_size=2)
     if "source" in {place.rows for place in attention_sites(model)}:
         with record(model) as recording:
@@ -324,8 +324,8 @@ def test_recordings_lie_one_in_the_other():
 
 
 @torch.no_grad()
-def test_other_dropout_than_none_is_not_told():
-    """In training the weights are those before dropout, what is mixed is after."""
+def test_recorded_weights_have_no_dropout():
+    """In training, weights are those before dropout, and head outputs those after it."""
     model, name = translator(attention_dropout=0.5).train(), "decoder.blocks.0.self_attention"
     with record(model, [name], parts=("weights", "head_output", "value")) as recording:
         model(SRC, LENGTHS, TGT)

@@ -119,7 +119,7 @@ def test_a_search_that_is_followed_finds_the_same(kind):
         assert [each.log_prob for each in ours] == pytest.approx([each.log_prob for each in theirs], rel=1e-5)
 
 
-def test_a_second_search_begins_anew():
+def test_a_second_search_clears_the_recording():
     model = translator()
     with torch.no_grad(), record(model) as recording:
         stepper = recorded(stepper_of([model]), recording)

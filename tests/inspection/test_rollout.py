@@ -19,7 +19,7 @@ def test_rows_are_shares():
     assert (found > 0).all()
 
 
-def test_who_looks_at_himself_keeps_what_he_has():
+def test_attention_to_itself_is_the_identity():
     torch.testing.assert_close(rollout([torch.eye(5)[None]] * 3), torch.eye(5))
 
 
@@ -35,7 +35,7 @@ def test_without_residual_layers_are_a_product_the_lowest_first():
     torch.testing.assert_close(rollout([low, high], residual=0.0), high.mean(0) @ low.mean(0))
 
 
-def test_looking_one_back_in_each_of_two_layers_reaches_two_back():
+def test_attention_one_back_in_two_layers_reaches_two_back():
     found = rollout([BEFORE[None]] * 2)
     torch.testing.assert_close(found[3], torch.tensor([0.0, 0.25, 0.5, 0.25]))
 
@@ -45,7 +45,7 @@ def test_nothing_comes_from_ahead_of_a_causal_stack():
     assert not rollout(causal).triu(1).any()
 
 
-def test_who_may_look_nowhere_keeps_what_he_has():
+def test_a_masked_row_keeps_its_input():
     weights = torch.eye(3)[None].clone()
     weights[0, 1] = 0
     torch.testing.assert_close(rollout([weights]), torch.eye(3))

@@ -156,7 +156,7 @@ OF_EACH_KIND = [
 
 
 @pytest.mark.parametrize("config", OF_EACH_KIND, ids=lambda config: config.kind)
-def test_a_model_about_to_be_restored_has_the_shapes_of_one_that_is_drawn(config):
+def test_an_uninitialised_model_has_the_shapes_of_an_initialised_one(config):
     drawn, unfilled = build(config, seed=0), build_uninitialised(config)
     shapes = [{name: each.shape for name, each in model.state_dict().items()} for model in (drawn, unfilled)]
     assert shapes[0] == shapes[1]

@@ -62,7 +62,7 @@ def test_embeddings_are_not_scaled():
     assert torch.equal(model.encoder.input(ids)[0], model.encoder.input.embedding.weight[[4, 7]])
 
 
-def test_a_fresh_head_says_so():
+def test_a_fresh_head_is_marked():
     assert config().fresh_head
     assert EncoderOnlyConfig.from_dict(config().to_dict()).fresh_head
 

@@ -147,17 +147,17 @@ def test_a_node_hears_from_as_far_as_layers_and_steps_reach(model):
     before = model(*inputs)
     changed = inputs[0].clone()
     changed[0] += 1
-    heard = (model(changed, *inputs[1:]) != before).any(dim=1)
+    changed_outputs = (model(changed, *inputs[1:]) != before).any(dim=1)
     if isinstance(model, GraphTransformer) and model.config.reach == "all":
-        assert heard.all()
+        assert changed_outputs.all()
         return
     steps = getattr(model.config, "max_distance", 1)
     pairs, _ = near(steps * model.config.num_layers)
     within = set(pairs[1, pairs[0] == 0].tolist())
     if not getattr(model.config, "self_loops", True) and model.config.num_layers == 1:
         within.discard(0)
-    assert set(heard.nonzero()[:, 0].tolist()) <= within
-    assert {0, 1, 2} <= set(heard.nonzero()[:, 0].tolist())
+    assert set(changed_outputs.nonzero()[:, 0].tolist()) <= within
+    assert {0, 1, 2} <= set(changed_outputs.nonzero()[:, 0].tolist())
 
 
 def test_a_node_that_is_alone_is_classified_by_itself(model):
@@ -166,14 +166,14 @@ def test_a_node_that_is_alone_is_classified_by_itself(model):
     assert logits.isfinite().all()
     changed = inputs[0].clone()
     changed[7] += 1
-    heard = (model(changed, *inputs[1:]) != logits).any(dim=1)
+    changed_outputs = (model(changed, *inputs[1:]) != logits).any(dim=1)
     alone = getattr(model.config, "reach", "near") == "near"
-    assert bool(heard[7]) == getattr(model.config, "self_loops", True)
-    assert bool(heard[:7].any()) != alone
+    assert bool(changed_outputs[7]) == getattr(model.config, "self_loops", True)
+    assert bool(changed_outputs[:7].any()) != alone
 
 
 @pytest.mark.parametrize("table", [{}, {"max_distance": 3}, {"num_kv_heads": 2}])
-def test_looking_near_is_looking_everywhere_under_a_mask(table):
+def test_near_attention_equals_masked_full_attention(table):
     """The same weights: along edges, and in a matrix of all pairs with a bias that shuts the others out."""
     model = transformer(**table).eval()
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What pretrained families differ in: each switch does what it says, and left alone changes nothing."""
+"""Settings in which pretrained families differ: each has its effect, and its default changes nothing."""
 
 import math
 

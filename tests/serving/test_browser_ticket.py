@@ -38,7 +38,7 @@ def test_the_owner_is_that_of_the_client_s_end(sockets, owner, ours):
     assert is_of_this_user(CLIENT) is ours
 
 
-def test_a_client_over_ipv6_that_stands_for_ipv4_is_found(sockets):
+def test_a_client_over_ipv4_mapped_ipv6_is_found(sockets):
     sockets([], [line(f"0000000000000000FFFF0000{ADDRESS}", SERVER, 1000)])
     assert is_of_this_user(CLIENT)
 
@@ -48,7 +48,7 @@ def test_one_of_two_owners_who_is_another_user_is_enough_to_refuse(sockets):
     assert not is_of_this_user(CLIENT)
 
 
-def test_a_connection_that_is_not_listed_is_nobody_s(sockets):
+def test_a_connection_that_is_not_listed_has_no_owner(sockets):
     sockets([line(SERVER, ADDRESS, 1000)])
     assert not is_of_this_user(CLIENT)
 

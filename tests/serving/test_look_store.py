@@ -8,7 +8,7 @@ from regard.serving.look_store import LookStore
 from regard.verbs.look import Looker, Request
 
 
-def test_few_looks_are_kept_and_others_are_made_anew(untrained, monkeypatch):
+def test_few_looks_are_kept_and_others_are_computed_again(untrained, monkeypatch):
     monkeypatch.setattr(look_store, "MAX_LOOKS", 2)
     store = LookStore(Looker(untrained, device="cpu"))
     assert store.first() is None
@@ -58,7 +58,7 @@ def test_of_a_look_that_is_too_large_alone_nothing_is_kept_but_its_summary(untra
     np.testing.assert_array_equal(store.get(number, "logits"), found[look.paths().index("logits")])
 
 
-def test_looks_that_hold_much_make_room_for_the_newest(untrained, monkeypatch):
+def test_large_looks_make_room_for_the_newest(untrained, monkeypatch):
     store = LookStore(Looker(untrained, device="cpu"))
     made = [store.create({"text": text})["id"] for text in ("1", "2", "3")]
     monkeypatch.setattr(look_store, "MAX_BYTES", store._looks[made[2]].bytes_held + 10_000)

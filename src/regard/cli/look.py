@@ -34,8 +34,8 @@ class OutputOptions:
     @property
     def printed(self) -> list[str]:
         """The options that print to stdout."""
-        given = {"--text": self.as_text, "--json": self.as_json, "--pair": self.pair}
-        return [name for name, value in given.items() if value]
+        values_by_name = {"--text": self.as_text, "--json": self.as_json, "--pair": self.pair}
+        return [name for name, value in values_by_name.items() if value]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +63,9 @@ def option_group(
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def collect(**given: Any) -> None:
-            values = {field: given.pop(field) for field in kind.__dataclass_fields__}
-            command(**{name: kind(**values)}, **given)
+        def collect(**values_by_name: Any) -> None:
+            values = {field: values_by_name.pop(field) for field in kind.__dataclass_fields__}
+            command(**{name: kind(**values)}, **values_by_name)
 
         decorated_command: Any = collect
         for decorator in reversed(decorators):

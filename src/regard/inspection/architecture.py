@@ -101,13 +101,13 @@ def _count(forced: ForcedPass) -> _Counts:
     counted, active = _Counts(Counter(), {}), [""]
 
     def before(name: str) -> Callable[..., None]:
-        def hook(module: nn.Module, given: tuple[Any, ...]) -> None:
+        def hook(module: nn.Module, inputs: tuple[Any, ...]) -> None:
             active.append(name)
 
         return hook
 
     def after(name: str) -> Callable[..., None]:
-        def hook(module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
+        def hook(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
             active.pop()
             if (first := _first_tensor(output)) is not None:
                 counted.shapes[name] = tuple(first.shape)

@@ -124,7 +124,7 @@ class _PathFromZero:
 def _replaced_output(embedding: TokenEmbedding, x: Float[Tensor, "rows columns width"]) -> Iterator[None]:
     """Within, `embedding` returns `x` for any input."""
 
-    def hook(_: nn.Module, given: tuple[Any, ...], output: Tensor) -> Tensor:
+    def hook(_: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
         rows = torch.arange(len(output), device=x.device) % len(
             x
         )  # a recurrent encoder pads its batch with copies of rows

@@ -99,7 +99,7 @@ def head_statistics(
 
 def with_grid_distances(
     statistics: Sequence[HeadStatistics],
-    weights: Float[Tensor, "heads places places"],
+    weights: Float[Tensor, "heads positions positions"],
     columns: int,
     num_before: int,
 ) -> list[HeadStatistics]:

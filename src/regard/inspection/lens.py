@@ -95,10 +95,10 @@ def _record_states(blocks: nn.ModuleList) -> Iterator[list[Tensor]]:
     """Records the input of the first block and the output of each block."""
     states: list[Tensor] = []
 
-    def before(_: nn.Module, given: tuple[Any, ...]) -> None:
-        states.append(given[0])
+    def before(_: nn.Module, inputs: tuple[Any, ...]) -> None:
+        states.append(inputs[0])
 
-    def after(_: nn.Module, given: tuple[Any, ...], output: Tensor) -> None:
+    def after(_: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
         states.append(output)
 
     hooks = [blocks[0].register_forward_pre_hook(before)]

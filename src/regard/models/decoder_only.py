@@ -111,25 +111,25 @@ class DecoderOnly(Model):
         start, held, caches = 0, 0, [None] * len(self.blocks)
         if cache is not None:
             start, held, caches = cache.length, cache.held, cache.layers
-        new_len, seen_len = ids.size(1), held + ids.size(1)
-        mask = self._mask(new_len, seen_len, ids.device)
+        new_len, key_len = ids.size(1), held + ids.size(1)
+        mask = self._mask(new_len, key_len, ids.device)
         if mask is not None and documents is not None:
             mask = mask & document_mask(documents)
-        bias = self.position_bias(new_len, seen_len) if self.position_bias is not None else None
+        bias = self.position_bias(new_len, key_len) if self.position_bias is not None else None
         x = self.input(ids, start, documents)
         for block, block_cache in zip(self.blocks, caches, strict=True):
             x = block(x, mask, bias, block_cache)
         return self.norm(x)
 
     def _mask(
-        self, new_len: int, seen_len: int, device: torch.device
-    ) -> Bool[Tensor, "1 1 {new_len} {seen_len}"] | None:
+        self, new_len: int, key_len: int, device: torch.device
+    ) -> Bool[Tensor, "1 1 {new_len} {key_len}"] | None:
         """The causal mask of the last `new_len` positions; None for one, which attends to the whole cache."""
         if new_len == 1:
             return None
         if self.config.window is None:
-            return causal_mask(new_len, seen_len, device=device)
-        return window_mask(new_len, self.config.window, seen_len, device=device)
+            return causal_mask(new_len, key_len, device=device)
+        return window_mask(new_len, self.config.window, key_len, device=device)
 
     def project(self, hidden: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
         """States -> logits."""

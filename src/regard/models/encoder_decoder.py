@@ -135,9 +135,9 @@ class Decoder(nn.Module):
     ) -> Float[Tensor, "batch new_len d_model"]:
         """`memories` and `caches` have one entry for each block; a cached block continues its cache."""
         start = 0 if caches[0] is None else caches[0].length
-        new_len, seen_len = ids.size(1), start + ids.size(1)
-        mask = causal_mask(new_len, seen_len, device=ids.device) if new_len > 1 else None
-        bias = self.position_bias(new_len, seen_len) if self.position_bias is not None else None
+        new_len, key_len = ids.size(1), start + ids.size(1)
+        mask = causal_mask(new_len, key_len, device=ids.device) if new_len > 1 else None
+        bias = self.position_bias(new_len, key_len) if self.position_bias is not None else None
         x = self.input(ids, start)
         for block, memory, cache in zip(self.blocks, memories, caches, strict=True):
             x = block(x, memory, mask, memory_mask, bias, cache)

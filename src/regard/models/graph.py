@@ -215,7 +215,7 @@ class GraphTransformer(GraphModel):
         features: Features,
         edges: Edges,
         distances: Int64[Tensor, " edges"],
-        positions: Float[Tensor, "nodes places"] | None = None,
+        positions: Float[Tensor, "nodes features"] | None = None,
     ) -> Logits:
         x = self._embed(features, positions)[None]
         edge_bias = self.distance_bias[distances]
@@ -230,7 +230,7 @@ class GraphTransformer(GraphModel):
         return self.head(self.norm(x))[0]
 
     def _embed(
-        self, features: Features, positions: Float[Tensor, "nodes places"] | None
+        self, features: Features, positions: Float[Tensor, "nodes features"] | None
     ) -> Float[Tensor, "nodes d_model"]:
         features = dropped(features, self.feature_dropout)
         if features.is_sparse:
@@ -263,6 +263,6 @@ def _along_edges(
 
 def _dense_bias(edge_bias: Weights, edges: Edges, num_nodes: int) -> Float[Tensor, "1 heads nodes nodes"]:
     """The biases of the edges as a matrix of targets and sources; 0 without an edge."""
-    places = edges[1] * num_nodes + edges[0]
-    dense = edge_bias.new_zeros(num_nodes**2, edge_bias.size(1)).index_add(0, places, edge_bias)
+    flat_index = edges[1] * num_nodes + edges[0]
+    dense = edge_bias.new_zeros(num_nodes**2, edge_bias.size(1)).index_add(0, flat_index, edge_bias)
     return dense.unflatten(0, (num_nodes, num_nodes)).permute(2, 0, 1)[None]

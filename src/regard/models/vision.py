@@ -97,7 +97,7 @@ class VisionTransformer(Model):
 
     def encode(
         self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch places d_model"]:
+    ) -> Float[Tensor, "batch positions d_model"]:
         """The encoder's states: of the class token, if there is one, then of each patch."""
         x = self.patches(images)
         if self.class_token is not None:

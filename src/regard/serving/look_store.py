@@ -70,7 +70,7 @@ class LookStore:
         if look is None and request is not None:
             look = self._add(look_id, request)
         if look is None:
-            raise Refused(HTTPStatus.NOT_FOUND, "this look is no longer kept", "look at the text again")
+            raise Refused(HTTPStatus.NOT_FOUND, "this look is no longer kept", "send the request again")
         if path not in look.paths():
             raise Refused(
                 HTTPStatus.NOT_FOUND, f"this look has no {path[:100]!r}", "see resources in its summary"
@@ -81,8 +81,8 @@ class LookStore:
         return found
 
     def stream(self, body: Any) -> Iterator[dict[str, Any]]:
-        """The likeliest answer as it grows."""
-        return (said.to_dict() for said in self._looker.stream(self._request(body)))
+        """The tokens of the greedy answer to a request, as they are generated."""
+        return (token.to_dict() for token in self._looker.stream(self._request(body)))
 
     def _request(self, body: Any) -> Request:
         if not isinstance(body, dict) or not all(isinstance(name, str) for name in body):

@@ -137,7 +137,7 @@ def make_reader(loaded: LoadedModel) -> ModelReader:
             return EncoderOnlyReader(loaded)
         case VisionTransformer():
             return VisionReader(loaded)
-    use = USES.get(loaded.config.kind, "was made for something else").format(path=loaded.path)
+    use = USES.get(loaded.config.kind, "has another purpose").format(path=loaded.path)
     raise FolderError(f"{loaded.path}: `look` does not support a {loaded.config.kind} model", f"it {use}")
 
 

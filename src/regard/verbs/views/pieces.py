@@ -16,7 +16,7 @@ PRINTABLE_BYTES = [
 ]  # bytes that map to themselves
 OTHER_BYTES = [byte for byte in range(256) if byte not in PRINTABLE_BYTES]
 BYTE_OF_CHARACTER = {chr(byte): byte for byte in PRINTABLE_BYTES} | {
-    chr(256 + place): byte for place, byte in enumerate(OTHER_BYTES)
+    chr(256 + offset): byte for offset, byte in enumerate(OTHER_BYTES)
 }
 METASPACE = "▁"
 

@@ -38,13 +38,13 @@ MIN_SHARE = 0.5  # of the weight; a head with less in every pattern has no singl
 NO_PATTERN = "no single pattern"
 PATTERNS = {  # statistic -> name; in a tie the first wins
     "aligning": "aligns",
-    "previous": "looks at the token before",
-    "next": "looks at the token after",
-    "same": "looks at the token itself",
-    "duplicate": "looks at the same token before",
-    "induction": "looks at what followed the same token",
-    "first": "looks at the first token",
-    "end": "looks at the end",
+    "previous": "attends to the previous token",
+    "next": "attends to the next token",
+    "same": "attends to itself",
+    "duplicate": "attends to earlier copies of the token",
+    "induction": "attends to the token after an earlier copy (induction)",
+    "first": "attends to the first token",
+    "end": "attends to the end token",
 }
 
 
