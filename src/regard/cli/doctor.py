@@ -7,10 +7,10 @@ from regard.cli.group import Command
 
 @click.command("doctor", cls=Command)
 def command() -> None:
-    """Say what regard finds on this machine.
+    """Report what regard finds on this machine.
 
-    Versions, processors, threads, memory, disk, data sets and the model in the box; a hint
-    where something is missing.
+    Versions, processors, threads, memory, disk, data sets and the model in the box, with hints
+    for what is missing.
     """
     from regard import console
     from regard.verbs.doctor import doctor

@@ -1,4 +1,4 @@
-"""A model as verbs take it: a folder, what `regard.load` gives, or nothing for the model in the box."""
+"""Opening the `model` argument of a verb: a folder, a loaded model, or None for the model in the box."""
 
 import copy
 import dataclasses
@@ -19,20 +19,20 @@ def open_model(
     *,
     precision: str = "float32",
 ) -> LoadedModel:
-    """The model, on this device; one that is loaded already is used as it is, where it is.
+    """The model, loaded on `device`; a loaded model is returned as it is.
 
-    With another `precision` than float32, which changes a model, it is a copy: what the caller holds stays.
+    With another `precision` than float32 a copy of a loaded model is returned, since the caller changes it.
 
     Raises:
-        UserError: a loaded model is on another device than is asked for. FolderError: see `box.load`.
+        UserError: a loaded model is on another device than `device`. FolderError: see `box.load`.
     """
     chosen = choose_device(device, threads)
     if not isinstance(model, LoadedModel):
         return load(model, chosen)
-    here = model.model.device.type
-    if device not in ("auto", here):
+    current = model.model.device.type
+    if device not in ("auto", current):
         raise UserError(
-            f"device is {device}, but this model is loaded on {here}",
+            f"device is {device}, but this model is loaded on {current}",
             f"load it there: regard.load(..., device={device!r})",
         )
     if precision == "float32":

@@ -1,4 +1,4 @@
-"""Transcribe: recordings in, what is said in each out; a line for a recording, in order."""
+"""Transcribe: the transcript of each recording, in order."""
 
 import json
 from collections.abc import Sequence
@@ -21,32 +21,32 @@ from regard.verbs.box import model_that
 from regard.verbs.decoding_defaults import beam_of
 from regard.verbs.suggested_recipes import needs_model
 
-BATCH_FRAMES = 16_384  # padded frames that are looked at together
+BATCH_FRAMES = 16_384  # padded frames in a batch
 
 Recording = Float[np.ndarray, "_ features"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transcribed:
-    """A recording by its number, what is said in it, and the logarithm of how likely the model finds that."""
+    """The transcript of a recording, the recording's number from 1, and the transcript's log-probability."""
 
     line: int
     text: str
     log_prob: float
 
     def to_dict(self) -> dict[str, Any]:
-        """As `regard transcribe --json` prints it: with as many digits as do not depend on the others."""
+        """The JSON object that `regard transcribe --json` prints; rounded to digits that no batch changes."""
         return {"line": self.line, "text": self.text, "log_prob": round(self.log_prob, 4)}
 
 
 class Transcriber:
-    """A model, loaded once, that transcribes. What it hears in a recording depends on that alone.
+    """A model, loaded once, that transcribes. A transcript does not depend on the batch of its recording.
 
     Args:
         model: a model or run folder, or what `regard.load` gives.
-        beam_size: 1 takes the likeliest alignment, more sums over alignments; the model's own without.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        beam_size: 1 takes the most likely alignment, more sum over alignments; None is the model's default.
+        device: "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
+        threads: CPU threads; None is PyTorch's default.
     """
 
     @needs_model
@@ -65,33 +65,37 @@ class Transcriber:
         if len(self.labels) != self.model.config.num_labels:
             raise FolderError(
                 f"{self.loaded.path}: {len(self.labels)} labels for {self.model.config.num_labels} classes",
-                "config.json belongs to another model: copy the folder anew",
+                "config.json belongs to another model: copy the folder again",
             )
         self.search = search_of(beam_size or beam_of(self.loaded))
 
     def __call__(self, recordings: Sequence[Recording]) -> list[Transcribed]:
-        """What is said in each: frames x features, as many features as the model reads."""
+        """The transcript of each recording, an array frames x features.
+
+        Raises:
+            DataError: a recording is empty, or does not have the model's number of features.
+        """
         features = self.model.config.num_features
         for line, recording in enumerate(recordings, start=1):
             if recording.shape[1] != features or not len(recording):
                 raise DataError(
-                    f"recording {line} is {len(recording)} x {recording.shape[1]}",
-                    f"the model reads one frame or more of {features} features",
+                    f"recording {line} has {len(recording)} frames of {recording.shape[1]} features",
+                    f"give one frame or more of {features} features, as the model reads",
                 )
-        found: dict[int, Transcribed] = {}
+        transcripts: dict[int, Transcribed] = {}
         lengths = np.array([len(recording) for recording in recordings], np.int64)
         for group in bucketed(np.arange(len(lengths)), lengths, lengths, BATCH_FRAMES):
             batch = [standardised(recordings[number].astype(np.float32)) for number in group]
-            for number, transcript in zip(group.tolist(), self._heard(batch), strict=True):
+            for number, transcript in zip(group.tolist(), self._decode(batch), strict=True):
                 text = " ".join(self.labels[label] for label in transcript.ids)
-                found[number] = Transcribed(line=number + 1, text=text, log_prob=transcript.log_prob)
-        return [found[number] for number in range(len(lengths))]
+                transcripts[number] = Transcribed(line=number + 1, text=text, log_prob=transcript.log_prob)
+        return [transcripts[number] for number in range(len(lengths))]
 
     def file(self, path: str | Path) -> list[Transcribed]:
-        """The same for the recordings of an NPZ file."""
+        """The transcripts of the recordings in an NPZ file (arrays `frames` and `lengths`)."""
         return self(read_frames(Path(path)))
 
-    def _heard(self, recordings: Sequence[Recording]) -> list[Transcript]:
+    def _decode(self, recordings: Sequence[Recording]) -> list[Transcript]:
         if not recordings:
             return []
         frames, lengths = side_by_side(recordings)
@@ -110,28 +114,28 @@ def transcribe(
     device: str = "auto",
     threads: int | None = None,
 ) -> list[str]:
-    """What is said in each recording of an NPZ file (arrays `frames` and `lengths`), or of several arrays.
+    """The transcript of each recording in an NPZ file (arrays `frames` and `lengths`) or in a list of arrays.
 
-    Labels are set apart by spaces. For many calls keep a `Transcriber`.
+    Labels are separated by spaces. For many calls keep a `Transcriber`.
 
     Args:
         input: the file, or arrays: frames x features.
         model: a model or run folder, or what `regard.load` gives.
-        beam_size: 1 takes the likeliest alignment, more sums over alignments; the model's own without.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        beam_size: 1 takes the most likely alignment, more sum over alignments; None is the model's default.
+        device: "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
+        threads: CPU threads; None is PyTorch's default.
 
     Raises:
-        DataError: the file is damaged, or frames have not as many features as the model reads.
+        DataError: the file is damaged, or frames do not have as many features as the model reads.
         FolderError: the model does not transcribe.
     """
     transcriber = Transcriber(model, beam_size=beam_size, device=device, threads=threads)
-    found = transcriber.file(input) if isinstance(input, str | Path) else transcriber(input)
-    return [each.text for each in found]
+    transcripts = transcriber.file(input) if isinstance(input, str | Path) else transcriber(input)
+    return [each.text for each in transcripts]
 
 
 def printed(transcribed: Transcribed, *, as_json: bool = False) -> str:
-    """A line: what is said; or JSON."""
+    """The line that `regard transcribe` prints: the transcript, or JSON."""
     if as_json:
         return json.dumps(transcribed.to_dict(), ensure_ascii=False) + "\n"
     return f"{transcribed.text}\n"
