@@ -9,7 +9,7 @@ from regard.cli.group import Command
 def command() -> None:
     """Report what regard finds on this machine.
 
-    Versions, processors, threads, memory, disk, data sets and the model in the box, with hints
+    Versions, processors, threads, memory, disk, data sets and the included model, with hints
     for what is missing.
     """
     from regard import console

@@ -31,7 +31,7 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
         "tag": "Give each word of a text, of the lines of a file or of a pipe its label.",
         "embed": "Make a vector of each text, of each line of a file or of a pipe.",
         "fill": "Guess what is hidden in a text, in each line of a file or of a pipe.",
-        "transcribe": "Say what is said in recordings.",
+        "transcribe": "Transcribe recordings.",
     },
     "Look inside": {
         "look": "Show what a model does with a text: attention, alignment, predictions, beam, all numbers.",

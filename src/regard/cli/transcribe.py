@@ -25,10 +25,10 @@ def command(
     device: str,
     threads: int | None,
 ) -> None:
-    """Say what is said in recordings.
+    """Transcribe recordings.
 
-    RECORDINGS is an NPZ file: `frames`, the frames of all recordings one after the other, each a row of
-    features, and `lengths`, how many frames each recording has. There is a line out for each.
+    RECORDINGS is an NPZ file with `frames`, the feature vectors of all recordings one after the other, and
+    `lengths`, the number of frames of each recording. Prints one line per recording.
     """
     with importing():
         from regard.verbs.transcribe import Transcriber, printed

@@ -1,4 +1,4 @@
-"""Loading a model by path or name; the model in the box, an English-German translator of the package."""
+"""Loading a model by path or name; the included model, an English-German translator."""
 
 import difflib
 import os
@@ -42,7 +42,7 @@ def box_model(name: str = BOX) -> Path:
     """
     path = Path(str(resources.files("regard"))) / "box" / name
     if not path.is_dir():
-        raise FolderError("this installation has no model in the box", "name a model folder with --model DIR")
+        raise FolderError("this installation has no included model", "name a model folder with --model DIR")
     return path
 
 
@@ -53,10 +53,10 @@ def box_models() -> list[str]:
 
 
 def model_path(model: str | Path, base: Path = Path()) -> Path:
-    """The folder that `model` names: a path relative to `base`, or else a model in the box.
+    """The folder that `model` names: a path relative to `base`, or else an included model.
 
     Raises:
-        FolderError: there is no such path and no such model in the box.
+        FolderError: there is no such path and no such included model.
     """
     path = base / Path(model).expanduser()
     if find(path) is not None or os.path.exists(path):
@@ -64,15 +64,15 @@ def model_path(model: str | Path, base: Path = Path()) -> Path:
     known = box_models()
     if str(model) in known:
         return box_model(str(model))
-    hint = "name a model folder" + "".join(f", or {name}, a model in the box" for name in known)
+    hint = "name a model folder" + "".join(f", or {name}, an included model" for name in known)
     near = difflib.get_close_matches(str(model), known, n=1, cutoff=0.7)
     raise FolderError(
-        f"{path} does not exist", f"did you mean {near[0]!r}, a model in the box?" if near else hint
+        f"{path} does not exist", f"did you mean {near[0]!r}, an included model?" if near else hint
     )
 
 
 def load(model: str | Path | None, device: torch.device) -> LoadedModel:
-    """Load a model from a regard or Hugging Face folder, or from the box by its name; None: the default."""
+    """Load a model from a regard or Hugging Face folder, or an included model by name (None: en-de)."""
     path = model_path(model) if model is not None else box_model()
     if where := unfinished(path):
         console.note(where)

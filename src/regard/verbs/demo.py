@@ -1,4 +1,4 @@
-"""The demo: train a small translator of dates, show its attention; run the model in the box."""
+"""The demo: train a small translator of dates, show its attention; run the included model."""
 
 import hashlib
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ def demo(*, out: str | Path | None = None, device: str = "auto", threads: int | 
     )
     console.say("shades show which characters of the source the model attended to.")
     _show_dates(translator, recipe)
-    _show_box(device, threads)
+    _show_included_model(device, threads)
     _print_next_steps(run)
     _write_page(run, recipe, device, threads)
     return DemoResult(run=run, exact_match=result.metrics["exact match"])
@@ -102,8 +102,8 @@ def _show_alignment(translator: Translator, source: str, target: str) -> None:
     console.alignment(tokenizers.source.tokens(src_ids), tokenizers.target.tokens(tgt_ids), weights.tolist())
 
 
-def _show_box(device: str, threads: int | None) -> None:
-    console.say("\nThe model in the box, English to German:")
+def _show_included_model(device: str, threads: int | None) -> None:
+    console.say("\nThe included model, English to German:")
     try:
         translator = Translator(computing=Computing(device=device, threads=threads))
     except FolderError as error:
@@ -126,8 +126,8 @@ def _print_next_steps(run: Path) -> None:
     for command, about in (
         (f'regard translate --model {run} "le 14 juillet 1789"', "the model that you just trained"),
         (f"regard curves {run}", "how its training went"),
-        ('regard look "Where is the station?"', "the same page for the model in the box, interactive"),
-        ('regard translate "What do you see?"', "the model in the box"),
+        ('regard look "Where is the station?"', "the same page for the included model, interactive"),
+        ('regard translate "What do you see?"', "the included model"),
         ("regard new SOURCE TARGET", "a recipe for text files of your own"),
         ("regard recipes", "other things to train"),
     ):

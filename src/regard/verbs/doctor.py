@@ -1,4 +1,4 @@
-"""Doctor: a report on versions, processors, memory, disk, data sets and the model in the box."""
+"""Doctor: a report on versions, processors, memory, disk, data sets and the included model."""
 
 import os
 import platform
@@ -124,10 +124,10 @@ def _box() -> Finding:
         path = box_model()
         verify_folder(path)
     except FolderError as error:
-        return Finding(topic="model in the box", found=error.message, hint=error.hint)
+        return Finding(topic="included model", found=error.message, hint=error.hint)
     size = sum(file.stat().st_size for file in path.iterdir())
     return Finding(
-        topic="model in the box",
+        topic="included model",
         found=f"{path.name} (--model {path.name}) in {path}, complete, {size / 1e6:.1f} MB",
     )
 

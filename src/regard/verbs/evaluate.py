@@ -91,7 +91,7 @@ def evaluate(
     """Score a model on the test data of its recipe, on `data`, or on its translations of `src`.
 
     Args:
-        model: a model or run folder, or what `regard.load` gives; None is the model in the box.
+        model: a model or run folder, or what `regard.load` gives; None is the included model.
         data: a file of test data in the format of the recipe's; NAME:FILE is a file of the catalogue.
         src: a file to translate, one sentence a line; the translations are scored against `ref`.
         ref: one or several files of references, aligned with `src` line by line.

@@ -55,7 +55,7 @@ def load(model: AnyModel | None = None, *, device: str = "auto", threads: int | 
     Every verb takes the result as its `model`.
 
     Args:
-        model: a folder; None is the model in the box.
+        model: a folder; None is the included model.
         device: "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
         threads: CPU threads; None is PyTorch's default.
 

@@ -99,7 +99,7 @@ tied = {tied}  # all: source embedding, target embedding and output layer share 
 dropout = {dropout}  # higher for more epochs
 
 [batches]
-batch_tokens = {batch_tokens}  # padded tokens of the longer side in a batch; fewer need less memory
+batch_tokens = {batch_tokens}  # padded positions of the longer side in a batch; fewer need less memory
 max_tokens = 256  # of a side; longer pairs are left out and counted
 
 [training]
@@ -107,16 +107,16 @@ seed = 1
 max_steps = {max_steps}  # updates; {epochs} epochs
 clip_norm = {clip_norm}  # maximum norm of the gradient
 label_smoothing = 0.1
-moving_average = {moving_average}  # decay of the average of the weights, which is validated and kept
+moving_average = {moving_average}  # validation and the saved model use the average
 validate_every = {validate_every}
 save_every = {validate_every}
 patience = 0  # validations without a better score before stopping; 0 never stops
-best_metric = {best_metric}  # chooses the best model: loss, bleu, chrf
+best_metric = {best_metric}  # the validation score that selects the best model: loss, bleu, chrf
 
 [training.schedule]
 kind = "linear"  # after the warm-up the learning rate falls linearly to 0
 learning_rate = {learning_rate}  # at the end of the warm-up
-warmup = {warmup}  # share of the updates
+warmup = {warmup}  # share of the run
 
 [distributed]  # several processes: --workers N on one machine, or torchrun on many
 strategy = "ddp"  # each has the whole model; fsdp2 shards the weights, for big models

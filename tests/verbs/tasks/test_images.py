@@ -52,10 +52,10 @@ def idx(array: np.ndarray) -> bytes:
 
 def bars(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """A bright bar in the dark, lying or standing."""
-    random = np.random.default_rng(seed)
-    pixels = random.integers(0, 60, (count, 8, 8), dtype=np.uint8)
-    labels = random.integers(0, 2, count, dtype=np.uint8)
-    for picture, label, place in zip(pixels, labels, random.integers(1, 7, count), strict=True):
+    generator = np.random.default_rng(seed)
+    pixels = generator.integers(0, 60, (count, 8, 8), dtype=np.uint8)
+    labels = generator.integers(0, 2, count, dtype=np.uint8)
+    for picture, label, place in zip(pixels, labels, generator.integers(1, 7, count), strict=True):
         picture[(slice(None), place) if label else place] = 255
     return pixels, labels
 
@@ -156,7 +156,7 @@ def test_a_run_does_not_resume_with_other_images(folder):
     prepared(folder)
     pixels, _ = bars(200, 3)
     (folder / "train-images").write_bytes(idx(pixels))
-    with pytest.raises(Exception, match=r"data.train \(train-images\) is not what this run began with"):
+    with pytest.raises(Exception, match=r"data.train \(train-images\) has changed since this run began"):
         prepared(folder)
 
 

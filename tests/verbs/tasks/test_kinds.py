@@ -50,11 +50,11 @@ def tagged(folder):
 
 
 def graph(folder):
-    random = np.random.default_rng(0)
-    labels, order = np.arange(30) % 2, random.permutation(30)
+    generator = np.random.default_rng(0)
+    labels, order = np.arange(30) % 2, generator.permutation(30)
     np.savez(
         folder / "graph.npz",
-        features=random.random((30, 5), dtype=np.float32),
+        features=generator.random((30, 5), dtype=np.float32),
         edges=np.stack([np.arange(30), (np.arange(30) + 2) % 30]),
         labels=labels,
         label_names=np.array(["even", "odd"]),
@@ -84,9 +84,9 @@ def numbers(folder):
 
 
 def images(folder):
-    random = np.random.default_rng(0)
+    generator = np.random.default_rng(0)
     for part, count in (("train", 40), ("test", 12)):
-        pixels = random.integers(0, 255, (count, 8, 8), dtype=np.uint8)
+        pixels = generator.integers(0, 255, (count, 8, 8), dtype=np.uint8)
         np.savez(folder / f"{part}.npz", images=pixels, labels=np.arange(count) % 2)
     data = {part: {"images": f"{part}.npz", "labels": f"{part}.npz"} for part in ("train", "test")}
     return {"data": data, "model": {"patch_size": 4, "num_layers": 1, **TINY}}
@@ -112,9 +112,9 @@ def unlabelled(folder):
 
 
 def recordings(folder):
-    random = np.random.default_rng(0)
+    generator = np.random.default_rng(0)
     for part, count in (("train", 20), ("test", 6)):
-        frames = random.normal(size=(12 * count, 4)).astype(np.float32)
+        frames = generator.normal(size=(12 * count, 4)).astype(np.float32)
         np.savez(folder / f"{part}.npz", frames=frames, lengths=[12] * count)
         (folder / f"{part}.txt").write_text("low high\n" * count)
     data = {part: {"frames": f"{part}.npz", "text": f"{part}.txt"} for part in ("train", "test")}
@@ -202,7 +202,7 @@ def test_a_run_that_starts_from_a_model_of_its_own_kind_takes_all_of_it(runs, ki
         _, model = begin(
             recipe_from(table, "", tmp_path, kind), run, torch.device("cpu"), say=messages.append
         )
-    assert not [line for line in messages if "fresh" in line or "left over" in line]
+    assert not [line for line in messages if "fresh" in line or "not used" in line]
     trained = model_tensors(load_model(folder / "run").model)
     assert all(torch.equal(tensor, trained[name]) for name, tensor in model_tensors(model).items())
 
@@ -216,8 +216,8 @@ def test_a_masked_language_model_gets_a_fresh_head_for_each_other_task(runs, tmp
         source, messages = recipe_from(table, "", tmp_path / kind, kind), []
         with RunFolder(tmp_path / kind / "run").lock() as run:
             task, model = begin(source, run, torch.device("cpu"), say=messages.append)
-        assert "head: fresh (nothing there fits)" in messages
-        assert "left over: head" in messages
+        assert "head: fresh (no weights fit)" in messages
+        assert "not used: head" in messages
         own = model_tensors(model)
         assert all(torch.equal(own[name], trained[name]) for name in own if name.startswith("encoder."))
         assert task.files["tokenizer.json"] == (folder / "run" / "best" / "tokenizer.json").read_bytes()
@@ -280,8 +280,8 @@ def test_a_model_taken_out_of_its_run_folder_needs_a_file(runs, tmp_path, monkey
     [
         ({"data": "nowhere.txt"}, DataError, "nowhere.txt"),
         ({"src": "a"}, UserError, "do not go together"),
-        ({"beam_size": 3}, UserError, "searches for nothing"),
-        ({"lowercase": True}, UserError, "without case"),
+        ({"beam_size": 3}, UserError, "has no beam search"),
+        ({"lowercase": True}, UserError, "by_length, lowercase"),
         ({"data": "a", "src": "a", "ref": "b"}, UserError, "do not go together"),
     ],
 )

@@ -215,7 +215,7 @@ def test_preparing_again_uses_the_cached_data_and_refuses_changed_text(folder):
     prepared(folder)
     assert (folder / "run" / "train" / "stream.json").stat().st_mtime_ns == before
     (folder / "rhyme.txt").write_text(RHYME * 99 + "other")
-    with pytest.raises(FolderError, match="not what this run began with"):
+    with pytest.raises(FolderError, match="has changed since this run began"):
         prepared(folder)
 
 

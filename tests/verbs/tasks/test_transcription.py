@@ -52,17 +52,17 @@ beam_size = 3
 
 def tones(count: int, seed: int) -> tuple[list[np.ndarray], list[str]]:
     """Low and high tones, of 4 to 7 frames each, with a pause after each, two to four in a recording."""
-    random = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     recordings, texts = [], []
     for _ in range(count):
-        said = draw.choice(["low", "high"], random.integers(2, 5)).tolist()
+        said = generator.choice(["low", "high"], generator.integers(2, 5)).tolist()
         pieces = []
         for word in said:
-            tone = np.zeros((random.integers(6, 10), 4))
+            tone = np.zeros((generator.integers(6, 10), 4))
             tone[2:, slice(0, 2) if word == "low" else slice(2, 4)] = 1
             pieces.append(tone)
         frames = np.concatenate(pieces)
-        recordings.append((frames + 0.1 * random.normal(size=frames.shape)).astype(np.float32))
+        recordings.append((frames + 0.1 * generator.normal(size=frames.shape)).astype(np.float32))
         texts.append(" ".join(said))
     return recordings, texts
 

@@ -186,7 +186,7 @@ def _recipe(
             "training.best_metric": RecipeChange(value="mean_absolute_error"),
         }
     elif max(Counter(label for _, label, _ in train.rows).values()) > COMMON * len(train.rows):
-        comment = "chooses the best model by the mean over classes, since one class is far more common"
+        comment = "selects the best model by the mean over classes, since one class is far more common"
         changes["training.best_metric"] = RecipeChange(value="macro_f1", comment=comment)
     labels = "numbers" if kind == "regression" else "classes"
     about = f"{len(train.rows):,} texts of {files.path('train').name} and their {labels}"

@@ -16,7 +16,7 @@ from regard.verbs.recipes import recipe_folder
 
 PART_COMMENTS = {
     "train": "",
-    "valid": "never trained on; chooses the best model",
+    "valid": "never trained on; selects the best model",
     "test": "scored once, at the end",
 }
 RELATIVE_PATHS = "paths are relative to this recipe"
@@ -66,7 +66,7 @@ class Published:
             "training.max_steps": RecipeChange(value=steps, comment="updates"),
             "training.schedule.warmup_steps": RecipeChange(
                 value=max(10, min(schedule["warmup_steps"], steps // 10)),
-                comment="updates",
+                comment="updates; the rate changes with each",
             ),
         }
         for name in ("validate_every", "save_every"):
@@ -77,7 +77,7 @@ class Published:
         if root > 1:
             batch = min(table["batches"]["batch_tokens"] * math.sqrt(root), self.largest_batch)
             changes["batches.batch_tokens"] = RecipeChange(
-                value=_rounded(float(batch)), comment="padded tokens in a batch"
+                value=_rounded(float(batch)), comment="padded positions in a batch"
             )
         return changes
 

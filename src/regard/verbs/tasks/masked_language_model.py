@@ -1,4 +1,4 @@
-"""Masked language modelling: an encoder predicts hidden tokens (Devlin et al. 2019)."""
+"""Masked language modelling: an encoder predicts masked tokens (Devlin et al. 2019)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ Frequencies = Float[np.ndarray, " vocab"]  # the share of each token in a text
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedLanguageModelSettings(MaskingSettings):
-    """`[task]`: the share of tokens to hide, and whether whole words are hidden."""
+    """`[task]`: the share of tokens to mask, and whether whole words are masked."""
 
     kind: Literal["masked_language_model"]
 
@@ -78,7 +78,7 @@ class MaskedLanguageModelRecipe(Recipe):
 
 
 class MaskedLanguageModel(Task):
-    """Training, validation and test texts; in validation and test the same tokens are hidden each time."""
+    """Training, validation and test texts; in validation and test the same tokens are masked each time."""
 
     use = "regard train RECIPE --init ."
 
@@ -102,7 +102,7 @@ class MaskedLanguageModel(Task):
             with_noise(self._masking, self._texts(part, tokenizer.encode_words)) for part in ("valid", "test")
         )
         if not self._train[0]() or not self._valid:
-            raise DataError("there is no known token to hide", "look at the files and at the tokeniser")
+            raise DataError("there is no known token to mask", "look at the files and at the tokeniser")
 
     def _texts(self, part: str, encode: Encode) -> list[EncodedText]:
         return _texts(self._parts.get(part, ()), self.tokenizer, encode, self._max_tokens)
@@ -171,7 +171,7 @@ def _evaluate(
     pad_id: int,
     frequencies: Frequencies | None,
 ) -> ScoreReport:
-    """Accuracy and mean loss on the hidden tokens, and those of the unigram baseline if it is known."""
+    """Accuracy and mean loss on the masked tokens, and those of the unigram baseline if it is known."""
     predictions, labels, loss = predictions_and_labels(model, texts, pad_id)
     correct, totals = _correct(predictions, labels), [len(each) for each in labels]
     low, high = bootstrap_interval(correct, totals)
@@ -196,12 +196,12 @@ def _evaluate(
 
 
 def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
-    """Test texts, with the same tokens hidden as in the test at the end of training.
+    """Test texts, with the same tokens masked as in the test at the end of training.
 
     The training texts are read too, for the token frequencies of the unigram baseline.
     """
     recipe = cast(MaskedLanguageModelRecipe, source.recipe)
-    model = encoder_that("guesses hidden words", ("masked_language_model",), loaded, allow_fresh=False)
+    model = encoder_that("predicts masked tokens", ("masked_language_model",), loaded, allow_fresh=False)
     settings, base = settings_of_test_data(recipe.data, data, source.base)
     if data is not None and isinstance(settings, DocumentSettings):
         settings = settings.whole()
@@ -211,14 +211,14 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     texts = _texts(documents, tokenizer, tokenizer.encode_words, max_tokens)
     if not texts:
         raise DataError(
-            f"{corpus.name}: there is no known token to hide", "give a text in the language of the model"
+            f"{corpus.name}: there is no known token to mask", "give a text in the language of the model"
         )
-    hidden = with_noise(_masking(recipe, tokenizer), texts)
+    masked = with_noise(_masking(recipe, tokenizer), texts)
     return HeldOutData(
         size=f"{len(texts):,} texts",
         evaluate=partial(
             _evaluate,
-            texts=hidden,
+            texts=masked,
             recipe=recipe,
             pad_id=tokenizer.pad_id,
             frequencies=_training_frequencies(recipe, source.base, tokenizer, max_tokens),

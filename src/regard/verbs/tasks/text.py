@@ -28,14 +28,14 @@ BATCH_TOKENS = 8192  # padded tokens in a batch of validation and test
 
 @dataclass(frozen=True, kw_only=True)
 class WordDropoutSettings:
-    """`word_dropout`: the share of words that training hides, chosen anew in each epoch."""
+    """`word_dropout`: the share of words that training masks, chosen again in each epoch."""
 
     word_dropout: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.word_dropout < 1:
             raise RecipeError(
-                f"word_dropout must be 0 or more and below 1, not {self.word_dropout}", "0.1 hides a tenth"
+                f"word_dropout must be 0 or more and below 1, not {self.word_dropout}", "0.1 masks a tenth"
             )
 
 
