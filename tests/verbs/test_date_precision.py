@@ -1,4 +1,4 @@
-"""A model of dates is held against what is known of where their digits come from."""
+"""The alignment precision of a model of dates is measured against the known alignment."""
 
 from types import SimpleNamespace
 
@@ -15,7 +15,7 @@ from regard.verbs.translate import Translator
 
 
 def looking(corpus, looks, monkeypatch):
-    """A translator that looks where `looks` says, as it writes each place of a date."""
+    """A translator that attends to the source positions `looks` for each character of a date."""
     translator = object.__new__(Translator)
     tokenizers = train_tokenizers(corpus, TokenizerSettings(kind="characters"))
     translator.loaded, translator.model = SimpleNamespace(tokenizers=tokenizers), None
@@ -52,6 +52,6 @@ def corpus(tmp_path):
         (lambda pair: {}, None),
     ],
 )
-def test_the_share_of_the_right_links_is_told(corpus, monkeypatch, looks, expected):
+def test_the_precision_is_the_share_of_right_links(corpus, monkeypatch, looks, expected):
     found = date_precision(looking(corpus, looks, monkeypatch), corpus)
     assert found is None if expected is None else found == pytest.approx(expected)

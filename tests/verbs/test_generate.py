@@ -45,7 +45,7 @@ def test_the_same_seed_says_the_same_and_another_something_else(plain):
     assert len(texts) > 2
 
 
-def test_neighbours_do_not_matter(model):
+def test_an_image_s_class_does_not_depend_on_its_batch(model):
     generator = Generator(model, num=2)
     together = list(generator(PROMPTS))
     assert [each.line for each in together] == [1, 2, 3, 4, 5]
