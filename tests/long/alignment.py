@@ -38,7 +38,7 @@ def main() -> int:
         corpus = open_corpus(data.test, data.lines, source.base)
         precision = 0.0
         for count in COUNTS:
-            precision = date_precision(translator, corpus.first(count)) or 0.0
+            precision = date_precision(translator.loaded, corpus.first(count)) or 0.0
             print(f"precision of the alignment of {count:,} dates: {precision:.3f}")
     if precision < LEAST:
         print(f"that is less than {LEAST}", file=sys.stderr)
