@@ -104,7 +104,8 @@ def test_every_verb_that_takes_a_model_takes_the_included_model(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     assert load("en-de").path == box_model()
     table = pairs("copy", model={"init": "en-de"})
-    assert json.loads((box_model() / "config.json").read_text())["settings"]["d_model"] == loaded_width(table)
+    settings = json.loads((box_model() / "config.json").read_text())["settings"]
+    assert settings["d_model"] == loaded_width(table)
     assert with_init(table, "en-de")["model"]["init"] == str(box_model())
     with pytest.raises(FolderError, match=r"en-de.* is no |box.en-de"):
         convert("en-de", out="there")  # it is found, and needs no conversion

@@ -1,4 +1,4 @@
-"""Compare: scores of several systems' translations of one test set, and the significance of differences."""
+"""Compare: scores of several systems' translations, and the significance of differences."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

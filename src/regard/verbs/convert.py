@@ -1,4 +1,4 @@
-"""Convert: a Hugging Face folder to a regard model folder, and a regard model to a Hugging Face folder."""
+"""Convert: a Hugging Face folder to a model folder, and a model to a Hugging Face folder."""
 
 import json
 from collections.abc import Sequence

@@ -92,7 +92,7 @@ class Survey:
 
 
 def survey(corpus: Corpus, held_out: Mapping[str, Corpus] | None = None) -> Survey:
-    """Survey a corpus in one pass, after statistics the held-out corpora: name ("validation") -> corpus."""
+    """Survey a corpus in one pass, after reading the held-out corpora: name ("validation") -> corpus."""
     surveyor = Surveyor(corpus, held_out)
     for pair in corpus:
         surveyor.add(pair)

@@ -77,7 +77,7 @@ def _show_dates(translator: Translator, recipe: Path) -> None:
         verdict = "right" if translation.text == pair.target else f"wrong: it is {pair.target}"
         console.say(f"\n{pair.source} -> {translation.text}  ({verdict})")
         _show_alignment(translator, pair.source, translation.text)
-    precision = date_precision(translator, _unseen(recipe, ALIGNED_DATES))
+    precision = date_precision(translator.loaded, _unseen(recipe, ALIGNED_DATES))
     if precision is not None:
         console.say(f"\nMeasured on {ALIGNED_DATES} such dates: {100 * precision:.0f} % of the digits of the")
         console.say("output are aligned to the right characters of the source.")

@@ -1,4 +1,4 @@
-"""Measured runs of the recipes of `regard new` (docs/recipes-by-size.md), and expected scores from them."""
+"""Measured runs of recipes of `regard new`, and expected scores from them."""
 
 import math
 import tomllib

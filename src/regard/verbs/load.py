@@ -4,9 +4,9 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 from regard.models.build import count_parameters
-from regard.verbs import box
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
+from regard.verbs.box import USES
 from regard.verbs.controls import MODEL_BEAM, BeamSize
 from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.look import Changes, Look, Looker
@@ -20,7 +20,7 @@ class Loaded(LoadedModel):
 
     def __repr__(self) -> str:
         """The kind, size, device, folder and use of the model."""
-        use = box.USES.get(self.config.kind, "").partition(":")[0]
+        use = USES.get(self.config.kind, "").partition(":")[0]
         return (
             f"<Loaded: {self.config.kind}, {count_parameters(self.model):,} parameters,"
             f" on {self.model.device}, {self.path}{use and f'; it {use}'}>"

@@ -1,4 +1,4 @@
-"""Checks that the processes of one run agree; all processes raise the same error, the first reports it."""
+"""Checks that the processes of one run agree; all raise the same error, the first reports it."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Train: a recipe becomes a run folder with checkpoints and a scored model; an interrupted run resumes."""
+"""Train: a recipe becomes a run with checkpoints and a scored model; a stopped run resumes."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""`regard new` for a translation: survey and split the corpus, propose a run for its size and the time."""
+"""`regard new` for a translation: survey and split the corpus, propose a run for size and time."""
 
 import contextlib
 import heapq

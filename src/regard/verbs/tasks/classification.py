@@ -1,4 +1,4 @@
-"""Text classification (sentiment, topics): an encoder's states, pooled into one vector, give the class."""
+"""Text classification (sentiment, topics): an encoder's pooled states give the class."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

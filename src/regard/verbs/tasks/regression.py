@@ -1,4 +1,4 @@
-"""Text regression (grades, ratings): an encoder's states, pooled into one vector, give a number."""
+"""Text regression (grades, ratings): an encoder's pooled states give a number."""
 
 import math
 from collections.abc import Mapping, Sequence
