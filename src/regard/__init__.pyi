@@ -123,11 +123,11 @@ class Classifier(_Classifier):
         threads: int | None = None,
     ) -> None:
         """Args:
-        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
-        allow_fresh_head: Accept a model whose head is untrained.
-        top: Give that many classes, most probable first: LINE, LABEL, PROBABILITY between tabs.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads. [default: PyTorch's choice]
+            batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            allow_fresh_head: Accept a model whose head is untrained.
+            top: Give that many classes, most probable first: LINE, LABEL, PROBABILITY between tabs.
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
         """
 
 
@@ -256,8 +256,8 @@ class ImageClassifier(_ImageClassifier):
         threads: int | None = None,
     ) -> None:
         """Args:
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads. [default: PyTorch's choice]
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
         """
 
 
@@ -320,8 +320,8 @@ class NodeClassifier(_NodeClassifier):
         threads: int | None = None,
     ) -> None:
         """Args:
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads. [default: PyTorch's choice]
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
         """
 
 
@@ -404,9 +404,9 @@ class Embedder(_Embedder):
         threads: int | None = None,
     ) -> None:
         """Args:
-        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads. [default: PyTorch's choice]
+            batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
         """
 
 
@@ -536,11 +536,11 @@ class Filler(_Filler):
         threads: int | None = None,
     ) -> None:
         """Args:
-        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
-        allow_fresh_head: Accept a model whose head is untrained.
-        top: Give that many predictions for each masked token.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads. [default: PyTorch's choice]
+            batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            allow_fresh_head: Accept a model whose head is untrained.
+            top: Give that many predictions for each masked token.
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
         """
 
 
@@ -1115,8 +1115,8 @@ class Looker(_Looker):
         threads: int | None = None,
     ) -> None:
         """Args:
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads. [default: PyTorch's choice]
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
         """
 
     def look(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -1750,10 +1750,10 @@ class Tagger(_Tagger):
         threads: int | None = None,
     ) -> None:
         """Args:
-        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
-        allow_fresh_head: Accept a model whose head is untrained.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads. [default: PyTorch's choice]
+            batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            allow_fresh_head: Accept a model whose head is untrained.
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
         """
 
 
@@ -1869,9 +1869,9 @@ class Transcriber(_Transcriber):
         threads: int | None = None,
     ) -> None:
         """Args:
-        beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads. [default: PyTorch's choice]
+            beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
         """
 
 

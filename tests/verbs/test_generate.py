@@ -127,7 +127,7 @@ def test_bytes_wait_for_their_character(decoder_folder):
 
 def test_a_stream_tells_what_is_wrong_before_anything_is_said(plain, decoder_folder):
     for settings in ({"num": 2}, {"beam_size": 3}):
-        with pytest.raises(ConfigError, match="one text is shown as it comes") as told:
+        with pytest.raises(ConfigError, match="only a single text can be streamed") as told:
             Generator(plain, **settings).stream("To be")
         assert told.value.hint
     with pytest.raises(DataError, match="prompt 1 is empty"):
