@@ -114,7 +114,7 @@ class Surveyor:
 
     def survey(self) -> Survey:
         """What there was to see."""
-        reading = self._reading.finished()
+        reading = self._reading.finish()
         source, target = map(Side.of, reading.characters)
         return Survey(
             pairs=reading.pairs,
