@@ -35,7 +35,7 @@ def meets(ids, constraints) -> bool:
 def search_of(constraints, *, beam_size, n_best=1, longest=4, **more) -> ConstrainedBeamSearch:
     limits = LengthLimits(ratio=0.0, offset=longest)
     return ConstrainedBeamSearch(
-        constraints=constraints, beam_size=beam_size, n_best=n_best, limits=limits, **{"rules": RULES, **more}
+        constraints=constraints, size=beam_size, n_best=n_best, limits=limits, **{"rules": RULES, **more}
     )
 
 

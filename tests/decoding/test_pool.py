@@ -110,7 +110,7 @@ try:
     pool.map(range(60))
 except RunError as error:
     print(error)
-pool._others.shutdown(wait=True)
+pool._workers.shutdown(wait=True)
 """
 
 
@@ -159,7 +159,7 @@ def threads_there(_):
     return torch.get_num_threads()
 
 
-@pytest.mark.parametrize("search", [BeamSearch(beam_size=3), Sampling(seed=3, n_best=2)])
+@pytest.mark.parametrize("search", [BeamSearch(size=3), Sampling(seed=3, n_best=2)])
 def test_shared_batches_give_the_same_hypotheses(pool_of, search):
     config = EncoderDecoderConfig.from_table(
         {"d_model": 32, "num_heads": 2, "d_ff": 32, "num_encoder_layers": 1, "num_decoder_layers": 1},

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.native.compiler import find_compiler
-from regard.native.kernels import available
+from regard.fast.native.compiler import find_compiler
+from regard.fast.native.kernels import available
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder
 

@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from regard.errors import FolderError, RecipeError
+from regard.fast.decoding_step import fast_step
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
-from regard.models.straight import straight
 from regard.models.vision import VisionConfig
 from regard.training.optimizer import (
     OptimizerSettings,
@@ -43,13 +43,13 @@ def test_an_update_invalidates_what_was_computed_from_the_weights(kind):
     )  # fmt: skip
     model = build(config, seed=1).eval()
     optimizer = build_optimizer(model, OptimizerSettings(kind=kind))
-    made = straight(model)
-    assert straight(model) is made, "it is made once for the same weights"
+    made = fast_step(model)
+    assert fast_step(model) is made, "it is made once for the same weights"
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     set_learning_rate(optimizer, 0.1)
     optimizer.step()
-    assert made is None or straight(model) is not made
+    assert made is None or fast_step(model) is not made
 
 
 @pytest.mark.parametrize("kind", ["adam", "adamw"])

@@ -7,6 +7,7 @@ import torch
 import regard
 from regard.errors import FolderError, UserError
 from regard.verbs.any_model import open_model
+from regard.verbs.runtime import DecodingRuntime, Runtime
 
 
 @pytest.fixture
@@ -62,13 +63,13 @@ def test_a_model_of_another_kind_and_what_is_no_model_are_refused(untrained, enc
 def test_a_loaded_model_stays_as_it_is_where_it_is(untrained):
     loaded = regard.load(untrained, device="cpu")
     assert open_model(loaded) is loaded
-    assert open_model(loaded, "cpu") is loaded
-    copied = open_model(loaded, precision="int8")
+    assert open_model(loaded, Runtime(device="cpu")) is loaded
+    copied = open_model(loaded, DecodingRuntime(precision="int8"))
     assert copied.model is not loaded.model
     assert copied.path == loaded.path
     if torch.cuda.is_available():
         with pytest.raises(UserError, match="device is cuda, but this model is loaded on cpu"):
-            open_model(loaded, "cuda")
+            open_model(loaded, Runtime(device="cuda"))
 
 
 def test_what_is_loaded_and_a_look_say_what_they_are(untrained):

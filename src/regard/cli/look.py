@@ -1,11 +1,9 @@
 """`regard look`."""
 
-import functools
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +11,8 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.errors import UserError
+from regard.verbs.controls import BeamSize
+from regard.verbs.runtime import Runtime
 
 if TYPE_CHECKING:
     from regard.verbs.look import Look
@@ -39,12 +39,11 @@ class OutputOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerOptions:
+class AnswerOptions(BeamSize):
     """What of the answer is asked for, as `Request` has it."""
 
     target: str | None
     prefix: str | None
-    beam_size: int | None
     max_new_tokens: int | None
 
 
@@ -56,26 +55,7 @@ class PageOptions:
     no_browser: bool
 
 
-def together(
-    name: str, kind: type, *decorators: Callable[[Any], Any]
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """These options, which the command gets as one argument: `kind`'s fields have their names."""
-
-    def decorated(command: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(command)
-        def gathered(**given: Any) -> None:
-            values = {field: given.pop(field) for field in kind.__dataclass_fields__}
-            command(**{name: kind(**values)}, **given)
-
-        made: Any = gathered
-        for decorator in reversed(decorators):
-            made = decorator(made)
-        return made
-
-    return decorated
-
-
-outputs = together(
+outputs = options.together(
     "outputs",
     OutputOptions,
     click.option(
@@ -93,12 +73,12 @@ outputs = together(
         help="Print the heads by how much the second word, of the answer, looks at the first, of the source.",
     ),
 )
-asked = together(
+asked = options.together(
     "asked",
     AnswerOptions,
     click.option("--target", metavar="TEXT", help="Force this answer on the model."),
     click.option("--prefix", metavar="TEXT", help="Force the beginning of the answer; the model goes on."),
-    options.beam_size,
+    options.field_options(BeamSize),
     click.option(
         "--max-new-tokens",
         type=options.LimitedInt("max_new_tokens"),
@@ -106,7 +86,7 @@ asked = together(
         help="Of a text that goes on. [default: 24, or what there is room for]",
     ),
 )
-page = together(
+page = options.together(
     "page",
     PageOptions,
     click.option(
@@ -122,16 +102,14 @@ page = together(
 @outputs
 @asked
 @page
-@options.device
-@options.threads
+@options.runtime
 def command(
     text: str | None,
     model: Path | None,
     outputs: OutputOptions,
     asked: AnswerOptions,
     page: PageOptions,
-    device: str,
-    threads: int | None,
+    runtime: Runtime,
 ) -> None:
     """Show what a model does with a text: attention, alignment, predictions, beam, all numbers.
 
@@ -149,7 +127,7 @@ def command(
         if file is not None:
             writable(file)
     request = None if text is None else Request(text=text, **vars(asked))
-    looker = Looker(model, device=device, threads=threads)
+    looker = Looker(model, runtime=runtime)
     if request is not None and outputs:
         _write(looker(request), outputs)
         return

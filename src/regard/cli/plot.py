@@ -64,8 +64,7 @@ def count(name: str, default: int, text: str) -> Callable[[Any], Any]:
     ),
     target,
     size,
-    options.device,
-    options.threads,
+    options.runtime,
 )
 def attention(**given: Any) -> Path:
     """Draw where each head of an attention looks as the model reads a text."""
@@ -74,7 +73,7 @@ def attention(**given: Any) -> Path:
     return plot_attention(given.pop("text"), **given)
 
 
-@figure("alignment", click.argument("text"), options.model, target, size, options.device, options.threads)
+@figure("alignment", click.argument("text"), options.model, target, size, options.runtime)
 def alignment(**given: Any) -> Path:
     """Draw which source tokens the model looks at as it writes each token."""
     from regard.verbs.plot import plot_alignment
@@ -95,8 +94,7 @@ def alignment(**given: Any) -> Path:
     count("--length", 64, "Positions that are drawn."),
     count("--d-model", 128, "Of the scheme."),
     count("--num-heads", 4, "Of the scheme."),
-    options.device,
-    options.threads,
+    options.runtime,
 )
 def positions(**given: Any) -> Path:
     """Draw the positions of a scheme, or as a model tells them: table, waves, likeness, bias."""

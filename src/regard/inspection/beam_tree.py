@@ -39,7 +39,7 @@ class Node:
 class BeamTree:
     """`nodes` stand after their parents, step after step, those of a step by their rank."""
 
-    beam_size: int
+    size: int
     nodes: list[Node]
 
     @property
@@ -65,7 +65,7 @@ def beam_tree(search: Search, decode: Callable[[Search], Sequence[Hypothesis]]) 
         return _of_found(search, decode(search))
     watched = _RecordedBeamSearch(**{each.name: getattr(search, each.name) for each in fields(search)})
     decode(watched)
-    return BeamTree(beam_size=search.beam_size, nodes=watched.notes.nodes)
+    return BeamTree(size=search.size, nodes=watched.notes.nodes)
 
 
 @dataclass
@@ -121,16 +121,16 @@ class _RecordedBeamSearch(BeamSearch):
         best = max(ended, key=lambda node: node.score)
         return next(way for way in ways if self.notes.at(way) is best)
 
-    def going_on(
+    def continued(
         self,
         rows: HypothesisRows,
-        course: RequestConstraints,
+        constraints: RequestConstraints,
         found: Candidates,
         greatest: Float64[np.ndarray, " sentences"],
-        podium: FinishedHypotheses,
+        finished: FinishedHypotheses,
     ) -> Bool[np.ndarray, "sentences candidates"]:
-        on = super().going_on(rows, course, found, greatest, podium)
-        given = int(course.uncounted[0])
+        on = super().continued(rows, constraints, found, greatest, finished)
+        given = int(constraints.uncounted[0])
         if rows.length >= given:
             for place in np.flatnonzero(np.isfinite(found.total[0])).tolist():
                 self._note(rows, found, place, given, stays=bool(on[0, place]))
@@ -138,9 +138,9 @@ class _RecordedBeamSearch(BeamSearch):
 
     def _note(self, rows: HypothesisRows, found: Candidates, place: int, given: int, *, stays: bool) -> None:
         parent, token = int(found.parents[0, place]), int(found.ids[0, place])
-        ends = self.ends_by(token) and place < self.beam_size
+        ends = self.ends_by(token) and place < self.size
         log_prob, rank = float(found.own[0, place]), float(found.total[0, place])
-        total = float(rows.token_log_probs[parent].sum()) + log_prob if self.weighs else rank
+        total = float(rows.token_log_probs[parent].sum()) + log_prob if self.changes_scores else rank
         self.notes.add(
             (*rows.ids[parent].tolist(), token),
             given=given,
@@ -150,9 +150,9 @@ class _RecordedBeamSearch(BeamSearch):
             state="ended" if ends else "live" if stays else "dropped",
         )
 
-    def stopped(self, rows: HypothesisRows, course: RequestConstraints, row: int) -> Hypothesis:
+    def stopped(self, rows: HypothesisRows, constraints: RequestConstraints, row: int) -> Hypothesis:
         self.notes.mark(tuple(rows.ids[row].tolist()), "ended")
-        return super().stopped(rows, course, row)
+        return super().stopped(rows, constraints, row)
 
 
 def _of_found(search: Search, found: Sequence[Hypothesis]) -> BeamTree:
@@ -170,4 +170,4 @@ def _of_found(search: Search, found: Sequence[Hypothesis]) -> BeamTree:
                 notes.add(path, given=0, log_prob=log_prob, total=total, score=score, state="live")
         if ids:
             notes.mark(ids, "ended" if number else "best")
-    return BeamTree(beam_size=getattr(search, "beam_size", 1), nodes=notes.nodes)
+    return BeamTree(size=getattr(search, "size", 1), nodes=notes.nodes)

@@ -1,8 +1,8 @@
 """Listens to a model while it works, and changes nothing of what it does.
 
 A telling kernel stands in for the one of each chosen attention and goes on with it; all others keep theirs.
-What is computed stays the same to the bit, but for one case: a decoder's step has a straight form
-(`models/straight.py`) that passes by the modules, and who is listened to goes the long way, which ends in
+What is computed stays the same to the bit, but for one case: a decoder's step has a fast form
+(`fast/decoding_step.py`) that passes by the modules, and who is listened to goes the long way, which ends in
 other last bits (1e-6).
 """
 
@@ -18,8 +18,8 @@ from regard.inspection.passes import SequenceName, places, sequence_of
 from regard.inspection.recording import ModuleCall, Recorded, Recording
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock
-from regard.layers.kernels import attention_scores, masked_softmax
 from regard.layers.recurrent import RecurrentLayer, SourceAttention
+from regard.layers.scaled_dot_product import attention_scores, masked_softmax
 from regard.models.conformer import ConformerBlock
 from regard.models.model import Model
 

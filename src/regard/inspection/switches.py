@@ -1,7 +1,7 @@
 """Switch parts of a model off, from outside: heads, blocks, sub-layers, source tokens.
 
 It is done by hooks and in the `attend` of attentions, and taken back afterwards; it works in
-decoding too, whose straight step (see models/straight.py) makes way for whoever listens. What is off:
+decoding too, whose fast step (see fast/decoding_step.py) makes way for whoever listens. What is off:
 
 - a head: its mix of the values is zero, so it adds nothing before the output projection (Michel et al. 2019;
   a mean over data would be another choice, which needs data);
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from regard.errors import ConfigError, did_you_mean
 from regard.inspection.passes import AttentionSite, places
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.block import Around, DecoderBlock, EncoderBlock, PostNorm
+from regard.layers.block import DecoderBlock, EncoderBlock, PostNorm, Residual
 from regard.layers.cache import KeyValue
 from regard.layers.recurrent import SourceAttention
 from regard.models.encoder_only import EncoderOnly
@@ -160,7 +160,7 @@ def _without_layer(model: Model, name: str, off: Bool[Tensor, " rows"]) -> Itera
 
 def _passed_by(around: nn.Module, x: Tensor) -> Tensor:
     """What stands around a sub-layer gives this where the sub-layer gives nothing."""
-    assert isinstance(around, Around)
+    assert isinstance(around, Residual)
     return around.norm(x) if isinstance(around, PostNorm) else x
 
 

@@ -6,14 +6,18 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.data.batch import IGNORED, LabelledBatch, PairBatch
 from regard.data.token_stream import TextBatch
+from regard.fast.linear_cross_entropy import (
+    can_be_linear_cross_entropy,
+    linear_cross_entropy,
+    output_layer,
+)
 from regard.models.decoder_only import DecoderOnly
 from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.training.linear_cross_entropy import can_be_linear_cross_entropy, linear_cross_entropy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +48,7 @@ class CrossEntropy:
     pad_id: int = 0
 
     def __call__(self, model: SequenceToSequence, batch: PairBatch) -> Loss:
-        return _of_states(*real_states(model, batch, self.pad_id), model.output, self.smoothing)
+        return _of_states(model, *real_states(model, batch, self.pad_id), self.smoothing)
 
     def logits(self, model: SequenceToSequence, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """The logits and labels of all targets, without padding."""
@@ -64,12 +68,12 @@ class NextToken:
     smoothing: float = 0.0
 
     def __call__(self, model: DecoderOnly, batch: TextBatch) -> Loss:
-        return _of_states(*self._states(model, batch), model.output, self.smoothing)
+        return _of_states(model, *self._states(model, batch), self.smoothing)
 
     def logits(self, model: DecoderOnly, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """The logits and labels of all targets, without padding."""
         states, labels = self._states(model, batch)
-        return model.output(states), labels
+        return model.project(states), labels
 
     def _states(self, model: DecoderOnly, batch: TextBatch) -> tuple[Tensor, Tensor]:
         real = batch.labels != IGNORED
@@ -156,14 +160,18 @@ def real_logits(
 
 
 def _of_states(
+    model: SequenceToSequence | DecoderOnly,
     states: Float[Tensor, "tokens d_model"],
     labels: Int64[Tensor, " tokens"],
-    output: nn.Linear,
     smoothing: float,
 ) -> Loss:
-    """What predicting `labels` costs: in pieces where that can be, by all logits elsewhere."""
-    if not can_be_linear_cross_entropy(states, output):
-        return _of_log_probs(F.log_softmax(output(states), dim=-1), labels, smoothing)
+    """The loss of predicting `labels` from decoder states: for some rows at a time, or with all logits.
+
+    The first where the model's `project` is one linear layer and nothing else.
+    """
+    output = None if torch.compiler.is_compiling() else output_layer(model)
+    if output is None or not can_be_linear_cross_entropy(states, output):
+        return _of_log_probs(F.log_softmax(model.project(states), dim=-1), labels, smoothing)
     total, nll = linear_cross_entropy(states, output, labels, smoothing)
     return Loss(total=total, nll=nll, num_targets=labels.numel())
 

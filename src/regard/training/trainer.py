@@ -17,6 +17,7 @@ from regard.data.noise import derive_seed
 from regard.distributed.distributed_model import DistributedModel
 from regard.distributed.replicated import Replicated
 from regard.errors import RunError, Stopped
+from regard.fast.training import fused
 from regard.models.adapters import merged
 from regard.models.model import Model
 from regard.training.best import better, record_best, reset_best
@@ -99,6 +100,11 @@ class Trainer:
             self.restore(checkpoint)
         if self.group.is_first:
             self._cut_metrics()
+        with fused(self.model):
+            self._train()
+        return self.state
+
+    def _train(self) -> None:
         batches = iter(self.loader)
         self.model.train()
         while True:
@@ -118,7 +124,6 @@ class Trainer:
             batches = self._update(batches)
             self.state.seconds += time.perf_counter() - started
         self._average_last()
-        return self.state
 
     def _seed(self) -> int:
         """The seed of this process's dropout masks, which changes after a rollback."""

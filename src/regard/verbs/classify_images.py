@@ -14,7 +14,9 @@ from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import config_class_of, model_that
 from regard.verbs.classify import Classified, candidates
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.load_encoder import probabilities, refuse_other_labels
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.suggested_recipes import needs_model
 
 BATCH = 500  # images that are looked at together
@@ -28,21 +30,19 @@ class ImageClassifier:
     Args:
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes are told of each, likeliest first.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
     """
 
     @needs_model
     @checked
+    @keyword_fields
     def __init__(
         self,
         model: AnyModel,
         *,
         top: int = 1,
-        device: str = "auto",
-        threads: int | None = None,
+        runtime: Runtime = RUNTIME,
     ) -> None:
-        loaded = open_model(model, device, threads)
+        loaded = open_model(model, runtime)
         self.loaded, self.labels, self.top = loaded, loaded.labels, top
         self.model = model_that("classifies images", VisionTransformer, loaded)
         refuse_other_labels(loaded, self.model.config.num_labels)
@@ -72,13 +72,13 @@ def reads_images(model: str | Path) -> bool:
 
 @needs_model
 @checked
+@keyword_fields
 def classify_images(
     input: str | Path | Pixels,
     *,
     model: AnyModel,
     top: int = 1,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
 ) -> list[str] | list[list[tuple[str, float]]]:
     """The class of each image of an IDX or NPZ file (its array `images`), or of an array of bytes.
 
@@ -91,14 +91,12 @@ def classify_images(
         input: the file, or the array: images x channels x height x width.
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes are told of each, likeliest first.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         DataError: the file is damaged, or its images have not the size that the model reads.
         FolderError: the model reads no images.
     """
-    classifier = ImageClassifier(model, top=top, device=device, threads=threads)
+    classifier = ImageClassifier(model, top=top, runtime=runtime)
     found = list(classifier.file(input) if isinstance(input, str | Path) else classifier(input))
     if top == 1:
         return [each.candidates[0].label for each in found]

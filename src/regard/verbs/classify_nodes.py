@@ -13,7 +13,9 @@ from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import config_class_of, model_that
 from regard.verbs.classify import Classified, candidates
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.load_encoder import probabilities, refuse_other_labels
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.nodes import structure
 
@@ -24,21 +26,19 @@ class NodeClassifier:
     Args:
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes are told of each, likeliest first.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
     """
 
     @needs_model
     @checked
+    @keyword_fields
     def __init__(
         self,
         model: AnyModel,
         *,
         top: int = 1,
-        device: str = "auto",
-        threads: int | None = None,
+        runtime: Runtime = RUNTIME,
     ) -> None:
-        loaded = open_model(model, device, threads)
+        loaded = open_model(model, runtime)
         self.loaded, self.labels, self.top = loaded, loaded.labels, top
         self.model = model_that("classifies nodes of a graph", GraphModel, loaded)
         refuse_other_labels(loaded, self.model.config.num_labels)
@@ -73,13 +73,13 @@ def reads_graphs(model: str | Path) -> bool:
 
 @needs_model
 @checked
+@keyword_fields
 def classify_nodes(
     input: str | Path,
     *,
     model: AnyModel,
     top: int = 1,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
 ) -> list[str] | list[list[tuple[str, float]]]:
     """The class of each node of the graph in an NPZ file (`features`, `edges`), or in NAME:FILE.
 
@@ -90,14 +90,12 @@ def classify_nodes(
         input: the file.
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes are told of each, likeliest first.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         DataError: the file is damaged, or its nodes have not the features that the model reads.
         FolderError: the model reads no graphs.
     """
-    found = list(NodeClassifier(model, top=top, device=device, threads=threads)(input))
+    found = list(NodeClassifier(model, top=top, runtime=runtime)(input))
     if top == 1:
         return [each.candidates[0].label for each in found]
     return [[(each.label, each.probability) for each in of_one.candidates] for of_one in found]

@@ -10,10 +10,12 @@ from regard.data.corpus import Pair, open_corpus
 from regard.errors import FolderError
 from regard.inspection.alignment import align
 from regard.verbs.arguments import checked
-from regard.verbs.computing import Computing
+from regard.verbs.controls import beam_of
 from regard.verbs.date_precision import date_precision
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.look import look
 from regard.verbs.recipes import recipe_folder
+from regard.verbs.runtime import RUNTIME, DecodingRuntime, Runtime
 from regard.verbs.settings import load_recipe
 from regard.verbs.tasks.translation import TranslationRecipe
 from regard.verbs.train import train
@@ -21,7 +23,7 @@ from regard.verbs.translate import Translator
 
 SHOWN = 12
 PAGE = "look.html"  # in the run folder
-BEAM = 4  # the page shows a search with so many hypotheses
+BEAM = beam_of(4)  # of the search that the page shows
 MEASURED = 200  # dates whose alignment is held against the true one: 0.917 of the links were right
 SENTENCES = (
     "Where is the station?",
@@ -39,29 +41,28 @@ class DemoResult:
 
 
 @checked
-def demo(*, out: str | Path | None = None, device: str = "auto", threads: int | None = None) -> DemoResult:
+@keyword_fields
+def demo(*, out: str | Path | None = None, runtime: Runtime = RUNTIME) -> DemoResult:
     """Train `recipes/dates.toml` into `out` (`runs/demo-...` without); show dates and what to try next.
 
     A demo that was stopped goes on; one that was finished is shown again.
 
     Args:
         out: the run folder.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
     """
     recipe = recipe_folder() / "dates.toml"
     digest = hashlib.sha256(recipe.read_bytes()).hexdigest()[:8]  # a newer regard's demo is another run
     run = Path(out) if out else Path("runs") / f"demo-{digest}"
     _unseen(recipe, 1)  # asks for what it needs before anything is announced
     console.note(f"Training a model of dates from nothing, in {run}: a minute or two.")
-    result = train(recipe, out=run, device=device, threads=threads)
-    translator = Translator(run, computing=Computing(device=device, threads=threads))
+    result = train(recipe, out=run, runtime=runtime)
+    translator = Translator(run, runtime=DecodingRuntime(**vars(runtime)))
     console.say("\nA dozen dates that it never saw. Each row is a character that it wrote; the shades show")
     console.say("which characters of the source it looked at while it wrote it.")
     _show_dates(translator, recipe)
-    _show_box(device, threads)
+    _show_box(runtime)
     _say_what_next(run)
-    _write_page(run, recipe, device, threads)
+    _write_page(run, recipe, runtime)
     return DemoResult(run=run, exact_match=result.metrics["exact match"])
 
 
@@ -99,10 +100,10 @@ def _show_alignment(translator: Translator, source: str, target: str) -> None:
     console.alignment(tokenizers.source.tokens(src_ids), tokenizers.target.tokens(tgt_ids), weights.tolist())
 
 
-def _show_box(device: str, threads: int | None) -> None:
+def _show_box(runtime: Runtime) -> None:
     console.say("\nThe model in the box, English to German:")
     try:
-        translator = Translator(computing=Computing(device=device, threads=threads))
+        translator = Translator(runtime=DecodingRuntime(**vars(runtime)))
     except FolderError as error:
         console.warn(f"{error.message}; {error.hint}")
         return
@@ -110,10 +111,10 @@ def _show_box(device: str, threads: int | None) -> None:
         console.say(f"  {found.source} -> {found.text}")
 
 
-def _write_page(run: Path, recipe: Path, device: str, threads: int | None) -> None:
+def _write_page(run: Path, recipe: Path, runtime: Runtime) -> None:
     """The page that shows what the model does with the first of the dates, as one file."""
     [pair] = _unseen(recipe, 1)
-    page = look(pair.source, run, beam_size=BEAM, device=device, threads=threads).to_html(run / PAGE)
+    page = look(pair.source, run, beam=BEAM, runtime=runtime).to_html(run / PAGE)
     console.say(f"\nAll that the model does with {pair.source!r}; it opens in a browser, offline:")
     console.say(f"  {page}")
 

@@ -1,4 +1,4 @@
-"""What regard finds on this machine: versions, processors, memory, disk, data, the model in the box."""
+"""What regard finds on this machine: versions, processors, disk, data; which forms a model takes."""
 
 import os
 import platform
@@ -13,10 +13,13 @@ import torch
 
 from regard.data.catalogue import cache_folder, check, data_folders, data_sets
 from regard.errors import FolderError
-from regard.native import kernels
-from regard.native.build import why_none
-from regard.native.compiler import own_compiler
-from regard.verbs.box import box_model
+from regard.fast.decoding_step import why_plain
+from regard.fast.native import kernels
+from regard.fast.native.build import why_none
+from regard.fast.native.compiler import own_compiler
+from regard.fast.training import fusible_parts
+from regard.models.model import Model
+from regard.verbs.box import box_model, load
 from regard.weights.folder import verify_folder
 
 CORE = ("torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "jaxtyping", "click", "rich")
@@ -32,9 +35,38 @@ class Finding:
     hint: str = ""
 
 
-def doctor() -> list[Finding]:
-    """Look around; nothing is changed, and nothing that is missing is an error."""
-    return [*_versions(), *_processors(), *_disk(), *_data(), _box()]
+def doctor(model: str | Path | None = None) -> list[Finding]:
+    """Check this machine, and with a `model` folder the forms that the model takes on its CPU.
+
+    Nothing is changed, and nothing that is missing is an error.
+
+    Args:
+        model: a model or run folder, or the name of a model in the box; None: the machine alone.
+
+    Raises:
+        FolderError: `model` is no model folder.
+    """
+    found = [*_versions(), *_processors(), *_disk(), *_data(), _box()]
+    return found if model is None else [*found, *forms(load(model, torch.device("cpu")).model)]
+
+
+def forms(model: Model) -> Iterator[Finding]:
+    """By which forms, fast or plain, a model decodes (if it writes text) and is trained, and why."""
+    if model.config.generates:
+        reason = why_plain(model)
+        found = "fast: each step is one plan of kernels" if reason is None else f"plain: {reason}"
+        yield Finding(topic="decoding on a CPU", found=found)
+    parts = fusible_parts(model)
+    plain = {name: reason for name, reason in parts.items() if reason is not None}
+    if why_none() is not None:
+        yield Finding(topic="training on a CPU", found="plain: this machine has no kernels in C")
+    elif parts:
+        first = next((f"; plain: {name}, {reason}" for name, reason in plain.items()), "")
+        more = f", and {len(plain) - 1} more" if len(plain) > 1 else ""
+        count = len(parts) - len(plain)
+        yield Finding(
+            topic="training on a CPU", found=f"fused: {count} of {len(parts)} sub-layers{first}{more}"
+        )
 
 
 def _versions() -> Iterator[Finding]:
@@ -76,7 +108,7 @@ def _processors() -> Iterator[Finding]:
 
 
 def _kernels() -> Finding:
-    """What decoding and training on a CPU compute with."""
+    """The kernels in C for decoding and training on a CPU."""
     if error := why_none():
         return Finding(
             topic="kernels", found=f"none, so PyTorch's alone are used: {error.message}", hint=error.hint

@@ -16,16 +16,19 @@ from regard.evaluation.score import Score
 from regard.evaluation.translation import corpus_scores, tokenization_warnings
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
-from regard.verbs.computing import Computing
-from regard.verbs.controls import Controls
+from regard.verbs.controls import MODEL_BEAM, BeamSize
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.lines import lines_of, references_of
-from regard.verbs.precision import Precision
+from regard.verbs.runtime import DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.settings import recipe_of
 from regard.verbs.tasks.kinds import kind_of
+from regard.verbs.text_options import TranslationOptions, WorkerOptions
 from regard.verbs.tokenize import Tokenize
 from regard.verbs.translate import Translator
 from regard.verbs.translation_scoring import Scoring, scoring_for
 from regard.weights.model_folder import LoadedModel
+
+OPTIONS = WorkerOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,7 @@ class TranslationEvaluation(Evaluation):
 
 
 @checked
+@keyword_fields
 def evaluate(
     *,
     model: AnyModel | None = None,
@@ -80,11 +84,9 @@ def evaluate(
     tokenize: Tokenize = "auto",
     lowercase: bool = False,
     by_length: bool = False,
-    beam_size: int | None = None,
-    device: str = "auto",
-    threads: int | None = None,
-    workers: int | None = None,
-    precision: Precision = "float32",
+    beam: BeamSize = MODEL_BEAM,
+    options: WorkerOptions = OPTIONS,
+    runtime: DecodingRuntime = DECODING_RUNTIME,
 ) -> Evaluation:
     """Score a model on the test data of the recipe that it was trained by.
 
@@ -97,11 +99,6 @@ def evaluate(
             references, "none" is for text that is tokenised already.
         lowercase: score without regard to case.
         by_length: of such translations, BLEU by the length of the source too.
-        beam_size: hypotheses kept; the model's own without.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
-        workers: processes that translate; see `Translator`.
-        precision: of products: "float32" or "int8"; see `Translator`.
 
     Raises:
         DataError: the files cannot be read, have not as many lines as each other, or hold what the model
@@ -115,10 +112,9 @@ def evaluate(
         scoring = scoring_for(lines_of_references, tokenize)
         translator = Translator(
             model,
-            controls=Controls(beam_size=beam_size),
-            split="off",  # a line is one example, as in training
-            workers=workers,
-            computing=Computing(device=device, threads=threads, precision=precision),
+            controls=beam.controls,
+            options=TranslationOptions(split="off", workers=options.workers),  # a line is one example
+            runtime=runtime,
         )
         return _of_translations(translator, lines, lines_of_references, scoring, lowercase, by_length)
     if src is not None or references:
@@ -126,21 +122,21 @@ def evaluate(
             "a source, references and other data do not go together",
             "give a source and its references, or a file of test data, or neither",
         )
-    if by_length or lowercase or tokenize != "auto" or workers is not None or precision != "float32":
+    if by_length or lowercase or tokenize != "auto" or options.workers is not None or runtime.changes_model:
         raise UserError(
             "scores by length, without case or of other words, workers and precision are of translations",
             "give a source and its references; for other data the recipe's [validation] says it",
         )
-    return _of_held_out(open_model(model, device, threads), data, beam_size)
+    return _of_held_out(open_model(model, runtime), data, beam)
 
 
-def _of_held_out(loaded: LoadedModel, data: str | Path | None, beam_size: int | None) -> Evaluation:
+def _of_held_out(loaded: LoadedModel, data: str | Path | None, beam: BeamSize) -> Evaluation:
     """What the kind of task measures on the test data of the model's recipe, or on `data` in their place."""
     source = recipe_of(loaded.path)
-    if beam_size is not None:
+    if beam.has_beam:
         if not loaded.config.generates:
             raise UserError(f"{loaded.path}: this model searches for nothing", "leave the beam size out")
-        loaded = dataclasses.replace(loaded, generation={**loaded.generation, "beam_size": beam_size})
+        loaded = dataclasses.replace(loaded, generation={**loaded.generation, **asdict(beam)})
     held = kind_of(source.recipe).hold(source, loaded, None if data is None else str(data))
     console.note(f"{held.counted}; device: {loaded.model.device}, {torch.get_num_threads()} threads")
     found = held.measure(loaded.model)
@@ -173,7 +169,7 @@ def _of_translations(
         model=translator.loaded.path,
         examples=f"{len(sources):,} sentences",
         sentences=len(sources),
-        beam_size=translator.settings.beam_size,
+        beam_size=translator.settings.width,
         device=str(translator.device),
         scores=corpus_scores(
             translations,

@@ -14,6 +14,8 @@ from regard.models.vision import VisionTransformer
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import USES
+from regard.verbs.controls import MODEL_BEAM, BeamSize
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.looking.decoder_only_reader import DecoderOnlyReader
 from regard.verbs.looking.encoder_decoder_reader import EncoderDecoderReader
 from regard.verbs.looking.encoder_only_reader import EncoderOnlyReader
@@ -22,6 +24,7 @@ from regard.verbs.looking.look import Look
 from regard.verbs.looking.request import Changes, Request
 from regard.verbs.looking.streaming import Turn
 from regard.verbs.looking.vision_reader import VisionReader
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.weights.model_folder import LoadedModel
 
 __all__ = ["Changes", "Look", "Looker", "Request", "look"]
@@ -47,26 +50,25 @@ class Looker:
 
     Args:
         model: a model or run folder, or what `regard.load` gives; the model in the box without.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         FolderError: the model reads no text.
     """
 
     @checked
+    @keyword_fields
     def __init__(
         self,
         model: AnyModel | None = None,
         *,
-        device: str = "auto",
-        threads: int | None = None,
+        runtime: Runtime = RUNTIME,
     ) -> None:
-        self.loaded = open_model(model, device, threads)
+        self.loaded = open_model(model, runtime)
         self._reader = reader_of(self.loaded)
         self._lock = threading.RLock()
 
     @checked
+    @keyword_fields
     def look(
         self,
         text: str,
@@ -74,7 +76,7 @@ class Looker:
         target: str | None = None,
         prefix: str | None = None,
         prefix_ids: tuple[int, ...] | None = None,
-        beam_size: int | None = None,
+        beam: BeamSize = MODEL_BEAM,
         max_new_tokens: int | None = None,
         changes: Changes | None = None,
     ) -> Look:
@@ -85,7 +87,7 @@ class Looker:
                 target=target,
                 prefix=prefix,
                 prefix_ids=prefix_ids,
-                beam_size=beam_size,
+                **vars(beam),
                 max_new_tokens=max_new_tokens,
                 changes=changes or Changes(),
             )
@@ -142,6 +144,7 @@ def reader_of(loaded: LoadedModel) -> ModelReader:
 
 
 @checked
+@keyword_fields
 def look(
     text: str,
     model: AnyModel | None = None,
@@ -149,11 +152,10 @@ def look(
     target: str | None = None,
     prefix: str | None = None,
     prefix_ids: tuple[int, ...] | None = None,
-    beam_size: int | None = None,
+    beam: BeamSize = MODEL_BEAM,
     max_new_tokens: int | None = None,
     changes: Changes | None = None,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
 ) -> Look:
     """What a model, or the one in the box, does with one text: attention, alignment, predictions, beam, ...
 
@@ -169,11 +171,8 @@ def look(
         target: an answer to force on the model.
         prefix: the beginning of an answer to force on it.
         prefix_ids: the same by token numbers.
-        beam_size: hypotheses of the search that is shown; the model's own without.
         max_new_tokens: of a text that goes on; 24 without, or what there is room for.
         changes: heads, layers and tokens to switch off.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         FolderError: the model reads no text. DataError: the text is too long, or nothing.
@@ -183,8 +182,8 @@ def look(
         target=target,
         prefix=prefix,
         prefix_ids=prefix_ids,
-        beam_size=beam_size,
+        **vars(beam),
         max_new_tokens=max_new_tokens,
         changes=changes or Changes(),
     )
-    return Looker(model, device=device, threads=threads)(request)
+    return Looker(model, runtime=runtime)(request)

@@ -19,9 +19,11 @@ from regard.training.schedule import Schedule
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.curves import curves_of_run
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.look import Look, look
 from regard.verbs.looking.files import writable
 from regard.verbs.recipes import recipe_path
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.settings import load_recipe
 from regard.verbs.tasks.recipe import Recipe
 
@@ -30,6 +32,7 @@ D_MODEL = 512  # the paper's, where a recipe says nothing else
 
 
 @checked
+@keyword_fields
 def plot_attention(
     text: str,
     *,
@@ -38,8 +41,7 @@ def plot_attention(
     attention: str | None = None,
     heads: tuple[int, ...] = (),
     target: str | None = None,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
     size: Size = "screen",
 ) -> Path:
     """Draw where each head of one attention looks as the model reads `text`.
@@ -51,15 +53,13 @@ def plot_attention(
         attention: its name, such as decoder.blocks.1.cross_attention; the last without.
         heads: their numbers from 0; all without.
         target: an answer to force on the model.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
         size: "screen": as wide as its cells need; "column", "page": one or two columns of a paper.
 
     Raises:
         ConfigError: the model has no such attention or head. MissingExtra: matplotlib is not installed.
     """
     path = writable(out)
-    seen = look(text, model, target=target, device=device, threads=threads)
+    seen = look(text, model, target=target, runtime=runtime)
     summary = seen.summary
     known = {each["name"]: each for each in summary["attentions"]}
     if not known:
@@ -89,14 +89,14 @@ def plot_attention(
 
 
 @checked
+@keyword_fields
 def plot_alignment(
     text: str,
     *,
     out: str | Path,
     model: AnyModel | None = None,
     target: str | None = None,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
     size: Size = "screen",
 ) -> Path:
     """Draw which source tokens the model looks at as it writes each token of its answer, or of `target`.
@@ -106,15 +106,13 @@ def plot_alignment(
         out: the figure to write: .svg, .png or .pdf.
         model: a model or run folder, or what `regard.load` gives; the model in the box without.
         target: an answer to force on the model.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
         size: "screen": as wide as its cells need; "column", "page": one or two columns of a paper.
 
     Raises:
         FolderError: the model has no source. MissingExtra: matplotlib is not installed.
     """
     path = writable(out)
-    seen = look(text, model, target=target, device=device, threads=threads)
+    seen = look(text, model, target=target, runtime=runtime)
     if "alignment" not in seen.paths():
         raise FolderError(
             f"{seen.run.loaded.path}: this model does not look at a source, so nothing is aligned",
@@ -143,6 +141,7 @@ def _tell_missing_signs(sequences: list[list[str]]) -> None:
 
 
 @checked
+@keyword_fields
 def plot_positions(
     *,
     out: str | Path,
@@ -151,8 +150,7 @@ def plot_positions(
     length: int = 64,
     d_model: int = 128,
     num_heads: int = 4,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
 ) -> Path:
     """Draw the first `length` positions as a model tells them, or, without one, a scheme that nobody trains.
 
@@ -163,14 +161,12 @@ def plot_positions(
         length: positions that are drawn.
         d_model: the scheme's width.
         num_heads: the scheme's heads.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
 
     Raises:
         ConfigError: the model, or the scheme, tells none. MissingExtra: matplotlib is not installed.
     """
     path = writable(out)
-    found = positional(_with_positions(model, scheme, d_model, num_heads, device, threads), length)
+    found = positional(_with_positions(model, scheme, d_model, num_heads, runtime), length)
     if found.scheme == "none":
         raise ConfigError("this model is not told positions", "name another model with --model DIR")
     arrays = {name: getattr(found, name) for name in ("table", "similarity", "bias")}
@@ -184,11 +180,10 @@ def _with_positions(
     scheme: Drawable,
     d_model: int,
     num_heads: int,
-    device: str,
-    threads: int | None,
+    runtime: Runtime,
 ) -> Model:
     if model is not None:
-        return open_model(model, device, threads).model
+        return open_model(model, runtime).model
     config = EncoderOnlyConfig(
         vocab_size=1,
         head="none",

@@ -5,7 +5,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,13 @@ from regard.verbs.device import choose_device
 from regard.verbs.dry_run import try_recipe
 from regard.verbs.final_scores import finish
 from regard.verbs.initial_model import begin
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.process_agreement import refuse_another_run, refuse_another_step, refuse_too_many
 from regard.verbs.recipe_data import refuse_missing_data
 from regard.verbs.recipes import recipe_path
 from regard.verbs.run_length import change_length, refuse_another_recipe
 from regard.verbs.run_summary import outlook
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.settings import RESOLVED, load_recipe, load_run
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import Say
@@ -59,6 +61,7 @@ class TrainResult:
 
 
 @checked
+@keyword_fields
 def train(
     recipe: str | Path,
     *,
@@ -67,8 +70,7 @@ def train(
     init: str | Path | None = None,
     resume: bool = False,
     dry_run: bool = False,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
     workers: int = 1,
     quiet: bool = False,
     on_report: Callable[[dict[str, Any]], None] | None = None,
@@ -85,7 +87,6 @@ def train(
         resume: refuse to start from nothing.
         dry_run: read everything, build everything, do some updates, tell what the run would need, keep
             nothing.
-        threads: of each worker; torch's own choice without.
         workers: processes of this machine that share each batch. On a CPU two of one thread are
             faster than one of two. Under torchrun it stays 1: the processes are those that it started.
         quiet: print warnings only: no notes, no progress, no scores.
@@ -96,28 +97,28 @@ def train(
     Raises:
         UserError: recipe, data or folder do not do; RunError: training failed; Interrupted: by a signal.
     """
-    if threads is None and workers > 1:
-        threads = max(1, limits.cores() // workers)
-    limits.refuse_too_many_threads(workers, threads or 1)
+    if runtime.threads is None and workers > 1:
+        runtime = replace(runtime, threads=max(1, limits.cores() // workers))
+    limits.refuse_too_many_threads(workers, runtime.threads or 1)
     place = own_rank()
     if dry_run:
         return _dry_run(
             recipe,
             overrides,
             init,
-            choose_device(device, threads),
+            choose_device(runtime),
             max(workers, place.size),
             place.rank,
             quiet,
         )
     if workers > 1:
         _refuse_lost_loss(_load(recipe_path(recipe), overrides, init), workers)
-    command = _command(recipe, out, overrides, init, device, threads)
+    command = _command(recipe, out, overrides, init, runtime)
     with started(place, workers, command) as group:
         path = recipe_path(recipe)
         source = _load(path, overrides, init)
         refuse_missing_data(source.table)
-        chosen = place.device(choose_device(device, threads))
+        chosen = place.device(choose_device(runtime))
         run_path = Path(out) if out else _default_folder(path, source)
         refuse_too_many(source.recipe, group.size)
         if resume and not (run_path / RESOLVED).exists():
@@ -159,15 +160,14 @@ def _command(
     out: str | Path | None,
     overrides: Sequence[str],
     init: str | Path | None,
-    device: str,
-    threads: int | None,
+    runtime: Runtime,
 ) -> list[str]:
     """What another worker of this run is called with."""
     sets = [argument for override in overrides for argument in ("--set", override)]
     start = [] if init is None else ["--init", str(init)]
     where = [] if out is None else ["--out", str(out)]
-    count = [] if threads is None else ["--threads", str(threads)]
-    return ["-m", "regard", "train", str(recipe), *where, *sets, *start, "--device", device, *count]
+    count = [] if runtime.threads is None else ["--threads", str(runtime.threads)]
+    return ["-m", "regard", "train", str(recipe), *where, *sets, *start, "--device", runtime.device, *count]
 
 
 def _load(path: Path, overrides: Sequence[str], init: str | Path | None) -> RecipeFile:

@@ -170,7 +170,7 @@ def test_other_features_are_refused(folder):
         ("training", "label_smoothing", 0.1, "label_smoothing is for labels that have a place"),
         ("training", "r_drop", 1.0, "r_drop"),
         ("training", "best_metric", "accuracy", "does not measure"),
-        ("decoding", "beam_size", 0, "beam_size = 0 finds nothing"),
+        ("decoding", "beam_size", 0, "beam_size is 0, but must be at least 1"),
         ("model", "kind", "vision", "'vision' reads no frames"),
     ],
 )

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import torch
 
 from regard.decoding.base_search import DecodingLoop, Search
-from regard.decoding.batches import deterministic, padded, reach
-from regard.decoding.controls import Controls
+from regard.decoding.batches import deterministic, max_positions, padded
+from regard.decoding.controls import Beam, BeamSize
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.hypothesis import Request as Asked
 from regard.decoding.scoring import forced_scores
@@ -20,7 +20,7 @@ from regard.verbs.decoding_defaults import decoding_defaults
 from regard.verbs.looking.inspected_run import AnswerToken, InspectedRun, SearchRecord, as_a_beginning, named
 from regard.verbs.looking.request import Request, refuse_long
 from regard.verbs.looking.streaming import Turn, said, worth_showing
-from regard.verbs.prefixes import prefix_of, usual_prefix
+from regard.verbs.prefixes import default_prefix, prefix_of
 from regard.verbs.search_results import translation_search as search_of
 from regard.weights.model_folder import LoadedModel
 
@@ -33,12 +33,12 @@ class EncoderDecoderReader:
         self.model = model_that("translates", SequenceToSequence, loaded)
         self.settings = decoding_defaults(GenerationSettings, loaded).with_(n_best=1)
         self.source, self.target = loaded.tokenizers.source, loaded.tokenizers.target
-        usual = usual_prefix(self.settings.prefixes, "translation")
+        usual = default_prefix(self.settings.prefixes, "translation")
         self.before = prefix_of(usual, self.source, lower_capitals=self.settings.lower_capitals)
 
     def read(self, request: Request) -> InspectedRun:
         src_ids = self._source_ids(request)
-        search = self._search(request.beam_size)
+        search = self._search(request)
         tgt_ids, log_prob, forced = self._answer(request, src_ids, search)
         score = log_prob / search.length_penalty(len(tgt_ids) + 1)
         marks = {"bos_id": self.target.bos_id, "eos_id": self.source.eos_id}
@@ -61,9 +61,9 @@ class EncoderDecoderReader:
 
     def stream(self, request: Request, turn: Turn) -> Iterator[AnswerToken]:
         src_ids = self._source_ids(request)
-        if not worth_showing(self.model, len(src_ids), self._search(request.beam_size)):
+        if not worth_showing(self.model, len(src_ids), self._search(request)):
             return iter(())
-        search = self._search(1)
+        search = self._search(Beam())
         assert isinstance(search, DecodingLoop)
         asked = self._asked(src_ids, self._prefix(request))
         return said(search, lambda: self._stepper(src_ids), asked, self.target, self.model, turn)
@@ -111,17 +111,21 @@ class EncoderDecoderReader:
         request.changes.refuse_tokens_beyond(len(ids) + 1)
         return ids
 
-    def _search(self, beam_size: int | None) -> Search:
-        if beam_size is None and self.settings.draws:
-            beam_size = 1
-        return search_of(self.settings.changed(Controls(beam_size=beam_size)), self.loaded.tokenizers)
+    def _search(self, beam: BeamSize) -> Search:
+        """The search with this beam; without one the model's own, greedy where that samples."""
+        beam = beam.or_greedy if self.settings.samples else beam
+        return search_of(self.settings.changed(beam.controls), self.loaded.tokenizers)
 
     def _asked(self, src_ids: list[int], prefix: tuple[int, ...]) -> Asked:
-        return Asked(src_len=len(src_ids), prefix=prefix, most=reach([self.model]) - 1, source=tuple(src_ids))
+        return Asked(
+            src_len=len(src_ids), prefix=prefix, most=max_positions([self.model]) - 1, source=tuple(src_ids)
+        )
 
     def _stepper(self, src_ids: list[int]) -> Stepper:
         """One that has read the source."""
         stepper = ModelStepper(self.model)
-        sources = padded([[*src_ids, self.source.eos_id]], self.source.pad_id, most=reach([self.model]))
+        sources = padded(
+            [[*src_ids, self.source.eos_id]], self.source.pad_id, most=max_positions([self.model])
+        )
         stepper.start(*sources)
         return stepper

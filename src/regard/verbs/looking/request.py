@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from regard.decoding.controls import BeamSize
 from regard.errors import DataError
 from regard.recipe import read
 
@@ -41,11 +42,11 @@ class Changes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(BeamSize):
     """One text to look at.
 
     `target` forces the whole answer, `prefix` its beginning, and `prefix_ids` the beginning of all that is
-    written, which of a text that goes on is the text itself. `beam_size`: None is what the model itself says;
+    written, which of a text that goes on is the text itself. Without a beam size the model's own is taken;
     a text goes on by the likeliest tokens. `max_new_tokens`: of a text that goes on.
 
     Raises:
@@ -56,7 +57,6 @@ class Request:
     target: str | None = None
     prefix: str | None = None
     prefix_ids: tuple[int, ...] | None = None
-    beam_size: int | None = None
     max_new_tokens: int | None = None
     changes: Changes = field(default_factory=Changes)
 
@@ -70,10 +70,11 @@ class Request:
                 raise DataError(
                     f"the {name} has {len(text):,} characters, more than {MAX_CHARACTERS:,}", "shorten it"
                 )
-        for name, least, most in (("beam_size", 1, MAX_BEAM), ("max_new_tokens", 1, MAX_TOKENS)):
+        [beam] = fields(BeamSize)
+        for name, most in ((beam.name, MAX_BEAM), ("max_new_tokens", MAX_TOKENS)):
             value = getattr(self, name)
-            if value is not None and not least <= value <= most:
-                raise DataError(f"{name} = {value} is not from {least} to {most}", f"{name} = {least}")
+            if value is not None and not 1 <= value <= most:
+                raise DataError(f"{name} = {value} is not from 1 to {most}", f"{name} = 1")
 
     def to_dict(self) -> dict[str, Any]:
         """What was given, all switched on: `from_json` of it asks the same of the whole model."""
@@ -92,7 +93,7 @@ class Request:
 
 def refuse_answers(request: Request) -> None:
     """Raise a DataError where something of an answer is asked for that a model which reads alone has not."""
-    for name in ("target", "prefix", "prefix_ids", "beam_size", "max_new_tokens"):
+    for name in (each.name for each in fields(request) if each.name not in ("text", "changes")):
         if getattr(request, name) is not None:
             raise DataError(f"{name} is for a model that writes, but this one reads", f"leave {name} out")
 

@@ -20,7 +20,7 @@ def _beam(watched: RecordedPass, searched: SearchRecord) -> Resource:
     tree = beam_tree(searched.search, searched.decode)
     tokens = watched.run.tokens([node.token_id for node in tree.nodes])
     return {
-        "beam_size": tree.beam_size,
+        "beam_size": tree.size,
         "nodes": [
             {
                 "id": node.id,

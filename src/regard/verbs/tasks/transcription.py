@@ -1,7 +1,7 @@
 """Transcription: what is said in recordings, by any model that gives logits of labels and a blank."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -23,7 +23,8 @@ from regard.data.transcriptions import (
     refuse_other_features,
     refuse_too_short,
 )
-from regard.decoding.ctc import search_of
+from regard.decoding.controls import Beam, BeamSize
+from regard.decoding.ctc import alignment_search
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import bootstrap_interval
 from regard.evaluation.score import Score
@@ -33,7 +34,7 @@ from regard.training.ctc import TemporalClassification
 from regard.training.objective import Objective
 from regard.verbs.box import model_that
 from regard.verbs.data_fingerprints import refuse_other_data
-from regard.verbs.decoding_defaults import beam_of
+from regard.verbs.decoding_defaults import default_beam
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import TRIAL, HeldOutData, Measured, Say, Task, held_settings, model_config
 from regard.weights.model_folder import LoadedModel
@@ -59,24 +60,13 @@ class TranscriptionDataSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlignmentSettings:
-    """How labels are found: by the likeliest alignment (`beam_size` 1), or by prefix beam search."""
-
-    beam_size: int = 1
-
-    def __post_init__(self) -> None:
-        if self.beam_size < 1:
-            raise RecipeError(f"decoding.beam_size = {self.beam_size} finds nothing", "1 is the fastest")
-
-
-@dataclass(frozen=True, kw_only=True)
 class TranscriptionRecipe(Recipe):
     """Data, model, training, decoding."""
 
     model_kind: ClassVar[str] = "conformer"
     task: TranscriptionTaskSettings
     data: TranscriptionDataSettings
-    decoding: AlignmentSettings = field(default_factory=AlignmentSettings)
+    decoding: Beam = field(default_factory=Beam)  # of 1: the most probable alignment
 
     @property
     def measured(self) -> tuple[str, ...]:
@@ -106,7 +96,7 @@ class Transcription(Task):
     ) -> None:
         self.recipe: TranscriptionRecipe = recipe
         self.labels, self.config = labels, config
-        self.files = {"generation.json": json_bytes({"beam_size": recipe.decoding.beam_size})}
+        self.files = {"generation.json": json_bytes(asdict(recipe.decoding))}
         self._parts = {part: TranscriptionExamples(each, labels) for part, each in parts.items()}
 
     def objective(self) -> Objective:
@@ -121,37 +111,37 @@ class Transcription(Task):
         with torch.no_grad():
             losses = [objective(model, batch.to(model.device)) for batch in batches]
         loss = sum(float(loss.nll) for loss in losses) / sum(loss.num_targets for loss in losses)
-        edits, labels = _edits(model, examples, self.labels, self.recipe.decoding.beam_size)
+        edits, labels = _edits(model, examples, self.labels, self.recipe.decoding)
         return {"loss": loss, "label_error_rate": 100 * sum(edits) / max(1, sum(labels))}
 
     def test(self, model: Any) -> list[Score]:
         if "test" not in self._parts:
             return []
-        return _measured(model, self._parts["test"], self.labels, self.recipe.decoding.beam_size).scores
+        return _measured(model, self._parts["test"], self.labels, self.recipe.decoding).scores
 
 
 def _measured(
-    model: Conformer, examples: TranscriptionExamples, labels: Sequence[str], beam_size: int
+    model: Conformer, examples: TranscriptionExamples, labels: Sequence[str], beam: BeamSize
 ) -> Measured:
     """Edits of labels per label of the reference; the interval is of recordings resampled."""
-    edits, of = _edits(model, examples, labels, beam_size)
+    edits, of = _edits(model, examples, labels, beam)
     low, high = bootstrap_interval(edits, of)
     score = Score(
         name="label error rate",
         value=100 * sum(edits) / sum(of),
         low=100 * low,
         high=100 * high,
-        signature=f"recordings:{len(edits)}|labels:{sum(of)}|beam:{beam_size}|bs:1000"
+        signature=f"recordings:{len(edits)}|labels:{sum(of)}|beam:{beam.width}|bs:1000"
         f"|version:regard {version('regard')}",
     )
     return Measured(scores=[score])
 
 
 def _edits(
-    model: Conformer, examples: TranscriptionExamples, labels: Sequence[str], beam_size: int
+    model: Conformer, examples: TranscriptionExamples, labels: Sequence[str], beam: BeamSize
 ) -> tuple[list[int], list[int]]:
     """Of each recording: edits between what is found and what was said, and how many labels that has."""
-    search = search_of(beam_size)
+    search = alignment_search(beam)
     edits, of = [], []
     for batch in _batches(examples):
         with torch.no_grad():
@@ -197,7 +187,7 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutDa
             _measured,
             examples=TranscriptionExamples(recordings, loaded.labels),
             labels=loaded.labels,
-            beam_size=beam_of(loaded),
+            beam=default_beam(loaded),
         ),
     )
 
