@@ -28,7 +28,6 @@ from regard.verbs.generate import Generator as _Generator
 from regard.verbs.load import Loaded as _Loaded
 from regard.verbs.look import Look as Look
 from regard.verbs.look import Looker as _Looker
-from regard.verbs.looking.request import Changes
 from regard.verbs.new import new as new
 from regard.verbs.plot import plot_curves as plot_curves
 from regard.verbs.plot import plot_schedule as plot_schedule
@@ -40,6 +39,7 @@ from regard.verbs.tag import Tagger as _Tagger
 from regard.verbs.train import TrainResult
 from regard.verbs.transcribe import Transcriber as _Transcriber
 from regard.verbs.translate import Translator as _Translator
+from regard.verbs.views.request import Changes
 from regard.weights.model_folder import LoadedModel
 from torch import Tensor
 from typing import Any
@@ -1089,15 +1089,15 @@ def load(
 
 
 class Looker(_Looker):
-    """A model, loaded once, to look at many texts with.
+    """A loaded model, for looks at many texts.
 
-    Threads may share a looker: they take turns at the model.
+    Threads may share a looker; they use the model in turn.
 
     Args:
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
+        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
 
     Raises:
-        FolderError: the model reads no text.
+        FolderError: there are no looks for this kind of model.
     """
 
     def __init__(
@@ -1143,28 +1143,28 @@ def look(
     device: str = "auto",
     threads: int | None = None,
 ) -> Look:
-    """What a model, or the one in the box, does with one text: attention, alignment, predictions, beam, ...
+    """What a model does with one text: attention, alignment, predictions, beam and more.
 
-    Of a model of images `text` names one: FILE:NUMBER, counted from 0.
+    For an image classifier `text` is FILE:NUMBER, an image counted from 0.
 
-    Nothing is computed before it is asked for: `look.paths()` names what there is to see, `look.get(path)`
-    computes it. The model answers; `target` forces another answer on it, `prefix` (or `prefix_ids`) the
-    beginning of one. `changes` switches heads, layers or tokens off. For many texts keep a `Looker`.
+    `look.paths()` names the resources, and `look.get(path)` computes one on first use. The model answers by
+    itself; `target` forces another answer, `prefix` (or `prefix_ids`) the beginning of one. `changes`
+    switches heads, layers or tokens off. For many texts keep a `Looker`.
 
     Args:
-        text: what the model reads.
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
-        target: an answer to force on the model.
-        prefix: the beginning of an answer to force on it.
-        prefix_ids: the same by token numbers.
-        max_new_tokens: of a text that goes on; 24 without, or what there is room for.
+        text: the input.
+        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        target: an answer to force.
+        prefix: the beginning of an answer to force.
+        prefix_ids: the same as token ids.
+        max_new_tokens: limit of a decoder-only model's continuation; by default 24, or what fits its length.
         changes: heads, layers and tokens to switch off.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
-        FolderError: the model reads no text. DataError: the text is too long, or nothing.
+        FolderError: there are no looks for this kind of model. DataError: the text is empty or too long.
     """
 
 
@@ -1178,19 +1178,19 @@ def plot_alignment(
     threads: int | None = None,
     size: Literal["screen", "column", "page"] = "screen",
 ) -> Path:
-    """Draw which source tokens the model looks at as it writes each token of its answer, or of `target`.
+    """Draw the attention from each token of the answer, or of `target`, to the source tokens.
 
     Args:
-        text: what the model reads.
+        text: the input.
         out: the figure to write: .svg, .png or .pdf.
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
-        target: an answer to force on the model.
-        size: "screen": as wide as its cells need; "column", "page": one or two columns of a paper.
+        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        target: an answer to force; by default the model's own.
+        size: "screen": cells of one size; "column", "page": as wide as one or two columns of a paper.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
-        FolderError: the model has no source. MissingExtra: matplotlib is not installed.
+        FolderError: the model has no attention to a source. MissingExtra: matplotlib is not installed.
     """
 
 
@@ -1206,16 +1206,16 @@ def plot_attention(
     threads: int | None = None,
     size: Literal["screen", "column", "page"] = "screen",
 ) -> Path:
-    """Draw where each head of one attention looks as the model reads `text`.
+    """Draw the weights of each head of one attention for `text`.
 
     Args:
-        text: what the model reads.
+        text: the input.
         out: the figure to write: .svg, .png or .pdf.
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
-        attention: its name, such as decoder.blocks.1.cross_attention; the last without.
-        heads: their numbers from 0; all without.
-        target: an answer to force on the model.
-        size: "screen": as wide as its cells need; "column", "page": one or two columns of a paper.
+        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        attention: its name, such as decoder.blocks.1.cross_attention; by default the last.
+        heads: their numbers from 0; by default all.
+        target: an answer to force; by default the model's own.
+        size: "screen": cells of one size; "column", "page": as wide as one or two columns of a paper.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
@@ -1235,20 +1235,20 @@ def plot_positions(
     device: str = "auto",
     threads: int | None = None,
 ) -> Path:
-    """Draw the first `length` positions as a model tells them, or, without one, a scheme that nobody trains.
+    """Draw the first `length` positions of a model, or of a scheme that needs no training.
 
     Args:
         out: the figure to write: .svg, .png or .pdf.
-        model: whose positions are drawn, a folder or what `regard.load` gives.
-        scheme: "sinusoidal", "rotary" or "alibi"; learned ones are a model's.
-        length: positions that are drawn.
-        d_model: the scheme's width.
-        num_heads: the scheme's heads.
+        model: a model or run folder, or the result of `regard.load`; by default `scheme` is drawn.
+        scheme: "sinusoidal", "rotary" or "alibi"; for learned positions give a model.
+        length: number of positions.
+        d_model: width of the scheme.
+        num_heads: heads of the scheme.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
-        ConfigError: the model, or the scheme, tells none. MissingExtra: matplotlib is not installed.
+        ConfigError: the model has no positions. MissingExtra: matplotlib is not installed.
     """
 
 

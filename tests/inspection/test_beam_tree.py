@@ -127,7 +127,7 @@ def test_of_other_searches_there_is_what_they_found(forced_pass):
     assert sum(node.state in ("ended", "best") for node in tree.nodes) == len(found)
 
 
-def test_a_stop_text_ends_a_hypothesis_where_it_stands(forced_pass):
+def test_a_stop_string_ends_a_hypothesis(forced_pass):
     model = forced_pass("encoder_decoder").model
 
     class AfterThree:

@@ -22,6 +22,7 @@ from regard.layers.block import PostNorm, PreNorm, SandwichNorm
 from regard.layers.feedforward import FeedForward, GatedFeedForward
 from regard.layers.norm import RMSNorm
 from regard.layers.stacked import StackedLinear
+from regard.models.parts import InputEmbedding
 
 
 @runtime_checkable

@@ -24,6 +24,7 @@ from regard.layers.scaled_dot_product import attention
 from regard.layers.stacked import StackedLinear
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
+from regard.models.parts import InputEmbedding
 
 MODELS = (EncoderDecoder, DecoderOnly)
 KNOWN = frozenset(

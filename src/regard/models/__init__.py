@@ -1,1 +1,1 @@
-"""Layers put together: each model has a config, a forward and a name."""
+"""Models built from layers, each with its own config class, and LoRA adapters for them."""

@@ -1,4 +1,4 @@
-"""The layers that a config asks for, ready to be put into a model."""
+"""Layers built from a Transformer's config."""
 
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
@@ -20,10 +20,7 @@ from regard.models.config import TransformerConfig
 
 
 class InputEmbedding(nn.Module):
-    """What enters a stack: embeddings, plus positions where they are added; dropout of the sum.
-
-    With `normed` the sum goes through a norm first.
-    """
+    """The input of a stack: token embeddings plus added positions, an optional norm, then dropout."""
 
     def __init__(
         self, config: TransformerConfig, vocab_size: int, *, scaled: bool = True, normed: bool = False
@@ -40,7 +37,7 @@ class InputEmbedding(nn.Module):
         start: int = 0,
         documents: Int64[Tensor, "batch len"] | None = None,
     ) -> Float[Tensor, "batch len d_model"]:
-        """`start` is the position of the first id; with `documents`, positions begin anew in each."""
+        """`start` is the position of the first id; with `documents`, positions start from 0 in each."""
         x = self.embedding(ids)
         if self.positions is not None and documents is not None:
             x = x + self.positions.at(positions_in(documents))
@@ -50,7 +47,7 @@ class InputEmbedding(nn.Module):
 
 
 def positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions | None:
-    """What is added to embeddings, if positions are told that way."""
+    """The positions that are added to embeddings; None for other schemes."""
     if config.positions == "sinusoidal":
         return SinusoidalPositions(config.d_model, config.position_layout)
     if config.positions == "learned":
@@ -59,7 +56,7 @@ def positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositio
 
 
 def position_bias(config: TransformerConfig, *, bidirectional: bool) -> LinearBias | BucketBias | None:
-    """What a stack adds to the scores of all its self-attentions, if positions are told that way."""
+    """The position bias of attention scores, shared by a stack; None for other schemes."""
     if config.positions == "alibi":
         return LinearBias(config.num_heads, directed=bidirectional and config.alibi == "directed")
     if config.positions == "t5":
@@ -73,15 +70,17 @@ def position_bias(config: TransformerConfig, *, bidirectional: bool) -> LinearBi
 
 
 def rotary(config: TransformerConfig) -> RotaryPositions | None:
-    """What turns queries and keys in all self-attentions of a stack, if positions are told that way."""
+    """The rotary positions of queries and keys, shared by a stack; None for other schemes."""
     return RotaryPositions(config.d_head, config.rotary_base) if config.positions == "rotary" else None
 
 
 def encoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> EncoderBlock:
+    """An encoder block of this config."""
     return EncoderBlock(_self_attention(config, rotary), _feed_forward(config), lambda: _residual(config))
 
 
 def decoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> DecoderBlock:
+    """A decoder block of this config."""
     cross_attention = MultiHeadAttention(
         config.d_model,
         config.num_heads,
@@ -97,7 +96,7 @@ def decoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> 
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:
-    """What ends a stack: nothing after a post-norm block, which ends in a norm itself."""
+    """The norm after a stack; the identity for post-norm, where each block ends in a norm."""
     return nn.Identity() if config.norm_position == "post" else _norm(config, config.d_model)
 
 

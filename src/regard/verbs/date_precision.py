@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from regard.data.corpus import Pair
 from regard.data.date_alignment import date_origins
-from regard.inspection.alignment import alignment_of
+from regard.inspection.alignment import align_by_best_layer
 from regard.verbs.translate import Translator
 
 
@@ -18,7 +18,7 @@ def date_precision(translator: Translator, pairs: Iterable[Pair]) -> float | Non
     made = right = 0
     for pair in pairs:
         origins = date_origins(pair.source, pair.target)
-        found = alignment_of(
+        found = align_by_best_layer(
             translator.model,
             tokenizers.source.encode(pair.source),
             tokenizers.target.encode(pair.target),

@@ -145,7 +145,7 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
 
 
 def _column(loaded: LoadedModel) -> str:
-    """The column that the model folder names; UPOS where it names none, as in a Hugging Face folder."""
+    """The column that the model folder names; UPOS where it names none, as a Hugging Face folder does."""
     if loaded.folder is None or WORDS not in loaded.folder.names:
         return "upos"
     column = loaded.folder.read_json(WORDS).get("column")

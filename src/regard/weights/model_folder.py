@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import ConfigError, FolderError, did_you_mean
-from regard.models.build import MODELS, build_unfilled, config_class, parameters_of
+from regard.models.build import MODELS, build_uninitialised, config_class, count_config_parameters
 from regard.models.config import ModelConfig
 from regard.models.model import Model
 from regard.weights.checkpoint import RunFolder, VerifiedFolder
@@ -96,7 +96,7 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedMo
     _refuse_large_weights(config, folder.file("model.safetensors"))
     tensors = folder.read_tensors("model.safetensors")
     check_size(config, tensors, where)
-    model = build_unfilled(config)
+    model = build_uninitialised(config)
     restore_model(model, tensors, where)
     return LoadedModel(
         model=model.to(device).eval(),
@@ -253,6 +253,6 @@ def _refuse_large_weights(config: ModelConfig, path: Path) -> None:
 def _num_parameters(config: ModelConfig) -> float:
     """The number of parameters of a model of this config, computed without building it."""
     try:
-        return float(parameters_of(config))
+        return float(count_config_parameters(config))
     except (RuntimeError, TypeError, OverflowError):  # shapes too large for PyTorch
         return math.inf

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.data.tokenizer import TokenizerPair
 from regard.errors import ConfigError, FolderError, did_you_mean
-from regard.models.build import build_unfilled
+from regard.models.build import build_uninitialised
 from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
@@ -237,7 +237,7 @@ def _model(
     where = str(folder)
     check_size(converted.config, tensors, where)  # before a wrong config takes all time and memory
     weights, unused = _weights_to_convert(family, converted, tensors, where)
-    model = build_unfilled(converted.config)
+    model = build_uninitialised(converted.config)
     shapes = {name: tensor.shape for name, tensor in model_tensors(model).items()}
     table = family.table(converted.config)
     restore_model(model, read_names(table, weights, shapes, where=where), where)

@@ -181,7 +181,7 @@ def test_labels_that_do_not_do_are_named(folder, part, content, words):
         ({"training": {"r_drop": 1.0}}, RecipeError, "r_drop"),
         ({"training": {"best_metric": "bleu"}}, RecipeError, "does not measure"),
         ({"model": {"kind": "encoder_decoder"}}, RecipeError, "model.kind"),
-        ({"model": {"head": "tokens"}}, ConfigError, "not for a recipe to say"),
+        ({"model": {"head": "tokens"}}, ConfigError, "cannot be set in a recipe"),
         ({"batches": {"max_tokens": 2}}, RecipeError, "max_tokens|no room"),
     ],
 )

@@ -1,4 +1,4 @@
-"""How a vision transformer reads an image: patch by patch, and which class it says it is."""
+"""Runs a vision transformer on an image: its patches and its classes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,20 +10,20 @@ from jaxtyping import UInt8
 from regard.data.corpus import locate
 from regard.data.images import normalise, read_images, refuse_other_sizes
 from regard.errors import DataError
-from regard.inspection.passes import seeing
+from regard.inspection.passes import image_pass
 from regard.models.vision import VisionTransformer
 from regard.verbs.box import model_that
-from regard.verbs.looking.encoder_only_reader import labels_of
-from regard.verbs.looking.inspected_run import AnswerToken, InspectedImage, InspectedRun, TokenSequence
-from regard.verbs.looking.request import Request, refuse_answers, refuse_long
-from regard.verbs.looking.streaming import Turn
+from regard.verbs.views.encoder_only_reader import top_labels
+from regard.verbs.views.inspected_run import AnswerToken, InspectedImage, InspectedRun, TokenSequence
+from regard.verbs.views.request import Request, refuse_answers, refuse_long
+from regard.verbs.views.streaming import ModelLock
 from regard.weights.model_folder import LoadedModel
 
-CLASS = "<class>"  # the token of its own, of which the class is read
+CLASS_LABEL = "<class>"
 
 
 class VisionReader:
-    """Reads an image, which a request names as its text: FILE:NUMBER, counted from 0; the first without."""
+    """Classifies an image; the text of a request is FILE:NUMBER, counted from 0, or FILE for the first."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
@@ -32,13 +32,13 @@ class VisionReader:
     def read(self, request: Request) -> InspectedRun:
         refuse_answers(request)
         config = self.model.config
-        pixels = image_at(request.text.strip())
+        pixels = read_image(request.text.strip())
         refuse_other_sizes(pixels[None], request.text, size=config.image_size, channels=config.channels)
         before = int(self.model.class_token is not None)
         refuse_long(config.grid**2 + before, "the image", None)
         request.changes.refuse_tokens_beyond(config.grid**2 + before)
-        read = normalise(pixels[None], mean=config.pixel_mean, deviation=config.pixel_std)
-        forced = seeing(self.model, read)
+        normalised_image = normalise(pixels[None], mean=config.pixel_mean, deviation=config.pixel_std)
+        forced = image_pass(self.model, normalised_image)
         with torch.no_grad():
             logits = forced()
         image = InspectedImage(
@@ -50,21 +50,21 @@ class VisionReader:
             loaded=self.loaded,
             request=request,
             forced=forced,
-            sequences={"text": places_of(image)},
+            sequences={"text": patch_sequence(image)},
             tokenizer=None,
-            answer={"labels": labels_of(self.loaded, logits)},
+            answer={"labels": top_labels(self.loaded, logits)},
             image=image,
         )
 
-    def stream(self, request: Request, turn: Turn) -> Iterator[AnswerToken]:
+    def stream(self, request: Request, lock: ModelLock) -> Iterator[AnswerToken]:
         return iter(())
 
 
-def image_at(spec: str) -> UInt8[np.ndarray, "channels height width"]:
-    """One image of an IDX or NPZ file, a path or NAME:FILE of a known data set.
+def read_image(spec: str) -> UInt8[np.ndarray, "channels height width"]:
+    """One image of an IDX or NPZ file, given by a path or by NAME:FILE of a known data set.
 
     Raises:
-        DataError: there is no such file or image, or it holds none.
+        DataError: there is no such file or image, or the file has no images.
     """
     if not spec:
         raise DataError("no image is named", "FILE:NUMBER, such as test-images.npz:0")
@@ -73,17 +73,17 @@ def image_at(spec: str) -> UInt8[np.ndarray, "channels height width"]:
         if not (colon and number.isdecimal() and len(number) < 10) or Path(spec).expanduser().exists():
             file, number = spec, "0"
         images = read_images(locate(file, Path()))
-    except (OSError, RuntimeError, ValueError) as error:  # names that no file can have
+    except (OSError, RuntimeError, ValueError) as error:  # invalid file names
         raise DataError(f"{spec[:60]} names no image ({error})", "give FILE:NUMBER") from error
     if int(number) >= len(images):
         raise DataError(f"{file} has no image {number}", f"its {len(images):,} images count from 0")
     return images[int(number)]
 
 
-def places_of(image: InspectedImage) -> TokenSequence:
-    """Patches by row and column; the token of its own is a mark."""
+def patch_sequence(image: InspectedImage) -> TokenSequence:
+    """The patches, named by row and column, after the class token, which is special."""
     rows, columns = image.grid
     patches = [f"{row},{column}" for row in range(rows) for column in range(columns)]
-    tokens = (*[CLASS] * image.before, *patches)
-    special = tuple(place < image.before for place in range(len(tokens)))
+    tokens = (*[CLASS_LABEL] * image.before, *patches)
+    special = tuple(position < image.before for position in range(len(tokens)))
     return TokenSequence(tokens=tokens, ids=tuple(range(len(tokens))), special=special)

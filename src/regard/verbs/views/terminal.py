@@ -1,16 +1,16 @@
-"""A look in a terminal: coloured cells and tables."""
+"""A look in the terminal: coloured cells and tables."""
 
 from typing import Any
 
 from regard import console
-from regard.verbs.looking.look import Look
-from regard.verbs.looking.plain_text import likeness
+from regard.verbs.views.look import Look
+from regard.verbs.views.plain_text import head_pattern
 
-HEADS = 12  # that are shown, those that are surest of what they do
+MAX_HEADS = 12  # shown: those with the clearest pattern
 
 
-def show(look: Look) -> None:
-    """To stdout, which is a terminal."""
+def print_look(look: Look) -> None:
+    """Print a look to stdout, which is a terminal."""
     summary = look.summary
     console.say(f"{summary['model']['name']}  {summary['model']['parameters']:,} parameters")
     _show_answer(summary)
@@ -42,7 +42,7 @@ def _show_answer(summary: dict[str, Any]) -> None:
 def _show_alignment(look: Look) -> None:
     summary = look.summary
     found = summary["alignment"]
-    console.say("\nWhere it looked in the source as it wrote each token")
+    console.say("\nSource tokens attended to at each written token")
     if found:
         console.say(f"by {found['name']}: {found['why']}")
     source, written = (summary["sequences"][name]["tokens"] for name in ("source", "written"))
@@ -52,13 +52,13 @@ def _show_alignment(look: Look) -> None:
     for row, token in enumerate(written):
         best = int(weights[row].argmax())
         rows.append([token, source[best], f"{weights[row][best]:.2f}"])
-    console.table("", ["written", "looked at most", "weight"], rows)
+    console.table("", ["written", "attends most to", "weight"], rows)
 
 
 def _show_attention(look: Look, name: str) -> None:
-    [place] = [place for place in look.summary["attentions"] if place["name"] == name]
-    rows, columns = (look.summary["sequences"][place[side]]["tokens"] for side in ("rows", "columns"))
-    console.say(f"\n{name}, the mean of its heads: rows look at columns")
+    [site] = [site for site in look.summary["attentions"] if site["name"] == name]
+    rows, columns = (look.summary["sequences"][site[side]]["tokens"] for side in ("rows", "columns"))
+    console.say(f"\n{name}, the mean of its heads: rows attend to columns")
     weights: Any = look.get(f"attention/{name}")
     console.alignment(columns, rows, weights.astype("float32").mean(axis=0).tolist())
 
@@ -82,6 +82,6 @@ def _show_steps(look: Look) -> None:
 
 def _show_heads(look: Look) -> None:
     heads: Any = look.get("heads")
-    told = sorted(((*likeness(head), head) for head in heads), key=lambda each: -each[1])[:HEADS]
-    rows = [[head["name"], head["head"], kind, f"{share:.2f}"] for kind, share, head in told]
+    ranked = sorted(((*head_pattern(head), head) for head in heads), key=lambda each: -each[1])[:MAX_HEADS]
+    rows = [[head["name"], head["head"], kind, f"{share:.2f}"] for kind, share, head in ranked]
     console.table("heads", ["attention", "head", "does", "share"], rows)
