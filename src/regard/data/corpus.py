@@ -1,4 +1,4 @@
-"""Parallel corpora: streams pairs of lines from files, with strict checks of encodings, lines and columns.
+"""Parallel corpora: streams pairs of lines from files, with strict checks.
 
 A line ends at "\\n" only: U+2028, U+0085, form feed and the like are text. Text must be valid UTF-8. A byte
 order mark at the start of a file and a "\\r" at the end of a line are dropped; elsewhere both are text. A

@@ -1,4 +1,4 @@
-"""Language identification for two languages by character trigrams (Cavnar and Trenkle 1994, naive Bayes)."""
+"""Identifies one of two languages by character trigrams (Cavnar and Trenkle 1994, naive Bayes)."""
 
 from collections.abc import Sequence
 

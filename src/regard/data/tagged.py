@@ -1,4 +1,4 @@
-"""Tagged sentences: splits texts into words, encodes words as pieces, cuts long sentences into windows."""
+"""Tagged sentences: splits texts into words, encodes words, cuts long sentences into windows."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""Token streams: documents as one memory-mapped sequence of tokens, the training data of language models."""
+"""Token streams: documents as one memory-mapped sequence of tokens, for language models."""
 
 import itertools
 import shutil

@@ -1,4 +1,4 @@
-"""BLEU by source length: how the quality of translations changes with sentence length (Cho et al. 2014)."""
+"""BLEU by source length: how translations change with sentence length (Cho et al. 2014)."""
 
 from bisect import bisect_left
 from collections.abc import Sequence

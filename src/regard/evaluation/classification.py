@@ -1,4 +1,4 @@
-"""Classification metrics from a confusion matrix: accuracy, precision, recall, F1, bootstrap intervals.
+"""Classification metrics from a confusion matrix: accuracy, precision, recall, F1, intervals.
 
 Results are fractions. For the interval of an accuracy use `evaluation/proportion.py` if the predictions are
 independent, and `bootstrap_interval` if they come in groups, such as the words of a sentence.

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification (CTC, Graves et al. 2006): a loss for labels without alignment."""
+"""Connectionist temporal classification (Graves et al. 2006): a loss for unaligned labels."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Weight averaging: the mean of several checkpoints, and an exponential moving average during training."""
+"""Weight averaging: the mean of several checkpoints, and an exponential moving average."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping

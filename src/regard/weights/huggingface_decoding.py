@@ -1,4 +1,4 @@
-"""Converts decoding defaults between Hugging Face's generation_config.json and regard's generation.json.
+"""Converts decoding defaults between generation_config.json (Hugging Face) and generation.json.
 
 Lengths differ: in transformers `max_length` and `min_length` include the decoder's start token, and with
 `forced_eos_token_id` also the eos; in regard they include neither.
