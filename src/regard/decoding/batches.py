@@ -13,7 +13,7 @@ from itertools import islice
 
 import torch
 from jaxtyping import Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.decoding.base_search import Search
 from regard.decoding.hypothesis import Hypothesis, Request
@@ -21,7 +21,6 @@ from regard.decoding.pool import DecodingPool
 from regard.decoding.rows import round_up
 from regard.decoding.step import Stepper, stepper_of
 from regard.errors import ConfigError, DataError
-from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.models.straight import straight
 
@@ -190,7 +189,7 @@ def reach(models: Sequence[SequenceToSequence]) -> int:
 
 
 @contextmanager
-def deterministic(models: Sequence[Model]) -> Iterator[None]:
+def deterministic(models: Sequence[nn.Module]) -> Iterator[None]:
     """The models without dropout; afterwards as they were."""
     learning = [model for model in models if model.training]
     try:

@@ -4,19 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.distributed.group import Group
 from regard.distributed.replicated import Replicated
 from regard.distributed.settings import DistributedSettings
-from regard.models.model import Model
 
 
 @runtime_checkable
 class DistributedModel(Protocol):
     """A model on the processes of a group, put there from outside. All processes call all of it, in order."""
 
-    model: Model
+    model: nn.Module
     group: Group
     lockstep: bool  # whether no process can go through a pass without the others
 
@@ -40,12 +39,12 @@ class DistributedModel(Protocol):
         """Of whole tensors, what this process holds."""
         ...
 
-    def whole(self) -> AbstractContextManager[Model]:
+    def whole(self) -> AbstractContextManager[nn.Module]:
         """A plain model with the weights of now; in the first process."""
         ...
 
 
-def distribute(model: Model, settings: DistributedSettings, group: Group) -> DistributedModel:
+def distribute(model: nn.Module, settings: DistributedSettings, group: Group) -> DistributedModel:
     """Put `model` on the processes of `group`; from then on it is trained by what this gives."""
     if settings.strategy == "fsdp2" and group.size > 1:
         from regard.distributed.sharded import Sharded  # takes a second to import

@@ -17,7 +17,6 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from regard.distributed.group import Group
-from regard.models.model import Model
 
 BLOCKS = "blocks"  # what the models call the list of their layers
 
@@ -27,11 +26,11 @@ class Sharded:
 
     lockstep = True
 
-    def __init__(self, model: Model, group: Group) -> None:
+    def __init__(self, model: nn.Module, group: Group) -> None:
         self.model, self.group = model, group
         # what is validated and saved; there from the start, so that a lack of memory shows at the start
         self._plain = copy.deepcopy(model) if group.is_first else None
-        self._mesh = DeviceMesh.from_group(group.channel, model.device.type)
+        self._mesh = DeviceMesh.from_group(group.channel, next(model.parameters()).device.type)
         self._pass = _Pass(model)
         for part in (*_blocks(model), self._pass):
             sharded = fully_shard(part, mesh=self._mesh)
@@ -80,7 +79,7 @@ class Sharded:
         return distribute_tensor(tensor.to(weight.device), self._mesh, weight.placements, src_data_rank=None)
 
     @contextmanager
-    def whole(self) -> Iterator[Model]:
+    def whole(self) -> Iterator[nn.Module]:
         """A plain model with all the weights in the first process, the rows elsewhere; all ask at once."""
         weights = self.gathered(self.model.state_dict())
         if self._plain is None:
@@ -95,7 +94,7 @@ class Sharded:
 class _Pass(nn.Module):
     """A forward pass and its loss as one module: an objective calls what it likes of the model."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 

@@ -14,7 +14,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.feedforward import Activation
 from regard.layers.patches import GridPositions, PatchEmbedding
 from regard.models import parts
-from regard.models.config import Positions, TransformerConfig
+from regard.models.config import TransformerConfig
 from regard.models.initialise import xavier
 from regard.models.model import Model
 
@@ -52,7 +52,7 @@ class VisionConfig(TransformerConfig):
     d_ff: int = 3072
     norm_position: NormPosition = "pre"
     activation: Activation = "gelu"
-    positions: Positions = "learned"  # of a grid; or none
+    positions: str = "learned"  # of a grid; or none
 
     def __post_init__(self) -> None:
         self.refuse_small("num_labels", "image_size", "channels", "patch_size", "num_layers")

@@ -2,21 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from regard.errors import RecipeError, did_you_mean
+from regard.errors import RecipeError
+from regard.registry import Registry
 from regard.training.objective import Loss, Objective
 
 LossFunction = Callable[
     [Float[Tensor, "targets classes"], Int64[Tensor, " targets"]], Float[Tensor, " targets"]
 ]
-Registered = TypeVar("Registered", bound=LossFunction)
 
-_LOSSES: dict[str, LossFunction] = {}
+LOSSES: Registry[LossFunction] = Registry("loss", how="register_loss of regard.training")
 
 
 @runtime_checkable
@@ -26,7 +26,7 @@ class OfLogits(Protocol):
     def logits(self, model: Any, batch: Any) -> tuple[Tensor, Tensor]: ...
 
 
-def register_loss(name: str) -> Callable[[Registered], Registered]:
+def register_loss(name: str) -> Callable[[LossFunction], LossFunction]:
     """Make a loss known by a name, by which a recipe asks for it: `[training] loss = "NAME"`.
 
         @register_loss("focal")
@@ -39,20 +39,13 @@ def register_loss(name: str) -> Callable[[Registered], Registered]:
     out already. What is reported as the loss stays the cross-entropy of the labels, in nats, so that runs can
     be compared. Label smoothing is the function's own affair. A name that is taken is taken over.
 
-    The name is known in the process that registers it: call `regard.train` there. A recipe cannot name a file
-    of code, because recipes come with models, and data must not become code.
+    The name is known in the process that registers it: call `regard.train` there, or register it in an
+    installed package (see docs/extending.md).
 
     Raises:
-        RecipeError: the name is empty.
+        UserError: the name is empty.
     """
-    if not name:
-        raise RecipeError("a loss needs a name", 'register_loss("focal")')
-
-    def register(function: Registered) -> Registered:
-        _LOSSES[name] = function
-        return function
-
-    return register
+    return LOSSES.register(name)
 
 
 def chosen_loss(name: str, usual: Objective) -> Objective:
@@ -63,12 +56,8 @@ def chosen_loss(name: str, usual: Objective) -> Objective:
     """
     if not name:
         return usual
-    if name not in _LOSSES:
-        known = did_you_mean(name, _LOSSES) if _LOSSES else "none is registered in this process"
-        raise RecipeError(
-            f"training.loss: no loss is registered as {name!r}",
-            f"{known}; register_loss of regard.training makes one known before regard.train is called",
-        )
+    if name not in LOSSES:
+        raise RecipeError(f"training.loss: no loss is registered as {name!r}", LOSSES.hint(name))
     if getattr(usual, "weights", None) is not None:
         raise RecipeError(
             f"task.class_weights and training.loss = {name!r} both weight the classes",
@@ -79,7 +68,7 @@ def chosen_loss(name: str, usual: Objective) -> Objective:
             f"training.loss = {name!r}: {type(usual).__name__} is not computed of logits and labels",
             "leave training.loss out; it is for tasks that predict tokens or classes, without r_drop",
         )
-    return CustomLoss(name=name, function=_LOSSES[name], base=usual)
+    return CustomLoss(name=name, function=LOSSES[name], base=usual)
 
 
 @dataclass(frozen=True, kw_only=True)

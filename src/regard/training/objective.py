@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from regard.data.batch import IGNORED, LabelledBatch, PairBatch
 from regard.data.token_stream import TextBatch
 from regard.models.decoder_only import DecoderOnly
-from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.linear_cross_entropy import can_be_linear_cross_entropy, linear_cross_entropy
 
@@ -86,7 +85,7 @@ class LabelCrossEntropy:
     smoothing: float = 0.0
     weights: tuple[float, ...] | None = None
 
-    def __call__(self, model: Model, batch: LabelledBatch) -> Loss:
+    def __call__(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         logits, labels = self.logits(model, batch)
         weights = None if self.weights is None else torch.tensor(self.weights, device=logits.device)
         total = F.cross_entropy(logits, labels, weights, reduction="sum", label_smoothing=self.smoothing)
@@ -95,7 +94,7 @@ class LabelCrossEntropy:
             nll = F.cross_entropy(logits.detach(), labels, reduction="sum")
         return Loss(total=total, nll=nll, num_targets=labels.numel())
 
-    def logits(self, model: Model, batch: LabelledBatch) -> tuple[Tensor, Tensor]:
+    def logits(self, model: nn.Module, batch: LabelledBatch) -> tuple[Tensor, Tensor]:
         """Logits and labels of the places that count."""
         real = batch.labels != IGNORED
         return model(*batch.inputs)[real].float(), batch.labels[real]
@@ -107,7 +106,7 @@ class SquaredError:
 
     std: float = 1.0
 
-    def __call__(self, model: Model, batch: LabelledBatch) -> Loss:
+    def __call__(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         total = ((model(*batch.inputs).float() - batch.labels) / self.std).square().sum()
         return Loss(total=total, nll=total.detach(), num_targets=batch.labels.numel())
 

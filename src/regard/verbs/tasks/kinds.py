@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from regard.registry import Registry
 from regard.verbs.tasks import (
     classification,
     images,
@@ -25,7 +26,7 @@ class Kind(NamedTuple):
     hold: TestData
 
 
-KINDS: dict[str, Kind] = {
+_OWN = {
     "classification": Kind(classification.ClassificationRecipe, classification.prepare, classification.hold),
     "images": Kind(images.ImagesRecipe, images.prepare, images.hold),
     "language_model": Kind(language_model.LanguageModelRecipe, language_model.prepare, language_model.hold),
@@ -40,6 +41,21 @@ KINDS: dict[str, Kind] = {
     "transcription": Kind(transcription.TranscriptionRecipe, transcription.prepare, transcription.hold),
     "translation": Kind(translation.TranslationRecipe, translation.prepare, translation.hold),
 }
+KINDS: Registry[Kind] = Registry("task", _OWN, how="register_task of regard.verbs.tasks")
+
+
+def register_task(name: str, *, recipe: type[Recipe], prepare: Prepare, hold: TestData) -> None:
+    """Make a task known by a name, for `[task] kind` of a recipe.
+
+    Args:
+        recipe: the class of its recipes, with a section for its data.
+        prepare: reads the data of a recipe and gives a `Task`.
+        hold: gives the test data for a trained model.
+
+    Raises:
+        UserError: the name is empty, or one of regard's own.
+    """
+    KINDS.register(name)(Kind(recipe, prepare, hold))
 
 
 def kind_of(recipe: Recipe) -> Kind:
