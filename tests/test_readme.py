@@ -38,8 +38,14 @@ def folder(tmp_path_factory):
     return path
 
 
+def marks_of(block):
+    """The block that trains models of three data sets takes longest, and goes nightly."""
+    return [pytest.mark.nightly] if "regard data get" in block else []
+
+
 @pytest.mark.parametrize(
-    ("language", "block"), BLOCKS, ids=[block.split("\n")[0][:40] for _, block in BLOCKS]
+    ("language", "block"),
+    [pytest.param(*each, id=each[1].split("\n")[0][:40], marks=marks_of(each[1])) for each in BLOCKS],
 )
 def test_a_block_of_the_readme_runs_as_printed(language, block, folder):
     if language == "python":

@@ -47,7 +47,7 @@ def test_every_view_is_saved_as_svg_png_and_csv(visit, addresses, tmp_path, kind
     seen.assert_quiet()
 
 
-@pytest.mark.parametrize("kind", WHOLE)
+@pytest.mark.parametrize("kind", [pytest.param("encoder_decoder", marks=pytest.mark.nightly), "vision"])
 def test_what_is_saved_is_on_white_whatever_the_theme(visit, addresses, tmp_path, kind):
     seen = visit(addresses[kind])
     for view in seen.views():

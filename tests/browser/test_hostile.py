@@ -62,8 +62,15 @@ def hostile_addresses(serve, tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("place", ["served", "saved"])
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("encoder_decoder", "served"),
+        ("encoder_only", "saved"),
+        pytest.param("encoder_decoder", "saved", marks=pytest.mark.nightly),
+        pytest.param("encoder_only", "served", marks=pytest.mark.nightly),
+    ],
+)
 def test_two_hundred_hostile_texts_stay_texts_in_every_view(visit, hostile_addresses, kind, place):
     assert len(HOSTILE) >= 200
     seen = visit(hostile_addresses[kind][place])

@@ -114,6 +114,7 @@ def told_once(stderr, *words):
     assert all(word in errors[0] for word in words), errors
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the processes in /proc")
 def test_a_killed_process_restarts_and_the_run_ends_in_the_bits_of_one_left_alone(recipe, tmp_path):
     alone, killed = tmp_path / "left alone", tmp_path / "killed"

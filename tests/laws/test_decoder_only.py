@@ -193,7 +193,9 @@ def test_a_loss_can_be_learned_away(model):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    assert loss.item() < 0.15
+        if loss.item() < 0.15:
+            return
+    pytest.fail(f"the loss is still {loss.item():.2f}")
 
 
 @pytest.mark.parametrize("where", ["dropout", "attention_dropout", "activation_dropout"])

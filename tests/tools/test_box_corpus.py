@@ -143,10 +143,12 @@ def test_a_dictionary_comes_out_of_sentences():
     assert set(nouns + verbs) <= set(aligned_dictionary(pairs))
 
 
-CORPUS_OF = {1: 1, 2: 2, 3: 2, 4: 3, 5: 4}  # which corpus a stage of the training reads
+CORPUS_OF = {1: 1, 2: 2, 3: 2, 4: 3, 5: 4, 6: 5}  # which corpus a stage of the training reads
 
 
-@pytest.mark.parametrize("number", CORPUS_OF)
+@pytest.mark.parametrize(
+    "number", [*(pytest.param(each, marks=pytest.mark.nightly) for each in range(1, 6)), 6]
+)
 def test_a_stage_gives_the_same_files_and_its_recipe_trains_on_them(number, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     corpus = CORPUS_OF[number]
