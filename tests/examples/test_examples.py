@@ -17,8 +17,10 @@ REGISTRIES = [ATTENTIONS, FAMILIES, FORMATS, KINDS, LOSSES, MODELS, POSITIONS]
 PRINTS = {  # the last lines
     "attention": ["5 1 4 1 3"],
     "corpus_format": ["1 Good morning. = Guten Morgen.", "2 Thank you. = Danke."],
+    "loss": ["5 1 4 1 3"],
     "own_module": ["abcdefghij"],
     "positions": ["5 1 4 1 3"],
+    "pretrained_family": ["registered: mistral"],
     "training_loop": ["0 1 2 3 4 5 6 7 -> 7 6 5 4 3 2 1 0"],
 }
 
@@ -26,6 +28,7 @@ PRINTS = {  # the last lines
 @pytest.fixture(autouse=True)
 def registered_here_only(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["example"])
     for registry in REGISTRIES:
         monkeypatch.setattr(registry, "added", dict(registry.added))
 

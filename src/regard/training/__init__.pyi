@@ -1,4 +1,4 @@
-from regard.training.fit import fit as fit
+from regard.training.fitting import fit as fit
 from regard.training.losses import register_loss as register_loss
 from regard.training.objective import CrossEntropy as CrossEntropy
 from regard.training.objective import LabelCrossEntropy as LabelCrossEntropy
