@@ -6,7 +6,8 @@ import torch
 from regard.decoding import BeamSearch, GreedySearch, LengthLimits, Sampling, decode, decode_all
 from regard.decoding.speculative import PromptLookup, SpeculativeDecoding
 from regard.errors import ConfigError
-from regard.models import EncoderDecoderConfig, build
+from regard.models import EncoderDecoderConfig
+from regard.models.build import build
 
 LIMITS = LengthLimits(ratio=0.0, offset=8)
 SEARCHES = [

@@ -6,7 +6,8 @@ from torch import nn
 
 from regard.data import LoaderSettings, SequencePairs, TensorExamples
 from regard.errors import RecipeError
-from regard.models import EncoderDecoderConfig, build
+from regard.models import EncoderDecoderConfig
+from regard.models.build import build
 from regard.training import CrossEntropy, LabelCrossEntropy, ScheduleSettings, TrainingSettings, fit
 from regard.weights import RunFolder
 
