@@ -33,9 +33,9 @@ def nothing(page: Page) -> None:
 
 def rank_by_a_pair(page: Page) -> None:
     """What a reader does who looks for the head from "Bahnhof" to "station"."""
-    choose(page, "Which head …", "looks from one word at another")
+    choose(page, "Which head …", "attends from one word to another")
     choose(page, "from (written)", "Bahnhof")
-    choose(page, "at", "station")
+    choose(page, "to", "station")
 
 
 def open_the_first(page: Page) -> None:

@@ -155,7 +155,7 @@ def test_the_tour_is_taken_left_and_taken_up_again_by_keyboard(visit, addresses)
     seen.page.wait_for_selector("aside.tour .count:has-text('4 of')")
     keys.press("Escape")
     seen.page.wait_for_selector("aside.tour", state="detached")
-    assert seen.page.query_selector("header button:has-text('Go on with the tour (4)')")
+    assert seen.page.query_selector("header button:has-text('Continue the tour (4)')")
     seen.assert_quiet()
 
 

@@ -24,7 +24,7 @@ import sampler from "./views/sampler.js";
 export const GROUPS = [
   ["The answer", [answer, sampler, beam]],
   ["Attention", [patches, heads, grid, matrix, alignment, arithmetic, rollout]],
-  ["What mattered", [ablation, attribution, lens]],
+  ["Importance", [ablation, attribution, lens]],
   ["The model", [positions, neighbours, architecture]],
 ];
 const SCROLL_BAR = 24; // pixels, at the most
@@ -182,8 +182,8 @@ function footer(state) {
     "footer",
     {},
     element("p", {}, "Attention weights are not explanations: ", to("ablation", "ablation"), " and ",
-      to("attribution", "attribution"), " stand beside them."),
-    element("p", {}, "Every number here was computed by this model. The page asks nothing of the network."),
+      to("attribution", "attribution"), " measure what the answer needs."),
+    element("p", {}, "This model computed every number here. The page loads nothing from the network."),
   );
 }
 

@@ -18,7 +18,7 @@ export function parseNpy(bytes) {
   const count = shape.reduce((product, size) => product * size, 1);
   const Kind = KINDS[kind];
   const end = start + count * Kind.BYTES_PER_ELEMENT;
-  if (end > view.length) throw new RangeError(`an .npy file of shape ${shape} that stops too soon`);
+  if (end > view.length) throw new RangeError(`an .npy file of shape ${shape} that is truncated`);
   const raw = new Kind(view.slice(start, end).buffer);
   return { data: kind === "<f2" ? widened(raw) : raw, shape, dtype: NAMES[kind] };
 }
@@ -26,7 +26,7 @@ export function parseNpy(bytes) {
 function described(header) {
   const kind = /'descr':\s*'([^']+)'/.exec(header)?.[1];
   const shape = /'shape':\s*\(([^)]*)\)/.exec(header)?.[1];
-  if (!(kind in KINDS) || shape === undefined) throw new TypeError(`an .npy file of a kind not known here: ${header.trim()}`);
+  if (!(kind in KINDS) || shape === undefined) throw new TypeError(`an .npy file of an unknown type: ${header.trim()}`);
   if (!/'fortran_order':\s*False/.test(header)) throw new TypeError("an .npy file in Fortran's order");
   return { kind, shape: shape.split(",").filter((size) => size.trim()).map(Number) };
 }

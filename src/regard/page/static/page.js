@@ -16,7 +16,7 @@ async function begin() {
     if (request && source.live) await source.ask(request).catch((problem) => console.error(problem));
     start(root, source, state);
   } catch (problem) {
-    fill(root, element("p", { role: "alert" }, `The page could not begin: ${problem.message}`));
+    fill(root, element("p", { role: "alert" }, `The page could not start: ${problem.message}`));
     console.error(problem);
   }
 }

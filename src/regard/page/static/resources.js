@@ -43,7 +43,7 @@ function makeSource({ summary, fetchResource, problem = null, request = null, st
     array: async (path) => cached(path, "array").then((bytes) => parsed(bytes)),
     /** A new Look, the current one from then on; of null the one that was there at the start. */
     async ask(body) {
-      if (!request) throw new Error("this page was saved: it cannot ask the model");
+      if (!request) throw new Error("this page was saved: it cannot run the model");
       const mine = ++asked;
       const { summary: next, adopt } = await request(body);
       if (mine !== asked) return source.summary; // a later question was answered first, or is about to be
@@ -132,7 +132,7 @@ async function answered(response) {
   } catch {
     if (response.ok) throw new Error("the server's answer is not JSON");
   }
-  if (!response.ok) throw new Error(value?.error ? withHint(value) : `the server said ${response.status}`);
+  if (!response.ok) throw new Error(value?.error ? withHint(value) : `the server answered with status ${response.status}`);
   return value;
 }
 

@@ -2,16 +2,16 @@
 import { button, element } from "./elements.js";
 
 const STEPS = [
-  ["answer", "What it wrote", "Each token is shaded by the probability that the model gave it. Choose one to see what else it thought of."],
-  ["beam", "What it nearly wrote", "The search kept a few beginnings alive at a time. Each one that died is here, with the score it died at."],
-  ["heads", "Where it looked", "Every line is a weight from a token to one that it looks at. Each head of each layer looks in its own way."],
-  ["grid", "All heads at once", "Sort the heads by what they do: some look one token back, some at the end, some at the same word again."],
-  ["alignment", "Which word became which", "The heads that look from the answer to the source draw an alignment. Follow one word across."],
-  ["arithmetic", "How one weight is made", "A query, a key, their product, a scale, a mask, a softmax: one cell of attention with this model's own numbers."],
-  ["lens", "When it knew", "Each layer, read as if it were the last: here one sees at which depth the answer appears."],
-  ["ablation", "What mattered", "A head that looks at a word need not use it. Switch it off: only what then changes was needed."],
-  ["sampler", "What chance would do", "Temperature, top-k and top-p bend the distribution before a token is drawn from it. Move them."],
-  ["architecture", "What it is made of", "Every module with its shapes, parameters and operations, read from the model itself."],
+  ["answer", "The answer", "The shade of each token shows its probability. Choose one to see its alternatives."],
+  ["beam", "Beam search", "The search keeps a few hypotheses at each step. The dropped ones are shown too, with their last score."],
+  ["heads", "Attention", "Every line is an attention weight from one token to another. Each head of each layer has its own pattern."],
+  ["grid", "All heads", "Sort the heads by their pattern: some attend to the previous token, some to the end, some to earlier copies of the word."],
+  ["alignment", "Alignment", "Cross-attention from the answer to the source gives an alignment. Follow one word across."],
+  ["arithmetic", "The arithmetic of one weight", "Query, key, product, scale, mask, softmax: one attention weight with this model's own numbers."],
+  ["lens", "Logit lens", "The prediction of each layer, as if it were the last, shows at which layer the answer appears."],
+  ["ablation", "Ablation", "The answer may not need a head with large weights. Switch the head off and see what changes."],
+  ["sampler", "Sampling", "Temperature, top-k and top-p change the distribution before a token is sampled. Move the sliders."],
+  ["architecture", "Architecture", "Every module of the model, with its shapes, parameters and operations."],
 ];
 
 /** The steps whose views this Look has. */
@@ -23,7 +23,7 @@ function route(views) {
 export function tourButton(state) {
   const left = state.number("toured");
   if (state.get("tour") !== null) return null;
-  const label = left ? `Go on with the tour (${left})` : "Take the tour";
+  const label = left ? `Continue the tour (${left})` : "Take the tour";
   return button(label, () => state.set({ tour: left ?? 1, toured: null, view: null }), { class: "quiet" });
 }
 

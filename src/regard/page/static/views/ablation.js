@@ -11,7 +11,7 @@ const KINDS = { heads: "heads", layers: "layers", tokens: "tokens" };
 export default {
   name: "ablation",
   title: "Ablation",
-  about: "Switch one thing off and see how much less likely the same answer becomes. What hardly changes was not needed, however strongly it looked.",
+  about: "How much less likely the same answer becomes when one head, layer or token is switched off. A part with little effect was not needed, even if its attention weights are large.",
   possible: (summary) => summary.resources.includes("ablation"),
   async draw(root, { source, state, signal }) {
     const slow = slowOf(source, ["ablation"]).length > 0;

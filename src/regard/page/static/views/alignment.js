@@ -13,7 +13,7 @@ const CHOSEN = "chosen";
 export default {
   name: "alignment",
   title: "Alignment",
-  about: "Which source words each written word was made from, as the decoder's attention to the source has it. A band is as wide as its weight.",
+  about: "Which source words each output word comes from, by the decoder's cross-attention. The width of a band is its weight.",
   possible: (summary) => summary.alignment !== null,
   async draw(root, { source, state, signal }) {
     await redrawn({ state, signal, keys: ["aligned"], draw: (own) => drawn({ root, source, state, signal: own }) });
@@ -36,7 +36,7 @@ async function drawn({ root, source, state, signal }) {
         options: [[CHOSEN, `layer ${summary.alignment.layer} (chosen automatically)`], ...cross.flatMap(choices)],
       }),
       slider({
-        label: "Leave out weights below", min: 0, max: 0.6, step: 0.02, value: least(state), format: (value) => value.toFixed(2),
+        label: "Hide weights below", min: 0, max: 0.6, step: 0.02, value: least(state), format: (value) => value.toFixed(2),
         oninput: (value) => (state.set("band", value), shown.update()),
       })),
     choice === CHOSEN && element("p", { class: "hint" }, `Layer ${summary.alignment.layer}${headsOf(summary.alignment)}: ${summary.alignment.why}.`),
@@ -87,7 +87,7 @@ function ribbonFigure({ summary, state, weights, choice, width }) {
   });
   const shown = figure({
     name: "alignment",
-    caption: `Source above, written below. ${pairs.size ? "The outlined bands are the alignment that was read off." : ""}`,
+    caption: `Source above, written below. ${pairs.size ? "The outlined bands are the alignment." : ""}`,
     chart: field,
     table: () => ({
       columns: ["written", { label: "best source", kind: "token" }, "pair", { label: "weight" }, ...source.tokens.slice(0, weights.columns).map((text, i) => ({ label: numbered(text, i), labelKind: "token" }))],

@@ -27,8 +27,8 @@ export function alternatives({ source, state, steps, place }) {
   return [
     element("h3", {}, `Token ${place}: `, token(step.token)),
     element("p", { class: "hint" }, `Entropy ${step.entropy.toFixed(2)} nats. `, source.live
-      ? "Choose another token: the model goes on from there."
-      : "This page was saved; in the live page a choice makes the model go on from there."),
+      ? "Choose another token: the model continues from there."
+      : "This is a saved page. In the live page you can choose another token, and the model continues from there."),
     list, said,
   ];
 }

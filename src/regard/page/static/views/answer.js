@@ -13,7 +13,7 @@ import { asking } from "./asking.js";
 export default {
   name: "answer",
   title: "Answer",
-  about: "What the model says to a text, and how sure it is. Choose a token that it wrote to see what else there was.",
+  about: "The output of the model and the probability of each token. Choose a token to see its alternatives.",
   possible: () => true,
 
   async draw(root, { source, state, signal }) {
@@ -60,7 +60,7 @@ function written({ source, state, signal, steps, whole }) {
   }, { signal });
   show();
   return [
-    element("h3", {}, start > 0 ? "The text, and how it goes on" : "The answer"),
+    element("h3", {}, start > 0 ? "The text and its continuation" : "The answer"),
     roving(element("div", {
       class: "answer", role: "group", aria: { label: "Tokens, by the arrow keys" },
       dir: direction(summary.answer?.text ?? steps.map((step) => step.token).join("")),
@@ -89,11 +89,9 @@ function chip(step, place, { origin, special, state }) {
   );
 }
 
-/** "the 3rd likeliest". */
+/** "rank 3 of all tokens". */
 function ranked(rank) {
-  if (!(rank > 1)) return "the likeliest";
-  const ends = { 1: "st", 2: "nd", 3: "rd" };
-  return `the ${rank}${(rank % 100 > 10 && rank % 100 < 14 ? "" : ends[rank % 10]) || "th"} likeliest`;
+  return rank > 1 ? `rank ${rank} of all tokens` : "the most probable token";
 }
 
 function legend(answer, forced, start) {
@@ -106,7 +104,7 @@ function legend(answer, forced, start) {
   const shades = [1, 0.75, 0.5, 0.25, 0].map((probability) =>
     element("span", { class: "shade", style: { "background-color": sequential(0.72 * (1 - probability)) } }),
   );
-  return element("p", { class: "legend" }, element("span", {}, "sure ", ...shades, " unsure"), element("span", {}, facts.join(" · ")));
+  return element("p", { class: "legend" }, element("span", {}, "certain ", ...shades, " uncertain"), element("span", {}, facts.join(" · ")));
 }
 
 /** Bars of probability, with a mark where the best alternative stood. */
@@ -131,12 +129,12 @@ function chart(steps, special, whole) {
   );
   return figure({
     name: "probabilities",
-    caption: "The probability of each token that was written; the line across is the likeliest other token.",
+    caption: "The probability of each output token; the line across is the most probable other token.",
     chart: drawing(width, height + foot, axis, marks),
     table: () => ({
       columns: [
         { label: "token", kind: "token" }, { label: "probability", digits: 4 }, { label: "log-probability", digits: 3 },
-        { label: "entropy", digits: 3 }, "rank", { label: "likeliest other", kind: "token" }, { label: "its probability", digits: 4 },
+        { label: "entropy", digits: 3 }, "rank", { label: "best other token", kind: "token" }, { label: "its probability", digits: 4 },
       ],
       rows: steps.map((step) => {
         const other = step.candidates.find((one) => one.id !== step.id);
@@ -189,9 +187,9 @@ function nothing({ sequences }) {
   const [name] = Object.keys(sequences);
   const { tokens, special } = sequences[name];
   return [
-    element("h3", {}, "What it read"),
+    element("h3", {}, "The input"),
     element("p", { class: "answer", dir: direction(tokens.join("")) }, tokens.map((word, i) =>
       element("span", { class: "chip" }, token(word, { special: special[i] })))),
-    element("p", { class: "hint" }, "This model gives no answer of its own: it turns tokens into vectors, which the other views show."),
+    element("p", { class: "hint" }, "This model has no output text. It turns tokens into vectors, which the other views show."),
   ];
 }

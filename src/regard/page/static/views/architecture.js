@@ -9,7 +9,7 @@ const DEPTH = 4; // levels of modules in the chart
 export default {
   name: "architecture",
   title: "Architecture",
-  about: "The modules of this very model, with the shapes, parameters and operations of this run.",
+  about: "The modules of this model, with the shapes, parameters and operations of this run.",
   possible: ({ resources }) => resources.includes("architecture"),
 
   async draw(root, { source, signal }) {
@@ -23,7 +23,7 @@ export default {
         .map(([key, [title, words]]) => element("div", {}, element("dt", {}, title), element("dd", {}, words(totals[key]))))),
       figure({
         name: "architecture",
-        caption: "Where the parameters are: each row is one level deeper, each box as wide as its share.",
+        caption: "The parameters by module: each row is one level deeper, the width of a box is its share.",
         chart: icicle(tree, room(root)),
         table: () => ({
           columns: ["module", "type", "output", "parameters", "FLOPs"],
@@ -40,7 +40,7 @@ export default {
 const TOTALS = {
   parameters: ["Parameters", counted],
   flops: ["Operations, this text", (value) => `${counted(value)}FLOP`.replace(/ (\w)FLOP/, " $1FLOP")],
-  cache_bytes: ["Keys and values kept", bytes],
+  cache_bytes: ["Key-value cache", bytes],
   activation_bytes: ["Activations", bytes],
 };
 
@@ -52,7 +52,7 @@ function branch(node, tree, depth, parent = null) {
   const facts = [
     node.parameters > 0 && `${counted(node.parameters)} parameters, ${percent(node.parameters / (tree.parameters || 1))}`,
     node.flops > 0 && `${counted(node.flops)} FLOPs`,
-    node.output?.length && `gives ${shape(node.output)}`,
+    node.output?.length && `output ${shape(node.output)}`,
   ].filter(Boolean);
   const title = [element("strong", {}, label(node, parent)), node.name ? [" ", element("code", {}, node.type)] : null,
     element("small", {}, facts.join(" · "))];

@@ -15,7 +15,7 @@ import { MEAN, axisOf, chosenAttention, chosenHead, wholeNumber } from "./weight
 export default {
   name: "arithmetic",
   title: "Arithmetic",
-  about: "One weight of attention, computed again in this page from the model's own query and key: product by product, then scale, mask and softmax.",
+  about: "One attention weight, computed in this page from the model's own query and key: products, scale, mask and softmax.",
   possible: (summary) => summary.attentions.some(({ name }) => summary.resources.includes(`query/${name}`)),
   async draw(root, { source, state, signal }) {
     const keys = ["part", "layer", "head", "row", "column"];
@@ -27,7 +27,7 @@ async function drawn(root, { source, state, signal }) {
   const { summary } = source;
   const attention = chosenAttention(summary, state);
   if (!source.has(`query/${attention.name}`)) {
-    refill(root, picker({ summary, state }), element("p", { class: "hint" }, "Of this attention no queries and keys are recorded."));
+    refill(root, picker({ summary, state }), element("p", { class: "hint" }, "No queries and keys are recorded for this attention."));
     return;
   }
   const axes = { rows: axisOf(summary, attention, "rows"), columns: axisOf(summary, attention, "columns") };
@@ -44,7 +44,7 @@ async function drawn(root, { source, state, signal }) {
   refill(
     root,
     picker({ summary, state, more: cellPickers(context) }),
-    asked === MEAN && element("p", { class: "hint" }, "A mean has no arithmetic of its own: this is head 0."),
+    asked === MEAN && element("p", { class: "hint" }, "A mean over heads has no arithmetic of its own. This is head 0."),
     verdict(context),
     formula(context),
     productsFigure(context, root.clientWidth || 720),
@@ -71,8 +71,8 @@ async function numbersOf(source, { name }, head, row) {
 function cellPickers({ axes, cell, state }) {
   const options = (axis) => axis.tokens.map((words, index) => [index, numbered(words, index)]);
   return [
-    select({ label: axes.rows.after ? "Query (as it writes)" : "Query (looks)", value: cell.row, options: options(axes.rows), onchange: (row) => state.set({ row, column: cell.column }) }),
-    select({ label: "Key (looked at)", value: cell.column, options: options(axes.columns), onchange: (column) => state.set({ row: cell.row, column }) }),
+    select({ label: axes.rows.after ? "Query (while writing)" : "Query (from)", value: cell.row, options: options(axes.rows), onchange: (row) => state.set({ row, column: cell.column }) }),
+    select({ label: "Key (to)", value: cell.column, options: options(axes.columns), onchange: (column) => state.set({ row: cell.row, column }) }),
   ];
 }
 
@@ -91,14 +91,14 @@ function formula({ axes, cell, numbers, computed }) {
   const own = computed.cells[cell.column];
   const d = numbers.query.length;
   const step = (title, words, value) => element("li", {}, element("span", { class: "step" }, title), element("span", {}, words), element("strong", {}, value));
-  const allowed = own.allowed ? "may look: the score stays" : "may not look: the score becomes −∞";
+  const allowed = own.allowed ? "allowed: the score is unchanged" : "masked: the score becomes −∞";
   return element(
     "ol", { class: "formula" },
     step("dot product", ["query of ", token(axes.rows.tokens[cell.row]), " · key of ", token(axes.columns.tokens[cell.column]), ` over ${d} numbers`], number(own.dot, 4)),
     step("scale", `÷ √${d} = ${number(computed.scale, 3)}`, number(own.dot / computed.scale, 4)),
     numbers.bias && step("position bias", `+ ${number(own.bias, 4)}`, number(own.score, 4)),
     numbers.mask && step("mask", allowed, own.allowed ? number(own.score, 4) : "−∞"),
-    step("exp", own.allowed ? `e to the ${number(own.score - computed.largest, 4)} (the row's largest score, ${number(computed.largest, 4)}, taken away)` : "e to the −∞", number(own.exponential, 4)),
+    step("exp", own.allowed ? `e to the ${number(own.score - computed.largest, 4)} (after subtracting the row's largest score, ${number(computed.largest, 4)})` : "e to the −∞", number(own.exponential, 4)),
     step("softmax", `÷ ${number(computed.total, 4)}, the sum over the row`, number(own.weight, 4)),
   );
 }
@@ -185,7 +185,7 @@ function rowFigure({ attention, head, axes, cell, numbers, computed, state }, wi
     caption: `Every key in the row of ${rowWords(axes.rows, cell.row)} (${choiceTitle(attention, head)}): its score and its weight. The weights sum to 1; their entropy is ${number(entropy(weights), 2)} nats. Enter shows another key's arithmetic.`,
     chart: field,
     table: () => ({
-      columns: ["key", "dot", "÷ √d", ...(numbers.bias ? ["bias"] : []), "score", "may look", "exp", { label: "weight", digits: 4 }, { label: "recorded", digits: 4 }],
+      columns: ["key", "dot", "÷ √d", ...(numbers.bias ? ["bias"] : []), "score", "allowed", "exp", { label: "weight", digits: 4 }, { label: "recorded", digits: 4 }],
       rows: computed.cells.map((one, i) => [
         numbered(axes.columns.tokens[i], i), one.dot, one.scaled, ...(numbers.bias ? [one.bias] : []), one.score, one.allowed ? "yes" : "no", one.exponential, one.weight, numbers.weights[i],
       ]),

@@ -11,8 +11,8 @@ export function asking({ source, state, signal }) {
   if (!source.live) {
     return element("div", { class: "asked" },
       element("blockquote", { dir: direction(summary.text) }, visible(summary.text)),
-      element("p", { class: "hint" }, "This page was saved with one text. ", element("code", {}, "regard look"),
-        " opens the live page, which answers to others."));
+      element("p", { class: "hint" }, "This page was saved for one text. ", element("code", {}, "regard look"),
+        " opens the live page for other texts."));
   }
   const writes = !summary || Boolean(summary.sequences.written);
   const said = element("p", { class: "said", role: "status" },
@@ -21,7 +21,7 @@ export function asking({ source, state, signal }) {
   text.value = drafts.get(source) ?? summary?.text ?? "";
   const begin = element("input", { type: "text", dir: "auto", spellcheck: "false", autocomplete: "off", data: { focus: "begin" } });
   begin.value = summary?.answer?.text ?? "";
-  const whole = checkbox({ label: "and end there", checked: false, onchange: () => {} });
+  const whole = checkbox({ label: "and ends there", checked: false, onchange: () => {} });
   const run = (more = {}) => text.value.trim() && ask({ source, state, said, signal, body: { text: text.value, ...more } });
   const force = () => run(whole.querySelector("input").checked ? { target: begin.value } : { prefix: begin.value });
 
@@ -33,14 +33,14 @@ export function asking({ source, state, signal }) {
       element("button", { type: "submit", class: "primary", data: { focus: "run" } }, "Look"),
       writes && select({
         label: "Beams", value: state.get("beams") ?? "",
-        options: [["", "as the model sets it"], ...BEAMS], onchange: (value) => state.set("beams", value || null),
+        options: [["", "the model's default"], ...BEAMS], onchange: (value) => state.set("beams", value || null),
       })),
     writes && summary && element("details", {},
-      element("summary", {}, "Begin the answer yourself"),
+      element("summary", {}, "Force the answer, or its beginning"),
       element("div", { class: "controls" },
         element("label", { class: "field wide" }, element("span", {}, "The answer begins with"), begin),
-        whole, button("Hold it to this", force, { data: { focus: "force" } }))),
-    !summary && element("p", { class: "hint" }, "Write a text: everything that the page shows is about one text."),
+        whole, button("Force this", force, { data: { focus: "force" } }))),
+    !summary && element("p", { class: "hint" }, "Enter a text. The page shows what the model does with it."),
     said,
   );
   text.addEventListener("input", () => drafts.set(source, text.value));

@@ -18,7 +18,7 @@ const HIGH = 25;
 export default {
   name: "attribution",
   title: "Attribution",
-  about: "How much each token pushed the answer up or down, by two gradient methods, with attention beside them. Where they disagree, attention alone would mislead.",
+  about: "How much each token raised or lowered the log-probability of the answer, by two gradient methods, with attention for comparison. Where they disagree, attention alone is misleading.",
   possible: (summary) => summary.resources.includes("attribution"),
   async draw(root, { source, state, signal }) {
     await redrawn({ state, signal, keys: ["row", "method"], draw: (own) => drawn(root, { source, state, signal: own }) });
@@ -45,7 +45,7 @@ async function drawn(root, { source, state, signal }) {
   const columns = { title: facts.columns, ...sequences[facts.columns], after: null };
   const rows = { title: sequences.written ? "written" : "answer", ...rowsOf(source.summary, facts.rows), after: null };
   if (!rows.tokens.length) {
-    refill(root, element("p", { class: "hint" }, "The answer is empty: nothing is attributed to it."));
+    refill(root, element("p", { class: "hint" }, "The answer is empty, so there are no attributions."));
     return;
   }
   const chosen = facts.rows?.indexOf(wholeNumber(state, "row")) ?? 0; // in the address a token's place in the whole text
@@ -98,7 +98,7 @@ function barsFigure({ found, attention, rows, columns, row, width }) {
   });
   return figure({
     name: `attribution-${row}`,
-    caption: `What made “${visible(rows.tokens[row])}” likely. Bars to the right pushed its log-probability up, bars to the left down; each panel has its own scale.`,
+    caption: `Attributions for “${visible(rows.tokens[row])}”. Bars to the right raised its log-probability, bars to the left lowered it; each panel has its own scale.`,
     chart: field,
     table: () => ({
       columns: [columns.title, ...panels.map(({ title }) => ({ label: title, digits: 4 }))],
@@ -160,7 +160,7 @@ function mapFigure({ found, rows, columns, row, state, width }) {
   });
   return figure({
     name: `attribution-${method}`,
-    caption: `All tokens of the answer, by ${TITLES[method] ?? method}: blue pushed up, orange down, by at most ${number(most, 2)} nats.`,
+    caption: `All tokens of the answer, by ${TITLES[method] ?? method}: blue raised the log-probability, orange lowered it, by at most ${number(most, 2)} nats.`,
     chart: element("div", {},
       found.length > 1 && select({ label: "Method", value: method, options: found.map(([name]) => [name, TITLES[name] ?? name]), onchange: (value) => state.set("method", value) }),
       map.tools, map),

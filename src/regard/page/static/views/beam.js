@@ -7,13 +7,13 @@ import { redrawn, refill } from "./picker.js";
 import { stage } from "./stage.js";
 import { MARKS, treeDrawing } from "./tree.js";
 
-const WORDS = { best: "the answer", ended: "ended, not the best", live: "kept", dropped: "dropped" };
+const WORDS = { best: "the answer", ended: "finished, not the best", live: "kept", dropped: "dropped" };
 const CALM = 120; // nodes up to which the dropped ones are shown unasked
 
 export default {
   name: "beam",
   title: "Beam",
-  about: "The search for the answer as a tree: at each step the beginnings with the best scores are kept, the others are dropped.",
+  about: "Beam search as a tree: each step keeps the hypotheses with the best scores and drops the others.",
   possible: (summary) => summary.resources.includes("beam"),
   async draw(root, { source, state, signal }) {
     const beam = await source.json("beam");
@@ -51,7 +51,7 @@ function drawn(root, { beam, state }) {
   });
   const shown = figure({
     name: "beam",
-    caption: `A beam of ${beam.beam_size}: ${beam.nodes.length} beginnings, ${dropped} of them dropped${wanted ? "" : " (not drawn)"}. ${Object.entries(MARKS).map(([state_, mark]) => `${mark} ${WORDS[state_]}`).join(", ")}.`,
+    caption: `A beam of ${beam.beam_size}: ${beam.nodes.length} hypotheses, ${dropped} of them dropped${wanted ? "" : " (not shown)"}. ${Object.entries(MARKS).map(([state_, mark]) => `${mark} ${WORDS[state_]}`).join(", ")}.`,
     chart: field,
     table: () => ({
       columns: ["node", "step", { label: "token", kind: "token" }, "log-probability", "total", "score", "state", "parent"],
@@ -61,7 +61,7 @@ function drawn(root, { beam, state }) {
   });
   refill(
     root,
-    dropped > 0 && element("div", { class: "controls" }, checkbox({ label: `Show the ${dropped} that were dropped`, checked: wanted, onchange: (on) => state.set("dropped", on ? "1" : "0") })),
+    dropped > 0 && element("div", { class: "controls" }, checkbox({ label: `Show the ${dropped} dropped hypotheses`, checked: wanted, onchange: (on) => state.set("dropped", on ? "1" : "0") })),
     shown,
     path,
   );
@@ -123,7 +123,7 @@ export function lineage(node, byId) {
 
 function sentence(node, tree) {
   const words = lineage(node, tree.byId).map((one) => visible(one.token)).join(" ");
-  return `${words}: ${WORDS[node.state]} at step ${node.step}; this token ${number(node.log_prob)}, in all ${number(node.total)}, score ${number(node.score)} (nats)`;
+  return `${words}: ${WORDS[node.state]} at step ${node.step}; this token ${number(node.log_prob)}, total ${number(node.total)}, score ${number(node.score)} (nats)`;
 }
 
 function pathOf(node, tree) {

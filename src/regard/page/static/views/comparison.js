@@ -40,7 +40,7 @@ function difference(old, next) {
   const same = old.text === next.text;
   const words = same
     ? `The answer is the same; its log-probability changes by ${signed(change)} nats (${number(Math.exp(change), 3)} times as likely).`
-    : `Another answer. Its log-probability under the changed model is ${number(next.log_prob, 2)} nats, that of the old one under the whole model was ${number(old.log_prob, 2)} (difference ${signed(change)}).`;
+    : `Another answer. Its log-probability under the changed model is ${number(next.log_prob, 2)} nats; that of the old answer under the full model was ${number(old.log_prob, 2)} (difference ${signed(change)}).`;
   return element("p", {}, words);
 }
 

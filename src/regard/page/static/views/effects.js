@@ -23,7 +23,7 @@ export function effectFigure({ kind, ablation, summary, state, width }) {
   const holder = element("div");
   const result = figure({
     name: `ablation-${kind}`,
-    caption: `Change of the answer's log-probability (${number(ablation.baseline, 2)} nats in this run) when one of the ${kind} is switched off. To the left: the answer became less likely, so it was needed.`,
+    caption: `Change of the answer's log-probability (${number(ablation.baseline, 2)} nats in this run) when one of the ${kind} is switched off. Bars to the left: the answer became less likely, so this part was needed.`,
     chart: holder,
     table: () => ({
       columns: [kind.replace(/s$/, ""), { label: "change (nats)", digits: 4 }, { label: "times as likely", digits: 4 }],
@@ -32,7 +32,7 @@ export function effectFigure({ kind, ablation, summary, state, width }) {
     }),
   });
   const draw = () => holder.replaceChildren(pointedBars(shown(), kind, state, width), ...(effects.length > MOST + 5
-    ? [checkbox({ label: `Draw all ${effects.length}`, checked: all, onchange: (on) => ((all = on), draw(), holder.querySelector("input")?.focus()) })]
+    ? [checkbox({ label: `Show all ${effects.length}`, checked: all, onchange: (on) => ((all = on), draw(), holder.querySelector("input")?.focus()) })]
     : []));
   draw();
   return result;

@@ -11,24 +11,24 @@ import { PARTS, axisOf, headOf, wholeNumber } from "./weights.js";
 
 /** What heads can be ranked by: key -> [name, what it means, whether the largest comes first]. */
 export const STATISTICS = {
-  previous: ["looks at the token before", "mean weight on the token before", true],
-  next: ["looks at the token after", "mean weight on the token after", true],
-  same: ["looks at itself", "mean weight on the token itself", true],
-  duplicate: ["looks at the same word earlier", "mean weight on earlier copies of the token", true],
-  induction: ["looks behind an earlier copy (induction)", "mean weight on what came after an earlier copy of the token", true],
-  first: ["looks at the first token", "mean weight on the first token", true],
-  end: ["looks at the end mark", "mean weight on the end marks", true],
-  aligning: ["aligns", "mean weight on the source token that the alignment links", true],
-  copying: ["looks at what it copies", "mean weight on source tokens equal to the one written", true],
+  previous: ["attends to the previous token", "mean weight on the previous token", true],
+  next: ["attends to the next token", "mean weight on the next token", true],
+  same: ["attends to itself", "mean weight on the token itself", true],
+  duplicate: ["attends to earlier copies of the token", "mean weight on earlier copies of the token", true],
+  induction: ["attends to the token after an earlier copy (induction)", "mean weight on the token after an earlier copy", true],
+  first: ["attends to the first token", "mean weight on the first token", true],
+  end: ["attends to the end token", "mean weight on end tokens", true],
+  aligning: ["aligns", "mean weight on the aligned source token", true],
+  copying: ["attends to the source token it copies", "mean weight on source tokens equal to the output token", true],
   entropy: ["is sharp (low entropy)", "mean entropy of its rows, in nats", false],
-  distance: ["looks far", "mean distance |row − column|, in tokens", true],
+  distance: ["attends far", "mean distance |row − column|, in tokens", true],
 };
 const CELL = "cell"; // ranked by the weight of one chosen cell
 
 export default {
   name: "grid",
   title: "All heads",
-  about: "Every head of every layer as a small map. Rank them by what they do, or by how strongly one word looks at another, to find the head that does it.",
+  about: "Every head of every layer as a small map. Sort them by pattern, or by the weight between two words, to find a head.",
   possible: (summary) => summary.attentions.length > 0,
   async draw(root, { source, state, signal }) {
     const facts = source.has("heads") ? await source.json("heads") : [];
@@ -102,7 +102,7 @@ function rankPicker(state, facts, rank, part) {
   const known = Object.entries(STATISTICS).filter(([key]) => facts.some((fact) => fact.part === part && fact[key] !== null));
   return select({
     label: "Which head …", value: rank ?? "",
-    options: [["", "in the model's order"], [CELL, "looks from one word at another"], ...known.map(([key, [name]]) => [key, name])],
+    options: [["", "in the model's order"], [CELL, "attends from one word to another"], ...known.map(([key, [name]]) => [key, name])],
     onchange: (value) => state.set("rank", value || null),
   });
 }
@@ -111,7 +111,7 @@ function cellPicker(state, axes, cell) {
   const options = (axis) => axis.tokens.map((text, index) => [index, numbered(text, index)]);
   return [
     select({ label: axes.rows.after ? "from (written)" : "from", value: cell.row, options: options(axes.rows), onchange: (row) => state.set({ row, column: cell.column }) }),
-    select({ label: "at", value: cell.column, options: options(axes.columns), onchange: (column) => state.set({ row: cell.row, column }) }),
+    select({ label: "to", value: cell.column, options: options(axes.columns), onchange: (column) => state.set({ row: cell.row, column }) }),
   ];
 }
 
@@ -128,7 +128,7 @@ function gridFigure({ context, part, rank, ordered, axes, cell }) {
     : rank && `by ${STATISTICS[rank][1]}, the ${STATISTICS[rank][2] ? "largest" : "smallest"} first`;
   return figure({
     name: `heads-${part}`,
-    caption: `${ordered.length === 1 ? `The one ${part} head` : `The ${ordered.length} ${part} heads`}${rank ? ` ${words}` : ", a row a layer"}. Choose one to open its matrix.`,
+    caption: `${ordered.length === 1 ? `The one ${part} head` : `The ${ordered.length} ${part} heads`}${rank ? ` ${words}` : ", one row per layer"}. Choose one to open its matrix.`,
     chart: maps,
     svg: async () => gridDrawing(await pictures(ordered, tiles, source), rank ? 6 : ordered[0].attention.num_heads),
     table: () => statisticsTable(ordered, rank),

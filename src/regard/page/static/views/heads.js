@@ -16,7 +16,7 @@ import { attentionTitle, axisOf, chosenAttention, headOf, wholeNumber } from "./
 export default {
   name: "heads",
   title: "Heads",
-  about: "Lines run from each token to those it looks at, stronger for a larger weight, one colour a head. Point at a token to see its lines alone.",
+  about: "Lines run from each token to the tokens it attends to, thicker for a larger weight, one colour per head. Point at a token to see only its lines.",
   possible: (summary) => summary.attentions.length > 0,
   async draw(root, { source, state, signal }) {
     await redrawn({ state, signal, keys: ["part", "layer"], draw: (own) => drawn(root, { source, state, signal: own }) });
@@ -41,7 +41,7 @@ async function drawn(root, { source, state, signal }) {
     }
   }, { signal });
   const cut = slider({
-    label: "Leave out weights below", min: 0, max: 0.5, step: 0.01, value: least(), format: (value) => value.toFixed(2),
+    label: "Hide weights below", min: 0, max: 0.5, step: 0.01, value: least(), format: (value) => value.toFixed(2),
     oninput: (value) => (state.set("lines", value), chart.update()),
   });
   refill(root, picker({ summary, state, heads: false, more: cut }), chips.node, chart.figure);
@@ -83,7 +83,7 @@ function headChips(attention, state) {
     const sample = line(0, 5, 30, 5, { stroke: headColour(head), "stroke-width": 4, "stroke-dasharray": headDash(head) });
     const swatch = svgElement("svg", { class: "swatch", viewBox: "0 0 30 10", aria: { hidden: "true" } }, sample);
     const chip = button([swatch, String(head)], (event) => (event.shiftKey ? set([head]) : toggle(head)), {
-      class: "toggle", pressed: false, aria: { label: `Head ${head}`, keyshortcuts: "o" }, title: "click: on or off; double click, Shift or o: it alone",
+      class: "toggle", pressed: false, aria: { label: `Head ${head}`, keyshortcuts: "o" }, title: "click: on or off; double click, Shift or o: only this head",
     });
     chip.addEventListener("dblclick", () => set([head]));
     chip.addEventListener("keydown", (event) => event.key === "o" && !event.ctrlKey && !event.metaKey && set([head]));
@@ -99,7 +99,7 @@ function headChips(attention, state) {
   const node = attention.num_heads === 1 ? null : element(
     "div", { class: "toggles", role: "group", aria: { label: "Heads that are shown" } }, name, chips,
     button("All", () => set(every), { class: "quiet" }),
-    element("span", { class: "hint" }, "double click, or o: that head alone"),
+    element("span", { class: "hint" }, "double click, or o: only that head"),
   );
   return { node, show };
 }
@@ -109,7 +109,7 @@ function lineFigure({ root, state, attention, all, axes, lines }) {
   const width = Math.max(264, (root.clientWidth || 720) - 8);
   const painter = (many ? manyLines : fewLines)({ axes, width, heads: attention.num_heads });
   const title = () => `Attention (${attentionTitle(attention)}), ${headsInWords(attention, shownHeads(attention, state))}: `
-    + `left the tokens that look (${axes.rows.title}), right those they look at (${axes.columns.title}).`;
+    + `queries on the left (${axes.rows.title}), keys on the right (${axes.columns.title}).`;
   const field = stage({
     label: `Head view of ${attentionTitle(attention)}. Up and down choose a token, left and right its side, Escape none.`,
     chart: painter.chart,
@@ -153,7 +153,7 @@ function lineFigure({ root, state, attention, all, axes, lines }) {
 }
 
 function headsInWords(attention, heads) {
-  if (attention.num_heads === 1) return "its one head";
+  if (attention.num_heads === 1) return "its only head";
   if (heads.length === attention.num_heads) return `all ${heads.length} heads`;
   if (!heads.length) return "no head";
   return `${heads.length > 1 ? "heads" : "head"} ${heads.join(", ")}`;
@@ -179,5 +179,5 @@ function sentence({ side, index }, axes, all, heads) {
   const own = side === "rows" ? rowWords(axes.rows, index) : `“${visible(axes.columns.tokens[index])}”`;
   const links = best.map(({ at, head, weight }) => `“${visible(axes[other].tokens[at])}” ${number(weight, 2)}${all.length > 1 ? ` (head ${head})` : ""}`);
   if (!links.length) return `${own}: no lines`;
-  return `${own} ${side === "rows" ? "looks most at" : "is looked at most by"} ${links.join(", ")}`;
+  return `${own} ${side === "rows" ? "attends most to" : "gets most attention from"} ${links.join(", ")}`;
 }

@@ -12,14 +12,14 @@ import { wholeNumber } from "./weights.js";
 /** What a cell is shaded by: [name, how its number is made from the lens at (layer, position), shade in 0..1]. */
 const SHADES = {
   probability: ["probability of the first candidate", (lens, l, p) => Math.exp(lens.cells[l][p][0].log_prob), (value) => value],
-  rank: ["rank of the token that was written", (lens, l, p) => lens.rank[l][p], (value) => 1 / (1 + Math.log(value))],
+  rank: ["rank of the output token", (lens, l, p) => lens.rank[l][p], (value) => 1 / (1 + Math.log(value))],
   entropy: ["entropy, in nats", (lens, l, p) => lens.entropy[l][p], (value) => Math.exp(-value / 2)],
 };
 
 export default {
   name: "lens",
   title: "Logit lens",
-  about: "Each layer's hidden state, read by the model's output layer as if it were the last: what the model would have written, had it stopped there.",
+  about: "The model's output layer applied to the hidden state of each layer: what the model would predict if that layer were the last.",
   possible: (summary) => summary.resources.includes("lens"),
   async draw(root, { source, state, signal }) {
     const lens = await source.json("lens");
@@ -50,7 +50,7 @@ function drawn(root, { lens, sequence, state }) {
   });
   const shown = figure({
     name: "logit-lens",
-    caption: `The first candidate of each layer (rows, the last at the top) at each position (columns). Shade: ${SHADES[shade][0]}. ✓ marks a candidate that is the token written.`,
+    caption: `The first candidate of each layer (rows, the last at the top) at each position (columns). Shade: ${SHADES[shade][0]}. ✓ marks the output token.`,
     chart: field,
     table: () => lensTable(lens, sequence, (row, column) => field.point({ row, column })),
   });

@@ -16,16 +16,16 @@ export async function maskFigure({ source, attention, head, axes, width }) {
     matrix: mask, ...axes, width,
     label: `Mask of ${attention.name}`,
     say: ({ row, column }) =>
-      `${rowWords(axes.rows, row)} ${may(row, column) ? "may" : "may not"} look at “${visible(axes.columns.tokens[column])}”`,
+      `${rowWords(axes.rows, row)} ${may(row, column) ? "may" : "may not"} attend to “${visible(axes.columns.tokens[column])}”`,
   });
   const shown = figure({
     name: `mask-${attention.part}-${attention.layer}`,
-    caption: "Dark: may look. The weights of all other cells are 0 before anything is computed.",
+    caption: "Dark: allowed. The weights of all other cells are 0.",
     chart: element("div", {}, map.tools, map),
     table: () => ({
       columns: [axes.rows.title, ...axes.columns.tokens.map((text) => ({ label: visible(text), labelKind: "token" }))],
-      rows: Array.from({ length: mask.rows }, (_, row) => [visible(axes.rows.tokens[row]), ...Array.from(mask.row(row), (value) => (value > 0 ? "may look" : "–"))]),
+      rows: Array.from({ length: mask.rows }, (_, row) => [visible(axes.rows.tokens[row]), ...Array.from(mask.row(row), (value) => (value > 0 ? "allowed" : "–"))]),
     }),
   });
-  return element("details", { class: "mask" }, element("summary", {}, "The mask: what each row may look at"), shown);
+  return element("details", { class: "mask" }, element("summary", {}, "The mask: what each row may attend to"), shown);
 }

@@ -14,7 +14,7 @@ const BESIDE = 300; // pixels that the lists of tokens want beside a map
 export default {
   name: "matrix",
   title: "Matrix",
-  about: "Each row is a token that looks; its cells say how much of its attention goes to each column, and sum to 1.",
+  about: "Each row is a query token. Its cells are its attention weights on the columns and sum to 1.",
   possible: (summary) => summary.attentions.length > 0,
   async draw(root, { source, state, signal }) {
     await redrawn({ state, signal, keys: ["part", "layer", "head"], draw: (own) => drawn(root, { source, state, signal: own }) });
@@ -50,14 +50,14 @@ function linkedMap({ root, source, state, attention, head, weights, axes, linked
     label: `Attention matrix of ${title}`,
     width: (root.clientWidth || 720) - 4,
     say: ({ row, column }) =>
-      `${rowWords(axes.rows, row)} looks at “${visible(axes.columns.tokens[column])}” with ${number(weights.at(row, column))}`,
+      `${rowWords(axes.rows, row)} attends to “${visible(axes.columns.tokens[column])}” with ${number(weights.at(row, column))}`,
     onPoint: (cell) => linked.shade(cell, weights),
     onChoose: (cell) => state.set(cell),
     onOpen: drills && open,
   });
   const shown = figure({
     name: `attention-${attention.part}-${attention.layer}-${head}`,
-    caption: `Attention (${title}): rows are the tokens that look (${axes.rows.title}), columns those they look at (${axes.columns.title}).`,
+    caption: `Attention (${title}): rows are queries (${axes.rows.title}), columns are keys (${axes.columns.title}).`,
     chart: element("div", {}, map.tools, map, legend({})),
     table: () => matrixTable({ weights, axes, selected: chosenCell(state, weights), onMove: (row, column) => map.point({ row, column }) }),
   });
@@ -94,7 +94,7 @@ export function matrixTable({ weights, axes, selected = null, onMove = null, dig
 function tokenLines(axes, choose) {
   let cell = null;
   const rows = tokenLine({ axis: axes.rows, label: `Looking: ${axes.rows.title}`, onChoose: (row) => choose({ row, column: cell?.column ?? 0 }) });
-  const columns = tokenLine({ axis: axes.columns, label: `Looked at: ${axes.columns.title}`, onChoose: (column) => choose({ row: cell?.row ?? 0, column }) });
+  const columns = tokenLine({ axis: axes.columns, label: `Attended to: ${axes.columns.title}`, onChoose: (column) => choose({ row: cell?.row ?? 0, column }) });
   const { colour, ink } = shades();
   return {
     node: element("div", { class: "token-lines" }, rows, columns),
@@ -114,7 +114,7 @@ function adjustments(state, weights, show) {
     controls: [
       checkbox({ label: "Shade each row by its largest weight", checked: state.get("rowscale") === "1", onchange: (on) => (state.set("rowscale", on ? 1 : null), again()) }),
       slider({
-        label: "Leave out weights below", min: 0, max: 0.5, step: 0.01, value: state.number("least", 0), format: (value) => value.toFixed(2),
+        label: "Hide weights below", min: 0, max: 0.5, step: 0.01, value: state.number("least", 0), format: (value) => value.toFixed(2),
         oninput: (value) => (state.set("least", value || null), again()),
       }),
     ],

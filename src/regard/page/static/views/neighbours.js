@@ -10,7 +10,7 @@ const TITLES = { source: "source", read: "what the decoder has read", written: "
 export default {
   name: "neighbours",
   title: "Neighbours",
-  about: "The tokens whose embeddings point most nearly the same way. This is the table the model starts from, before it has read any context.",
+  about: "The tokens with the most similar embeddings. This is the embedding table, before the model has read any context.",
   possible: ({ resources }) => resources.includes("neighbours"),
 
   async draw(root, { source, state, signal }) {
@@ -54,7 +54,7 @@ function chart(tokens, near, at, whole) {
   });
   return figure({
     name: `neighbours-${at}`,
-    caption: `Nearest to ${numbered(tokens[at], at)}, by the cosine of the angle between embeddings.`,
+    caption: `Nearest to ${numbered(tokens[at], at)}, by cosine similarity of embeddings.`,
     chart: drawing(whole, near[at].length * row, marks),
     table: () => ({
       columns: [{ label: "token", kind: "token" }, ...near[at].flatMap((_, i) => [{ label: `neighbour ${i + 1}`, kind: "token" }, { label: `cosine ${i + 1}` }])],

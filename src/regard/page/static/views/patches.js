@@ -16,7 +16,7 @@ const GAP = 24;
 export default {
   name: "patches",
   title: "Patches",
-  about: "The image, cut as the model reads it. What the chosen place looks at stays to be seen; the map beside it has the weights.",
+  about: "The image, cut into patches as the model reads it. Patches that the chosen position attends to stay visible; the map next to the image has the weights.",
   possible: (summary) => Boolean(summary.image) && summary.resources.includes("image"),
   async draw(root, { source, state, signal }) {
     const keys = ["part", "layer", "head", "row", "rolled"];
@@ -34,7 +34,7 @@ async function drawn(root, { source, state, signal }) {
   if (signal.aborted) return;
   const looking = wholeNumber(state, "row", weights.rows, 0);
   const { tokens } = summary.sequences.text;
-  const title = rolled ? "rolled out through all layers" : choiceTitle(attention, head);
+  const title = rolled ? "rollout through all layers" : choiceTitle(attention, head);
   refill(
     root,
     picker({
@@ -85,7 +85,7 @@ function overlay({ root, summary, state, weights, image, looking, title }) {
   const at = ({ row: down, column: across }) => before + down * columns + across;
   const open = (patch) => patch && state.set("row", at(patch));
   const field = stage({
-    label: `The image and its weights: ${title}. The arrow keys move over the patches, Enter looks from one.`,
+    label: `The image and its weights: ${title}. The arrow keys move over the patches, Enter chooses one as the query.`,
     chart,
     size: { rows, columns },
     locate: (event) => {
@@ -98,14 +98,14 @@ function overlay({ root, summary, state, weights, image, looking, title }) {
     onPoint: (patch) => {
       pointed = patch;
       chart.redraw();
-      return patch ? `“${visible(tokens[looking])}” looks at the patch ${tokens[at(patch)]} with ${number(row[at(patch)], 4)}` : "";
+      return patch ? `“${visible(tokens[looking])}” attends to the patch ${tokens[at(patch)]} with ${number(row[at(patch)], 4)}` : "";
     },
     onChoose: (patch) => state.set("column", at(patch)),
     onOpen: open,
   });
   const shown = figure({
     name: `patches-${looking}`,
-    caption: `What “${visible(tokens[looking])}” looks at (${title}). Patches are named by row and column; the strongest has ${number(most, 4)}.`,
+    caption: `Attention of “${visible(tokens[looking])}” (${title}). Patches are named by row and column; the largest weight is ${number(most, 4)}.`,
     chart: field,
     table: () => ({
       columns: ["patch", { label: "weight", digits: 4 }],
@@ -113,6 +113,6 @@ function overlay({ root, summary, state, weights, image, looking, title }) {
     }),
   });
   shown.append(element("div", { class: "opens" },
-    button("Look from the patch pointed at", () => open(pointed)), element("span", { class: "hint" }, "or Enter, or a double click on it")));
+    button("Use the patch under the pointer as the query", () => open(pointed)), element("span", { class: "hint" }, "or Enter, or a double click on it")));
   return shown;
 }

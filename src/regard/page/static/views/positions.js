@@ -11,17 +11,17 @@ import { drawing, group, line, path, room, scaled, text, ticks } from "../svg.js
 const SCHEMES = {
   sinusoidal: "Sinusoidal: fixed waves are added to the embeddings.",
   learned: "Learned: a trained vector for each position is added to the embedding.",
-  rotary: "Rotary: queries and keys are turned by an angle that grows with the position.",
+  rotary: "Rotary: queries and keys are rotated by an angle that grows with the position.",
   alibi: "ALiBi: each head subtracts a multiple of the distance from its scores.",
   t5: "T5: each head adds a trained number for each range of distances to its scores.",
-  none: "None: nothing tells this model where a token stands.",
+  none: "None: this model has no information about positions.",
 };
 const WAVES = 6; // dimensions that the second chart can show at once
 
 export default {
   name: "positions",
   title: "Positions",
-  about: "Attention alone sees a bag of tokens. This is what tells the model their order.",
+  about: "Attention alone ignores the order of tokens. Position encodings tell the model their order.",
   possible: ({ resources }) => resources.includes("positions"),
 
   async draw(root, { source, state, signal }) {
@@ -38,12 +38,12 @@ export default {
     fill(root,
       element("p", { class: "lead" }, SCHEMES[about.scheme] ?? about.scheme),
       about.note && element("p", { class: "hint" }, about.note),
-      table && [element("h3", {}, "The vectors"), heat("positions", "Each row is a position, each column a dimension; blue is above nought, orange below.",
+      table && [element("h3", {}, "The vectors"), heat("positions", "Each row is a position, each column a dimension; blue is positive, orange negative.",
         table, { signed: true, down: "position", across: "dimension", most: wide })],
       table && [element("h3", {}, "The same as waves"), waves],
-      similarity && [element("h3", {}, "Who resembles whom"), heat("position-similarity",
-        "How alike two positions look to the model: the stronger the colour, the more.", similarity, { down: "position", across: "position", most: Math.min(570, wide) })],
-      bias && [element("h3", {}, "What is added to the scores"), biases(bias, wide)]);
+      similarity && [element("h3", {}, "Similarity of positions"), heat("position-similarity",
+        "How similar the vectors of two positions are: a stronger colour means more similar.", similarity, { down: "position", across: "position", most: Math.min(570, wide) })],
+      bias && [element("h3", {}, "Bias added to the scores"), biases(bias, wide)]);
   },
 };
 
@@ -150,7 +150,7 @@ function biases(bias, wide) {
     name: `head ${head}`,
     values: Array.from(at(bias, head, length - 1).data).reverse(),
   }));
-  return lines("position-bias", "What each head adds to a score, by how far back the key stands from the last token.", series, length, "distance", wide);
+  return lines("position-bias", "The bias that each head adds to a score, by the distance of the key from the last token.", series, length, "distance", wide);
 }
 
 function lines(name, caption, series, length, across, wide) {

@@ -13,7 +13,7 @@ const SEQUENCES = { encoder: ["source", "text"], decoder: ["read"] };
 export default {
   name: "rollout",
   title: "Rollout",
-  about: "All layers of self-attention multiplied together, half of each being the residual path: where what a position holds at the end may have come from. A rough estimate, not a proof.",
+  about: "The product of all self-attention layers, with the residual path as half of each: a rough estimate of which input positions an output position depends on.",
   possible: (summary) => summary.resources.some((path) => path.startsWith("rollout/")),
   async draw(root, { source, state, signal }) {
     await redrawn({ state, signal, keys: ["rolled"], draw: (own) => drawn(root, { source, state, signal: own }) });
@@ -43,7 +43,7 @@ async function drawn(root, { source, state, signal }) {
     })),
     figure({
       name: `rollout-${part}`,
-      caption: `Rollout of the ${part}: each row is a position after the last layer, its cells the positions of ${name} that fed it. Rows sum to 1.`,
+      caption: `Rollout of the ${part}: each row is a position after the last layer, its cells are its shares from the positions of ${name}. Rows sum to 1.`,
       chart: element("div", {}, map.tools, map, legend({ most: number(most, 2) })),
       table: () => matrixTable({ weights, axes, onMove: (row, column) => map.point({ row, column }) }),
     }),

@@ -12,7 +12,7 @@ const SHOWN = 20;
 export default {
   name: "sampler",
   title: "Sampling",
-  about: "How temperature, top-k and top-p bend the distribution that the next token is drawn from. All of it is worked out in this page.",
+  about: "How temperature, top-k and top-p change the distribution from which the next token is sampled. The page computes it.",
   possible: ({ resources }) => resources.includes("logits"),
 
   async draw(root, { source, state, signal }) {
@@ -36,7 +36,7 @@ export default {
     const drawn = figure({
       name: "sampling", caption: "", chart: chart.root,
       table: () => ({
-        columns: [{ label: "token", kind: "token" }, { label: "as the model gave it", digits: 5 }, { label: "as reshaped", digits: 5 }, "kept"],
+        columns: [{ label: "token", kind: "token" }, { label: "model's probability", digits: 5 }, { label: "for sampling", digits: 5 }, "kept"],
         rows: ordered.map(({ name, plain }, i) => [name, plain, shown.probabilities[i], shown.probabilities[i] > 0 ? "yes" : "no"]),
       }),
     });
@@ -50,15 +50,15 @@ export default {
       const plain = reshaped(descending, {}, rest).probabilities;
       ordered = sorted.map((i, rank) => ({ logit: values[i], name: names[numbers[i]] ?? `#${numbers[i]}`, plain: plain[rank] }));
       reshape();
-      drawn.refresh(null, `What may follow, at token ${numbered(tokens[place()], place())}: the pale bars are what the model gave, the full ones what sampling draws from.`);
+      drawn.refresh(null, `Candidates at token ${numbered(tokens[place()], place())}: pale bars are the model's probabilities, full bars the probabilities for sampling.`);
     }
 
     function reshape() {
       shown = reshaped(ordered.map(({ logit }) => logit), settings, rest);
       chart.show(ordered, shown.probabilities);
       const even = counted(Number(Math.exp(shown.entropy).toPrecision(3)));
-      summary.textContent = `${counted(shown.count)} of ${counted(vocabulary)} tokens can be drawn · entropy ${number(shown.entropy, 2)} nats, `
-        + `as of ${even} equally likely ones · the ${SHOWN} shown hold ${percent(shown.probabilities.slice(0, SHOWN).reduce((a, b) => a + b, 0))}`;
+      summary.textContent = `${counted(shown.count)} of ${counted(vocabulary)} tokens can be sampled · entropy ${number(shown.entropy, 2)} nats, `
+        + `like ${even} equally probable tokens · the ${SHOWN} shown have ${percent(shown.probabilities.slice(0, SHOWN).reduce((a, b) => a + b, 0))}`;
     }
 
     function moved(name, value, nought) {
@@ -84,8 +84,8 @@ export default {
       ),
       summary,
       drawn,
-      kept < vocabulary && element("p", { class: "hint" }, `The ${counted(kept)} largest of ${counted(vocabulary)} logits are here. The others are `,
-        "known together: exactly at temperature 1 and under top-k; else as if they were all alike."),
+      kept < vocabulary && element("p", { class: "hint" }, `The ${counted(kept)} largest of ${counted(vocabulary)} logits are known one by one. The others are `,
+        "known only as a sum: exact at temperature 1 and with top-k, otherwise treated as equal."),
     );
     state.listen((event) => {
       if (!event.detail.keys.includes("row")) return;
@@ -119,7 +119,7 @@ function barChart(whole) {
         plain.setAttribute("width", width * ordered[i].plain);
         bar.setAttribute("width", width * probabilities[i]);
         share.setAttribute("x", left + width * Math.max(probabilities[i], ordered[i].plain) + 8);
-        share.textContent = probabilities[i] > 0 ? percent(probabilities[i]) : "cannot be drawn";
+        share.textContent = probabilities[i] > 0 ? percent(probabilities[i]) : "excluded";
         share.classList.toggle("soft", probabilities[i] === 0);
         name.classList.toggle("special", probabilities[i] === 0);
         const word = shortened(ordered[i].name, Math.floor(left / 8));

@@ -18,6 +18,6 @@ export function offer({ source, paths, what, go }) {
     go();
   };
   return element("div", { class: "offer" },
-    element("p", { class: "hint" }, `${what} takes long for a model of this size and a text of this length: seconds to minutes, in which the model answers nothing else.`),
+    element("p", { class: "hint" }, `${what} takes seconds to minutes for a model of this size and a text of this length. Meanwhile the model answers no other requests.`),
     button("Compute it", agree));
 }

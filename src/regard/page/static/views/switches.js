@@ -20,7 +20,7 @@ export function switches({ source, state, ablation, before, signal }) {
   const forced = () => answer !== null && state.get("forced") === "1";
   const run = button("Run the model with these", () => ask(), { class: "primary" });
   const keep = answer !== null && checkbox({
-    label: "Force the same answer, and see how likely it still is", checked: forced(), onchange: (on) => state.set("forced", on ? "1" : null),
+    label: "Force the same answer to see how likely it still is", checked: forced(), onchange: (on) => state.set("forced", on ? "1" : null),
   });
 
   async function ask() {
@@ -83,7 +83,7 @@ function layerSwitches(ablation, off, tell) {
   const names = (ablation?.layers ?? []).map(({ name }) => name);
   if (!names.length) return null;
   const nodes = names.map((name) => toggle(blockTitle(name), off.layers, name, tell));
-  return element("details", { open: off.layers.size > 0 }, element("summary", {}, "Layers"), row("Blocks, and what is in them", nodes));
+  return element("details", { open: off.layers.size > 0 }, element("summary", {}, "Layers"), row("Blocks and their modules", nodes));
 }
 
 function headSwitches(summary, off, tell) {

@@ -136,7 +136,7 @@ export function attentionTitle(attention) {
 
 /** "head 3", counted from 0 as layers are, or "mean of 8 heads". */
 export function headTitle(attention, head) {
-  if (attention.num_heads === 1) return "its one head";
+  if (attention.num_heads === 1) return "its only head";
   return head === MEAN ? `mean of ${attention.num_heads} heads` : `head ${head}`;
 }
 
@@ -149,7 +149,7 @@ export function axisOf(summary, attention, side) {
   const { tokens, special } = summary.sequences[name];
   const written = summary.sequences.written;
   if (attention.part === "cross" && side === "rows" && written?.tokens.length === tokens.length) {
-    return { name: "written", title: "written, after what was read", short: "written", tokens: written.tokens, special: written.special, after: tokens };
+    return { name: "written", title: "written, after the tokens read", short: "written", tokens: written.tokens, special: written.special, after: tokens };
   }
   return { name, title: name, short: name, tokens, special: special ?? [], after: null };
 }
