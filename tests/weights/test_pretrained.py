@@ -116,7 +116,11 @@ def test_weights_that_do_not_fit_are_named_with_both_shapes(gpt2):
     ("settings", "pattern", "hint"),
     [
         ({"model_type": "gpt3"}, "the family 'gpt3' is not supported", "did you mean 'gpt2'"),
-        ({"model_type": "whisper"}, "the family 'whisper' is not supported", "bart, bert, distilbert, gpt2, llama"),
+        (
+            {"model_type": "whisper"},
+            "the family 'whisper' is not supported",
+            "bart, bert, distilbert, gpt2, llama",
+        ),
         ({"model_type": "GONE"}, "model_type is missing", "known"),
         ({"auto_map": {"AutoModel": "code.Model"}}, "refers to code", ""),
         ({"n_head": "two"}, "n_head = 'two' is not of type int", ""),
