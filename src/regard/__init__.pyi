@@ -123,11 +123,11 @@ class Classifier(_Classifier):
         threads: int | None = None,
     ) -> None:
         """Args:
-        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
-        allow_fresh_head: Accept a model whose head is untrained.
-        top: Give that many classes, most probable first: LINE, LABEL, PROBABILITY between tabs.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads. [default: PyTorch's choice]
+            batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            allow_fresh_head: Accept a model whose head is untrained.
+            top: Give that many classes, most probable first: LINE, LABEL, PROBABILITY between tabs.
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
         """
 
 
@@ -239,11 +239,12 @@ def classify_file(  # pyright: ignore[reportOverlappingOverload]
 
 
 class ImageClassifier(_ImageClassifier):
-    """A model, loaded once, that classifies images. What it says of one depends on that image alone.
+    """A model, loaded once, that classifies images. An image's class does not depend on its batch.
 
     Args:
         model: a model or run folder, or what `regard.load` gives.
-        top: how many classes are told of each, likeliest first.
+        top: how many classes to return for each image, most likely first.
+        threads: CPU threads; None is PyTorch's default.
     """
 
     def __init__(
@@ -255,8 +256,8 @@ class ImageClassifier(_ImageClassifier):
         threads: int | None = None,
     ) -> None:
         """Args:
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads. [default: PyTorch's choice]
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
         """
 
 
@@ -273,19 +274,20 @@ def classify_images(  # pyright: ignore[reportOverlappingOverload]
 
     A file is a path, or NAME:FILE of a known data set.
 
-    With `top` above 1 there is a list of that many (label, probability), likeliest first, in the place of
-    each. For many calls keep an `ImageClassifier`.
+    With `top` above 1 the result for an image is a list of `top` (label, probability), most likely first.
+    For many calls keep an `ImageClassifier`.
 
     Args:
         input: the file, or the array: images x channels x height x width.
         model: a model or run folder, or what `regard.load` gives.
-        top: how many classes are told of each, likeliest first.
+        top: how many classes to return for each image, most likely first.
+        threads: CPU threads; None is PyTorch's default.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
-        DataError: the file is damaged, or its images have not the size that the model reads.
-        FolderError: the model reads no images.
+        DataError: the file is damaged, or its images do not have the model's size.
+        FolderError: the model is not for images.
     """
 
 @overload
@@ -305,7 +307,8 @@ class NodeClassifier(_NodeClassifier):
 
     Args:
         model: a model or run folder, or what `regard.load` gives.
-        top: how many classes are told of each, likeliest first.
+        top: how many classes to return for each node, most likely first.
+        threads: CPU threads; None is PyTorch's default.
     """
 
     def __init__(
@@ -317,8 +320,8 @@ class NodeClassifier(_NodeClassifier):
         threads: int | None = None,
     ) -> None:
         """Args:
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads. [default: PyTorch's choice]
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
         """
 
 
@@ -333,19 +336,20 @@ def classify_nodes(  # pyright: ignore[reportOverlappingOverload]
 ) -> list[str]:
     """The class of each node of the graph in an NPZ file (`features`, `edges`), or in NAME:FILE.
 
-    With `top` above 1 there is a list of that many (label, probability), likeliest first, in the place of
-    each. For many calls keep a `NodeClassifier`.
+    With `top` above 1 the result for a node is a list of `top` (label, probability), most likely first.
+    For many calls keep a `NodeClassifier`.
 
     Args:
-        input: the file.
+        input: the file of the graph.
         model: a model or run folder, or what `regard.load` gives.
-        top: how many classes are told of each, likeliest first.
+        top: how many classes to return for each node, most likely first.
+        threads: CPU threads; None is PyTorch's default.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
-        DataError: the file is damaged, or its nodes have not the features that the model reads.
-        FolderError: the model reads no graphs.
+        DataError: the file is damaged, or its nodes do not have as many features as the model reads.
+        FolderError: the model is not for graphs.
     """
 
 @overload
@@ -366,12 +370,13 @@ def demo(
     device: str = "auto",
     threads: int | None = None,
 ) -> DemoResult:
-    """Train `recipes/dates.toml` into `out` (`runs/demo-...` without); show dates and what to try next.
+    """Train `recipes/dates.toml`, show translated dates with their alignment, and print what to try next.
 
-    A demo that was stopped goes on; one that was finished is shown again.
+    A demo that was stopped is resumed. If it is finished, only its results are shown.
 
     Args:
-        out: the run folder.
+        out: the run folder; None is `runs/demo-...`.
+        threads: CPU threads; None is PyTorch's default.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -399,9 +404,9 @@ class Embedder(_Embedder):
         threads: int | None = None,
     ) -> None:
         """Args:
-        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads. [default: PyTorch's choice]
+            batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
         """
 
 
@@ -484,17 +489,18 @@ def evaluate(
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
 ) -> Evaluation:
-    """Score a model on the test data of the recipe that it was trained by.
+    """Score a model on the test data of its recipe, on `data`, or on its translations of `src`.
 
     Args:
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
-        data: a file to be read as those are, in their place; NAME:FILE is a file of the catalogue.
-        src: a file to translate, one sentence a line; it is scored against `ref`.
-        ref: one file of references or several, aligned with `src` line by line.
-        tokenize: what sacreBLEU counts as words; "auto" is the tokeniser that fits the script of the
-            references, "none" is for text that is tokenised already.
-        lowercase: score without regard to case.
-        by_length: of such translations, BLEU by the length of the source too.
+        model: a model or run folder, or what `regard.load` gives; None is the included model.
+        data: a file of test data in the format of the recipe's; NAME:FILE is a file of the catalogue.
+        src: a file to translate, one sentence a line; the translations are scored against `ref`.
+        ref: one or several files of references, aligned with `src` line by line.
+        tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
+            is tokenised already.
+        lowercase: ignore case.
+        by_length: also give BLEU by the length of the source; only with `src`.
+        precision: precision of matrix products: "float32" or "int8"; see `Translator`.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
             set]
@@ -503,9 +509,9 @@ def evaluate(
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
 
     Raises:
-        DataError: the files cannot be read, have not as many lines as each other, or hold what the model
-            does not know.
-        RecipeError: the recipe names no test data, and none are given.
+        DataError: a file cannot be read, files have different numbers of lines, or the data hold classes or
+            features that the model does not know.
+        RecipeError: the recipe names no test data, and `data` is None.
     """
 
 
@@ -530,11 +536,11 @@ class Filler(_Filler):
         threads: int | None = None,
     ) -> None:
         """Args:
-        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
-        allow_fresh_head: Accept a model whose head is untrained.
-        top: Give that many predictions for each masked token.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads. [default: PyTorch's choice]
+            batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            allow_fresh_head: Accept a model whose head is untrained.
+            top: Give that many predictions for each masked token.
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
         """
 
 
@@ -1074,12 +1080,13 @@ def load(
     device: str = "auto",
     threads: int | None = None,
 ) -> Loaded:
-    """The model of a model folder, of a run folder, or of a Hugging Face folder of a known family, read once.
+    """Load the model of a model folder, a run folder, or a Hugging Face folder of a known family.
 
-    Every verb takes what this gives as its `model`.
+    Every verb takes the result as its `model`.
 
     Args:
-        model: a folder; the model in the box without.
+        model: a folder; None is the included model.
+        threads: CPU threads; None is PyTorch's default.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
@@ -1108,8 +1115,8 @@ class Looker(_Looker):
         threads: int | None = None,
     ) -> None:
         """Args:
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads. [default: PyTorch's choice]
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
         """
 
     def look(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -1743,10 +1750,10 @@ class Tagger(_Tagger):
         threads: int | None = None,
     ) -> None:
         """Args:
-        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
-        allow_fresh_head: Accept a model whose head is untrained.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads. [default: PyTorch's choice]
+            batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            allow_fresh_head: Accept a model whose head is untrained.
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
         """
 
 
@@ -1817,37 +1824,40 @@ def train(
     quiet: bool = False,
     on_report: Callable[[dict[str, Any]], None] | None = None,
 ) -> TrainResult:
-    """Train `recipe`: a TOML file, the name of one that comes with regard, or a run folder.
+    """Train a recipe, or resume a run.
 
-    A run folder that holds the same recipe is continued; one that holds another is refused. Only the length
-    may be another one, `training.max_steps`: the run then becomes longer or shorter.
+    A run folder with the same recipe is resumed, one with another recipe is refused. Only
+    `training.max_steps` may differ: the run then becomes longer or shorter.
 
     Args:
-        out: the run folder; `runs/NAME` without.
-        overrides: `section.key=value` each.
-        init: a trained model to start from, a model or run folder; `model.init` of the recipe without.
-        resume: refuse to start from nothing.
-        dry_run: read everything, build everything, do some updates, tell what the run would need, keep
-            nothing.
-        workers: processes of this machine that share each batch. On a CPU two of one thread are
-            faster than one of two. Under torchrun it stays 1: the processes are those that it started.
+        recipe: a TOML file, the name of a recipe that comes with regard, or a run folder to resume.
+        out: the run folder; None is `runs/NAME`.
+        overrides: settings `section.key=value` that replace those of the recipe.
+        init: a pretrained model to start from, a model or run folder; None is `model.init` of the recipe.
+        resume: raise an error if there is no run to resume.
+        dry_run: read all data, build the model, do some updates, and print the time and memory of the run;
+            keep nothing.
+            faster than one of two. Under torchrun leave it 1: torchrun starts the processes.
         quiet: print warnings only: no notes, no progress, no scores.
-        on_report: is called with each record that goes to `metrics.jsonl`, as it is written: those of `kind`
-            "train" every `training.report_every` updates, "validation", "collapse" and others. What it raises
-            ends the training. Of several processes the first alone calls it.
+        on_report: called with each record of `metrics.jsonl` when it is written: records of `kind` "train"
+            every `training.report_every` updates, "validation", "collapse" and others. An exception in it
+            ends the training. If several processes train, only the first calls it.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
-        UserError: recipe, data or folder do not do; RunError: training failed; Interrupted: by a signal.
+        UserError: the recipe, the data or the folder cannot be used.
+        RunError: training failed.
+        Interrupted: a signal stopped it.
     """
 
 
 class Transcriber(_Transcriber):
-    """A model, loaded once, that transcribes. A transcript depends on its recording alone.
+    """A model, loaded once, that transcribes. A transcript does not depend on the batch of its recording.
 
     Args:
-        model: a model or run folder, or what `regard.load` returns.
+        model: a model or run folder, or what `regard.load` gives.
+        threads: CPU threads; None is PyTorch's default.
     """
 
     def __init__(
@@ -1859,9 +1869,9 @@ class Transcriber(_Transcriber):
         threads: int | None = None,
     ) -> None:
         """Args:
-        beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads. [default: PyTorch's choice]
+            beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
         """
 
 
@@ -1873,19 +1883,19 @@ def transcribe(
     device: str = "auto",
     threads: int | None = None,
 ) -> list[str]:
-    """The transcript of each recording of an NPZ file (arrays `frames` and `lengths`), or of several arrays.
+    """The transcript of each recording in an NPZ file (arrays `frames` and `lengths`) or in a list of arrays.
 
     Labels are separated by spaces. For many calls keep a `Transcriber`.
 
     Args:
         input: the file, or arrays: frames x features.
-        model: a model or run folder, or what `regard.load` returns.
+        model: a model or run folder, or what `regard.load` gives.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
-        DataError: the file is damaged, or its frames have another number of features than the model reads.
+        DataError: the file is damaged, or frames do not have as many features as the model reads.
         FolderError: the model does not transcribe.
     """
 
@@ -2359,7 +2369,7 @@ def translate_file(
 
 
 class Loaded(_Loaded):
-    """A model ready to be used, and to be looked at: every verb takes it as its `model`.
+    """A model that every verb takes as its `model`, with a method to look at what it does.
     """
 
     def look(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -2372,7 +2382,7 @@ class Loaded(_Loaded):
         max_new_tokens: int | None = None,
         changes: Changes | None = None,
     ) -> Look:
-        """What it does with a text; in a notebook the look shows itself. See `regard.look`.
+        """What the model does with a text; a notebook displays the result. See `regard.look`.
 
         Args:
             beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]

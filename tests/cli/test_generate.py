@@ -135,8 +135,8 @@ def told(capsys, *arguments) -> tuple[str, str]:
     [
         (["x", "--input", "y"], "both PROMPT and --input are given"),
         (["x", "--stream", "--json"], "--json prints whole texts only"),
-        (["x", "--stream", "--num", "2"], "one text is shown as it comes"),
-        (["x", "--stream", "--beam-size", "2"], "one text is shown as it comes"),
+        (["x", "--stream", "--num", "2"], "only a single text can be streamed"),
+        (["x", "--stream", "--beam-size", "2"], "only a single text can be streamed"),
         (["x", "--temperature", "0", "--top-k", "3"], "top_k = 3 is for sampling, but temperature = 0"),
         (["x", "--temperature", "0", "--num", "3"], "greedy search finds one"),
         (["x", "--beam-size", "2", "--num", "3"], "num (3) is more than beam_size (2)"),

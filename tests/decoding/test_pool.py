@@ -68,7 +68,7 @@ def test_a_worker_that_is_killed_is_told_of(pool_of):
     pool = pool_of(square)
     other = next(process for _, process in pool.map(list(range(20))) if process != os.getpid())
     os.kill(other, signal.SIGKILL)
-    with pytest.raises(RunError, match="a worker ended"):
+    with pytest.raises(RunError, match="a worker died"):
         pool.map(list(range(20)))
 
 
@@ -118,7 +118,7 @@ pool._workers.shutdown(wait=True)
 def test_workers_that_are_ended_say_nothing():
     """The executor ends them by SIGTERM if one is killed. They are forks of the command line's process."""
     done = subprocess.run([sys.executable, "-c", ENDED], capture_output=True, text=True, timeout=60)
-    assert "a worker ended" in done.stdout
+    assert "a worker died" in done.stdout
     assert done.stderr == ""
 
 

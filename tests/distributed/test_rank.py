@@ -88,7 +88,7 @@ def test_more_processes_than_a_batch_has_of_anything_are_refused(tmp_path, name)
 
 def test_adapters_are_not_cut_into_parts(tmp_path):
     asked = recipe(tmp_path, training={"adapter": {}}, distributed={"strategy": "fsdp2"})
-    with pytest.raises(RecipeError, match=r"training\.adapter does not go with"):
+    with pytest.raises(RecipeError, match=r"training\.adapter does not work with"):
         refuse_too_many(asked, 2)
 
 

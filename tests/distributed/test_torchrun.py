@@ -126,7 +126,7 @@ def test_a_killed_process_restarts_and_the_run_ends_in_the_bits_of_an_uninterrup
         os.kill(workers_of(process.pid)[1], signal.SIGKILL)
         stderr = process.communicate(timeout=120)[1]
     assert process.returncode == 0, stderr
-    assert "going on from step" in stderr
+    assert "resuming from step" in stderr
     assert digest(RunFolder(killed).latest()) == digest(RunFolder(alone).latest())
 
 
@@ -155,7 +155,7 @@ def test_another_recipe_in_another_process_is_refused(recipe, tmp_path):
     command = train(recipe, tmp_path / "run")
     codes, caught = side_by_side(command, [*command, "--set", "training.seed=7"])
     assert codes == [2, 2]
-    told_once(caught[0], "process 1 has another recipe than the first: training.seed: not set -> 7")
+    told_once(caught[0], "process 1 has another recipe than process 0: training.seed: not set -> 7")
     assert caught[1] == ""
 
 

@@ -160,7 +160,7 @@ def test_what_is_not_taken_is_told_where_a_folder_is_used_as_it_is(bart, capsys)
     folder, _ = bart
     decoding_of(folder, {"suppress_tokens": [7], "num_beams": 2})
     Summarizer(folder, device="cpu")
-    told = f"{folder}: not taken of its decoding defaults: suppress_tokens = [7]"
+    told = f"{folder}: unsupported decoding defaults are ignored: suppress_tokens = [7]"
     assert told in " ".join(capsys.readouterr().err.split())
 
 

@@ -104,7 +104,7 @@ def test_of_samples_the_likest_is_told_with_its_expected_utility(model):
     assert scores == sorted(scores, reverse=True)
     with pytest.raises(ConfigError, match="mbr_samples = 2 is less than the 3"):
         Generator(model, mbr="chrf", mbr_samples=2, num=3)
-    with pytest.raises(ConfigError, match="one text is shown as it comes"):
+    with pytest.raises(ConfigError, match="only a single text can be streamed"):
         Generator(model, mbr="chrf").stream("To be")
 
 

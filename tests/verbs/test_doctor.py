@@ -1,4 +1,4 @@
-"""The doctor looks at everything and stumbles over nothing."""
+"""The doctor reports on everything, and nothing that is missing makes it fail."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ from regard.verbs.box import box_model
 from regard.verbs.doctor import doctor, forms
 
 
-def test_the_doctor_reports_versions_processors_disk_data_and_the_box(tmp_path, monkeypatch):
+def test_the_doctor_reports_versions_processors_disk_data_and_the_included_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REGARD_DATA", str(tmp_path / "none"))
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -29,14 +29,14 @@ def test_the_doctor_reports_versions_processors_disk_data_and_the_box(tmp_path, 
     assert f"{torch.get_num_threads()} threads" in found["CPU"].found
     assert "free" in found["disk, here"].found
     assert all(found[f"data {name}"].found == "not here" for name in data_sets())
-    assert str(box_model()) in found["model in the box"].found
-    assert "--model en-de" in found["model in the box"].found
-    assert " MB" in found["model in the box"].found
+    assert str(box_model()) in found["included model"].found
+    assert "--model en-de" in found["included model"].found
+    assert " MB" in found["included model"].found
 
 
 @pytest.fixture
 def kernels_of(monkeypatch, tmp_path):
-    """What the doctor says of kernels with this environment, when nothing is known of them yet."""
+    """A function from an environment to what the doctor reports on kernels, before they are built."""
     source = tmp_path / "source.c"
     source.write_text("int has_int8(void) { return 0; }\n")
     monkeypatch.setattr(compiler, "SOURCES", [source])
@@ -48,18 +48,18 @@ def kernels_of(monkeypatch, tmp_path):
         for cache in caches:
             cache.cache_clear()
 
-    def said(**environment):
+    def report(**environment):
         for name, value in {"XDG_CACHE_HOME": str(tmp_path / "cache"), **environment}.items():
             monkeypatch.setenv(name, value)
         forget()
         return next(finding for finding in doctor_module._processors() if finding.topic == "kernels")
 
-    yield said
+    yield report
     forget()
 
 
 @pytest.mark.skipif(find_compiler() is None or os.name != "posix", reason="no C compiler")
-def test_the_doctor_tells_apart_why_there_are_no_kernels(kernels_of, tmp_path, monkeypatch, caplog):
+def test_the_doctor_names_the_reason_for_missing_kernels(kernels_of, tmp_path, monkeypatch, caplog):
     path = " ".join(find_compiler())
     assert "of float32, compiled by" in kernels_of().found
     assert f"compiled by {path} -m64" in kernels_of(CC=f"{path} -m64").found
@@ -76,9 +76,9 @@ def test_the_doctor_tells_apart_why_there_are_no_kernels(kernels_of, tmp_path, m
         patch.setattr(pathlib.Path, "mkdir", unwritable)
         found.append(kernels_of(CC=path, XDG_CACHE_HOME=str(tmp_path / "unwritable")))
     if hasattr(os, "ST_NOEXEC"):
-        told = type("Told", (), {"f_flag": os.ST_NOEXEC})
+        noexec = type("NoExec", (), {"f_flag": os.ST_NOEXEC})
         with monkeypatch.context() as patch:
-            patch.setattr(os, "statvfs", lambda path: told)
+            patch.setattr(os, "statvfs", lambda path: noexec)
             found.append(kernels_of(CC=path, XDG_CACHE_HOME=str(tmp_path / "noexec")))
     reasons = (
         "no such compiler",
@@ -93,7 +93,7 @@ def test_the_doctor_tells_apart_why_there_are_no_kernels(kernels_of, tmp_path, m
         assert reason in finding.found
         assert finding.hint
     assert kernels_of(REGARD_NATIVE="0").found.endswith("REGARD_NATIVE is 0")
-    assert caplog.records == []  # it is said once
+    assert caplog.records == []  # it is reported once
 
 
 def unwritable(self, *_, **__):

@@ -124,13 +124,15 @@ def test_a_text_that_hides_nothing_is_refused_after_those_before_it(ours):
     assert next(answers).line == 1
     with pytest.raises(DataError, match="text 2 has no masked token") as told:
         next(answers)
-    assert told.value.hint == "write [MASK] or <mask> or <unk> where a token is hidden"
+    assert told.value.hint == "write [MASK] or <mask> or <unk> in place of a token"
 
 
 def test_a_text_that_is_too_long_is_refused(their_encoder):
     folder, *_ = their_encoder("BertForMaskedLM")
     assert len(fill("[MASK] " + "bad " * 15, model=folder)) == 1
-    with pytest.raises(DataError, match=r"text 1 is too long: 17 tokens and two marks, .* only 18 positions"):
+    with pytest.raises(
+        DataError, match=r"text 1 is too long: 17 tokens and two special .* only 18 positions"
+    ):
         fill("[MASK] " + "bad " * 16, model=folder)
 
 

@@ -45,7 +45,7 @@ def test_the_same_seed_says_the_same_and_another_something_else(plain):
     assert len(texts) > 2
 
 
-def test_neighbours_do_not_matter(model):
+def test_an_image_s_class_does_not_depend_on_its_batch(model):
     generator = Generator(model, num=2)
     together = list(generator(PROMPTS))
     assert [each.line for each in together] == [1, 2, 3, 4, 5]
@@ -127,7 +127,7 @@ def test_bytes_wait_for_their_character(decoder_folder):
 
 def test_a_stream_tells_what_is_wrong_before_anything_is_said(plain, decoder_folder):
     for settings in ({"num": 2}, {"beam_size": 3}):
-        with pytest.raises(ConfigError, match="one text is shown as it comes") as told:
+        with pytest.raises(ConfigError, match="only a single text can be streamed") as told:
             Generator(plain, **settings).stream("To be")
         assert told.value.hint
     with pytest.raises(DataError, match="prompt 1 is empty"):

@@ -11,12 +11,12 @@ from regard.verbs.runtime import Runtime
 
 
 @click.command("demo", cls=Command)
-@click.option("--out", type=options.FILE, metavar="DIR", help="Run folder. [default: runs/demo]")
+@click.option("--out", type=options.FILE, metavar="DIR", help="Run folder. [default: runs/demo-...]")
 @options.runtime
 def command(out: Path | None, runtime: Runtime) -> None:
-    """Train a small date translator from nothing, and show what it does.
+    """Train a small translator of dates, and show what it does.
 
-    Needs no network and no data: the dates are made on the fly. Takes a minute or two.
+    Needs no network and no data, since the dates are generated. Takes a minute or two.
     """
     with importing():
         from regard.verbs.demo import demo

@@ -10,13 +10,13 @@ from regard.cli.options import FILE
 
 @click.command("doctor", cls=Command)
 @click.option(
-    "--model", type=FILE, metavar="DIR", help="Say too which forms this model takes on a CPU, and why."
+    "--model", type=FILE, metavar="DIR", help="Also report which forms this model takes on a CPU, and why."
 )
 def command(model: Path | None) -> None:
-    """Say what regard finds on this machine.
+    """Report what regard finds on this machine.
 
-    Versions, processors, threads, memory, disk, data sets and the model in the box; a hint
-    where something is missing. With --model also whether that model decodes and trains by
+    Versions, processors, threads, memory, disk, data sets and the included model, with hints
+    for what is missing. With --model also whether that model decodes and trains by
     fast forms or by plain ones.
     """
     from regard import console

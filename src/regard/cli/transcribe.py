@@ -21,8 +21,8 @@ from regard.verbs.runtime import Runtime
 def command(input: Path, model: Path, beam: BeamSize, as_json: bool, runtime: Runtime) -> None:
     """Transcribe recordings.
 
-    RECORDINGS is an NPZ file: `frames`, the frames of all recordings one after the other, each a row of
-    features, and `lengths`, how many frames each recording has. Each recording gives a line of output.
+    RECORDINGS is an NPZ file with `frames`, the feature vectors of all recordings one after the other, and
+    `lengths`, the number of frames of each recording. Prints one line per recording.
     """
     with importing():
         from regard.verbs.transcribe import Transcriber, printed

@@ -1,4 +1,4 @@
-"""A model as verbs take it: a folder, what `regard.load` returns, or None for the model in the box."""
+"""Opening the `model` argument of a verb: a folder, a loaded model, or None for the included model."""
 
 import copy
 import dataclasses

@@ -1,4 +1,4 @@
-"""Classify nodes: a graph in, the class of each of its nodes and how sure the model is out; in order."""
+"""Classify the nodes of a graph: the class and the probability of each node, in order."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.load_encoder import probabilities, refuse_other_labels
 from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.suggested_recipes import needs_model
-from regard.verbs.tasks.nodes import structure
+from regard.verbs.tasks.nodes import structural_inputs
 
 
 class NodeClassifier:
@@ -25,7 +25,8 @@ class NodeClassifier:
 
     Args:
         model: a model or run folder, or what `regard.load` gives.
-        top: how many classes are told of each, likeliest first.
+        top: how many classes to return for each node, most likely first.
+        threads: CPU threads; None is PyTorch's default.
     """
 
     @needs_model
@@ -44,9 +45,9 @@ class NodeClassifier:
         refuse_other_labels(loaded, self.model.config.num_labels)
 
     def __call__(self, file: str | Path) -> Iterator[Classified]:
-        """What each node of the graph is: an NPZ file with `features` and `edges`, or NAME:FILE.
+        """The classes of each node of the graph in an NPZ file (`features`, `edges`), or in NAME:FILE.
 
-        Features are read as those the model was trained on. `line` is the number of the node, from 1.
+        Features are normalised as in training. `line` of a result is the number of the node, from 1.
         """
         config, name = self.model.config, str(file)
         path = name if is_spec(name) else str(Path(name).absolute())
@@ -55,19 +56,19 @@ class NodeClassifier:
         if features.size(1) != config.num_features:
             raise DataError(
                 f"{name}: nodes have {features.size(1):,} features, the model reads {config.num_features:,}",
-                "give the features that the model was trained on, in their order",
+                "give the features that the model was trained on, in the same order",
             )
-        pairs, positions = structure(config, edges, features.size(0))
+        pairs, positions = structural_inputs(config, edges, features.size(0))
         inputs = (features, edges) if pairs is None else (features, *pairs, positions)
         device = self.model.device
         with torch.inference_mode():
             logits = self.model(*(None if each is None else each.to(device) for each in inputs))
-        for number, shares in enumerate(probabilities(logits), start=1):
-            yield Classified(line=number, text="", candidates=candidates(shares, self.labels, self.top))
+        for number, row in enumerate(probabilities(logits), start=1):
+            yield Classified(line=number, text="", candidates=candidates(row, self.labels, self.top))
 
 
 def reads_graphs(model: str | Path) -> bool:
-    """Whether the model in a folder is one for graphs."""
+    """True if the model in a folder is for graphs."""
     return issubclass(config_class_of(model), GraphConfig | GraphTransformerConfig)
 
 
@@ -83,19 +84,20 @@ def classify_nodes(
 ) -> list[str] | list[list[tuple[str, float]]]:
     """The class of each node of the graph in an NPZ file (`features`, `edges`), or in NAME:FILE.
 
-    With `top` above 1 there is a list of that many (label, probability), likeliest first, in the place of
-    each. For many calls keep a `NodeClassifier`.
+    With `top` above 1 the result for a node is a list of `top` (label, probability), most likely first.
+    For many calls keep a `NodeClassifier`.
 
     Args:
-        input: the file.
+        input: the file of the graph.
         model: a model or run folder, or what `regard.load` gives.
-        top: how many classes are told of each, likeliest first.
+        top: how many classes to return for each node, most likely first.
+        threads: CPU threads; None is PyTorch's default.
 
     Raises:
-        DataError: the file is damaged, or its nodes have not the features that the model reads.
-        FolderError: the model reads no graphs.
+        DataError: the file is damaged, or its nodes do not have as many features as the model reads.
+        FolderError: the model is not for graphs.
     """
-    found = list(NodeClassifier(model, top=top, runtime=runtime)(input))
+    nodes = list(NodeClassifier(model, top=top, runtime=runtime)(input))
     if top == 1:
-        return [each.candidates[0].label for each in found]
-    return [[(each.label, each.probability) for each in of_one.candidates] for of_one in found]
+        return [node.candidates[0].label for node in nodes]
+    return [[(each.label, each.probability) for each in node.candidates] for node in nodes]

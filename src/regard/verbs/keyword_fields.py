@@ -74,7 +74,7 @@ def _with_lines(docstring: str, lines: Sequence[str]) -> str:
         if part.startswith("Args:"):
             parts[place] = f"{part}\n{shown}"
             return "\n\n".join(parts)
-    return "\n\n".join([*parts, f"Args:\n{shown}"]).lstrip()
+    return "\n\n".join([*parts, f"Args:\n{shown}"])
 
 
 def _is_dataclass(parameter: inspect.Parameter) -> bool:

@@ -1,4 +1,4 @@
-"""Transcribe: recordings in, their transcripts out; a line for a recording, in order."""
+"""Transcribe: the transcript of each recording, in order."""
 
 import json
 from collections.abc import Sequence
@@ -24,29 +24,30 @@ from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.suggested_recipes import needs_model
 
-BATCH_FRAMES = 16_384  # padded frames of one batch
+BATCH_FRAMES = 16_384  # padded frames in a batch
 
 Recording = Float[np.ndarray, "_ features"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transcribed:
-    """The number of a recording, its transcript, and the log-probability of that in nats."""
+    """The transcript of a recording, the recording's number from 1, and the transcript's log-probability."""
 
     line: int
     text: str
     log_prob: float
 
     def to_dict(self) -> dict[str, Any]:
-        """The line of `regard transcribe --json`, rounded to digits that do not depend on the batch."""
+        """The JSON object that `regard transcribe --json` prints; rounded to digits that no batch changes."""
         return {"line": self.line, "text": self.text, "log_prob": round(self.log_prob, 4)}
 
 
 class Transcriber:
-    """A model, loaded once, that transcribes. A transcript depends on its recording alone.
+    """A model, loaded once, that transcribes. A transcript does not depend on the batch of its recording.
 
     Args:
-        model: a model or run folder, or what `regard.load` returns.
+        model: a model or run folder, or what `regard.load` gives.
+        threads: CPU threads; None is PyTorch's default.
     """
 
     @needs_model
@@ -70,28 +71,32 @@ class Transcriber:
         self.search = alignment_search(beam if beam.has_beam else default_beam(self.loaded))
 
     def __call__(self, recordings: Sequence[Recording]) -> list[Transcribed]:
-        """The transcript of each recording: frames x features, as many features as the model reads."""
+        """The transcript of each recording, an array frames x features.
+
+        Raises:
+            DataError: a recording is empty, or does not have the model's number of features.
+        """
         features = self.model.config.num_features
         for line, recording in enumerate(recordings, start=1):
             if recording.shape[1] != features or not len(recording):
                 raise DataError(
-                    f"recording {line} is {len(recording)} x {recording.shape[1]}",
-                    f"the model reads one frame or more of {features} features",
+                    f"recording {line} has {len(recording)} frames of {recording.shape[1]} features",
+                    f"give one frame or more of {features} features, as the model reads",
                 )
-        found: dict[int, Transcribed] = {}
+        transcripts: dict[int, Transcribed] = {}
         lengths = np.array([len(recording) for recording in recordings], np.int64)
         for group in bucket_by_length(np.arange(len(lengths)), lengths, lengths, BATCH_FRAMES):
             batch = [standardise(recordings[number].astype(np.float32)) for number in group]
-            for number, transcript in zip(group.tolist(), self._transcripts(batch), strict=True):
+            for number, transcript in zip(group.tolist(), self._decode(batch), strict=True):
                 text = " ".join(self.labels[label] for label in transcript.ids)
-                found[number] = Transcribed(line=number + 1, text=text, log_prob=transcript.log_prob)
-        return [found[number] for number in range(len(lengths))]
+                transcripts[number] = Transcribed(line=number + 1, text=text, log_prob=transcript.log_prob)
+        return [transcripts[number] for number in range(len(lengths))]
 
     def file(self, path: str | Path) -> list[Transcribed]:
-        """The transcripts of the recordings in an NPZ file."""
+        """The transcripts of the recordings in an NPZ file (arrays `frames` and `lengths`)."""
         return self(read_frames(Path(path)))
 
-    def _transcripts(self, recordings: Sequence[Recording]) -> list[Transcript]:
+    def _decode(self, recordings: Sequence[Recording]) -> list[Transcript]:
         if not recordings:
             return []
         frames, lengths = pad_frames(recordings)
@@ -110,25 +115,25 @@ def transcribe(
     beam: BeamSize = MODEL_BEAM,
     runtime: Runtime = RUNTIME,
 ) -> list[str]:
-    """The transcript of each recording of an NPZ file (arrays `frames` and `lengths`), or of several arrays.
+    """The transcript of each recording in an NPZ file (arrays `frames` and `lengths`) or in a list of arrays.
 
     Labels are separated by spaces. For many calls keep a `Transcriber`.
 
     Args:
         input: the file, or arrays: frames x features.
-        model: a model or run folder, or what `regard.load` returns.
+        model: a model or run folder, or what `regard.load` gives.
 
     Raises:
-        DataError: the file is damaged, or its frames have another number of features than the model reads.
+        DataError: the file is damaged, or frames do not have as many features as the model reads.
         FolderError: the model does not transcribe.
     """
     transcriber = Transcriber(model, beam=beam, runtime=runtime)
-    found = transcriber.file(input) if isinstance(input, str | Path) else transcriber(input)
-    return [each.text for each in found]
+    transcripts = transcriber.file(input) if isinstance(input, str | Path) else transcriber(input)
+    return [each.text for each in transcripts]
 
 
 def printed(transcribed: Transcribed, *, as_json: bool = False) -> str:
-    """A line: the transcript; or JSON."""
+    """The line that `regard transcribe` prints: the transcript, or JSON."""
     if as_json:
         return json.dumps(transcribed.to_dict(), ensure_ascii=False) + "\n"
     return f"{transcribed.text}\n"
