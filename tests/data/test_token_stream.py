@@ -123,7 +123,9 @@ def test_a_trial_reads_so_many_characters(tmp_path, documents):
     assert list(limit_characters(["abc", "def", "gh"], 5)) == ["abc", "de"]
     assert list(limit_characters(["abc", "def"], 3)) == ["abc"]
     assert list(limit_characters(["abc", "def"], None)) == ["abc", "def"]
-    stream = write_stream(documents, tokenizer_of("bpe"), tmp_path / "stream", special_tokens=True, most=100)
+    stream = write_stream(
+        documents, tokenizer_of("bpe"), tmp_path / "stream", special_tokens=True, max_characters=100
+    )
     assert stream.report.characters == 100
 
 

@@ -137,7 +137,7 @@ def test_labels_without_an_alignment_are_refused(recordings):
 
 def test_other_features_are_refused(recordings):
     refuse_other_features(recordings, 4)
-    with pytest.raises(DataError, match="have 4 features, the model reads 80"):
+    with pytest.raises(DataError, match="have 4 features, but the model reads 80"):
         refuse_other_features(recordings, 80)
 
 

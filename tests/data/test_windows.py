@@ -31,7 +31,7 @@ def stream_of(tmp_path_factory):
         report = TokenStreamReport(
             documents=len(lengths), tokens=tokens, characters=tokens, bytes=tokens, unknown=0
         )
-        facts = {"made_from": {}, "report": asdict(report), "special_tokens": special_tokens, "bos_id": BOS}
+        facts = {"made_from": {}, "report": asdict(report), "marks": special_tokens, "bos_id": BOS}
         (folder / "stream.json").write_text(json.dumps(facts))
         (folder / "starts").write_bytes(np.cumsum([0, *lengths]).astype(np.int64).tobytes())
         (folder / "ids").write_bytes((np.arange(tokens) + 10).astype(np.uint32).tobytes())

@@ -46,7 +46,7 @@ def test_another_worker_of_ours_knows_its_place(environment):
     [
         ({"RANK": "8"}, "RANK=8 is not below WORLD_SIZE=8"),
         ({"RANK": "one"}, "RANK=one is not below"),
-        ({"WORLD_SIZE": ""}, "RANK=5 is not below WORLD_SIZE= "),
+        ({"WORLD_SIZE": ""}, "RANK=5 is not below WORLD_SIZE=$"),
     ],
 )
 def test_an_invalid_rank_is_refused(environment, changes, expected):

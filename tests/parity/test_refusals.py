@@ -30,7 +30,7 @@ def test_an_encoder_that_decodes(their_encoder, model):
         ("BertForMaskedLM", "BertLMHeadModel", "BertModel is"),
         ("BertModel", "RobertaModel", "BertModel is"),
         ("RobertaModel", "RobertaForCausalLM", "RobertaModel is"),
-        ("DistilBertModel", "BertModel", "DistilBertModel is"),
+        ("DistilBertModel", "BertModel", "use DistilBertModel"),
     ],
 )
 def test_a_class_of_another_kind(their_encoder, model, architecture, hint):

@@ -96,7 +96,7 @@ def test_sentences_before_a_broken_line_come_out_first(model):
     broken[7] = broken[7].replace("1\t", "7\t", 1)
     came = Tagger(model).conllu([broken], "pipe")
     assert isinstance(next(came), Sentence)
-    with pytest.raises(DataError, match="pipe:8: word 7 where word 1 must stand"):
+    with pytest.raises(DataError, match="pipe:8: word 7 where word 1 is expected"):
         next(came)
 
 

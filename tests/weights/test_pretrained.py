@@ -115,11 +115,15 @@ def test_weights_that_do_not_fit_are_named_with_both_shapes(gpt2):
 @pytest.mark.parametrize(
     ("settings", "pattern", "hint"),
     [
-        ({"model_type": "gpt3"}, "the family 'gpt3' is unknown", "did you mean 'gpt2'"),
-        ({"model_type": "whisper"}, "the family 'whisper' is unknown", "bart, bert, distilbert, gpt2, llama"),
+        ({"model_type": "gpt3"}, "the family 'gpt3' is not supported", "did you mean 'gpt2'"),
+        (
+            {"model_type": "whisper"},
+            "the family 'whisper' is not supported",
+            "bart, bert, distilbert, gpt2, llama",
+        ),
         ({"model_type": "GONE"}, "model_type is missing", "known"),
         ({"auto_map": {"AutoModel": "code.Model"}}, "refers to code", ""),
-        ({"n_head": "two"}, "n_head = 'two' is no int", ""),
+        ({"n_head": "two"}, "n_head = 'two' is not of type int", ""),
         ({"n_head": 3}, r"d_model \(4\) must be divisible by num_heads \(3\)", ""),
         ({"n_layer": 2}, "is missing", "another config.json"),
         ({"n_layer": 10**9}, "too few for the model of config.json", ""),
