@@ -26,7 +26,9 @@ def main() -> None:
     parser.add_argument(
         "--recipe", type=Path, help="kept in the place of the run's own, which names its paths"
     )
-    parser.add_argument("--box", type=Path, default=BOXES / BOX, help="where to; the package's own without")
+    parser.add_argument(
+        "--box", type=Path, default=BOXES / BOX, help="folder to write; default: the package's"
+    )
     asked = parser.parse_args()
     size = pack(open_model_folder(asked.run), asked.box, asked.recipe)
     print(f"{asked.box}: {size / 10**6:.1f} MB")

@@ -5,8 +5,8 @@
 
 The corpora are cut from the data sets of the catalogue (`regard data list`). Each run is `regard new` with a
 test set that nothing is chosen by and `regard train`, without any other option. `--record` adds the result to
-src/regard/verbs/experiments.toml, in the place of one of the same command and seed; `--least` fails where
-chrF is below what two minutes of two cores should give. `--resume` continues a run that was cut off.
+src/regard/verbs/experiments.toml, and replaces one of the same command and seed; `--least` fails
+if chrF is below what two minutes of two cores should give. `--resume` continues a run that was cut off.
 """
 
 import argparse

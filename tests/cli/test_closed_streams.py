@@ -1,4 +1,4 @@
-"""A standard stream that is closed is told by name, where it is needed."""
+"""An error names a closed standard stream when a command uses it."""
 
 import os
 import subprocess
@@ -17,20 +17,20 @@ def regard(arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
 
 
-def test_a_closed_output_is_an_error_of_the_user():
+def test_a_closed_output_is_a_user_error():
     found = regard("--version >&-")
     assert found.returncode == 2
     assert found.stderr.splitlines()[0] == "error: the standard output is closed"
-    assert "hint: let it go to a file" in found.stderr
+    assert "hint: redirect it to a file" in found.stderr
     assert "Traceback" not in found.stderr
 
 
-def test_whoever_needs_no_stream_works_without():
+def test_commands_that_need_no_stream_work_without_it():
     assert regard("--version <&-").stdout.startswith("regard ")
     assert regard("--version 2>&-").stdout.startswith("regard ")
 
 
-def test_a_closed_input_is_told_to_whoever_would_read_it(monkeypatch):
+def test_a_closed_input_is_reported_when_it_is_read(monkeypatch):
     monkeypatch.setattr(sys, "stdin", ClosedStream("input", "give a TEXT, or --input FILE"))
     with pytest.raises(UserError, match="the standard input is closed") as caught:
         sys.stdin.isatty()

@@ -45,20 +45,20 @@ def films(tmp_path_factory):
 def printed(capsys, monkeypatch, films):
     monkeypatch.chdir(films)
 
-    def asked(*arguments: str, code: int = 0):
+    def call(*arguments: str, code: int = 0):
         capsys.readouterr()
         assert run(["evaluate", *arguments]) == code
         return capsys.readouterr()
 
-    return asked
+    return call
 
 
-def test_classes_are_scored_and_which_are_taken_for_which_is_shown(printed):
-    shown = printed("--model", "run").out.splitlines()
-    assert shown[0].endswith("best: 10 texts")
-    assert [line.split()[0] for line in shown[1:3]] == ["accuracy", "macro-F1"]
-    assert "columns: what the model says" in shown[4]
-    assert [line.split()[0] for line in shown[5:]] == ["bad", "bad", "good", "precision", "accuracy"]
+def test_classes_are_scored_and_the_confusion_matrix_is_shown(printed):
+    output = printed("--model", "run").out.splitlines()
+    assert output[0].endswith("best: 10 texts")
+    assert [line.split()[0] for line in output[1:3]] == ["accuracy", "macro-F1"]
+    assert "columns: what the model says" in output[4]
+    assert [line.split()[0] for line in output[5:]] == ["bad", "bad", "good", "precision", "accuracy"]
 
 
 def test_programs_get_json(printed):

@@ -1,4 +1,4 @@
-"""Whatever goes wrong is told in one line, with what to do, and by the exit code."""
+"""Every failure is reported by one error line, one hint line and the exit code."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from regard.errors import DataError, Interrupted, RunError
 
 @pytest.fixture
 def failing(monkeypatch):
-    """A command line whose only verb, `fail`, raises what it is given."""
+    """Replaces the commands by one, `fail`, that raises an error."""
 
     def given(error: BaseException) -> list[str]:
         @click.command("fail", cls=Command)
@@ -31,7 +31,7 @@ def failing(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "told"),
+    ("error", "code", "output"),
     [
         (DataError("no such file: x", "look again"), 2, "error: no such file: x\nhint: look again\n"),
         (RunError("loss is not finite", "lower it"), 1, "error: loss is not finite\nhint: lower it\n"),
@@ -55,17 +55,17 @@ def failing(monkeypatch):
         ),
     ],
 )
-def test_a_failure_is_one_error_one_hint_and_its_exit_code(capsys, failing, error, code, told):
+def test_a_failure_is_one_error_one_hint_and_its_exit_code(capsys, failing, error, code, output):
     assert run(failing(error)) == code
-    assert capsys.readouterr().err == told
+    assert capsys.readouterr().err == output
 
 
-def test_a_message_of_many_lines_and_control_characters_is_told_in_one(capsys, failing):
+def test_a_message_with_line_feeds_and_control_characters_is_printed_in_one_line(capsys, failing):
     assert run(failing(DataError("one\ntwo\u2028three\x1b[2Jfour\r", "a\nb"))) == 2
     assert capsys.readouterr().err == "error: one two three [2Jfour \nhint: a b\n"
 
 
-def test_little_memory_is_told_with_what_needs_less(capsys, failing):
+def test_a_lack_of_memory_has_a_hint_to_use_less(capsys, failing):
     assert (
         run(failing(RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 1 byte")))
         == 1
@@ -77,12 +77,12 @@ def test_little_memory_is_told_with_what_needs_less(capsys, failing):
 def test_debug_shows_the_traceback_and_keeps_the_exit_code(capsys, failing, place):
     arguments = failing(DataError("seen", "a hint"))
     assert run(["--debug", *arguments] if place == "before" else [*arguments, "--debug"]) == 2
-    told = capsys.readouterr().err
-    assert "Traceback" in told
-    assert told.endswith("error: seen\nhint: a hint\n")
+    output = capsys.readouterr().err
+    assert "Traceback" in output
+    assert output.endswith("error: seen\nhint: a hint\n")
 
 
-def test_nobody_reading_is_no_failure_that_is_told():
+def test_a_closed_pipe_prints_no_error():
     program = "import sys; from regard.cli import main\nsys.argv = ['regard', 'recipes']\nmain()"
     reader, writer = os.pipe()
     os.close(reader)
@@ -130,12 +130,12 @@ def test_a_signal_stops_it_with_its_exit_code_and_without_a_traceback(number, co
     assert process.stdout.readline() == "asleep\n"
     began = time.monotonic()
     process.send_signal(number)
-    _, told = process.communicate(timeout=30)
+    _, output = process.communicate(timeout=30)
     assert time.monotonic() - began < 20
     assert process.returncode == code
-    assert told.splitlines() == [f"error: {message}", "hint: the same command starts it again"]
-    assert told.splitlines()[1].startswith("hint: ")
-    assert len(told.splitlines()) == 2
+    assert output.splitlines() == [f"error: {message}", "hint: the same command starts it again"]
+    assert output.splitlines()[1].startswith("hint: ")
+    assert len(output.splitlines()) == 2
 
 
 INTERRUPTED = """
@@ -172,7 +172,7 @@ def test_a_translation_that_takes_hours_ends_at_ctrl_c(untrained):
 
 
 @WITH_SIGHUP
-def test_nohup_is_meant():
+def test_nohup_is_respected():
     process = subprocess.Popen(
         [sys.executable, "-c", SLEEPER],
         stdout=subprocess.PIPE,

@@ -68,11 +68,11 @@ def test_importing_regard_imports_no_torch():
         ),
     ],
 )
-def test_a_typing_mistake_is_one_error_and_one_hint_and_exit_code_2(capsys, typed, message, hint):
+def test_a_typing_mistake_gives_one_error_one_hint_and_exit_code_2(capsys, typed, message, hint):
     assert run(typed) == 2
-    shown = capsys.readouterr()
-    assert shown.err == f"error: {message}\nhint: {hint}\n"
-    assert shown.out == ""
+    output = capsys.readouterr()
+    assert output.err == f"error: {message}\nhint: {hint}\n"
+    assert output.out == ""
 
 
 def test_regard_alone_shows_its_help(capsys):
@@ -151,7 +151,7 @@ def test_a_command_and_its_python_call_have_the_same_names_and_defaults(path):
             assert value == known[name].default, name
 
 
-def test_what_regard_offers_is_what_the_verbs_are_called():
+def test_the_functions_of_regard_are_named_like_the_commands():
     package = importlib.import_module("regard")
     for name in package.__all__:
         assert getattr(package, name).__name__ == name

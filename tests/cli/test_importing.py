@@ -1,4 +1,4 @@
-"""Importing with nobody looking for garbage, who looks again afterwards."""
+"""Garbage collection is off during imports and on again afterwards."""
 
 import gc
 import importlib
@@ -14,7 +14,7 @@ def thawed():
     gc.unfreeze()
 
 
-def test_nobody_looks_meanwhile_and_what_came_is_left_out_later():
+def test_garbage_collection_is_off_during_imports_and_skips_their_objects_later():
     frozen = gc.get_freeze_count()
     with importing():
         assert not gc.isenabled()
@@ -23,7 +23,7 @@ def test_nobody_looks_meanwhile_and_what_came_is_left_out_later():
     assert gc.get_freeze_count() >= frozen + len(came)
 
 
-def test_somebody_looks_again_after_a_failure():
+def test_garbage_collection_is_on_again_after_a_failure():
     with pytest.raises(ModuleNotFoundError), importing():
         importlib.import_module("no_such_module")
     assert gc.isenabled()

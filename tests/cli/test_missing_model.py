@@ -1,4 +1,4 @@
-"""Each command that needs a model says which recipe trains one."""
+"""Each command that needs a model names a recipe that trains one."""
 
 import pytest
 from click.testing import CliRunner
@@ -10,14 +10,14 @@ from regard.verbs.suggested_recipes import PRETRAINED, SUGGESTED
 
 @pytest.mark.parametrize("verb", ["generate", "classify", "tag", "embed", "fill", "summarize", "transcribe"])
 def test_a_command_without_a_model_names_the_recipe(verb):
-    told = CliRunner().invoke(regard, [verb, "text"]).exception
-    assert isinstance(told, UserError)
-    assert f"{verb} needs a model" in told.message
+    output = CliRunner().invoke(regard, [verb, "text"]).exception
+    assert isinstance(output, UserError)
+    assert f"{verb} needs a model" in output.message
     hint = PRETRAINED[verb] if verb in PRETRAINED else f"`regard train {SUGGESTED[verb].recipe}`"
-    assert hint in told.hint
+    assert hint in output.hint
 
 
 def test_its_help_is_shown_without_a_model():
-    shown = CliRunner().invoke(regard, ["generate", "--help"])
-    assert shown.exit_code == 0
-    assert "[required]" in shown.output
+    output = CliRunner().invoke(regard, ["generate", "--help"])
+    assert output.exit_code == 0
+    assert "[required]" in output.output

@@ -41,26 +41,26 @@ def recipe(tmp_path):
 
 
 @pytest.fixture
-def told(capsys, tmp_path):
-    """What the command line tells of a mistake: the error and the hint."""
+def mistake(capsys, tmp_path):
+    """A function that calls regard and returns the error and the hint that it prints."""
 
-    def asked(*arguments: str) -> tuple[str, str]:
+    def call(*arguments: str) -> tuple[str, str]:
         capsys.readouterr()
         assert run([*arguments, *(["--out", str(tmp_path / "run")] if arguments[0] == "train" else [])]) == 2
-        shown = capsys.readouterr().err
-        lines = shown.splitlines()
-        assert "Traceback" not in shown
+        output = capsys.readouterr().err
+        lines = output.splitlines()
+        assert "Traceback" not in output
         assert [line for line in lines if line.startswith("error: ")] == lines[-2:-1]
         assert [line for line in lines if line.startswith("hint: ")] == lines[-1:]
         assert len(lines[-1]) > len("hint: ")
         return lines[-2].removeprefix("error: "), lines[-1].removeprefix("hint: ")
 
-    return asked
+    return call
 
 
-def test_an_empty_recipe(told, tmp_path):
+def test_an_empty_recipe(mistake, tmp_path):
     (tmp_path / "empty.toml").write_text("")
-    error, hint = told("train", str(tmp_path / "empty.toml"))
+    error, hint = mistake("train", str(tmp_path / "empty.toml"))
     assert error.endswith("empty.toml: the recipe is empty")
     assert "regard recipes show" in hint
 
@@ -74,27 +74,27 @@ def test_an_empty_recipe(told, tmp_path):
         ("[data.valid]", "[data.validation]", "data.validation", "did you mean 'valid'?"),
     ],
 )
-def test_a_misspelt_key(told, recipe, old, new, name, hint):
-    error, told_hint = told("train", recipe(old, new))
+def test_a_misspelt_key(mistake, recipe, old, new, name, hint):
+    error, printed_hint = mistake("train", recipe(old, new))
     assert name in error
-    assert told_hint == hint
+    assert printed_hint == hint
 
 
-def test_a_misspelt_key_on_the_command_line(told, recipe):
-    error, hint = told("train", recipe(), "--set", "training.max_stepz=3")
+def test_a_misspelt_key_on_the_command_line(mistake, recipe):
+    error, hint = mistake("train", recipe(), "--set", "training.max_stepz=3")
     assert "training.max_stepz" in error
     assert hint == "did you mean 'max_steps'?"
 
 
-def test_a_missing_file(told, recipe, tmp_path):
-    error, hint = told("train", str(tmp_path / "smal.toml"))
+def test_a_missing_file(mistake, recipe, tmp_path):
+    error, hint = mistake("train", str(tmp_path / "smal.toml"))
     assert error.endswith("smal.toml: no such recipe")
-    error, hint = told("train", recipe("train.src", "trein.src"))
+    error, hint = mistake("train", recipe("train.src", "trein.src"))
     assert error.startswith("no such file: ")
     assert hint == "did you mean 'train.src'?"
-    error, hint = told("translate", "--model", str(tmp_path), "--input", str(tmp_path / "absent"))
+    error, hint = mistake("translate", "--model", str(tmp_path), "--input", str(tmp_path / "absent"))
     assert hint
-    error, hint = told("compare", "--ref", str(tmp_path / "train.sr"), "a", "b")
+    error, hint = mistake("compare", "--ref", str(tmp_path / "train.sr"), "a", "b")
     assert "no such file" in error
 
 
@@ -108,40 +108,40 @@ def test_a_missing_file(told, recipe, tmp_path):
         ('name = "small"', 'name = "small"\nvalidation = 3', "validation must be a table, not 3"),
     ],
 )
-def test_a_wrong_type(told, recipe, old, new, message):
-    error, hint = told("train", recipe(old, new))
+def test_a_wrong_type(mistake, recipe, old, new, message):
+    error, hint = mistake("train", recipe(old, new))
     assert message in error
     assert hint
 
 
-def test_a_model_that_cannot_be_built(told, recipe):
-    error, hint = told("train", recipe("num_heads = 2", "num_heads = 3"))
+def test_a_model_that_cannot_be_built(mistake, recipe):
+    error, hint = mistake("train", recipe("num_heads = 2", "num_heads = 3"))
     assert "d_model (16) must be divisible by num_heads (3)" in error
     assert hint == "for instance d_model = 15"
 
 
-def test_an_unreadable_encoding(told, recipe, tmp_path):
+def test_an_unreadable_encoding(mistake, recipe, tmp_path):
     path = recipe()
     (tmp_path / "train.tgt").write_bytes(b"line\n" * 10 + "Häuser\n".encode("latin-1") + b"line\n" * 19)
-    error, hint = told("train", path)
+    error, hint = mistake("train", path)
     assert "train.tgt:11: not UTF-8 (byte 0xe4 at byte 2)" in error
     assert "iconv" in hint
     (tmp_path / "small.toml").write_bytes(RECIPE.encode("utf-16"))
-    error, hint = told("train", path)
+    error, hint = mistake("train", path)
     assert "not UTF-8" in error
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
-def test_a_truncated_weights_file(told, untrained, tmp_path, share):
+def test_a_truncated_weights_file(mistake, untrained, tmp_path, share):
     shutil.copytree(untrained, tmp_path / "cut")
     weights = tmp_path / "cut" / "model.safetensors"
     whole = weights.read_bytes()
     weights.write_bytes(whole[: int(len(whole) * share)])
-    error, _ = told("translate", "1 2 3", "--model", str(tmp_path / "cut"))
+    error, _ = mistake("translate", "1 2 3", "--model", str(tmp_path / "cut"))
     assert "model.safetensors" in error
 
 
-def test_a_device_that_is_not_there(told, untrained):
-    error, hint = told("translate", "1", "--model", str(untrained), "--device", "mps")
+def test_a_device_that_is_not_there(mistake, untrained):
+    error, hint = mistake("translate", "1", "--model", str(untrained), "--device", "mps")
     assert error == "device mps is not available here"
     assert "--device auto" in hint

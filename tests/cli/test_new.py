@@ -23,30 +23,30 @@ def here(tmp_path, monkeypatch):
         "--out my recipe.toml --test test.en test.de --valid dev.en dev.de a.en a.de",
     ],
 )
-def test_both_sides_follow_an_option(here, capsys, arguments):
+def test_an_option_takes_two_files(here, capsys, arguments):
     words = [word.replace("~", " ") for word in arguments.replace("my recipe", "my~recipe").split()]
     assert run(["new", *words]) == 0
-    said = capsys.readouterr().out
-    assert "my recipe.toml: 40 pairs to train, 40 to validate, 40 to test" in said
-    assert "regard train 'my recipe.toml' --dry-run" in said
+    output = capsys.readouterr().out
+    assert "my recipe.toml: 40 pairs to train, 40 to validate, 40 to test" in output
+    assert "regard train 'my recipe.toml' --dry-run" in output
 
 
-def test_one_file_has_one_other_to_validate_on(here, capsys):
+def test_one_file_has_one_file_to_validate_on(here, capsys):
     assert run(["new", "a.csv", "--valid", "dev.csv"]) == 0
-    said = capsys.readouterr().out
-    assert "a.csv: classification (columns text and label); another with --task and --columns" in said
-    assert "a.toml: 60 texts to train, 60 to validate" in said
-    assert "2 classes" in said
+    output = capsys.readouterr().out
+    assert "a.csv: classification (columns text and label); change it with --task and --columns" in output
+    assert "a.toml: 60 texts to train, 60 to validate" in output
+    assert "2 classes" in output
 
 
 def test_mistakes_are_an_error_and_a_hint(here, capsys):
     for words, error, hint in [
-        (["a.en", "a.de", "--task", "translat"], "knows no task 'translat'", "did you mean 'translation'?"),
+        (["a.en", "a.de", "--task", "translat"], "unknown task 'translat'", "did you mean 'translation'?"),
         (["a.csv", "--columns", "txt,label"], "a.csv: no column 'txt'", "did you mean 'text'?"),
         (["--valid", "dev.csv"], "missing argument 'SOURCE'", "--help"),
         (["nowhere.csv"], "no such file: nowhere.csv", ""),
     ]:
         assert run(["new", *words]) == 2
-        told = capsys.readouterr().err
-        assert error in told.splitlines()[0]
-        assert hint in told.splitlines()[1]
+        output = capsys.readouterr().err
+        assert error in output.splitlines()[0]
+        assert hint in output.splitlines()[1]

@@ -32,62 +32,62 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def told(capsys, folder):
-    """What is said of a mistake: the error, the hint."""
+def mistake(capsys, folder):
+    """A function that calls `regard train` and returns the error and the hint that it prints."""
 
-    def asked(*arguments: object) -> tuple[str, str]:
+    def call(*arguments: object) -> tuple[str, str]:
         assert run(["train", "small.toml", "--threads", "1", *map(str, arguments)]) == 2
         [*_, error, hint] = capsys.readouterr().err.splitlines()
         assert not (folder / "runs" / "small" / "best").exists()
         return error, hint
 
-    return asked
+    return call
 
 
-def test_a_trained_model_goes_on_with_other_pairs_and_its_frozen_modules_stay(folder, untrained, capsys):
+def test_a_pretrained_model_is_finetuned_and_its_frozen_modules_do_not_change(folder, untrained, capsys):
     freeze = 'training.freeze=["encoder.blocks"]'
     arguments = ["train", "small.toml", "--init", str(untrained), "--set", freeze, "--threads", "1"]
     assert run(arguments) == 0
-    said = capsys.readouterr().err
-    assert "start: " in said
-    assert " trained; cpu" in said
+    output = capsys.readouterr().err
+    assert "start: " in output
+    assert " trained; cpu" in output
     before, after = load_model(untrained).model, load_model(folder / "runs" / "small").model
     for name, weight in before.state_dict().items():
         same = bool((weight == after.state_dict()[name]).all())
         assert same == name.startswith("encoder.blocks"), name
 
 
-def test_nothing_is_called_like_what_is_to_be_frozen(told, untrained):
-    error, hint = told("--init", untrained, "--set", 'training.freeze=["encodr.blocks"]')
+def test_a_module_to_freeze_does_not_exist(mistake, untrained):
+    error, hint = mistake("--init", untrained, "--set", 'training.freeze=["encodr.blocks"]')
     assert error == "error: training.freeze: nothing is called 'encodr.blocks'"
     assert hint == "hint: did you mean 'encoder.blocks'?"
 
 
-def test_a_model_to_start_from_is_not_there(told):
-    error, hint = told("--init", "nowhere")
+def test_a_model_to_start_from_does_not_exist(mistake):
+    error, hint = mistake("--init", "nowhere")
     assert "nowhere" in error
     assert hint
 
 
-def test_a_model_to_start_from_has_another_vocabulary(told, untrained, folder):
+def test_a_model_to_start_from_has_another_vocabulary(mistake, untrained, folder):
     (folder / "pairs.tsv").write_text("".join(f"word{i} a b\tb a word{i}\n" for i in range(10)))
-    error, hint = told("--init", untrained)
+    error, hint = mistake("--init", untrained)
     assert f"the vocabulary of {untrained} is another" in error
     assert "--init" in hint
 
 
-def test_adapters_need_a_model_to_adapt(told):
-    error, hint = told("--set", "training.adapter={rank=2}")
+def test_adapters_need_a_model_to_adapt(mistake):
+    error, hint = mistake("--set", "training.adapter={rank=2}")
     assert "training.adapter" in error
     assert "--init" in hint
 
 
-def test_an_adapter_with_a_misspelt_setting(told, untrained):
-    error, hint = told("--init", untrained, "--set", "training.adapter={rnak=2}")
+def test_an_adapter_with_a_misspelt_setting(mistake, untrained):
+    error, hint = mistake("--init", untrained, "--set", "training.adapter={rnak=2}")
     assert "training.adapter.rnak" in error
     assert hint == "hint: did you mean 'rank'?"
 
 
-def test_a_layer_decay_that_cannot_be(told, untrained):
-    error, _ = told("--init", untrained, "--set", "training.optimizer.layer_decay=1.5")
+def test_an_impossible_layer_decay(mistake, untrained):
+    error, _ = mistake("--init", untrained, "--set", "training.optimizer.layer_decay=1.5")
     assert "layer_decay" in error

@@ -15,12 +15,12 @@ def printed(capsys, monkeypatch, tmp_path):
     """What `regard` with these arguments prints to stdout, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
 
-    def asked(*arguments: object, code: int = 0) -> str:
+    def call(*arguments: object, code: int = 0) -> str:
         capsys.readouterr()
         assert run([str(argument) for argument in arguments]) == code, capsys.readouterr().err
         return capsys.readouterr().out
 
-    return asked
+    return call
 
 
 @pytest.fixture
@@ -35,19 +35,19 @@ def texts(tmp_path):
     return tmp_path
 
 
-def test_new_says_what_it_wrote_and_what_to_do_next(printed, texts):
-    shown = printed("new", "src", "ref", "--out", "my.toml")
-    assert shown.startswith("my.toml: 30 pairs to train, 5 held out\n")
-    assert "regard train my.toml --dry-run" in shown
+def test_new_prints_the_recipe_and_the_next_commands(printed, texts):
+    output = printed("new", "src", "ref", "--out", "my.toml")
+    assert output.startswith("my.toml: 30 pairs to train, 5 held out\n")
+    assert "regard train my.toml --dry-run" in output
     assert (texts / "my.toml").is_file()
 
 
 def test_evaluate_prints_scores_with_signatures(printed, texts, untrained):
     arguments = ["evaluate", "--model", untrained, "--src", "src", "--ref", "ref", "--ref", "out"]
-    shown = printed(*arguments, "--tokenize", "none")
-    assert [line.split()[0] for line in shown.splitlines()[1:]] == ["BLEU", "chrF2++", "TER"]
-    assert "nrefs:2" in shown
-    assert "tok:none" in shown
+    output = printed(*arguments, "--tokenize", "none")
+    assert [line.split()[0] for line in output.splitlines()[1:]] == ["BLEU", "chrF2++", "TER"]
+    assert "nrefs:2" in output
+    assert "tok:none" in output
     found = json.loads(printed(*arguments, "--json", "--beam-size", "1"))
     assert found["sentences"] == 35
     assert found["beam_size"] == 1
@@ -78,8 +78,8 @@ def test_score_prints_a_line_for_each_pair(printed, texts, untrained):
 
 
 def test_compare_prints_a_table_for_each_metric(printed, texts):
-    shown = printed("compare", "--ref", "ref", "ref", "out")
-    assert shown.count("baseline") == 3
+    output = printed("compare", "--ref", "ref", "ref", "out")
+    assert output.count("baseline") == 3
     found = json.loads(printed("compare", "--ref", "ref", "ref", "out", "--json"))
     assert [each["name"] for each in found] == ["BLEU", "chrF2++", "TER"]
     assert found[1]["systems"][1]["p_value"] < 0.05
@@ -94,15 +94,15 @@ def test_average_and_curves_of_a_run(printed, untrained, tmp_path):
         run_folder.append_metrics({"kind": "train", "step": step, "loss": 3.0 / step, "learning_rate": 0.1})
     assert printed("average", "run", "--last", 2, "--out", "mean") == "mean\n"
     assert printed("translate", "1 2", "--model", "mean") == printed("translate", "1 2", "--model", untrained)
-    shown = printed("curves", "run")
-    assert "loss, nats per prediction" in shown
-    assert "run/curves.svg" in shown
+    output = printed("curves", "run")
+    assert "loss, nats per prediction" in output
+    assert "run/curves.svg" in output
     printed("average", "run", "--last", 3, "--out", "mean", code=2)
 
 
-def test_recipes_are_listed_and_shown_as_they_stand(printed):
-    shown = printed("recipes")
-    assert "tatoeba-en-de" in shown
+def test_recipes_are_listed_and_shown_verbatim(printed):
+    output = printed("recipes")
+    assert "tatoeba-en-de" in output
     assert printed("recipes", "show", "reverse") == recipes_show("reverse")
     printed("recipes", "show", "revers", code=2)
 
@@ -112,15 +112,15 @@ def test_data_sets_are_listed_shown_and_checked(printed, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert "multi30k_tok" in printed("data", "list")
-    shown = printed("data", "show", "scan")
-    assert "licence  BSD" in shown
-    assert "missing" in shown
+    output = printed("data", "show", "scan")
+    assert "licence  BSD" in output
+    assert "missing" in output
     assert printed("data", "check")
     assert "missing" in printed("data", "check", "scan", code=2)
     printed("data", "check", "skan", code=2)
 
 
-def test_the_doctor_says_what_it_found(printed):
-    shown = printed("doctor")
-    assert "torch" in shown
-    assert "threads" in shown
+def test_the_doctor_prints_its_report(printed):
+    output = printed("doctor")
+    assert "torch" in output
+    assert "threads" in output

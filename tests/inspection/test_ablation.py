@@ -8,11 +8,11 @@ from regard.decoding.continuation import continue_all, prompts_of
 from regard.decoding.rules import LengthLimits
 from regard.decoding.search import GreedySearch
 from regard.errors import ConfigError
+from regard.fast.decoding_step import fast_step
 from regard.inspection import passes
 from regard.inspection.ablation import Ablation, ablate, ablated, ablations, layer_names
 from regard.inspection.passes import attention_sites
 from regard.inspection.switches import SUBLAYERS
-from regard.models.straight import straight
 
 MODELS = [
     ("encoder_decoder", {}),
@@ -231,13 +231,13 @@ def test_and_of_continuations(forced_pass, changes, some):
     assert continuation() == unchanged
 
 
-def test_the_straight_step_makes_way_and_comes_back(forced_pass):
+def test_the_fast_step_makes_way_and_comes_back(forced_pass):
     model = forced_pass("encoder_decoder").model
-    assert straight(model) is not None
+    assert fast_step(model) is not None
     for some in SOME[:1] + SOME[2:]:
         with ablated(model, some(model)):
-            assert straight(model) is None
-        assert straight(model) is not None
+            assert fast_step(model) is None
+        assert fast_step(model) is not None
 
 
 def test_what_is_not_there_cannot_be_switched_off(forced_pass):

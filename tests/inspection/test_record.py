@@ -8,7 +8,7 @@ import torch
 from regard.errors import ConfigError
 from regard.inspection.passes import attention_sites
 from regard.inspection.record import attentions, blocks, record, record_attention, recording_bytes
-from regard.layers.kernels import attention, masked_softmax, plain_attention
+from regard.layers.scaled_dot_product import attention, masked_softmax, plain_attention
 from regard.models.build import build
 from regard.models.conformer import ConformerConfig
 from regard.models.decoder_only import DecoderOnlyConfig

@@ -42,7 +42,7 @@ MODELS = {
     "T5": lambda: translator(positions="t5"),
     "recurrent": recurrent,
 }
-SEARCH = BeamSearch(beam_size=4, n_best=4, limits=LengthLimits(ratio=0.0, offset=6))
+SEARCH = BeamSearch(size=4, n_best=4, limits=LengthLimits(ratio=0.0, offset=6))
 REQUESTS = [Request(src_len=3, index=0), Request(src_len=1, index=1)]
 
 

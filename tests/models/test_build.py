@@ -194,7 +194,9 @@ def test_no_table_of_positions_is_made_to_count_a_wide_model(positions):
 def test_a_model_is_loaded_without_the_compiler_of_pytorch(tmp_path):
     """Its import takes seconds, which a first translation would wait for."""
     program = (
-        "import sys, regard; from regard.verbs import box; regard.load(box.box_model());"
+        "import sys, regard;"
+        "from regard.verbs.box import box_model;"
+        "regard.load(box_model());"
         "sys.exit('torch._dynamo' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

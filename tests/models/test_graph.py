@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.errors import ConfigError
-from regard.layers.dropout import Dropout
+from regard.fast.dropout import Dropout
 from regard.models.build import build, count_parameters
 from regard.models.graph import (
     GraphAttentionNetwork,

@@ -1,4 +1,4 @@
-"""A registered loss takes the place of the task's own, and the reported loss stays the cross-entropy."""
+"""A registered loss replaces the task's own, and the reported loss remains the cross-entropy."""
 
 import pytest
 import torch

@@ -7,6 +7,7 @@ import torch
 import regard
 from regard.errors import FolderError, UserError
 from regard.verbs.any_model import open_model
+from regard.verbs.runtime import DecodingRuntime, Runtime
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ def texts(tmp_path):
     return file
 
 
-def test_translating_verbs_take_a_folder_a_text_and_what_is_loaded(untrained, texts, monkeypatch):
+def test_translating_verbs_take_a_path_a_string_and_a_loaded_model(untrained, texts, monkeypatch):
     wanted = regard.translate("1 2 3", model=untrained)
     assert regard.translate("1 2 3", model=str(untrained)) == wanted
     loaded = regard.load(untrained)
@@ -31,7 +32,7 @@ def test_translating_verbs_take_a_folder_a_text_and_what_is_loaded(untrained, te
     assert regard.load(loaded) is loaded
 
 
-def test_other_verbs_take_what_is_loaded(encoder_folder, decoder_folder):
+def test_other_verbs_take_a_loaded_model(encoder_folder, decoder_folder):
     for verb, text, folder in (
         (regard.classify, "a film", encoder_folder("classification", ("good", "bad"))),
         (regard.tag, "a film", encoder_folder("tokens", ("A", "B"))),
@@ -44,34 +45,34 @@ def test_other_verbs_take_what_is_loaded(encoder_folder, decoder_folder):
     torch.testing.assert_close(*vectors, rtol=0, atol=0)
 
 
-def test_a_model_of_another_kind_and_what_is_no_model_are_refused(untrained, encoder_folder):
+def test_models_of_another_kind_and_values_that_are_no_model_are_refused(untrained, encoder_folder):
     translator, encoder = regard.load(untrained), regard.load(encoder_folder("classification", ("a", "b")))
     for call in (regard.classify, regard.generate, regard.fill, regard.embed, regard.tag):
-        with pytest.raises(FolderError, match="this is no model that") as told:
+        with pytest.raises(FolderError, match="this is no model that") as caught:
             call("1 2", model=translator)
-        assert "regard translate" in told.value.hint
-    with pytest.raises(FolderError, match="no model that translates") as told:
+        assert "regard translate" in caught.value.hint
+    with pytest.raises(FolderError, match="no model that translates") as caught:
         regard.translate("a", model=encoder)
-    assert "regard classify" in told.value.hint
+    assert "regard classify" in caught.value.hint
     with pytest.raises(UserError, match="model must be"):
         regard.translate("a", model=translator.model)
     with pytest.raises(FolderError, match="no model that classifies images"):
         regard.classify_images(np.zeros((1, 1, 4, 4), np.uint8), model=translator)
 
 
-def test_a_loaded_model_stays_as_it_is_where_it_is(untrained):
+def test_a_loaded_model_is_not_changed_or_moved(untrained):
     loaded = regard.load(untrained, device="cpu")
     assert open_model(loaded) is loaded
-    assert open_model(loaded, "cpu") is loaded
-    copied = open_model(loaded, precision="int8")
+    assert open_model(loaded, Runtime(device="cpu")) is loaded
+    copied = open_model(loaded, DecodingRuntime(precision="int8"))
     assert copied.model is not loaded.model
     assert copied.path == loaded.path
     if torch.cuda.is_available():
         with pytest.raises(UserError, match="device is cuda, but this model is loaded on cpu"):
-            open_model(loaded, "cuda")
+            open_model(loaded, Runtime(device="cuda"))
 
 
-def test_what_is_loaded_and_a_look_say_what_they_are(untrained):
+def test_the_repr_of_a_loaded_model_and_of_a_look(untrained):
     loaded = regard.load(untrained)
     assert repr(loaded).startswith("<Loaded: encoder_decoder, ")
     assert str(untrained) in repr(loaded)
@@ -84,15 +85,19 @@ def test_what_is_loaded_and_a_look_say_what_they_are(untrained):
 
 
 @torch.no_grad()
-def test_an_encoder_that_cannot_tell_the_order_of_a_text_is_told(encoder_folder, decoder_folder, capsys):
+def test_an_encoder_with_symmetric_alibi_gives_a_warning(encoder_folder, decoder_folder, capsys):
     """A text and its reverse were the same to ALiBi that counts both directions alike."""
-    ids, lengths, told = torch.tensor([[2, 7, 5, 9, 11, 3]]), torch.tensor([6]), "cannot tell the order of a"
+    ids, lengths, warning = (
+        torch.tensor([[2, 7, 5, 9, 11, 3]]),
+        torch.tensor([6]),
+        "cannot distinguish a text",
+    )
     for alibi, blind in (("symmetric", True), ("directed", False)):
         folder = encoder_folder("classification", ("good", "bad"), positions="alibi", alibi=alibi)
         model = regard.load(folder).model
         difference = (model(ids, lengths) - model(ids.flip(1), lengths)).abs().max()
         assert (difference < 1e-5) == blind
         assert (difference > 1e-3) != blind
-        assert (told in " ".join(capsys.readouterr().err.split())) == blind
+        assert (warning in " ".join(capsys.readouterr().err.split())) == blind
     regard.load(decoder_folder(positions="alibi", alibi="symmetric"))  # which sees only what came before
-    assert told not in " ".join(capsys.readouterr().err.split())
+    assert warning not in " ".join(capsys.readouterr().err.split())

@@ -32,9 +32,7 @@ def test_the_mean_of_the_last_checkpoints_loads_as_a_model(run, untrained, tmp_p
 
 
 @pytest.mark.parametrize(("last", "factor"), [(1, 60), (2, 40), (3, 30)])
-def test_where_a_run_keeps_a_moving_average_the_mean_is_of_that(
-    run, untrained, tmp_path, last, factor, capsys
-):
+def test_the_mean_is_of_moving_averages_if_a_run_keeps_them(run, untrained, tmp_path, last, factor, capsys):
     original = VerifiedFolder.open(untrained)
     for checkpoint in RunFolder(run).checkpoints():
         files = {name: checkpoint.read_bytes(name) for name in checkpoint.names if name.endswith(".json")}
@@ -70,7 +68,7 @@ def test_checkpoints_with_and_without_a_moving_average_are_not_mixed(run, untrai
     assert average_of(run, last=1, out=tmp_path / "mean") == tmp_path / "mean"
 
 
-def test_more_than_there_are_and_a_folder_without_any_are_refused(run, tmp_path):
+def test_more_checkpoints_than_a_run_has_and_a_folder_without_any_are_refused(run, tmp_path):
     with pytest.raises(FolderError, match="has 3 checkpoints, not 4") as caught:
         average_of(run, last=4, out=tmp_path / "mean")
     assert caught.value.hint.startswith("--last 3")

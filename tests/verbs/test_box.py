@@ -1,4 +1,4 @@
-"""The model in the box: small, whole, with its card; and an answer where there is none."""
+"""The included model: small, complete, with its card; and the error if it is missing."""
 
 import itertools
 import json
@@ -12,7 +12,7 @@ import torch
 from regard.data.catalogue import find
 from regard.data.corpus import read_lines
 from regard.errors import DataError, FolderError
-from regard.native import kernels
+from regard.fast.native import kernels
 from regard.verbs import box
 from regard.verbs.box import box_model, box_models, model_path
 from regard.verbs.convert import convert
@@ -26,7 +26,7 @@ from regard.weights.folder import verify_folder
 MOST = 16_000_000  # bytes
 
 
-def test_the_box_holds_a_small_whole_model_that_says_where_it_comes_from():
+def test_the_included_model_is_small_complete_and_has_a_card():
     path = box_model()
     verify_folder(path)
     assert sum(file.stat().st_size for file in path.iterdir()) <= MOST
@@ -81,14 +81,16 @@ def test_a_single_word_does_not_loop(word):
     assert re.search(r"(\S.{1,20}?)(?:[\s,.-]*\1){2,}", german) is None
 
 
-def test_an_installation_without_a_box_says_what_to_do(tmp_path, monkeypatch):
+def test_an_installation_without_the_included_model_gives_a_hint(tmp_path, monkeypatch):
     monkeypatch.setattr(box.resources, "files", lambda package: tmp_path)
     with pytest.raises(FolderError) as caught:
         translate("Hello.")
     assert "--model" in caught.value.hint
 
 
-def test_the_box_is_named_as_a_folder_is_and_a_folder_of_that_name_wins(tmp_path, monkeypatch, untrained):
+def test_the_included_model_is_named_like_a_folder_and_a_folder_of_that_name_wins(
+    tmp_path, monkeypatch, untrained
+):
     monkeypatch.chdir(tmp_path)
     assert box_models() == ["en-de"]
     assert model_path("en-de") == model_path(Path("en-de")) == box_model()
@@ -98,18 +100,19 @@ def test_the_box_is_named_as_a_folder_is_and_a_folder_of_that_name_wins(tmp_path
     assert translate("1 2", model="en-de") == translate("1 2", model=untrained)
 
 
-def test_every_verb_that_takes_a_model_knows_the_box(tmp_path, monkeypatch):
+def test_every_verb_that_takes_a_model_takes_the_included_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert load("en-de").path == box_model()
     table = pairs("copy", model={"init": "en-de"})
-    assert json.loads((box_model() / "config.json").read_text())["settings"]["d_model"] == loaded_width(table)
+    settings = json.loads((box_model() / "config.json").read_text())["settings"]
+    assert settings["d_model"] == loaded_width(table)
     assert with_init(table, "en-de")["model"]["init"] == str(box_model())
     with pytest.raises(FolderError, match=r"en-de.* is no |box.en-de"):
         convert("en-de", out="there")  # it is found, and needs no conversion
 
 
 @pytest.mark.parametrize("given", ["absent", "en_de", Path("runs/absent"), "~/absent"])
-def test_a_model_that_is_not_there_is_told_with_those_in_the_box(tmp_path, monkeypatch, given):
+def test_a_missing_model_is_reported_with_the_included_ones(tmp_path, monkeypatch, given):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     for call in (load, lambda name: with_init({}, name), lambda name: convert(name, out="there")):
@@ -163,7 +166,7 @@ def lines_to_translate():
 
 
 @pytest.mark.parametrize("beam_size", [1, 5])
-def test_every_budget_gives_the_same_bytes_beside_an_empty_and_a_long_line(beam_size):
+def test_every_batch_size_gives_the_same_bytes_also_with_an_empty_and_a_long_line(beam_size):
     lines = lines_to_translate()
     found = [
         list(Translator(beam_size=beam_size, batch_tokens=budget, device="cpu")(lines))

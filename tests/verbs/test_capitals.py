@@ -1,4 +1,4 @@
-"""A model whose folder says so reads texts that are all in capitals as if they were in lower case."""
+"""A model folder can set that texts in capitals are read in lower case."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from regard.weights.strict_json import json_bytes
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """The model in the box, with and without."""
+    """The included model, with and without lowercasing of capitals."""
     folder = open_model_folder(box_model())
     settings = folder.read_json("generation.json")
     tensors = folder.read_tensors("model.safetensors")
@@ -26,7 +26,7 @@ def models(tmp_path_factory):
     return paths
 
 
-def test_texts_in_capitals_are_lowered_and_no_others():
+def test_only_texts_in_capitals_are_lowercased():
     lowering = Prefix(text="> ", lower_capitals=True)
     for text in ("WHERE IS IT?", "ÖL IST 3,50 €!", "IT'S ME"):
         assert lowering.before(text) == f"> {text.lower()}"
@@ -35,10 +35,10 @@ def test_texts_in_capitals_are_lowered_and_no_others():
     assert Prefix().before("WHERE IS IT?") == "WHERE IS IT?"
 
 
-def test_a_folder_says_whether_capitals_are_lowered(models):
+def test_a_model_folder_sets_whether_capitals_are_lowercased(models):
     text = "WHERE IS THE STATION?"
     assert translate(text, model=models[True]) == translate(text.lower(), model=models[True])
     looking = {lower: EncoderDecoderReader(load_model(path)) for lower, path in models.items()}
-    asked, lower = Request(text=text), Request(text=text.lower())
-    assert looking[True]._source_ids(asked) == looking[True]._source_ids(lower)
-    assert looking[False]._source_ids(asked) != looking[False]._source_ids(lower)
+    request, lower = Request(text=text), Request(text=text.lower())
+    assert looking[True]._source_ids(request) == looking[True]._source_ids(lower)
+    assert looking[False]._source_ids(request) != looking[False]._source_ids(lower)

@@ -46,7 +46,7 @@ def test_each_image_gets_its_class(animals):
     ]
 
 
-def test_neighbours_do_not_matter(animals):
+def test_an_image_s_class_does_not_depend_on_its_batch(animals):
     together = [each.probability for each in ImageClassifier(animals)(PIXELS)]
     alone = [next(ImageClassifier(animals)(PIXELS[[row]])).probability for row in range(5)]
     assert alone == pytest.approx(together, abs=1e-6)

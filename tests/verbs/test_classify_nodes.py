@@ -1,4 +1,4 @@
-"""Nodes of a graph in a file, and what a model says of each."""
+"""The nodes of a graph in a file are classified."""
 
 import json
 
@@ -45,7 +45,7 @@ def graph(tmp_path):
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-def test_each_node_gets_its_classes_likeliest_first(tmp_path, graph, config):
+def test_each_node_gets_its_classes_most_likely_first(tmp_path, graph, config):
     found = list(NodeClassifier(write(tmp_path, config), top=3)(graph))
     assert [each.line for each in found] == [1, 2, 3, 4]
     for each in found:
@@ -60,7 +60,7 @@ def test_each_node_gets_its_classes_likeliest_first(tmp_path, graph, config):
 
 
 def test_features_and_edges_are_read_as_in_training(tmp_path, graph):
-    """Whether rows were divided by their sums, and edges go both ways, the model folder knows."""
+    """The model folder records whether features were normalised and edges made undirected."""
     path = write(tmp_path, CONFIGS["as they point, as they are"])
     logits = load_model(path).model(torch.from_numpy(FEATURES), torch.from_numpy(EDGES))
     [best] = [each.candidates[0] for each in NodeClassifier(path)(graph) if each.line == 3]
@@ -85,15 +85,15 @@ def test_labels_of_another_model_are_refused(tmp_path, graph):
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_the_shell_reads_a_graph_from_a_file(tmp_path, graph, config, capsys):
-    asked = ["classify", "--model", str(write(tmp_path, config)), "--input", str(graph)]
-    assert run(asked) == 0
+    arguments = ["classify", "--model", str(write(tmp_path, config)), "--input", str(graph)]
+    assert run(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
     expected = regard.classify_nodes(graph, model=tmp_path / "model")
     assert [line.split("\t")[0] for line in lines] == expected
-    assert run([*asked, "--top", "2"]) == 0
+    assert run([*arguments, "--top", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("\t")[0] for line in lines] == ["1", "1", "2", "2", "3", "3", "4", "4"]
-    assert run([*asked, "--json"]) == 0
+    assert run([*arguments, "--json"]) == 0
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [record["label"] for record in records] == expected
 

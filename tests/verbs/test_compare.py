@@ -20,7 +20,7 @@ def outputs(tmp_path):
     return tmp_path
 
 
-def test_a_worse_system_is_worse_and_not_by_chance(outputs):
+def test_a_worse_system_has_a_significantly_lower_score(outputs):
     found = compare([outputs / "good", outputs / "bad"], ref=outputs / "ref")
     assert [each.name for each in found] == ["BLEU", "chrF2++", "TER"]
     good, bad = found[0].systems

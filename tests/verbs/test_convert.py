@@ -1,4 +1,4 @@
-"""regard convert: what comes out says what went in, and nothing comes out of what cannot be whole."""
+"""regard convert: a converted model gives the same logits; nothing is written unless all can be."""
 
 import json
 
@@ -19,7 +19,7 @@ IDS = torch.tensor([[3, 1, 4, 1, 5]])
 
 @pytest.fixture
 def gpt2(tmp_path):
-    """A GPT-2 of one layer, in a folder as others have them."""
+    """The Hugging Face folder of a GPT-2 with one layer."""
     from regard.models.decoder_only import DecoderOnlyConfig
     from regard.weights.names import write_names
     from regard.weights.tensors import model_tensors, write_tensors
@@ -39,21 +39,21 @@ def gpt2(tmp_path):
 
 
 @torch.no_grad()
-def test_there_and_back(gpt2, tmp_path):
-    done = regard.convert(gpt2, out=tmp_path / "ours")
+def test_a_model_converted_to_regard_and_back_is_the_same(gpt2, tmp_path):
+    done = regard.convert(gpt2, out=tmp_path / "regard")
     assert (done.family, done.left) == ("gpt2", ())
-    verify_folder(tmp_path / "ours")
-    ours, direct = regard.load(tmp_path / "ours", device="cpu"), regard.load(gpt2, device="cpu")
+    verify_folder(tmp_path / "regard")
+    ours, direct = regard.load(tmp_path / "regard", device="cpu"), regard.load(gpt2, device="cpu")
     torch.testing.assert_close(ours.model(IDS), direct.model(IDS), rtol=0, atol=0)
     assert ours.tokenizers.source.encode("ab ac") == [4, 5, 2]
 
-    back = regard.convert(tmp_path / "ours", out=tmp_path / "theirs", to="hf")
+    back = regard.convert(tmp_path / "regard", out=tmp_path / "huggingface", to="hf")
     assert back.family == "gpt2"
-    before, after = (load_file(folder / "model.safetensors") for folder in (gpt2, tmp_path / "theirs"))
+    before, after = (load_file(folder / "model.safetensors") for folder in (gpt2, tmp_path / "huggingface"))
     assert before.keys() == after.keys()
     for name, tensor in before.items():
         torch.testing.assert_close(after[name], tensor, rtol=0, atol=0)
-    again = regard.load(tmp_path / "theirs", device="cpu")
+    again = regard.load(tmp_path / "huggingface", device="cpu")
     torch.testing.assert_close(again.model(IDS), ours.model(IDS), rtol=0, atol=0)
     assert again.tokenizers.source.encode("ab ac") == [4, 5, 2]
 
@@ -62,34 +62,34 @@ def test_nothing_is_written_where_something_is_missing(gpt2, tmp_path):
     (gpt2 / "merges.txt").unlink()
     (gpt2 / "vocab.json").unlink()
     with pytest.raises(FolderError, match="has no tokeniser"):
-        regard.convert(gpt2, out=tmp_path / "ours")
+        regard.convert(gpt2, out=tmp_path / "regard")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gpt2"]
 
 
-def test_a_folder_in_the_way_stays(gpt2, tmp_path):
-    regard.convert(gpt2, out=tmp_path / "ours")
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs" / "note").write_text("mine")
+def test_a_folder_that_exists_is_not_overwritten(gpt2, tmp_path):
+    regard.convert(gpt2, out=tmp_path / "regard")
+    (tmp_path / "huggingface").mkdir()
+    (tmp_path / "huggingface" / "note").write_text("mine")
     with pytest.raises(FolderError, match="exists"):
-        regard.convert(tmp_path / "ours", out=tmp_path / "theirs", to="hf")
-    assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["note"]
+        regard.convert(tmp_path / "regard", out=tmp_path / "huggingface", to="hf")
+    assert [path.name for path in (tmp_path / "huggingface").iterdir()] == ["note"]
 
 
-def test_a_model_in_the_way_stays_too(gpt2, tmp_path):
-    regard.convert(gpt2, out=tmp_path / "ours")
-    before = (tmp_path / "ours" / "MANIFEST.json").read_bytes()
+def test_a_model_folder_that_exists_is_not_overwritten(gpt2, tmp_path):
+    regard.convert(gpt2, out=tmp_path / "regard")
+    before = (tmp_path / "regard" / "MANIFEST.json").read_bytes()
     with pytest.raises(FolderError, match="ours exists") as caught:
-        regard.convert(gpt2, out=tmp_path / "ours")
+        regard.convert(gpt2, out=tmp_path / "regard")
     assert caught.value.hint == "choose a new or an empty folder"
-    assert (tmp_path / "ours" / "MANIFEST.json").read_bytes() == before
+    assert (tmp_path / "regard" / "MANIFEST.json").read_bytes() == before
     (tmp_path / "empty").mkdir()
     assert regard.convert(gpt2, out=tmp_path / "empty").family == "gpt2"
 
 
-def test_what_is_no_folder_of_theirs_is_named(gpt2, tmp_path):
-    regard.convert(gpt2, out=tmp_path / "ours")
+def test_a_folder_that_is_not_from_hugging_face_is_refused(gpt2, tmp_path):
+    regard.convert(gpt2, out=tmp_path / "regard")
     with pytest.raises(FolderError, match="ours is a folder of regard already") as caught:
-        regard.convert(tmp_path / "ours", out=tmp_path / "again")
+        regard.convert(tmp_path / "regard", out=tmp_path / "again")
     assert "--to hf" in caught.value.hint
     with pytest.raises(FolderError, match="nothing does not exist"):
         regard.convert(tmp_path / "nothing", out=tmp_path / "again")
@@ -97,19 +97,30 @@ def test_what_is_no_folder_of_theirs_is_named(gpt2, tmp_path):
         regard.convert(gpt2, out=tmp_path / "again", to="hf")
 
 
-def test_the_command_says_where_the_model_is(gpt2, tmp_path, capsys):
-    assert run(["convert", str(gpt2), "--out", str(tmp_path / "ours")]) == 0
+def test_the_command_prints_the_path_of_the_model(gpt2, tmp_path, capsys):
+    assert run(["convert", str(gpt2), "--out", str(tmp_path / "regard")]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'ours'}\n"
     assert (
-        run(["convert", str(tmp_path / "ours"), "--to", "hf", "--family", "t5", "--out", str(tmp_path / "x")])
+        run(
+            [
+                "convert",
+                str(tmp_path / "regard"),
+                "--to",
+                "hf",
+                "--family",
+                "t5",
+                "--out",
+                str(tmp_path / "x"),
+            ]
+        )
         == 2
     )
-    told = capsys.readouterr().err
-    assert "a decoder_only model is none of t5" in told
+    output = capsys.readouterr().err
+    assert "a decoder_only model is not a t5 model" in output
     assert not (tmp_path / "x").exists()
 
 
-def test_a_shape_that_nobody_has_is_refused_with_the_reason():
+def test_a_shape_that_no_family_has_is_refused_with_the_reason():
     from pathlib import Path
 
     from regard.weights.model_folder import LoadedModel
@@ -121,7 +132,7 @@ def test_a_shape_that_nobody_has_is_refused_with_the_reason():
     loaded = LoadedModel(
         model=build(config, seed=0), config=config, text=None, labels=(), generation={}, path=Path("model")
     )
-    with pytest.raises(FolderError, match="no family has models of this shape"):
+    with pytest.raises(FolderError, match="no Hugging Face family fits"):
         to_huggingface(loaded)
-    with pytest.raises(FolderError, match="positions = 'alibi' is not what a marian model has: 'sinusoidal'"):
+    with pytest.raises(FolderError, match="positions = 'alibi', but a marian model has 'sinusoidal'"):
         to_huggingface(loaded, "marian")

@@ -1,4 +1,4 @@
-"""A survey counts a corpus, knows its scripts, finds what is wrong, and is silent about what is right."""
+"""A survey counts a corpus, detects its scripts, and finds problems, but none in a good corpus."""
 
 import os
 import random
@@ -31,8 +31,8 @@ KANA = "あいうえおかきくけこさしすせそたちつてとなにぬね
 
 def sentences(count, seed=1):
     """English and German of the same meaning, of 3 to 25 words, each pair but once."""
-    draw = random.Random(seed)
-    chosen = [[draw.choice(WORDS) for _ in range(draw.randint(3, 25))] for _ in range(count)]
+    generator = random.Random(seed)
+    chosen = [[generator.choice(WORDS) for _ in range(generator.randint(3, 25))] for _ in range(count)]
     texts = [
         [" ".join(word[side] for word in words) + f" {seed}{i}." for side in (0, 1)]
         for i, words in enumerate(chosen)
@@ -67,7 +67,7 @@ def only(found):
     return finding
 
 
-def test_a_good_corpus_is_counted_and_nothing_is_said(corpus):
+def test_a_good_corpus_is_counted_and_has_no_findings(corpus):
     found = survey(
         corpus(ENGLISH, GERMAN), {"validation": corpus(*sentences(100, seed=2), ("valid.en", "valid.de"))}
     )
@@ -80,7 +80,7 @@ def test_a_good_corpus_is_counted_and_nothing_is_said(corpus):
     assert 0.5 < found.shared_letters < 1
 
 
-def test_a_good_corpus_in_two_scripts_is_silent_too(corpus, monkeypatch):
+def test_a_good_corpus_in_two_scripts_has_no_findings(corpus, monkeypatch):
     monkeypatch.setattr(tokenizers, "find_spec", lambda name: None)
     found = survey(corpus(ENGLISH, JAPANESE, ("train.en", "train.ja")))
     assert found.findings == ()
@@ -94,7 +94,7 @@ def test_text_without_spaces_is_noticed_in_any_script(corpus):
     assert (found.target_script, found.tokenize, found.best_metric) == ("Latin", "char", "chrf")
 
 
-def test_tasks_within_one_language_raise_no_alarm(corpus):
+def test_tasks_within_one_language_have_no_findings(corpus):
     paraphrases = [text.replace("old", "ancient").replace("went", "walked") for text in ENGLISH]
     assert not [f for f in survey(corpus(ENGLISH, paraphrases)).findings if f.kind in ("swapped", "language")]
 
@@ -140,7 +140,7 @@ def test_held_out_files_in_the_other_order_are_noticed(corpus):
     assert "valid.de and valid.en look swapped" in finding.text
 
 
-def test_files_whose_names_say_the_opposite_look_swapped(corpus):
+def test_files_whose_names_do_not_fit_their_scripts_look_swapped(corpus):
     finding = only(survey(corpus(JAPANESE, ENGLISH, ("train.en", "train.ja"))))
     assert finding.kind == "swapped"
     assert "train.en and train.ja look swapped" in finding.text
@@ -160,7 +160,7 @@ def test_a_shift_by_lines_is_found_where_it_begins(corpus, at, lost):
     assert abs(800 - lost - at - finding.count) <= 12
 
 
-def test_lines_that_were_left_out_keep_the_place_of_a_shift(corpus):
+def test_lines_that_were_left_out_do_not_change_where_a_shift_begins(corpus):
     source = ["", *ENGLISH[:400], "", *ENGLISH[400:]]
     finding = only(survey(corpus(source, ["", *GERMAN[:400], "x", "y", *GERMAN[400:]])))
     assert "goes with line n + 1 of train.de" in finding.text
@@ -168,10 +168,10 @@ def test_lines_that_were_left_out_keep_the_place_of_a_shift(corpus):
 
 
 def test_shuffled_files_and_shuffled_stretches_are_noticed(corpus):
-    draw = random.Random(0)
-    shuffled = draw.sample(GERMAN, len(GERMAN))
+    generator = random.Random(0)
+    shuffled = generator.sample(GERMAN, len(GERMAN))
     assert "nothing to do with each other" in only(survey(corpus(ENGLISH, shuffled))).text
-    part = GERMAN[:300] + draw.sample(GERMAN[300:500], 200) + GERMAN[500:]
+    part = GERMAN[:300] + generator.sample(GERMAN[300:500], 200) + GERMAN[500:]
     finding = only(survey(corpus(ENGLISH, part)))
     assert "do not go together" in finding.text
     assert abs(200 - finding.count) <= 25
@@ -194,7 +194,7 @@ def test_lines_in_the_language_of_the_other_side_are_found(corpus):
     assert "20 lines of train.de in the language of the source side: train.de:201" in finding.text
 
 
-def test_lines_in_a_foreign_script_are_found(corpus):
+def test_lines_in_another_script_are_found(corpus):
     russian = [f"Где находится вокзал номер {i}, скажите пожалуйста" for i in range(10)]
     found = survey(corpus(ENGLISH, GERMAN[:200] + russian + GERMAN[210:])).findings
     [finding] = [each for each in found if each.kind == "script"]
@@ -215,7 +215,7 @@ DATA = os.environ.get("REGARD_DATA")
 @pytest.mark.parametrize(
     ("name", "pair"), [("multi30k:val", "de fr"), ("newstest_en_de:newstest2014", "en de")]
 )
-def test_nothing_is_said_of_published_corpora_but_what_is_so(name, pair):
+def test_published_corpora_have_only_true_findings(name, pair):
     source, target = (f"{name}.{side}" for side in pair.split())
     found = survey(open_corpus(CorpusSettings(source=source, target=target), LinePolicy(), Path()))
     assert all(finding.is_note for finding in found.findings)

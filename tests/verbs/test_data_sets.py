@@ -1,4 +1,4 @@
-"""The verbs of data sets answer for what is here and for what is not."""
+"""Data sets are listed, shown and checked, whether they are on this machine or not."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def test_every_data_set_can_be_shown():
         data_show("multi30")
 
 
-def test_what_is_not_here_is_missing_and_all_that_is_here_is_none(tmp_path, monkeypatch):
+def test_missing_files_are_reported_as_missing(tmp_path, monkeypatch):
     monkeypatch.setenv("REGARD_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""A model of dates is held against what is known of where their digits come from."""
+"""The alignment precision of a model of dates is measured against the known alignment."""
 
 from types import SimpleNamespace
 
@@ -11,14 +11,11 @@ from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.inspection.alignment import Alignment
 from regard.verbs import date_precision as module
 from regard.verbs.date_precision import date_precision
-from regard.verbs.translate import Translator
 
 
-def looking(corpus, looks, monkeypatch):
-    """A translator that looks where `looks` says, as it writes each place of a date."""
-    translator = object.__new__(Translator)
+def model_attending_to(corpus, looks, monkeypatch):
+    """A model that attends to the source positions `looks` for each character of a date."""
     tokenizers = train_tokenizers(corpus, TokenizerSettings(kind="characters"))
-    translator.loaded, translator.model = SimpleNamespace(tokenizers=tokenizers), None
     pairs = {tuple(tokenizers.source.encode(pair.source)): pair for pair in corpus}
 
     def alignment_of(model, src_ids, tgt_ids, *, bos_id, eos_id):
@@ -29,7 +26,7 @@ def looking(corpus, looks, monkeypatch):
         return Alignment("cross", 0, None, "", weights)
 
     monkeypatch.setattr(module, "alignment_of", alignment_of)
-    return translator
+    return SimpleNamespace(tokenizers=tokenizers, model=None)
 
 
 def perfect(pair: Pair):
@@ -46,12 +43,12 @@ def corpus(tmp_path):
     ("looks", "expected"),
     [
         (perfect, 1.0),
-        (lambda pair: {**perfect(pair), 4: 0, 7: 0}, 1.0),  # nothing is known of hyphens
+        (lambda pair: {**perfect(pair), 4: 0, 7: 0}, 1.0),  # the origin of hyphens is unknown
         (lambda pair: {place: found for place, found in perfect(pair).items() if place < 3}, 1.0),
         (lambda pair: {**perfect(pair), 8: perfect(pair)[0] + 1}, 7 / 8),
         (lambda pair: {}, None),
     ],
 )
-def test_the_share_of_the_right_links_is_told(corpus, monkeypatch, looks, expected):
-    found = date_precision(looking(corpus, looks, monkeypatch), corpus)
+def test_the_precision_is_the_share_of_right_links(corpus, monkeypatch, looks, expected):
+    found = date_precision(model_attending_to(corpus, looks, monkeypatch), corpus)
     assert found is None if expected is None else found == pytest.approx(expected)

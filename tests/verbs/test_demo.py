@@ -1,4 +1,4 @@
-"""The demo trains, shows its dates with their alignments, and says what to try next."""
+"""The demo trains, shows dates with their alignments, and prints what to try next."""
 
 import re
 import sys
@@ -11,7 +11,7 @@ from regard.verbs.demo import demo
 from regard.verbs.recipes import recipes_show
 
 
-def test_what_it_needs_is_asked_for_before_anything_is_announced(monkeypatch, tmp_path, capsys):
+def test_a_missing_package_is_reported_before_anything_else(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, "babel", None)
     with pytest.raises(MissingExtra, match="Babel") as caught:
         demo(out=tmp_path / "run")
@@ -41,15 +41,15 @@ def short(tmp_path, monkeypatch):
     return tmp_path / "run"
 
 
-def test_the_demo_shows_what_it_trained_and_shows_it_again(short, capsys):
+def test_the_demo_shows_its_results_and_shows_them_again(short, capsys):
     first = demo(out=short, threads=1)
-    shown = capsys.readouterr().out
-    assert re.search(r"exact match \d+\.\d %", shown)
-    assert len(re.findall(r" -> .*  \((right|wrong: it is [\d-]{10})\)", shown)) == module.SHOWN
-    assert f"regard translate --model {short}" in shown
+    output = capsys.readouterr().out
+    assert re.search(r"exact match \d+\.\d %", output)
+    assert len(re.findall(r" -> .*  \((right|wrong: it is [\d-]{10})\)", output)) == module.SHOWN_DATES
+    assert f"regard translate --model {short}" in output
     assert first.run == short
     page = short / module.PAGE
-    assert f"  {page}\n" in shown
+    assert f"  {page}\n" in output
     text = page.read_text("utf-8")
     assert text.startswith("<!doctype html>")
     assert '"beam_size":4' in text.replace(" ", ""), "a greedy answer would have no beam to show"
@@ -57,4 +57,4 @@ def test_the_demo_shows_what_it_trained_and_shows_it_again(short, capsys):
         assert f'"{resource}' in text, resource
     again = demo(out=short, threads=1)
     assert again == first
-    assert capsys.readouterr().out == shown
+    assert capsys.readouterr().out == output

@@ -9,7 +9,7 @@ from regard.verbs.translate import translate
 
 @pytest.fixture
 def files(untrained, tmp_path):
-    """A source, what the model makes of it, and another reference."""
+    """A source, the model's translation of it, and another reference."""
     sources = [f"{i} {i + 1} {9 - i} {i} 3" for i in range(8)]
     contents = {
         "src": sources,
@@ -22,12 +22,12 @@ def files(untrained, tmp_path):
     return tmp_path
 
 
-def test_a_model_that_says_what_the_reference_says_reaches_a_hundred(untrained, files):
+def test_translations_equal_to_the_references_score_100(untrained, files):
     found = evaluate(model=untrained, src=files / "src", ref=files / "own", tokenize="none")
     assert found.translations == (files / "own").read_text().splitlines()
     assert [round(score.value, 6) for score in found.scores] == [100, 100, 0]
     assert all("|" in score.signature for score in found.scores)
-    assert all(score.low is None for score in found.scores)  # of eight lines no interval can be told
+    assert all(score.low is None for score in found.scores)  # eight lines are too few for an interval
     printed = found.to_dict()
     assert printed["sentences"] == 8
     assert printed["beam_size"] == 2
@@ -48,13 +48,13 @@ def test_files_that_are_not_aligned_are_refused_before_anything_is_translated(un
         evaluate(model=untrained / "absent", src=files / "src", ref=files / "short")
 
 
-def test_scores_by_length_are_given_where_they_are_asked_for(untrained, files):
+def test_scores_by_length_are_given_on_request(untrained, files):
     found = evaluate(model=untrained, src=files / "src", ref=files / "own", tokenize="none", by_length=True)
     assert [(each.words, each.sentences) for each in found.by_length] == [("0 to 5", 8)]
     assert found.by_length[0].bleu == pytest.approx(100)
     assert found.to_dict()["by_length"][0]["sentences"] == 8
 
 
-def test_scores_by_length_are_of_translations_alone(untrained):
-    with pytest.raises(UserError, match="are of translations"):
+def test_scores_by_length_are_for_translations_only(untrained):
+    with pytest.raises(UserError, match="are for translations"):
         evaluate(model=untrained, by_length=True)

@@ -1,4 +1,4 @@
-"""The measured proposals: their page is their file, and the score to expect is among theirs."""
+"""Measured runs: the page lists those of the file, and expected scores come from them."""
 
 import pytest
 
@@ -29,12 +29,12 @@ def test_the_page_shows_each_experiment():
     assert table() in PAGE.read_text("utf-8")
 
 
-def test_each_experiment_is_of_a_corpus_that_can_be_made_again():
+def test_the_corpus_of_each_experiment_can_be_reproduced():
     assert {each.corpus for each in experiments()} <= set(CORPORA)
 
 
 @pytest.mark.parametrize(("pairs", "tokens", "low", "high"), [(20_000, 2e6, 20, 40), (30_000, 3e6, 20, 40)])
-def test_the_score_to_expect_spans_the_runs_that_are_alike(monkeypatch, pairs, tokens, low, high):
+def test_the_expected_score_spans_similar_runs(monkeypatch, pairs, tokens, low, high):
     rows = experiment(bleu=24.0), experiment(bleu=35.0), experiment(pairs=1000, bleu=1.0)
     monkeypatch.setattr(measured, "experiments", lambda: rows)
     found = expected_bleu(pairs, tokens)
@@ -42,7 +42,7 @@ def test_the_score_to_expect_spans_the_runs_that_are_alike(monkeypatch, pairs, t
     assert low <= found[0] <= 24 < 35 <= found[1] <= high + 1
 
 
-def test_nothing_is_expected_of_what_was_never_run(monkeypatch):
+def test_without_similar_runs_there_is_no_expected_score(monkeypatch):
     monkeypatch.setattr(measured, "experiments", lambda: (experiment(),))
     assert expected_bleu(10**6, 3e6) is None
     assert expected_bleu(30_000, 3e9) is None

@@ -63,46 +63,47 @@ def write(path, table):
 
 @pytest.fixture
 def begun(tmp_path):
-    """Begins a run of a recipe's table: the task, the model, and all that was said."""
+    """A function that begins a run of a recipe's table: the task, the model, and the printed messages."""
 
     def begin_it(table, name="run"):
-        said = []
+        messages = []
         with RunFolder(tmp_path / name).lock() as run:
-            task, model = begin(recipe_from(table, "", tmp_path, "recipe"), run, CPU, say=said.append)
-        return task, model, said
+            task, model = begin(recipe_from(table, "", tmp_path, "recipe"), run, CPU, say=messages.append)
+        return task, model, messages
 
     return begin_it
 
 
 def test_a_translator_of_other_pairs_begins_as_the_one_that_was_trained(trained, begun):
-    task, model, said = begun(pairs("reverse", model={"init": str(trained), "dropout": 0.3}))
+    task, model, messages = begun(pairs("reverse", model={"init": str(trained), "dropout": 0.3}))
     loaded = load_model(trained)
     own, other = model_tensors(model), model_tensors(loaded.model)
     assert own.keys() == other.keys()
     assert all(torch.equal(own[name], other[name]) for name in own)
     assert model.config.norm_position == "pre"
     assert model.config.d_model == 16
-    assert model.config.dropout == 0.3, "what [model] says besides is changed"
+    assert model.config.dropout == 0.3, "other settings of [model] apply"
     assert task.files["tokenizer.json"] == (trained / "tokenizer.json").read_bytes()
     count = f"{sum(tensor.numel() for tensor in own.values()):,}"
-    assert any(line.startswith(f"start: {count} of {count} parameters") for line in said)
-    assert not any("fresh" in line or "left over" in line for line in said)
-    assert any(line.startswith("tokeniser: that of") for line in said)
+    assert any(line.startswith(f"start: {count} of {count} parameters") for line in messages)
+    assert not any("fresh" in line or "not used" in line for line in messages)
+    assert any(line.startswith("tokeniser: from") for line in messages)
 
 
-def test_what_the_trained_model_lacks_is_fresh_and_what_it_has_more_is_left_over(trained, begun):
+def test_missing_weights_are_fresh_and_surplus_weights_are_not_used(trained, begun):
     model = {"init": str(trained), "num_encoder_layers": 2, "d_ff": 48}
-    _, _, said = begun(pairs("reverse", model=model))
-    assert any("d_ff = 48, 32 there" in line and "num_encoder_layers = 2, 1 there" in line for line in said)
-    assert "encoder: fresh (blocks.0.feed_forward, blocks.1: nothing there fits)" in said
-    assert "decoder: fresh (blocks.0.feed_forward: nothing there fits)" in said
-    [left] = [line for line in said if line.startswith("left over")]
+    _, _, messages = begun(pairs("reverse", model=model))
+    assert any(
+        "d_ff = 48 instead of 32" in line and "num_encoder_layers = 2 instead of 1" in line
+        for line in messages
+    )
+    assert "encoder: fresh (blocks.0.feed_forward, blocks.1: no weights fit)" in messages
+    assert "decoder: fresh (blocks.0.feed_forward: no weights fit)" in messages
+    [left] = [line for line in messages if line.startswith("not used")]
     assert "encoder.blocks.0.feed_forward" in left
 
 
-def test_the_option_takes_the_place_of_a_preset_and_a_path_in_the_recipe_begins_at_the_recipe(
-    trained, tmp_path
-):
+def test_the_option_replaces_a_preset_and_a_path_in_the_recipe_is_relative_to_it(trained, tmp_path):
     shutil.copytree(trained, tmp_path / "model")
     recipe = write(tmp_path / "a.toml", pairs("reverse", model={"preset": "base"}))
     by_option = train(recipe, init=tmp_path / "model", out=tmp_path / "a", threads=1)
@@ -112,7 +113,7 @@ def test_the_option_takes_the_place_of_a_preset_and_a_path_in_the_recipe_begins_
     assert digest(RunFolder(by_option.run).latest()) == digest(RunFolder(by_key.run).latest())
 
 
-def test_a_run_that_has_begun_goes_on_without_the_model_that_it_started_from(trained, tmp_path):
+def test_a_run_resumes_without_the_pretrained_model(trained, tmp_path):
     recipe = write(tmp_path / "a.toml", pairs("reverse", training={"adapter": {"rank": 2}}))
     whole = train(recipe, init=trained, out=tmp_path / "whole", threads=1)
     shutil.copytree(trained, tmp_path / "model")
@@ -123,7 +124,7 @@ def test_a_run_that_has_begun_goes_on_without_the_model_that_it_started_from(tra
     assert digest(RunFolder(tmp_path / "run").latest()) == digest(RunFolder(whole.run).latest())
 
 
-def test_adapters_leave_a_plain_model_folder_and_say_how_little_they_train(trained, tmp_path, capsys):
+def test_adapters_leave_a_plain_model_folder_and_print_the_trained_parameters(trained, tmp_path, capsys):
     recipe = write(tmp_path / "a.toml", pairs("reverse", training={"adapter": {"rank": 2}}))
     result = train(recipe, init=trained, out=tmp_path / "run", threads=1)
     before, after = load_model(trained), load_model(result.model)
@@ -139,7 +140,7 @@ def test_adapters_leave_a_plain_model_folder_and_say_how_little_they_train(train
     assert f"model: {total:,} parameters, {maps * 2 * (16 + 16)} trained; cpu" in capsys.readouterr().err
 
 
-def test_a_dry_run_starts_from_it_too_and_keeps_nothing(trained, tmp_path, capsys):
+def test_a_dry_run_starts_from_a_pretrained_model_and_keeps_nothing(trained, tmp_path, capsys):
     recipe = write(tmp_path / "a.toml", pairs("reverse"))
     result = train(recipe, init=trained, out=tmp_path / "run", dry_run=True, threads=1)
     assert result.metrics.keys() == {"loss", "exact_match"}
@@ -161,8 +162,8 @@ IMAGES = {
 def reader(tmp_path_factory):
     """A folder with images of two classes, and the model folder of what was trained on them."""
     folder = tmp_path_factory.mktemp("images")
-    draw = np.random.default_rng(0)
-    pixels = draw.integers(0, 255, (40, 8, 8), dtype=np.uint8)
+    generator = np.random.default_rng(0)
+    pixels = generator.integers(0, 255, (40, 8, 8), dtype=np.uint8)
     np.savez(folder / "bars.npz", images=pixels, labels=np.arange(40) % 2)
     names = {"data": {**IMAGES["data"], "class_names": ["lying", "standing"]}}
     return folder, train(write(folder / "a.toml", {**IMAGES, **names}), out=folder / "run", threads=1).model
@@ -179,19 +180,19 @@ def of_images(reader, tmp_path, *names):
 
 
 def test_the_same_classes_keep_their_head(reader, begun, tmp_path):
-    _, model, said = begun(of_images(reader, tmp_path, "lying", "standing"))
-    assert not any("fresh" in line for line in said)
+    _, model, messages = begun(of_images(reader, tmp_path, "lying", "standing"))
+    assert not any("fresh" in line for line in messages)
     assert torch.equal(model.head.weight, load_model(reader[1]).model.head.weight)
 
 
-def test_other_classes_have_a_fresh_head_even_where_they_are_as_many(reader, begun, tmp_path):
-    _, model, said = begun(of_images(reader, tmp_path, "crow", "dove"))
-    assert "head: fresh (the classes are others)" in said
+def test_other_classes_get_a_fresh_head_even_if_their_number_is_the_same(reader, begun, tmp_path):
+    _, model, messages = begun(of_images(reader, tmp_path, "crow", "dove"))
+    assert "head: fresh (the classes differ)" in messages
     assert not torch.equal(model.head.weight, load_model(reader[1]).model.head.weight)
     assert torch.equal(model.patches.projection.weight, load_model(reader[1]).model.patches.projection.weight)
 
 
-def test_beside_adapters_a_fresh_head_is_trained_whole(reader, begun, tmp_path):
+def test_with_adapters_a_fresh_head_is_trained_completely(reader, begun, tmp_path):
     table = of_images(reader, tmp_path, "crow", "dove")
     table = {**table, "training": {**IMAGES["training"], "adapter": {"rank": 2}}}
     _, model, _ = begun(table)
@@ -203,12 +204,12 @@ def test_beside_adapters_a_fresh_head_is_trained_whole(reader, begun, tmp_path):
 @pytest.mark.parametrize(
     ("table", "error", "message", "hint"),
     [
-        ({"model": {"preset": "tiny", "init": "MODEL"}}, RecipeError, "both say", "leave out"),
-        ({"model": {"init": 3}}, RecipeError, "model.init = 3", "folder"),
+        ({"model": {"preset": "tiny", "init": "MODEL"}}, RecipeError, "both set", "leave out"),
+        ({"model": {"init": 3}}, RecipeError, "model.init must be a path, not 3", "folder"),
         ({"model": {"init": "nowhere"}}, FolderError, "nowhere", ""),
-        ({"model": {"init": "MODEL", "d_model": 32}}, FolderError, "none of its weights fits", r"[model]"),
+        ({"model": {"init": "MODEL", "d_model": 32}}, FolderError, "none of its weights matches", r"[model]"),
         ({"model": {"init": "MODEL", "kind": "recurrent"}}, FolderError, "encoder_decoder", "model.kind"),
-        ({"training": {"adapter": {}}}, RecipeError, "there is none", "--init"),
+        ({"training": {"adapter": {}}}, RecipeError, "needs a pretrained model", "--init"),
         (
             {"model": {"init": "MODEL"}, "training": {"freeze": ["encoder.block"]}},
             RecipeError,
@@ -223,7 +224,7 @@ def test_beside_adapters_a_fresh_head_is_trained_whole(reader, begun, tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_started_from_is_refused(trained, begun, table, error, message, hint):
+def test_models_that_cannot_be_started_from_are_refused(trained, begun, table, error, message, hint):
     if table.get("model", {}).get("init") == "MODEL":
         table = {**table, "model": {**table["model"], "init": str(trained)}}
     with pytest.raises(error) as caught:
@@ -232,7 +233,7 @@ def test_what_cannot_be_started_from_is_refused(trained, begun, table, error, me
     assert hint in caught.value.hint
 
 
-def test_the_run_remembers_what_it_started_from(reader, begun, tmp_path):
+def test_the_run_records_the_model_that_it_started_from(reader, begun, tmp_path):
     begun(of_images(reader, tmp_path, "crow", "dove"))
     kept = json.loads((tmp_path / "run" / START).read_text())
     assert kept["model"] == str(reader[1])
@@ -250,7 +251,7 @@ def test_text_that_the_vocabulary_does_not_know_is_refused(trained, begun, tmp_p
     assert "--init" in caught.value.hint
 
 
-def test_two_workers_start_from_it_together(trained, tmp_path):
+def test_two_workers_start_from_one_pretrained_model(trained, tmp_path):
     recipe = write(tmp_path / "a.toml", pairs("reverse", training={"adapter": {"rank": 2}}))
     command = [sys.executable, "-m", "regard", "train", str(recipe), "--init", str(trained)]
     command += ["--out", str(tmp_path / "run"), "--threads", "1", "--workers", "2"]

@@ -37,7 +37,7 @@ def lines(path):
     return path.read_text("utf-8").splitlines()
 
 
-def test_every_pair_stands_on_one_side_and_no_sentence_on_both(corpus, tmp_path):
+def test_every_pair_is_trained_on_or_held_out_and_no_sentence_is_both(corpus, tmp_path):
     written = new(*corpus, out=tmp_path / "my.toml")
     train, valid = (
         list(zip(lines(written.data / f"{part}.source"), lines(written.data / f"{part}.target"), strict=True))
@@ -57,7 +57,7 @@ def test_the_same_lines_are_held_out_whatever_their_order(corpus, tmp_path):
     assert sorted(lines(first.data / "valid.source")) == sorted(lines(second.data / "valid.source"))
 
 
-def test_the_recipe_names_its_data_from_where_it_lies_and_a_model_that_can_be_built(corpus, tmp_path):
+def test_the_recipe_names_its_data_by_relative_paths_and_a_model_that_can_be_built(corpus, tmp_path):
     written = new(*corpus, out=tmp_path / "deep" / "my recipe.toml")
     table, text = read_toml(written.recipe)
     assert (written.recipe.parent / table["data"]["train"]["source"]).is_file()
@@ -95,7 +95,7 @@ def test_nothing_is_overwritten_and_nothing_half_written_is_left(corpus, tmp_pat
     with pytest.raises(DataError, match="5 pairs are too few"):
         new(*few, out=tmp_path / "few.toml")
     same = write(tmp_path / "same.en", ["a"] * 50), write(tmp_path / "same.de", ["b"] * 50)
-    with pytest.raises(DataError, match="all its source lines are the same"):
+    with pytest.raises(DataError, match="all source lines are the same"):
         new(*same, out=tmp_path / "same.toml")
     (tmp_path / "link.toml").symlink_to(tmp_path / "nowhere")
     with pytest.raises(RecipeError, match=r"link\.toml is there already"):
@@ -104,9 +104,7 @@ def test_nothing_is_overwritten_and_nothing_half_written_is_left(corpus, tmp_pat
     assert not {name for name in names if "partial" in name or name.endswith(".data")}
 
 
-def test_given_lines_to_validate_and_to_test_are_read_where_they_are_and_nothing_is_held_out(
-    corpus, tmp_path
-):
+def test_the_user_s_validation_and_test_files_are_read_in_place_and_nothing_is_held_out(corpus, tmp_path):
     (tmp_path / "a folder").mkdir()
     dev = [write(tmp_path / "a folder" / f"dev.{side}", ["one", "two"]) for side in "ab"]
     test = [write(tmp_path / f"test.{side}", ["three", "four", "five"]) for side in "ab"]
@@ -162,7 +160,7 @@ def test_a_recipe_is_put_into_a_folder_and_parents_are_made(corpus, tmp_path):
     load_recipe(again.recipe)
 
 
-def test_odd_names_stand_in_a_recipe_that_can_be_read(corpus, tmp_path):
+def test_unusual_file_names_give_a_recipe_that_can_be_read(corpus, tmp_path):
     odd = tmp_path / 'it\'s "odd" {x}  # ü\t'
     odd.mkdir()
     for path in corpus:
@@ -188,10 +186,10 @@ def test_files_that_are_no_corpus_are_refused_by_name(corpus, tmp_path):
     assert "no such file" in refused(tmp_path / "nowhere", corpus[1])
     assert "is a folder" in refused(tmp_path, corpus[1])
     assert "is empty" in refused(corpus[0], tmp_path / "empty")
-    assert "is no text file" in refused(tmp_path / "binary")
+    assert "is not a text file" in refused(tmp_path / "binary")
     assert "is UTF-16" in refused(tmp_path / "wide.txt")
-    assert "is given twice" in refused(corpus[0], corpus[0])
-    assert "is given twice" in refused(*corpus, valid=corpus)
+    assert "is named twice" in refused(corpus[0], corpus[0])
+    assert "is named twice" in refused(*corpus, valid=corpus)
     assert "two to train on" in refused(*corpus, valid=write(tmp_path / "dev", ["one", "two"]))
     assert "reads one file" in refused(*corpus, task="tagging")
     tables = [write(tmp_path / f"{name}.csv", ["a,b"]) for name in ("one", "two")]
@@ -224,7 +222,7 @@ def test_a_script_without_spaces_is_scored_by_its_characters(corpus, tmp_path, m
     assert table["training"]["best_metric"] == "bleu"
 
 
-def test_what_looks_wrong_is_said_in_a_line_each(corpus, tmp_path, capsys):
+def test_each_problem_of_a_corpus_is_a_warning(corpus, tmp_path, capsys):
     shifted = write(tmp_path / "shifted.de", lines(corpus[0])[::-1])
     assert run(["new", str(corpus[0]), str(shifted), "--out", str(tmp_path / "s.toml")]) == 0
     warnings = new(corpus[0], shifted, out=tmp_path / "t.toml").warnings
@@ -232,15 +230,15 @@ def test_what_looks_wrong_is_said_in_a_line_each(corpus, tmp_path, capsys):
     assert capsys.readouterr().err.splitlines() == [f"warning: {warning}" for warning in warnings]
 
 
-def test_the_run_fits_the_minutes_and_says_what_to_expect(corpus, tmp_path, capsys):
+def test_the_run_fits_the_minutes_and_prints_the_expected_score(corpus, tmp_path, capsys):
     short = read_toml(new(*corpus, minutes=0.2, cores=1, out=tmp_path / "short.toml").recipe)[0]
     long = read_toml(new(*corpus, minutes=5.0, cores=1, out=tmp_path / "long.toml").recipe)[0]
     assert short["training"]["max_steps"] < long["training"]["max_steps"]
     command = ["new", *map(str, corpus), "--minutes", "1", "--cores", "1", "--out", str(tmp_path / "r.toml")]
     assert run(command) == 0
-    shown = capsys.readouterr().out
-    assert re.search(r"a model of [\d.]+ M parameters, [\d,]+ updates \(\d+ epochs\), about", shown)
-    assert f"regard train {tmp_path / 'r.toml'} --device cpu --threads 1" in shown
+    output = capsys.readouterr().out
+    assert re.search(r"a model of [\d.]+ M parameters, [\d,]+ updates \(\d+ epochs\), about", output)
+    assert f"regard train {tmp_path / 'r.toml'} --device cpu --threads 1" in output
 
 
 @pytest.mark.parametrize(
@@ -250,10 +248,10 @@ def test_the_run_fits_the_minutes_and_says_what_to_expect(corpus, tmp_path, caps
         ({"minutes": float("nan")}, "minutes must be a finite number, not nan"),
         ({"cores": 0}, "cores is 0, but must be at least 1"),
         ({"cores": 100_000}, "cores is 100000, but must be at most"),
-        ({"minutes": 5.0, "task": "language_model"}, "is not made for a time"),
+        ({"minutes": 5.0, "task": "language_model"}, "minutes and cores are for translations"),
     ],
 )
-def test_a_time_or_number_of_cores_that_cannot_be_is_refused(corpus, tmp_path, given, message):
+def test_an_impossible_time_or_number_of_cores_is_refused(corpus, tmp_path, given, message):
     files = corpus[:1] if "task" in given else corpus
     with pytest.raises(UserError, match=message):
         new(*files, **given, out=tmp_path / "r.toml")

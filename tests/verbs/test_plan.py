@@ -1,4 +1,4 @@
-"""The proposal: grows with the corpus, fits the time, and is what the published recipes say."""
+"""The proposed settings grow with the corpus, fit the time, and equal the published recipes."""
 
 import dataclasses
 import tomllib
@@ -12,7 +12,7 @@ from regard.models.build import count_config_parameters
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.recipe import read_toml
 from regard.verbs.corpus_survey import survey
-from regard.verbs.plan import FEWEST_STEPS, SIZES, drafts, in_time, is_trained_enough, propose
+from regard.verbs.plan import MIN_STEPS, SIZES, drafts, fitted_to_time, is_trained_enough, propose
 from regard.verbs.template import recipe_text
 from regard.verbs.training_speed import Speed
 
@@ -40,27 +40,27 @@ def test_parameters_are_those_of_the_model(size, shared_letters):
 
 def test_less_time_means_fewer_updates_and_never_more_minutes_than_given():
     draft = next(drafts(29_000, 1.0))
-    runs = [in_time(draft, SPEED, 29_000, minutes) for minutes in (5.0, 10.0, 60.0)]
+    runs = [fitted_to_time(draft, SPEED, 29_000, minutes) for minutes in (5.0, 10.0, 60.0)]
     assert [run.max_steps for run in runs] == sorted(run.max_steps for run in runs)
     assert all(run.minutes <= minutes for run, minutes in zip(runs, (5, 10, 60), strict=True))
 
 
 def test_a_small_corpus_is_not_repeated_without_end():
     draft = next(drafts(1000, 1.0))
-    run = in_time(draft, SPEED, 1000, minutes=600.0)
+    run = fitted_to_time(draft, SPEED, 1000, minutes=600.0)
     assert run.epochs <= draft.size.epochs
     assert run.minutes < 600
 
 
 def test_even_a_minute_gives_a_run():
-    run = in_time(next(drafts(10**6, 1.0)), SPEED, 10**6, minutes=0.01)
-    assert run.max_steps == FEWEST_STEPS
+    run = fitted_to_time(next(drafts(10**6, 1.0)), SPEED, 10**6, minutes=0.01)
+    assert run.max_steps == MIN_STEPS
 
 
-def test_a_model_that_the_time_is_too_short_for_gives_way_to_a_smaller_one():
+def test_a_short_time_gives_a_smaller_model():
     large, *smaller = drafts(10**6, 1.0)
-    assert not is_trained_enough(in_time(large, SPEED, 10**6, 1.0), SPEED)
-    assert is_trained_enough(in_time(large, SPEED, 10**6, 600.0), SPEED)
+    assert not is_trained_enough(fitted_to_time(large, SPEED, 10**6, 1.0), SPEED)
+    assert is_trained_enough(fitted_to_time(large, SPEED, 10**6, 600.0), SPEED)
     assert [each.parameters for each in smaller] == sorted(
         (each.parameters for each in smaller), reverse=True
     )
@@ -71,7 +71,7 @@ def test_a_script_of_many_characters_gets_a_larger_vocabulary():
     assert next(drafts(5000, 0.0, characters=80)).vocab_size == next(drafts(5000, 0.0)).vocab_size
 
 
-def test_the_speed_is_measured_on_the_corpus_and_the_time_is_kept_to(monkeypatch):
+def test_the_speed_is_measured_on_the_corpus_and_the_run_fits_the_time(monkeypatch):
     monkeypatch.setattr("regard.verbs.training_speed.SECONDS", 0.2)
     sample = [Pair(source=f"a b c {i % 40}", target=f"d e f {i % 40} g", line=i + 1) for i in range(400)]
     before = torch.get_num_threads(), torch.get_rng_state()
@@ -84,14 +84,14 @@ def test_the_speed_is_measured_on_the_corpus_and_the_time_is_kept_to(monkeypatch
         device=torch.device("cpu"),
         threads=1,
     )
-    assert run.minutes <= 0.5 or run.max_steps == FEWEST_STEPS
+    assert run.minutes <= 0.5 or run.max_steps == MIN_STEPS
     assert not run.joint
     assert torch.get_num_threads() == before[0]
     assert torch.equal(torch.get_rng_state(), before[1])
 
 
-def test_the_published_recipe_is_what_a_new_recipe_says():
-    """All but its data, how often it looks and reports, and what is said of its scores."""
+def test_the_published_recipe_equals_a_new_recipe():
+    """Except for its data, how often it validates and reports, and its expected scores."""
     published, _ = read_toml(RECIPES / "multi30k-raw-en-de.toml")
     steps = published["training"]["max_steps"]
     proposal = dataclasses.replace(next(drafts(29_000, 1.0)), epochs=46.0, max_steps=steps)

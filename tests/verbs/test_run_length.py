@@ -18,13 +18,13 @@ def recipe(tmp_path):
     return path
 
 
-def test_a_longer_run_goes_on_from_its_last_checkpoint_and_records_its_length(recipe, tmp_path, capsys):
+def test_a_longer_run_resumes_from_its_last_checkpoint_and_records_its_length(recipe, tmp_path, capsys):
     run = tmp_path / "run"
     train(recipe, out=run)
     capsys.readouterr()
     assert train(recipe, out=run, overrides=["training.max_steps=12"]).steps == 12
-    said = capsys.readouterr().err
-    assert "the run has 12 updates now, not 8: from step 9 on" in said
+    output = capsys.readouterr().err
+    assert "the run has 12 updates now, not 8: from step 9 on" in output
     assert json.loads((run / "resolved.json").read_text())["recipe"]["training"]["max_steps"] == 12
     records = RunFolder(run).metrics()
     assert {"kind": "length", "step": 8, "before": 8, "max_steps": 12} in records
@@ -34,7 +34,7 @@ def test_a_longer_run_goes_on_from_its_last_checkpoint_and_records_its_length(re
     assert digest(RunFolder(run).latest()) == before
 
 
-def test_a_run_that_was_made_longer_before_its_first_update_is_that_of_the_new_length(recipe, tmp_path):
+def test_a_run_made_longer_before_its_first_update_equals_a_run_of_that_length(recipe, tmp_path):
     """Nothing but the length decides: no old schedule is left over."""
     longer = ["training.max_steps=12", "training.schedule.warmup=0.5"]
     train(recipe, out=tmp_path / "whole", overrides=longer)
@@ -51,7 +51,7 @@ def test_a_run_that_was_made_longer_before_its_first_update_is_that_of_the_new_l
     assert all((found[0][name] == found[1][name]).all() for name in found[0])
 
 
-def test_a_run_is_made_shorter_but_not_than_it_is(recipe, tmp_path):
+def test_a_run_is_made_shorter_but_not_than_its_step(recipe, tmp_path):
     run = tmp_path / "run"
     train(recipe, out=run)
     with pytest.raises(FolderError) as caught:
@@ -63,7 +63,7 @@ def test_a_run_is_made_shorter_but_not_than_it_is(recipe, tmp_path):
     assert json.loads((run / "resolved.json").read_text())["recipe"]["training"]["max_steps"] == 8
 
 
-def test_whoever_uses_an_unfinished_run_is_told_where_it_stands(recipe, tmp_path, capsys):
+def test_using_an_unfinished_run_prints_its_step(recipe, tmp_path, capsys):
     run = tmp_path / "run"
 
     def stop_at_the_second_validation(record):
@@ -74,7 +74,10 @@ def test_whoever_uses_an_unfinished_run_is_told_where_it_stands(recipe, tmp_path
         train(recipe, out=run, overrides=["training.max_steps=20"], on_report=stop_at_the_second_validation)
     capsys.readouterr()
     Translator(run)
-    assert f"{run}: the run is at step 4 of 20; its best model so far is of step 4" in capsys.readouterr().err
+    assert (
+        f"{run}: the run is at step 4 of 20; its best model so far is that of step 4"
+        in capsys.readouterr().err
+    )
     Translator(run / "best")
     assert "at step 4 of 20" in capsys.readouterr().err
     train(run)

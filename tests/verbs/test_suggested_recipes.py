@@ -1,4 +1,4 @@
-"""A verb without a model says which recipe trains one, in how many minutes, and what data it wants first."""
+"""A verb without a model names a recipe that trains one, its minutes, and the data to download first."""
 
 import inspect
 import math
@@ -65,13 +65,13 @@ def test_a_call_without_a_model_names_the_recipe(name, call, no_data):
         if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD and each.name != "model"
     ]
     for given in ({}, {"model": None}):
-        with pytest.raises(UserError, match=f"{verb} needs a model") as told:
+        with pytest.raises(UserError, match=f"{verb} needs a model") as caught:
             call(*texts, **given) if not isinstance(call, type) else call(**given)
         if verb in SUGGESTED:
-            assert f"`regard train {SUGGESTED[verb].recipe}`" in told.value.hint
-            assert "minute" in told.value.hint
+            assert f"`regard train {SUGGESTED[verb].recipe}`" in caught.value.hint
+            assert "minute" in caught.value.hint
         else:
-            assert "docs/pretrained.md" in told.value.hint
+            assert "docs/pretrained.md" in caught.value.hint
 
 
 def test_another_mistake_is_not_taken_for_a_missing_model():
@@ -79,7 +79,7 @@ def test_another_mistake_is_not_taken_for_a_missing_model():
         regard.classify("a text", modle=Path("x"))
 
 
-def test_data_that_is_not_here_is_to_be_fetched_first(monkeypatch, tmp_path):
+def test_missing_data_are_to_be_downloaded_first(monkeypatch, tmp_path):
     monkeypatch.setattr(catalogue, "data_folders", lambda: [tmp_path])
     assert "`regard data get tiny_shakespeare`, then `regard train" in missing_model("generate").hint
     (tmp_path / "tiny_shakespeare").mkdir()
@@ -88,9 +88,9 @@ def test_data_that_is_not_here_is_to_be_fetched_first(monkeypatch, tmp_path):
     assert "data get" not in missing_model("transcribe").hint, "its recipe makes its data"
 
 
-def test_training_without_the_data_says_what_to_do_before_anything_else(no_data, monkeypatch, tmp_path):
+def test_training_without_the_data_fails_at_once_with_a_hint(no_data, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match="tiny_shakespeare is not here") as told:
+    with pytest.raises(DataError, match="tiny_shakespeare is not here") as caught:
         regard.train("shakespeare-char-cpu", threads=1)
-    assert "regard data get tiny_shakespeare" in told.value.hint
+    assert "regard data get tiny_shakespeare" in caught.value.hint
     assert not list(tmp_path.iterdir()), "no run was begun"

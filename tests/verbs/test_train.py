@@ -82,7 +82,7 @@ def test_a_recipe_becomes_a_scored_model_folder(recipe, tmp_path):
     assert kinds.count("validation") == 2
 
 
-def test_a_run_folder_goes_on_with_its_own_recipe_and_so_does_the_run_itself(recipe, tmp_path):
+def test_a_run_resumes_by_its_recipe_or_its_folder(recipe, tmp_path):
     train(recipe, out=tmp_path / "run")
     before = digest(RunFolder(tmp_path / "run").latest())
     train(recipe, out=tmp_path / "run")
@@ -99,7 +99,7 @@ def test_a_run_folder_with_another_recipe_is_refused_and_the_differences_are_nam
     assert "--out" in caught.value.hint
 
 
-def test_nothing_is_resumed_where_there_is_nothing(recipe, tmp_path):
+def test_resume_needs_a_run(recipe, tmp_path):
     with pytest.raises(FolderError, match="no run to resume"):
         train(recipe, out=tmp_path / "run", resume=True)
     assert not (tmp_path / "run").exists()
@@ -111,51 +111,49 @@ def test_a_second_process_on_a_run_folder_is_refused(recipe, tmp_path):
     assert str(tmp_path / "run") in caught.value.message
 
 
-def test_a_dry_run_tells_time_and_memory_of_the_run_and_keeps_nothing(recipe, tmp_path, capsys):
+def test_a_dry_run_prints_the_run_s_time_and_memory_and_keeps_nothing(recipe, tmp_path, capsys):
     result = train(recipe, out=tmp_path / "run", dry_run=True)
     assert result.run is None
     assert set(result.metrics) == {"loss", "exact_match", "bleu"}
     assert not (tmp_path / "run").exists()
-    said = capsys.readouterr().err
-    assert "train: 200 pairs" in said
-    assert re.search(r"the run: 0:\d\d:\d\d for 8 updates, 0:\d\d:\d\d at the most for 2 validations", said)
-    assert "GiB at the most, with the largest batches" in said
+    output = capsys.readouterr().err
+    assert "train: 200 pairs" in output
+    assert re.search(r"the run: 0:\d\d:\d\d for 8 updates, 0:\d\d:\d\d at most for 2 validations", output)
+    assert "GiB at most, with the largest batches" in output
 
 
-def test_what_is_about_to_be_done_is_said_first_and_of_a_resumed_run_how_long_it_takes(
-    recipe, tmp_path, capsys
-):
+def test_a_run_first_prints_its_length_and_a_resumed_run_its_remaining_time(recipe, tmp_path, capsys):
     train(recipe, out=tmp_path / "run")
-    said = capsys.readouterr().err
-    assert re.search(r"training: 8 updates \(\d\.\d epochs of \d+ updates\), 2 validations", said)
+    output = capsys.readouterr().err
+    assert re.search(r"training: 8 updates \(\d\.\d epochs of \d+ updates\), 2 validations", output)
     train(recipe, out=tmp_path / "run", overrides=["training.max_steps=12"])
-    said = capsys.readouterr().err
-    assert re.search(r"updates 9 to 12 .*, 1 validation; about 0:00:\d\d", said)
+    output = capsys.readouterr().err
+    assert re.search(r"updates 9 to 12 .*, 1 validation; about 0:00:\d\d", output)
 
 
-def test_each_record_is_given_to_the_callback_and_quiet_says_nothing(recipe, tmp_path, capsys):
-    seen = []
-    train(recipe, out=tmp_path / "run", quiet=True, on_report=seen.append)
+def test_each_record_is_passed_to_the_callback_and_quiet_prints_nothing(recipe, tmp_path, capsys):
+    records = []
+    train(recipe, out=tmp_path / "run", quiet=True, on_report=records.append)
     out, err = capsys.readouterr()
     assert (out, err) == ("", "")
     # the scores of the test at the end are no report of the training
-    assert seen == [record for record in RunFolder(tmp_path / "run").metrics() if record["kind"] != "test"]
-    assert {"train", "validation"} == {record["kind"] for record in seen}
+    assert records == [record for record in RunFolder(tmp_path / "run").metrics() if record["kind"] != "test"]
+    assert {"train", "validation"} == {record["kind"] for record in records}
     assert train(recipe, dry_run=True, quiet=True).steps == 1
     assert capsys.readouterr() == ("", "")
 
 
 def test_a_custom_loss_is_trained_by_its_name(recipe, tmp_path):
-    seen = []
+    records = []
 
     @register_loss("half")
     def half(logits, labels):
-        seen.append(logits.shape == (len(labels), 14))
+        records.append(logits.shape == (len(labels), 14))
         return F.cross_entropy(logits, labels, reduction="none") / 2
 
     train(recipe, out=tmp_path / "run", overrides=["training.loss=half"])
-    assert len(seen) == 8
-    assert all(seen)
+    assert len(records) == 8
+    assert all(records)
     with pytest.raises(RecipeError, match="halv") as caught:
         train(recipe, out=tmp_path / "other", overrides=["training.loss=halv"])
     assert "'half'" in caught.value.hint
@@ -174,7 +172,7 @@ def test_a_custom_loss_is_trained_by_its_name(recipe, tmp_path):
         ("training.schedule.kind=cosin", RecipeError, "cosin"),
     ],
 )
-def test_a_recipe_that_cannot_work_is_refused_before_anything_is_made(
+def test_a_recipe_that_cannot_work_is_refused_before_anything_is_written(
     recipe, tmp_path, override, error, message
 ):
     with pytest.raises(error) as caught:
@@ -187,7 +185,7 @@ SIGHUP = getattr(signal, "SIGHUP", None)  # Windows has none
 WITH_SIGHUP = pytest.mark.skipif(SIGHUP is None, reason="no such signal")
 
 
-def heard():
+def default_sighup():
     """What a shell's background job, such as CI may be, ignores, and so would its children."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(SIGHUP, signal.SIG_DFL)
@@ -197,24 +195,24 @@ def heard():
     ("number", "code"),
     [(signal.SIGTERM, 143), (signal.SIGINT, 130), pytest.param(SIGHUP, 129, marks=WITH_SIGHUP)],
 )
-def test_a_signal_saves_the_current_step_and_says_how_to_go_on(recipe, tmp_path, number, code):
+def test_a_signal_saves_the_current_step_and_prints_how_to_resume(recipe, tmp_path, number, code):
     run = tmp_path / "run"
     command = [sys.executable, "-m", "regard", "train", str(recipe), "--out", str(run), "--threads", "1"]
     command += ["--set", "training.max_steps=100000", "--set", "training.validate_every=100000"]
     process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, preexec_fn=heard if SIGHUP else None
+        command, stderr=subprocess.PIPE, text=True, preexec_fn=default_sighup if SIGHUP else None
     )
     assert process.stderr
     while "step 10 " not in process.stderr.readline():
         assert process.poll() is None
     process.send_signal(number)
-    said = process.communicate(timeout=60)[1]
+    output = process.communicate(timeout=60)[1]
     assert process.returncode == code
-    assert "Traceback" not in said
+    assert "Traceback" not in output
     latest = RunFolder(run).latest()
     assert latest is not None
-    assert f"stopped at step {latest.step}" in said
-    assert f"regard train {run}" in said
+    assert f"stopped at step {latest.step}" in output
+    assert f"regard train {run}" in output
     assert latest.step == json.loads((latest.path / "state.json").read_text())["step"]
 
 
@@ -256,7 +254,7 @@ def own(terminal):
         import fcntl
         import termios
 
-        heard()
+        default_sighup()
         fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 
     return take
@@ -272,11 +270,11 @@ def test_two_workers_train_one_model(recipe, tmp_path):
     assert RunFolder(tmp_path / "run").latest().step == 8
 
 
-def test_learned_positions_that_a_line_does_not_fit_into_are_refused_before_training(recipe, tmp_path):
+def test_too_few_learned_positions_are_refused_before_training(recipe, tmp_path):
     learned = ["model.positions=learned", "model.max_positions=3"]
     with pytest.raises(
         ConfigError, match="max_positions = 3 is too small: a training line has 6 tokens"
-    ) as told:
+    ) as caught:
         train(recipe, out=tmp_path / "run", overrides=learned)
-    assert "model.max_positions = 6" in told.value.hint
+    assert "model.max_positions = 6" in caught.value.hint
     assert not list((tmp_path / "run").glob("checkpoints/*"))

@@ -1,4 +1,4 @@
-"""A verb scores by what fits the references, says so, and refuses early what cannot be used."""
+"""A verb scores with the tokeniser for the references, reports it, and refuses a missing one early."""
 
 import pytest
 
@@ -43,7 +43,7 @@ max_length = 5
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch):
-    """Nothing but what regard depends on is installed."""
+    """Only the dependencies of regard are installed."""
     monkeypatch.setattr(tokenizers, "find_spec", lambda name: None)
 
 
@@ -59,12 +59,12 @@ def recipe(tmp_path):
     return path
 
 
-def test_what_was_chosen_is_said_where_it_is_not_the_usual():
-    said = []
-    assert scoring_for([JAPANESE], "auto", said.append).tokenize == "char"
-    assert scoring_for([JAPANESE], "zh", said.append).tokenize == "zh"
-    assert scoring_for([["A cat."]], "auto", said.append).tokenize == "13a"
-    [line] = said
+def test_another_tokeniser_than_13a_is_reported():
+    messages = []
+    assert scoring_for([JAPANESE], "auto", messages.append).tokenize == "char"
+    assert scoring_for([JAPANESE], "zh", messages.append).tokenize == "zh"
+    assert scoring_for([["A cat."]], "auto", messages.append).tokenize == "13a"
+    [line] = messages
     assert "char" in line
     assert "Japanese" in line
     assert "sacrebleu[ja]" in line
@@ -77,12 +77,12 @@ def test_training_scores_by_the_script_of_the_targets(recipe, tmp_path, capsys):
     assert "tok:char" in card
 
 
-def test_training_refuses_a_tokeniser_that_is_not_there_before_it_begins(recipe, tmp_path):
+def test_training_refuses_a_tokeniser_that_is_not_installed_before_it_begins(recipe, tmp_path):
     with pytest.raises(DataError, match="ja-mecab needs MeCab and ipadic"):
         train(recipe, out=tmp_path / "run", threads=1, overrides=["validation.tokenize=ja-mecab"])
 
 
-def test_verbs_refuse_it_before_anything_is_translated(untrained, recipe):
+def test_verbs_refuse_a_missing_tokeniser_before_they_translate(untrained, recipe):
     files = {"src": recipe.with_name("train.en"), "ref": recipe.with_name("train.ja")}
     with pytest.raises(DataError, match="ko-mecab needs"):
         evaluate(model=untrained / "absent", **files, tokenize="ko-mecab")

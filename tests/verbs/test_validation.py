@@ -1,4 +1,4 @@
-"""What is measured of decoded texts: each score with its unit, and its interval where one is asked for."""
+"""Scores of decoded texts have their unit, and an interval on request."""
 
 import pytest
 
@@ -10,16 +10,16 @@ from regard.verbs.validation import ValidationSettings, decoded_scores
 from regard.weights.model_folder import load_model
 
 WANTED = ["1 2 3 4", "5 6", "7 8 9", "1 1", ""] * 4
-SAID = ["1 2 3 4", "5 7", "7 8", "1 1", ""] * 4  # of 11 words one is another and one is missing
+OUTPUTS = ["1 2 3 4", "5 7", "7 8", "1 1", ""] * 4  # one of 11 words is wrong and one is missing
 
 
 @pytest.fixture
 def scores(untrained, monkeypatch):
-    """Of SAID, whatever the model would say; by its arguments."""
+    """The scores of fixed outputs instead of the model's; arguments are the settings."""
     loaded = load_model(untrained)
     found = [
         [Hypothesis(ids=ids, log_prob=0.0, score=0.0, token_log_probs=[0.0] * len(ids))]
-        for ids in loaded.tokenizers.target.encode_batch(SAID)
+        for ids in loaded.tokenizers.target.encode_batch(OUTPUTS)
     ]
     monkeypatch.setattr(validation, "decode_all", lambda *_, **__: found)
     pairs = [Pair(source="1", target=target, line=line) for line, target in enumerate(WANTED, start=1)]
@@ -32,7 +32,7 @@ def scores(untrained, monkeypatch):
     return scores
 
 
-def test_an_error_rate_says_what_it_counts_and_how_sure_it_is(scores):
+def test_an_error_rate_has_a_signature_and_an_interval(scores):
     score = scores()["error_rate"]
     assert score.value == pytest.approx(100 * 2 / 11)
     assert 0 < score.low < score.value < score.high < 40

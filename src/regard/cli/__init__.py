@@ -1,4 +1,4 @@
-"""The command line: options and help of each verb, and how a failure is told."""
+"""The command line: the options and help of each command, and the reporting of errors."""
 
 import io
 import os
@@ -10,10 +10,10 @@ from types import FrameType
 from typing import NoReturn
 
 from regard.cli.closed_streams import occupy
-from regard.cli.failures import Session, failure, tell
-from regard.cli.group import NOBODY_READS, regard
+from regard.cli.failures import Session, failure, report
+from regard.cli.group import CLOSED_PIPE, regard
 from regard.errors import Interrupted
-from regard.stop_signals import HANGUP, leave_closed_terminal, on_stop
+from regard.stop_signals import HANGUP, on_stop, redirect_closed_terminal
 
 __all__ = ["main", "run"]
 
@@ -24,33 +24,33 @@ def main() -> NoReturn:
     occupy()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal of another encoding shows the rest
+            stream.reconfigure(errors="backslashreplace")  # for terminals that are not UTF-8
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code of `regard` with these arguments.
 
-    0 where it went well, 2 for what the user can mend, 1 for a failure while running, and 128 + its
-    number for a signal: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP, 141 (in silence) where nobody reads
-    any more.
+    0 for success, 2 for an error of the user, 1 for another failure, and 128 + number for a signal: 130 for
+    Ctrl-C, 143 for SIGTERM, 129 for SIGHUP, 141 (without a message) for a closed output pipe.
     """
     session = Session()
     try:
         return regard.main(list(arguments), prog_name="regard", standalone_mode=False, obj=session) or 0
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (the last place to tell it in)
-        told = failure(error)
-        if told.exit_code == NOBODY_READS:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor does Python complain at exit
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (the last place to report it)
+        reported = failure(error)
+        if reported.exit_code == CLOSED_PIPE:
+            # so that Python does not complain at exit either
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         else:
             if session.debug:
                 traceback.print_exception(error)
-            tell(told)
-        return told.exit_code
+            report(reported)
+        return reported.exit_code
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    leave_closed_terminal()
-    if number == HANGUP:  # the system and the shell both tell of one closed terminal
+    redirect_closed_terminal()
+    if number == HANGUP:  # the system and the shell both send it when a terminal is closed
         signal.signal(number, signal.SIG_IGN)
     raise Interrupted(number, f"stopped by {signal.Signals(number).name}", "the same command starts it again")

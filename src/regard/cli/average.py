@@ -16,7 +16,7 @@ from regard.cli.importing import importing
     type=options.LimitedInt("last"),
     required=True,
     metavar="K",
-    help="How many checkpoints, the newest first.",
+    help="Number of checkpoints, counted from the newest.",
 )
 @click.option("--out", type=options.FILE, required=True, metavar="DIR", help="Model folder to write.")
 def command(run: Path, last: int, out: Path) -> None:

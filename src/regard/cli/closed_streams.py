@@ -1,4 +1,4 @@
-"""A process whose standard input or output is closed: told by name where it is needed, and only there."""
+"""Closed standard streams: an error names the stream, but only when a command uses it."""
 
 import io
 import os
@@ -8,9 +8,9 @@ from regard.errors import UserError
 
 
 def occupy() -> None:
-    """Give the three standard descriptors something to be, so that no file that is opened becomes one.
+    """Open the closed ones of the three standard descriptors, so that no other file gets their numbers.
 
-    Python has None for a stream that was closed when it started.
+    Python sets a stream to None if it was closed when Python started.
     """
     missing = [number for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)) if stream is None]
     if not missing:
@@ -21,13 +21,13 @@ def occupy() -> None:
     if sys.stdin is None:
         sys.stdin = ClosedStream("input", "give a TEXT, or --input FILE")
     if sys.stdout is None:
-        sys.stdout = ClosedStream("output", "let it go to a file or to /dev/null: > FILE")
+        sys.stdout = ClosedStream("output", "redirect it to a file or to /dev/null: > FILE")
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (as long as the process)
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open until the process ends)
 
 
 class ClosedStream(io.TextIOBase):
-    """A stream that is not there: whoever reads or writes it is told."""
+    """A stand-in for a closed stream, which raises a UserError when it is read or written."""
 
     def __init__(self, name: str, hint: str) -> None:
         self._error = UserError(f"the standard {name} is closed", hint)
@@ -37,7 +37,7 @@ class ClosedStream(io.TextIOBase):
         return self
 
     def isatty(self) -> bool:
-        if sys.stdin is self:  # asked only by who is about to read
+        if sys.stdin is self:  # only called before reading
             raise self._error
         return False
 
@@ -45,4 +45,4 @@ class ClosedStream(io.TextIOBase):
         raise self._error
 
     def flush(self) -> None:
-        """Nothing was written."""
+        """Does nothing, since nothing was written."""

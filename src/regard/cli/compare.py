@@ -23,8 +23,8 @@ def command(
     """Compare translations by several systems, with significance.
 
     Each SYSTEM is a file of translations, aligned with the references; the first is the baseline.
-    p is the chance of a difference as large as that to the baseline, if there were none (paired
-    bootstrap resampling, Koehn 2004). All are scored by the same tokeniser.
+    p is the probability of a difference at least as large by chance (paired bootstrap resampling,
+    Koehn 2004). All systems are scored with the same tokeniser.
     """
     from regard import console
     from regard.verbs.compare import compare

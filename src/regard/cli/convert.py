@@ -9,8 +9,8 @@ from regard.cli.group import Command
 from regard.cli.importing import importing
 
 PICKLE = (
-    "Read weights in a pickle (.bin), which can run code: in a process of its own, that builds tensors and"
-    " nothing else (weights_only)."
+    "Also read weights in a pickle (.bin), which could run code; it is read in a separate process that only"
+    " builds tensors (weights_only)."
 )
 
 
@@ -22,26 +22,28 @@ PICKLE = (
     type=click.Choice(["regard", "hf"]),
     default="regard",
     show_default=True,
-    help="regard: a model folder, of a Hugging Face one; hf: one that transformers loads, of a model folder.",
+    help="regard: Hugging Face folder to model folder; hf: model folder to Hugging Face folder.",
 )
 @click.option(
-    "--family", metavar="NAME", help="With --to hf: whose shape to write, such as marian, bert, gpt2."
+    "--family", metavar="NAME", help="With --to hf: the model type to write, such as marian, bert, gpt2."
 )
 @click.option("--trust-pickle", is_flag=True, help=PICKLE)
 def command(model: Path, out: Path, to: str, family: str | None, trust_pickle: bool) -> None:
-    """Turn a Hugging Face folder into a model folder, or a model into a Hugging Face folder.
+    """Convert a Hugging Face folder to a model folder, or a model to a Hugging Face folder.
 
     \b
     Known families: gpt2, bert (sentence encoders too), roberta, distilbert, marian, bart, t5, llama, qwen3,
-    vit. Logits stay the same.
+    vit. The logits do not change.
     """
     with importing():
         from regard.verbs.convert import convert
 
     to_hf = to == "hf"
-    done = convert(model, out=out, to="hf" if to_hf else "regard", family=family, trust_pickle=trust_pickle)
-    if done.left:
-        click.echo(f"not used: {', '.join(done.left)}", err=True)
-    if done.undecoded:
-        click.echo(f"not taken of decoding: {', '.join(done.undecoded)}", err=True)
-    click.echo(done.path)
+    converted = convert(
+        model, out=out, to="hf" if to_hf else "regard", family=family, trust_pickle=trust_pickle
+    )
+    if converted.left:
+        click.echo(f"tensors that were not converted: {', '.join(converted.left)}", err=True)
+    if converted.undecoded:
+        click.echo(f"decoding defaults that were not converted: {', '.join(converted.undecoded)}", err=True)
+    click.echo(converted.path)

@@ -8,16 +8,16 @@ from regard.errors import DataError
 
 @click.group("data", cls=VerbGroup)
 def command() -> None:
-    """Find, fetch and check known data sets.
+    """List, download and check known data sets.
 
-    They are looked for under $REGARD_DATA, then in the user's cache. A recipe names a file
-    of one as NAME:FILE.
+    regard searches for them in $REGARD_DATA, then in the user's cache. A recipe names a file of a
+    data set as NAME:FILE.
     """
 
 
 @command.command("list", cls=Command)
 def list_() -> None:
-    """List the data sets that regard knows, and which of them are here."""
+    """List the known data sets, and which of them are on this machine."""
     from regard import console
     from regard.verbs.data import data_check, data_list
 
@@ -35,7 +35,7 @@ def list_() -> None:
 @command.command("show", cls=Command)
 @click.argument("name")
 def show(name: str) -> None:
-    """Say all about one data set: licence, source, files."""
+    """Show a data set: licence, source, files."""
     from regard import console
     from regard.verbs.data import data_check, data_show
 
@@ -53,8 +53,8 @@ def show(name: str) -> None:
         "",
         ["file", "bytes", "state", "path"],
         [
-            [found.file.name, f"{found.file.size:,}", found.state, str(found.path or "")]
-            for found in data_check(name)[name]
+            [status.file.name, f"{status.file.size:,}", status.state, str(status.path or "")]
+            for status in data_check(name)[name]
         ],
     )
 
@@ -62,7 +62,7 @@ def show(name: str) -> None:
 @command.command("get", cls=Command)
 @click.argument("name")
 def get(name: str) -> None:
-    """Download what is missing of a data set, verified by SHA-256."""
+    """Download the missing files of a data set, and verify their SHA-256."""
     from regard import console
     from regard.verbs.data import data_get
 
@@ -75,15 +75,14 @@ def get(name: str) -> None:
 @command.command("check", cls=Command)
 @click.argument("name", required=False)
 def check(name: str | None) -> None:
-    """Look through the files of one data set, or of all that are here."""
+    """Verify the files of one data set, or of all that are on this machine."""
     from regard import console
     from regard.verbs.data import data_check
 
-    looked = data_check(name)
     rows = [
-        [each, found.file.name, found.state, str(found.path or "")]
-        for each, files in looked.items()
-        for found in files
+        [each, status.file.name, status.state, str(status.path or "")]
+        for each, files in data_check(name).items()
+        for status in files
     ]
     console.table("", ["data set", "file", "state", "path"], rows)
     bad = [
@@ -96,11 +95,7 @@ def check(name: str | None) -> None:
 
 
 def _state(name: str, here: dict) -> str:
-    states = [found.state for found in here.get(name, [])]
-    return (
-        "no"
-        if not states
-        else "yes"
-        if set(states) == {"ok"}
-        else f"{states.count('ok')} of {len(states)} files"
-    )
+    states = [status.state for status in here.get(name, [])]
+    if not states:
+        return "no"
+    return "yes" if set(states) == {"ok"} else f"{states.count('ok')} of {len(states)} files"

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Literal
 
 import click
 
@@ -10,6 +9,9 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.errors import UserError
+from regard.verbs.controls import BeamSize
+from regard.verbs.runtime import DecodingRuntime
+from regard.verbs.text_options import WorkerOptions
 from regard.verbs.tokenize import Tokenize
 
 
@@ -19,25 +21,23 @@ from regard.verbs.tokenize import Tokenize
     "--data",
     type=options.FILE,
     metavar="FILE",
-    help="Test data to be read as those of the model's recipe are, in their place.",
+    help="Test data in the format of the recipe's, to use instead of them.",
 )
-@click.option("--src", type=options.FILE, metavar="FILE", help="Translate these lines, one sentence a line.")
+@click.option("--src", type=options.FILE, metavar="FILE", help="File to translate, one sentence a line.")
 @click.option(
     "--ref",
     type=options.FILE,
     multiple=True,
     metavar="FILE",
-    help="Reference, aligned line by line; again for each further one.",
+    help="References, aligned with --src line by line; repeat the option for several files.",
 )
 @options.tokenize
 @options.lowercase
-@click.option("--by-length", is_flag=True, help="BLEU by the length of the source, too.")
-@options.beam_size
+@click.option("--by-length", is_flag=True, help="Also show BLEU by the length of the source.")
+@options.fields_of("beam", BeamSize)
 @options.as_json
-@options.device
-@options.threads
-@options.workers
-@options.precision
+@options.fields_of("options", WorkerOptions)
+@options.fields_of("runtime", DecodingRuntime)
 def command(
     model: Path | None,
     data: Path | None,
@@ -46,33 +46,31 @@ def command(
     tokenize: Tokenize,
     lowercase: bool,
     by_length: bool,
-    beam_size: int | None,
+    beam: BeamSize,
     as_json: bool,
-    device: str,
-    threads: int | None,
-    workers: int | None,
-    precision: Literal["float32", "int8"],
+    options: WorkerOptions,
+    runtime: DecodingRuntime,
 ) -> None:
     """Score a model on test data: classes, labels, running text, translations.
 
-    Without --data and --src those of the recipe that the model was trained by are taken. Scores have
-    signatures and 95 % intervals; of classes there is a table of which are taken for which.
+    Without --data and --src the test data of the model's recipe are used. Scores have signatures and
+    95 % intervals; classifiers have a confusion matrix.
 
-    --src and --ref translate a file and score it by sacreBLEU: BLEU, chrF++ and TER; chrF++ comes first
-    where the references have no spaces between words. NAME:FILE is a file of a data set (`regard data
-    list`).
+    With --src and --ref a file is translated and scored with sacreBLEU: BLEU, chrF++ and TER; chrF++
+    comes first if the references have no spaces between words. NAME:FILE is a file of a data set
+    (`regard data list`).
     """
     if (src is None) != (not ref):
         missing = "--src FILE" if src is None else "--ref FILE"
         raise UserError(f"{missing} is missing", "translations need a source and at least one reference")
     if src is not None and data is not None:
-        raise UserError("both --data and --src are given", "leave one of them out")
+        raise UserError("--data and --src do not go together", "leave one of them out")
 
     with importing():
         from regard import console
         from regard.verbs.evaluate import TranslationEvaluation, evaluate
 
-    found = evaluate(
+    evaluation = evaluate(
         model=model,
         data=data,
         src=src,
@@ -80,19 +78,17 @@ def command(
         tokenize=tokenize,
         lowercase=lowercase,
         by_length=by_length,
-        beam_size=beam_size,
-        device=device,
-        threads=threads,
-        workers=workers,
-        precision=precision,
+        beam=beam,
+        options=options,
+        runtime=runtime,
     )
     if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=2))
+        click.echo(json.dumps(evaluation.to_dict(), indent=2))
         return
-    beam = f", beam {found.beam_size}" if isinstance(found, TranslationEvaluation) else ""
-    console.scores(f"{found.model}: {found.examples}{beam}", found.scores)
-    if isinstance(found, TranslationEvaluation) and found.by_length:
-        rows = [(each.words, each.sentences, f"{each.bleu:.2f}") for each in found.by_length]
+    shown_beam = f", beam {evaluation.beam_size}" if isinstance(evaluation, TranslationEvaluation) else ""
+    console.scores(f"{evaluation.model}: {evaluation.examples}{shown_beam}", evaluation.scores)
+    if isinstance(evaluation, TranslationEvaluation) and evaluation.by_length:
+        rows = [(each.words, each.sentences, f"{each.bleu:.2f}") for each in evaluation.by_length]
         console.table("", ("words of the source", "sentences", "BLEU"), rows)
-    if found.confusion is not None:
-        console.confusion(found.labels, found.confusion)
+    if evaluation.confusion is not None:
+        console.confusion(evaluation.labels, evaluation.confusion)

@@ -1,4 +1,4 @@
-"""From any exception to one `error:` line and one `hint:` line."""
+"""Turning any exception into one `error:` line and one `hint:` line."""
 
 import os
 import signal
@@ -8,18 +8,18 @@ import click
 
 from regard.errors import Interrupted, RegardError, RunError, UserError, did_you_mean
 
-NO_ROOM = ("out of memory", "not enough memory", "can't allocate memory")  # what PyTorch and others say
+OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")  # in messages of PyTorch
 
 
 @dataclass
 class Session:
-    """What holds for one call of the command line."""
+    """The state of one call of the command line."""
 
     debug: bool = False
 
 
-def tell(error: RegardError) -> None:
-    """Write the error and what to do about it to stderr, each in one line whatever is in it."""
+def report(error: RegardError) -> None:
+    """Write the error and its hint to stderr, each in one line without control characters."""
     colour = False if os.environ.get("NO_COLOR") else None
     for label, text, hue in (("error", error.message, "red"), ("hint", error.hint, "cyan")):
         line = "".join(character if character.isprintable() else " " for character in text)
@@ -27,7 +27,7 @@ def tell(error: RegardError) -> None:
 
 
 def failure(error: BaseException) -> RegardError:
-    """The same failure as a RegardError with a hint."""
+    """The exception as a RegardError with a hint."""
     if isinstance(error, RegardError):
         error.hint = error.hint or "see `regard --help`"
         return error
@@ -40,15 +40,13 @@ def failure(error: BaseException) -> RegardError:
         where = f"{error.filename}: " if error.filename else ""
         return RunError(f"{where}{error.strerror}", traceback)
     text = f"{type(error).__name__}: {error}".removesuffix(": ")
-    if isinstance(error, MemoryError) or any(words in text for words in NO_ROOM):
-        return RunError(
-            text, "smaller batches need less: --batch-tokens, or batches.batch_tokens in the recipe"
-        )
+    if isinstance(error, MemoryError) or any(words in text for words in OUT_OF_MEMORY):
+        return RunError(text, "use smaller batches: --batch-tokens, or batches.batch_tokens in the recipe")
     return RunError(text, traceback)
 
 
 def _mistyped(error: click.ClickException) -> UserError:
-    """What click refused, with the nearest name that it would have taken."""
+    """A mistake in the arguments, with the most similar option as hint."""
     message = error.message or error.format_message()
     context = error.ctx if isinstance(error, click.UsageError) else None
     hint = f"see `{context.command_path} --help`" if context else "see `regard --help`"

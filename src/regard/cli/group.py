@@ -1,4 +1,4 @@
-"""The group of all verbs; the module of each is loaded when it is called, and not for `--help`."""
+"""The group of all commands; a command's module is imported when it is called, not for `--help`."""
 
 import importlib
 import signal
@@ -9,29 +9,29 @@ import click
 from regard.cli.failures import Session
 from regard.errors import Interrupted, UserError, did_you_mean
 
-VERBS = {  # heading -> name -> what `regard --help` says of it: the first line of its own help
+VERBS = {  # heading -> command -> its line in `regard --help`, the first line of its own help
     "Begin": {
-        "demo": "Train a small date translator from nothing, and show what it does.",
-        "doctor": "Say what regard finds on this machine.",
+        "demo": "Train a small translator of dates, and show what it does.",
+        "doctor": "Report what regard finds on this machine.",
     },
     "Train": {
         "new": "Write a commented recipe for a corpus of your own.",
-        "train": "Train a model by a recipe, or go on where it was stopped.",
+        "train": "Train a model by a recipe, or resume a run.",
         "average": "Average the last checkpoints of a run into one model.",
         "curves": "Draw loss and scores of a run.",
         "recipes": "List the recipes that come with regard, or show one.",
-        "data": "Find, fetch and check known data sets.",
-        "convert": "Turn a Hugging Face folder into a model folder, or a model into a Hugging Face folder.",
+        "data": "List, download and check known data sets.",
+        "convert": "Convert a Hugging Face folder to a model folder, or a model to a Hugging Face folder.",
     },
     "Use": {
         "translate": "Translate a text, a file or what comes through a pipe.",
-        "summarize": "Say the most important of a text, of each line of a file or of a pipe.",
-        "generate": "Go on with a text, with each line of a file or of a pipe.",
-        "classify": "Say to which class a text, each line of a file or of a pipe belongs.",
-        "tag": "Give each word of a text, of the lines of a file or of a pipe its label.",
-        "embed": "Make a vector of each text, of each line of a file or of a pipe.",
-        "fill": "Guess what is hidden in a text, in each line of a file or of a pipe.",
-        "transcribe": "Say what is said in recordings.",
+        "summarize": "Summarize a text, each line of a file or of a pipe.",
+        "generate": "Continue a text, each line of a file or of a pipe.",
+        "classify": "Classify a text, each line of a file or of a pipe.",
+        "tag": "Label each word of a text, of the lines of a file or of a pipe.",
+        "embed": "Embed each text, each line of a file or of a pipe as a vector.",
+        "fill": "Predict the masked tokens of a text, of each line of a file or of a pipe.",
+        "transcribe": "Transcribe recordings.",
     },
     "Look inside": {
         "look": "Show what a model does with a text: attention, alignment, predictions, beam, all numbers.",
@@ -39,12 +39,12 @@ VERBS = {  # heading -> name -> what `regard --help` says of it: the first line 
     },
     "Measure": {
         "evaluate": "Score a model on test data: classes, labels, running text, translations.",
-        "score": "Say how likely a model finds given translations.",
+        "score": "Score given translations by their probability.",
         "compare": "Compare translations by several systems, with significance.",
     },
 }
-SIGPIPE = 13  # Windows has no name for it
-NOBODY_READS = 128 + SIGPIPE  # the exit code of whatever writes to a pipe that was closed
+SIGPIPE = 13  # `signal` has no SIGPIPE on Windows
+CLOSED_PIPE = 128 + SIGPIPE  # the exit code of a process that writes to a closed pipe
 NAMES = {name: text for verbs in VERBS.values() for name, text in verbs.items()}
 
 
@@ -54,7 +54,7 @@ def set_debug(context: click.Context, parameter: click.Parameter, value: bool) -
 
 
 def debug_option() -> click.Option:
-    """`--debug`, which every command takes, and before the command too."""
+    """`--debug`, an option of every command and of `regard` itself."""
     return click.Option(
         ["--debug"],
         is_flag=True,
@@ -66,7 +66,7 @@ def debug_option() -> click.Option:
 
 
 class Command(click.Command):
-    """One verb."""
+    """A command with the option `--debug`."""
 
     def __init__(self, *arguments, **settings) -> None:
         super().__init__(*arguments, **settings)
@@ -74,7 +74,7 @@ class Command(click.Command):
 
 
 class Verbs(click.Group):
-    """A group whose members are named in a table and loaded one by one."""
+    """The group of all commands, which are listed in a table and imported one by one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(NAMES)
@@ -92,12 +92,12 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> None:
-        """Run the command; what click would swallow or answer with another code is told apart here."""
+        """Run the command; raise Interrupted for a closed pipe and for Ctrl-C, as click does not."""
         try:
             super().invoke(ctx)
             sys.stdout.flush()
-        except (BrokenPipeError, SystemExit):  # the latter is how rich leaves a closed pipe
-            raise Interrupted(SIGPIPE, "nobody reads the output") from None
+        except (BrokenPipeError, SystemExit):  # rich raises SystemExit when a pipe is closed
+            raise Interrupted(SIGPIPE, "the output pipe is closed") from None
         except KeyboardInterrupt:
             raise Interrupted(signal.SIGINT, "interrupted", "the same command starts it again") from None
 
@@ -108,7 +108,7 @@ class Verbs(click.Group):
 
 
 class VerbGroup(click.Group):
-    """A verb with verbs of its own, such as `regard data`; a misspelt one is answered with the nearest."""
+    """A command with subcommands, such as `regard data`; a misspelt one is answered with the nearest."""
 
     command_class = Command
 
@@ -127,7 +127,7 @@ class VerbGroup(click.Group):
     params=[debug_option()],
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="regard COMMAND --help says more of each.",
+    epilog="`regard COMMAND --help` shows the options of a command.",
 )
 @click.version_option(package_name="regard", prog_name="regard", message="%(prog)s %(version)s")
 @click.pass_context

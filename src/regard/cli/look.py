@@ -1,11 +1,9 @@
 """`regard look`."""
 
-import functools
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +11,8 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.errors import UserError
+from regard.verbs.controls import BeamSize
+from regard.verbs.runtime import Runtime
 
 if TYPE_CHECKING:
     from regard.verbs.look import Look
@@ -39,12 +39,11 @@ class OutputOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerOptions:
+class AnswerOptions(BeamSize):
     """Options of the answer, with the names of `Request`."""
 
     target: str | None
     prefix: str | None
-    beam_size: int | None
     max_new_tokens: int | None
 
 
@@ -56,26 +55,7 @@ class PageOptions:
     no_browser: bool
 
 
-def option_group(
-    name: str, kind: type, *decorators: Callable[[Any], Any]
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A group of options that the command receives as one argument `name` of type `kind`."""
-
-    def decorated(command: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(command)
-        def collect(**values_by_name: Any) -> None:
-            values = {field: values_by_name.pop(field) for field in kind.__dataclass_fields__}
-            command(**{name: kind(**values)}, **values_by_name)
-
-        decorated_command: Any = collect
-        for decorator in reversed(decorators):
-            decorated_command = decorator(decorated_command)
-        return decorated_command
-
-    return decorated
-
-
-outputs = option_group(
+outputs = options.together(
     "outputs",
     OutputOptions,
     click.option(
@@ -93,14 +73,14 @@ outputs = option_group(
         help="Rank heads by the weight from the second word (answer) on the first word (source).",
     ),
 )
-answer_options = option_group(
+answer_options = options.together(
     "answer_options",
     AnswerOptions,
     click.option("--target", metavar="TEXT", help="Force this answer on the model."),
     click.option(
         "--prefix", metavar="TEXT", help="Force the beginning of the answer; the model continues it."
     ),
-    options.beam_size,
+    options.field_options(BeamSize),
     click.option(
         "--max-new-tokens",
         type=options.LimitedInt("max_new_tokens"),
@@ -108,7 +88,7 @@ answer_options = option_group(
         help="Tokens that continue a text. [default: 24, or what fits the model's length]",
     ),
 )
-page = option_group(
+page = options.together(
     "page",
     PageOptions,
     click.option(
@@ -124,16 +104,14 @@ page = option_group(
 @outputs
 @answer_options
 @page
-@options.device
-@options.threads
+@options.runtime
 def command(
     text: str | None,
     model: Path | None,
     outputs: OutputOptions,
     answer_options: AnswerOptions,
     page: PageOptions,
-    device: str,
-    threads: int | None,
+    runtime: Runtime,
 ) -> None:
     """Show what a model does with a text: attention, alignment, predictions, beam, all numbers.
 
@@ -151,7 +129,7 @@ def command(
         if file is not None:
             writable(file)
     request = None if text is None else Request(text=text, **vars(answer_options))
-    looker = Looker(model, device=device, threads=threads)
+    looker = Looker(model, runtime=runtime)
     if request is not None and outputs:
         _write(looker(request), outputs)
         return

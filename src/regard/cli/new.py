@@ -9,27 +9,31 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 
-SEVERAL = "--valid", "--test"  # options that take one file or two
+PAIR_OPTIONS = "--valid", "--test"  # options that take one file or two
 
 
 class NewCommand(Command):
-    """A command in which some options take one word or two: `--valid A B` is `--valid A --valid B`."""
+    """A command whose PAIR_OPTIONS take one file or two: `--valid A B` is `--valid A --valid B`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             return super().parse_args(ctx, _in_pairs(args))
-        except click.MissingParameter:  # `--valid dev.csv train.csv`: the second word is SOURCE
+        except click.MissingParameter:  # `--valid dev.csv train.csv`: the second file is SOURCE
             return super().parse_args(ctx, args)
 
 
 def _in_pairs(args: Sequence[str]) -> list[str]:
     """`--valid A B` as `--valid A --valid B`."""
-    rest, found = list(args), list[str]()
+    rest, expanded = list(args), list[str]()
     while rest:
-        found.append(rest.pop(0))
-        if found[-1] in SEVERAL and len(rest) > 1 and not any(word.startswith("-") for word in rest[:2]):
-            found += [rest.pop(0), found[-1], rest.pop(0)]
-    return found
+        expanded.append(rest.pop(0))
+        if (
+            expanded[-1] in PAIR_OPTIONS
+            and len(rest) > 1
+            and not any(word.startswith("-") for word in rest[:2])
+        ):
+            expanded += [rest.pop(0), expanded[-1], rest.pop(0)]
+    return expanded
 
 
 def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -42,35 +46,39 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
 @click.option(
     "--task",
     metavar="TASK",
-    help="translation, classification, regression, tagging or language_model. [default: as the files tell]",
+    help="translation, classification, regression, tagging or language_model. [default: detected]",
 )
 @click.option(
     "--valid",
     type=options.FILE,
     multiple=True,
     metavar="FILE [FILE]",
-    help="What to validate on; without it some lines are held out.",
+    help="Files to validate on; without it some lines are held out.",
 )
 @click.option(
-    "--test", type=options.FILE, multiple=True, metavar="FILE [FILE]", help="What to score once, at the end."
+    "--test",
+    type=options.FILE,
+    multiple=True,
+    metavar="FILE [FILE]",
+    help="Files to test on, once at the end.",
 )
 @click.option(
     "--columns",
     callback=_names,
     metavar="NAME,NAME",
-    help="Columns of a table, by name or number from 0: source,target or text,label. [default: found out]",
+    help="Columns of a table, by name or number from 0: source,target or text,label. [default: detected]",
 )
 @click.option(
     "--minutes",
     type=float,
     metavar="N",
-    help="How long a translation may train; its speed here is measured. [default: 60]",
+    help="Training time of a translation; its speed on this machine is measured. [default: 60]",
 )
 @click.option(
     "--cores",
     type=options.LimitedInt("cores"),
     metavar="N",
-    help="CPU cores that it may use. [default: all; or a GPU, where there is one]",
+    help="CPU cores for the training. [default: all; or a GPU if there is one]",
 )
 @click.option(
     "--out",
@@ -91,12 +99,12 @@ def command(
     """Write a commented recipe for a corpus of your own.
 
     SOURCE and TARGET are two aligned text files for a translation. SOURCE alone is a table (CSV, TSV, JSON
-    Lines) of pairs or of texts with labels, a CoNLL-U file, words with a label a line, or running text. All
-    may be gzipped.
+    Lines) of pairs or of texts with labels, a CoNLL-U file, a word and its label per line, or running text.
+    All may be gzipped.
 
-    Holds out some lines for validation, says what looks wrong in the files, and proposes a model and a run
-    that fit the amount of text and the time. The lines are written into a folder beside the recipe; the files
-    themselves stay as they are.
+    Holds out some lines for validation, reports problems in the files, and proposes a model and a run for the
+    amount of text and the time. The lines are written into a folder beside the recipe; the files themselves
+    do not change.
     """
     from regard import console
     from regard.verbs.new import new
@@ -113,7 +121,7 @@ def command(
         out=out,
     )
     if written.reading:
-        click.echo(f"{source}: {written.reading}; another with --task and --columns")
+        click.echo(f"{source}: {written.reading}; change it with --task and --columns")
     skipped = "".join(f", {count:,} {reason} left out" for reason, count in sorted(written.skipped.items()))
     tested = f", {written.test:,} to test" if written.test else ""
     trained = f"{written.train:,} {written.unit} to train"

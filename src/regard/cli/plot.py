@@ -64,8 +64,7 @@ def count(name: str, default: int, text: str) -> Callable[[Any], Any]:
     ),
     target,
     size,
-    options.device,
-    options.threads,
+    options.runtime,
 )
 def attention(**given: Any) -> Path:
     """Draw the weights of each head of one attention for a text."""
@@ -74,7 +73,7 @@ def attention(**given: Any) -> Path:
     return plot_attention(given.pop("text"), **given)
 
 
-@figure("alignment", click.argument("text"), options.model, target, size, options.device, options.threads)
+@figure("alignment", click.argument("text"), options.model, target, size, options.runtime)
 def alignment(**given: Any) -> Path:
     """Draw the attention from each token of the answer to the source tokens."""
     from regard.verbs.plot import plot_alignment
@@ -95,8 +94,7 @@ def alignment(**given: Any) -> Path:
     count("--length", 64, "Number of positions."),
     count("--d-model", 128, "Width of the scheme."),
     count("--num-heads", 4, "Heads of the scheme."),
-    options.device,
-    options.threads,
+    options.runtime,
 )
 def positions(**given: Any) -> Path:
     """Draw the positions of a scheme or a model: table, waves, similarity, bias."""

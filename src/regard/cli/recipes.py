@@ -20,7 +20,7 @@ def command(ctx: click.Context) -> None:
 @command.command("show", cls=Command)
 @click.argument("name")
 def show(name: str) -> None:
-    """Print a recipe: `regard recipes show NAME > my.toml` is a beginning."""
+    """Print a recipe; `regard recipes show NAME > my.toml` copies it."""
     from regard.verbs.recipes import recipes_show
 
     click.echo(recipes_show(name), nl=False)

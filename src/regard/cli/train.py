@@ -8,9 +8,10 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
+from regard.verbs.runtime import Runtime
 
 
-@click.command("train", cls=Command, short_help="Train a model by a recipe, or go on where it was stopped.")
+@click.command("train", cls=Command, short_help="Train a model by a recipe, or resume a run.")
 @click.argument("recipe", type=options.FILE)
 @click.option("--out", type=options.FILE, metavar="DIR", help="Run folder. [default: runs/NAME]")
 @click.option(
@@ -18,28 +19,27 @@ from regard.cli.importing import importing
     "overrides",
     multiple=True,
     metavar="SECTION.KEY=VALUE",
-    help="Change a setting of the recipe; VALUE is TOML, else a string. May stand several times.",
+    help="Change a setting of the recipe; VALUE is TOML, or else a string. May be repeated.",
 )
 @click.option(
     "--init",
     type=options.FILE,
     metavar="DIR",
-    help="Start from this trained model (a folder, or en-de): its shape, tokeniser, weights where they fit.",
+    help="Start from this pretrained model (a folder, or en-de): its shape, tokeniser, and weights that fit.",
 )
-@click.option("--resume", is_flag=True, help="Refuse to start from nothing.")
+@click.option("--resume", is_flag=True, help="Fail if there is no run to resume.")
 @click.option(
-    "--dry-run", is_flag=True, help="Check everything, tell the run's time and memory, keep nothing."
+    "--dry-run", is_flag=True, help="Check recipe and data, estimate the run's time and memory, keep nothing."
 )
 @click.option("--quiet", is_flag=True, help="Print warnings only: no notes, no progress, no scores.")
-@options.device
-@options.threads
+@options.runtime
 @click.option(
     "--workers",
     type=options.LimitedInt("workers"),
     default=1,
     show_default=True,
     metavar="N",
-    help="Processes that share each batch, of --threads each.",
+    help="Processes that share each batch, with --threads each.",
 )
 def command(
     recipe: Path,
@@ -49,17 +49,16 @@ def command(
     resume: bool,
     dry_run: bool,
     quiet: bool,
-    device: str,
-    threads: int | None,
+    runtime: Runtime,
     workers: int,
 ) -> None:
-    """Train a model by a recipe, or go on where it was stopped.
+    """Train a model by a recipe, or resume a run.
 
-    RECIPE is a TOML file, the name of a recipe that comes with regard, or a run folder. A run
-    that was stopped, by Ctrl-C, a signal or a power cut, goes on when the same command is given
-    again. With another --set training.max_steps=N it becomes longer or shorter.
+    RECIPE is a TOML file, the name of a recipe that comes with regard, or a run folder. The same
+    command resumes a run that was stopped by Ctrl-C, a signal or a power cut. With another
+    --set training.max_steps=N the run becomes longer or shorter.
     """
-    if "RANK" in os.environ:  # one of several: what torch logs of those that end says nothing to a user
+    if "RANK" in os.environ:  # started by torchrun: hide PyTorch's log of processes that end
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     with importing():
         from regard.verbs.train import train
@@ -72,8 +71,7 @@ def command(
         resume=resume,
         dry_run=dry_run,
         quiet=quiet,
-        device=device,
-        threads=threads,
+        runtime=runtime,
         workers=workers,
     )
     if result.model and not quiet:

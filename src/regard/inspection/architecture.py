@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from regard.inspection.passes import ForcedPass, attention_sites
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.kernels import plain_attention
+from regard.layers.scaled_dot_product import plain_attention
 from regard.models.encoder_only import EncoderOnly
 from regard.models.recurrent import Recurrent
 

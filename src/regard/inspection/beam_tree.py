@@ -39,7 +39,7 @@ class Node:
 class BeamTree:
     """The candidates of a search. `nodes` are ordered by step, then by rank, so parents come first."""
 
-    beam_size: int
+    size: int
     nodes: list[Node]
 
     @property
@@ -65,7 +65,7 @@ def beam_tree(search: Search, decode: Callable[[Search], Sequence[Hypothesis]]) 
         return _tree_of_hypotheses(search, decode(search))
     recorded = _RecordedBeamSearch(**{each.name: getattr(search, each.name) for each in fields(search)})
     decode(recorded)
-    return BeamTree(beam_size=search.beam_size, nodes=recorded.builder.nodes)
+    return BeamTree(size=search.size, nodes=recorded.builder.nodes)
 
 
 @dataclass
@@ -120,16 +120,16 @@ class _RecordedBeamSearch(BeamSearch):
         ended = [path for path in paths if (node := self.builder.at(path)) and node.state == "ended"]
         return max(ended, key=lambda path: self.builder.nodes[self.builder.by_path[path]].score)
 
-    def going_on(
+    def continued(
         self,
         rows: HypothesisRows,
-        course: RequestConstraints,
+        constraints: RequestConstraints,
         found: Candidates,
         greatest: Float64[np.ndarray, " sentences"],
-        podium: FinishedHypotheses,
+        finished: FinishedHypotheses,
     ) -> Bool[np.ndarray, "sentences candidates"]:
-        on = super().going_on(rows, course, found, greatest, podium)
-        forced = int(course.uncounted[0])
+        on = super().continued(rows, constraints, found, greatest, finished)
+        forced = int(constraints.uncounted[0])
         if rows.length >= forced:
             for rank in np.flatnonzero(np.isfinite(found.total[0])).tolist():
                 self._add_candidate(rows, found, rank, forced, stays=bool(on[0, rank]))
@@ -139,9 +139,9 @@ class _RecordedBeamSearch(BeamSearch):
         self, rows: HypothesisRows, found: Candidates, rank: int, forced: int, *, stays: bool
     ) -> None:
         parent, token = int(found.parents[0, rank]), int(found.ids[0, rank])
-        ends = self.ends_by(token) and rank < self.beam_size
+        ends = self.ends_by(token) and rank < self.size
         log_prob, adjusted = float(found.own[0, rank]), float(found.total[0, rank])
-        total = float(rows.token_log_probs[parent].sum()) + log_prob if self.weighs else adjusted
+        total = float(rows.token_log_probs[parent].sum()) + log_prob if self.changes_scores else adjusted
         self.builder.add(
             (*rows.ids[parent].tolist(), token),
             forced=forced,
@@ -151,9 +151,9 @@ class _RecordedBeamSearch(BeamSearch):
             state="ended" if ends else "live" if stays else "dropped",
         )
 
-    def stopped(self, rows: HypothesisRows, course: RequestConstraints, row: int) -> Hypothesis:
+    def stopped(self, rows: HypothesisRows, constraints: RequestConstraints, row: int) -> Hypothesis:
         self.builder.mark(tuple(rows.ids[row].tolist()), "ended")
-        return super().stopped(rows, course, row)
+        return super().stopped(rows, constraints, row)
 
 
 def _tree_of_hypotheses(search: Search, found: Sequence[Hypothesis]) -> BeamTree:
@@ -170,4 +170,4 @@ def _tree_of_hypotheses(search: Search, found: Sequence[Hypothesis]) -> BeamTree
                 builder.add(path, forced=0, log_prob=log_prob, total=total, score=score, state="live")
         if ids:
             builder.mark(ids, "ended" if number else "best")
-    return BeamTree(beam_size=getattr(search, "beam_size", 1), nodes=builder.nodes)
+    return BeamTree(size=getattr(search, "size", 1), nodes=builder.nodes)

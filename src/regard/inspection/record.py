@@ -1,7 +1,7 @@
 """Records attention and hidden states while a model runs, without changing its outputs.
 
 Each chosen attention gets a kernel that calls the original one and stores its inputs and output; it is
-removed afterwards. Outputs stay the same to the bit with one exception: the fused decoding step of a decoder
+removed afterwards. Outputs stay the same to the bit with one exception: the fast decoding step of a decoder
 bypasses its modules, so a recorded decoder takes the plain step, which differs in the last bits (1e-6).
 """
 
@@ -17,8 +17,8 @@ from regard.inspection.passes import SequenceName, attention_sites, sequence_of
 from regard.inspection.recording import ModuleCall, Recorded, Recording
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock
-from regard.layers.kernels import attention_scores, masked_softmax
 from regard.layers.recurrent import RecurrentLayer, SourceAttention
+from regard.layers.scaled_dot_product import attention_scores, masked_softmax
 from regard.models.conformer import ConformerBlock
 from regard.models.model import Model
 

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from regard.errors import ConfigError
-from regard.layers.kernels import attention_weights
+from regard.layers.scaled_dot_product import attention_weights
 
 Recorded = Literal["query", "key", "value", "mask", "bias", "scores", "weights", "head_output"]
 PARTS: tuple[Recorded, ...] = get_args(Recorded)

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from regard.errors import ConfigError, did_you_mean
 from regard.inspection.passes import AttentionSite, attention_sites
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.block import Around, DecoderBlock, EncoderBlock, PostNorm
+from regard.layers.block import DecoderBlock, EncoderBlock, PostNorm, Residual
 from regard.layers.cache import KeyValue
 from regard.layers.recurrent import SourceAttention
 from regard.models.encoder_only import EncoderOnly
@@ -164,7 +164,7 @@ def _without_layer(model: Model, name: str, off: Bool[Tensor, " rows"]) -> Itera
 
 def _without_sublayer(residual: nn.Module, x: Tensor) -> Tensor:
     """The output of a residual module whose sub-layer gives 0."""
-    assert isinstance(residual, Around)
+    assert isinstance(residual, Residual)
     return residual.norm(x) if isinstance(residual, PostNorm) else x
 
 

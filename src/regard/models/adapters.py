@@ -12,7 +12,6 @@ from torch.utils.hooks import RemovableHandle
 
 from regard.errors import ConfigError, did_you_mean
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.dropout import Dropout
 from regard.layers.graph import GraphAttention
 from regard.layers.stacked import StackedLinear
 from regard.models.graph import GraphTransformer
@@ -58,7 +57,7 @@ class Adapter(nn.Module):
         nn.init.uniform_(initial, -(linear.in_features**-0.5), linear.in_features**-0.5, generator=generator)
         self.down = nn.Parameter(initial.to(linear.weight))
         self.up = nn.Parameter(linear.weight.new_zeros(linear.out_features, settings.rank))
-        self.dropout = Dropout(settings.dropout)
+        self.dropout = nn.Dropout(settings.dropout)
         self.hook: RemovableHandle | None = None
 
     def forward(self, x: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:

@@ -12,7 +12,6 @@ from regard.errors import ConfigError
 from regard.layers.attention import SelfAttention
 from regard.layers.block import NormPosition, PreNorm
 from regard.layers.convolution import ConvolutionModule
-from regard.layers.dropout import Dropout
 from regard.layers.feedforward import Activation, feed_forward
 from regard.layers.norm import norm
 from regard.layers.positions import RotaryPositions
@@ -144,7 +143,7 @@ class Conformer(Model):
         self.config: ConformerConfig = config
         subsampling = ConvolutionalSubsampling if config.subsampling == "convolution" else StackedFrames
         self.subsampling = subsampling(config.num_features, config.d_model, config.subsampling_factor)
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
         self.position_bias = parts.position_bias(config, bidirectional=True)
         positions = RelativePositions(config.d_model) if config.relative_positions else parts.rotary(config)
         self.blocks = nn.ModuleList(

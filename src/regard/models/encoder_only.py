@@ -10,7 +10,6 @@ from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
-from regard.layers.dropout import Dropout
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feedforward import Activation
 from regard.layers.masks import padding_mask
@@ -123,7 +122,7 @@ class EncoderInput(nn.Module):
         self.norm = (
             norm(config.norm, config.d_model, eps=config.norm_eps) if config.embedding_norm else nn.Identity()
         )
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self, ids: Int64[Tensor, "batch len"], token_types: Int64[Tensor, "batch len"] | None = None

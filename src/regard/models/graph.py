@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.layers.block import EncoderBlock, NormPosition
-from regard.layers.dropout import Dropout
 from regard.layers.graph import (
     DynamicGraphAttention,
     Edges,
@@ -205,7 +204,7 @@ class GraphTransformer(GraphModel):
         if config.node_positions != "none":
             self.node_positions = nn.Linear(config.num_node_positions, config.d_model)
         self.distance_bias = nn.Parameter(torch.zeros(config.max_distance + 1, config.num_heads))
-        self.feature_dropout, self.dropout = Dropout(config.feature_dropout), Dropout(config.dropout)
+        self.feature_dropout, self.dropout = nn.Dropout(config.feature_dropout), nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(parts.encoder_block(config, None) for _ in range(config.num_layers))
         self.norm = parts.final_norm(config)
         self.head = nn.Linear(config.d_model, config.num_labels)

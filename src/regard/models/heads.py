@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor, nn
 
-from regard.layers.dropout import Dropout
 from regard.layers.feedforward import ACTIVATIONS, Elementwise
 from regard.layers.norm import Norm, norm
 
@@ -80,7 +79,7 @@ class ClassificationHead(nn.Module):
     ) -> None:
         super().__init__()
         self.pooler = PooledHead(d_model, pooling, layer=layer, activation=activation)
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(d_model, num_labels)
 
     def forward(
@@ -117,7 +116,7 @@ class TokenHead(nn.Module):
 
     def __init__(self, d_model: int, num_labels: int, *, dropout: float) -> None:
         super().__init__()
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(d_model, num_labels)
 
     def forward(
@@ -166,7 +165,7 @@ class SpanHead(nn.Module):
 
     def __init__(self, d_model: int, *, dropout: float) -> None:
         super().__init__()
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(d_model, 2)
 
     def forward(

@@ -4,8 +4,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.layers.attention import MultiHeadAttention, SelfAttention
-from regard.layers.block import AROUND, Around, DecoderBlock, EncoderBlock
-from regard.layers.dropout import Dropout
+from regard.layers.block import RESIDUALS, DecoderBlock, EncoderBlock, Residual
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feedforward import feed_forward
 from regard.layers.norm import norm
@@ -30,7 +29,7 @@ class InputEmbedding(nn.Module):
         self.embedding = TokenEmbedding(vocab_size, config.d_model, scaled=scaled)
         self.positions = positions(config)
         self.norm = _norm(config, config.d_model) if normed else nn.Identity()
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self,
@@ -121,8 +120,8 @@ def _feed_forward(config: TransformerConfig) -> nn.Module:
     )
 
 
-def _residual(config: TransformerConfig) -> Around:
-    return AROUND[config.norm_position](lambda: _norm(config, config.d_model), config.dropout)
+def _residual(config: TransformerConfig) -> Residual:
+    return RESIDUALS[config.norm_position](lambda: _norm(config, config.d_model), config.dropout)
 
 
 def _norm(config: TransformerConfig, width: int) -> nn.Module:

@@ -10,7 +10,6 @@ from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
-from regard.layers.dropout import Dropout
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.masks import padding_mask
 from regard.layers.recurrent import (
@@ -165,7 +164,7 @@ class Encoder(nn.Module):
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
         self.embedding = TokenEmbedding(config.src_vocab_size, config.d_embedding)
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(
             nn.ModuleList(
                 CELLS[config.cell](config.d_memory if above else config.d_embedding, config.d_model)
@@ -215,7 +214,7 @@ class Decoder(nn.Module):
     def __init__(self, config: RecurrentConfig, d_last_output: int) -> None:
         super().__init__()
         self.embedding = TokenEmbedding(config.tgt_vocab_size, config.d_embedding)
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
         self.stack = RecurrentStack(
             config.cell, config.num_layers, config.d_embedding, config.d_model, config.dropout
         )

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.layers.block import NormPosition
-from regard.layers.dropout import Dropout
 from regard.layers.feedforward import Activation
 from regard.layers.patches import GridPositions, PatchEmbedding
 from regard.models import parts
@@ -90,7 +89,7 @@ class VisionTransformer(Model):
         if config.positions == "learned":
             before = 0 if self.class_token is None else 1
             self.positions = GridPositions(config.d_model, config.grid, config.grid, before=before)
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(parts.encoder_block(config, None) for _ in range(config.num_layers))
         self.norm = parts.final_norm(config)
         self.head = nn.Linear(config.d_model, config.num_labels)

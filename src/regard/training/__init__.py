@@ -1,4 +1,4 @@
-"""Training: batches and a model -> better weights (Vaswani et al. 2017, section 5)."""
+"""Training (Vaswani et al. 2017, section 5): objectives, optimisers, schedules and the training loop."""
 
 from regard.training.losses import register_loss
 

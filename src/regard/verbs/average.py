@@ -1,4 +1,4 @@
-"""Average: a run's last checkpoints, or their moving averages, become one model."""
+"""Average: the mean of a run's last checkpoints, as one model."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,26 +18,26 @@ from regard.weights.model_folder import model_files_of
 def average(run: str | Path, *, last: int, out: str | Path) -> Path:
     """Write the mean of the `last` checkpoints of `run` as a model folder (Vaswani et al. 2017, section 6.1).
 
-    Where the run keeps a moving average of its weights, by which it validates, the mean is of that.
+    If the run keeps a moving average of its weights, this is the mean of the moving averages.
 
     Args:
         run: a run folder.
-        last: how many checkpoints, the newest first.
+        last: how many checkpoints, counted from the newest.
         out: the model folder to write.
 
     Raises:
-        FolderError: there are not as many, or they do not fit together.
+        FolderError: the run has fewer checkpoints, or only some of them have a moving average.
     """
     path = Path(run).expanduser()
     checkpoints = RunFolder(path).checkpoints() if path.is_dir() else []
     if not checkpoints:
         raise FolderError(
-            f"{run} has no checkpoint", "name a run folder, as `regard train` leaves it in runs/"
+            f"{run} has no checkpoint", "name a run folder that `regard train` wrote, such as runs/NAME"
         )
     if not 1 <= last <= len(checkpoints):
         raise FolderError(
             f"{run} has {len(checkpoints)} checkpoints, not {last}",
-            f"--last {len(checkpoints)}; training.keep says how many a run keeps",
+            f"--last {len(checkpoints)}; training.keep is the number of checkpoints that a run keeps",
         )
     newest = checkpoints[0]
     chosen = checkpoints[:last]
@@ -51,19 +51,19 @@ def average(run: str | Path, *, last: int, out: str | Path) -> Path:
 
 
 def _mean(checkpoints: Sequence[Checkpoint], run: str) -> tuple[dict[str, Tensor], bool]:
-    """The mean of the weights that these are used by; True if those are moving averages."""
-    kinds: list[bool] = []
+    """The mean of the checkpoints' weights, and True if they are moving averages."""
+    are_moving: list[bool] = []
 
     def each() -> Iterator[dict[str, Tensor]]:
         for checkpoint in checkpoints:
             weights, moving = used_weights(checkpoint)
-            kinds.append(moving)
+            are_moving.append(moving)
             yield weights
 
     mean = average_tensors(each())
-    if len(set(kinds)) > 1:
+    if len(set(are_moving)) > 1:
         raise FolderError(
-            f"{run}: only {sum(kinds)} of the last {len(kinds)} checkpoints have a moving average",
-            f"--last {kinds.index(not kinds[0])}: training.moving_average was changed in between",
+            f"{run}: only {sum(are_moving)} of the last {len(are_moving)} checkpoints have a moving average",
+            f"--last {are_moving.index(not are_moving[0])}: training.moving_average was changed in between",
         )
-    return mean, kinds[0]
+    return mean, are_moving[0]

@@ -1,4 +1,4 @@
-"""The model in the box: a small English-German translator that comes with the package."""
+"""Loading a model by path or name; the included model, an English-German translator."""
 
 import difflib
 import os
@@ -17,46 +17,46 @@ from regard.models.model import Model
 from regard.verbs.unfinished_run import unfinished
 from regard.weights.folder import find
 from regard.weights.huggingface_files import is_huggingface
-from regard.weights.model_folder import LoadedModel, load_model, open_model_folder, read_config
+from regard.weights.model_folder import LoadedModel, load_model, read_config_class
 from regard.weights.pretrained import huggingface_config_class, load_pretrained
 
 BOX = "en-de"
-USES = {  # kind of model -> what it is for, and how
+USES = {  # kind of model -> what it does, and the command
     "encoder_decoder": "translates: `regard translate --model {path}`",
     "recurrent": "translates: `regard translate --model {path}`",
-    "decoder_only": "goes on with a text: `regard generate --model {path}`",
+    "decoder_only": "generates text: `regard generate --model {path}`",
     "encoder_only": "labels texts or words: `regard classify` or `regard tag --model {path}`",
     "gat": "labels nodes of a graph: `regard classify --model {path} --input GRAPH.npz`",
     "graph_transformer": "labels nodes of a graph: `regard classify --model {path} --input GRAPH.npz`",
     "vision": "labels images: `regard classify --model {path} --input FILE`",
     "conformer": "transcribes recordings: `regard transcribe --model {path} FILE`",
 }
-Wanted = TypeVar("Wanted", bound=Model)
+Expected = TypeVar("Expected", bound=Model)
 
 
 def box_model(name: str = BOX) -> Path:
-    """The folder of a model in the box: without a name, of the one that translates.
+    """The folder of a model that comes with the package; the default one translates English to German.
 
     Raises:
-        FolderError: this installation has none.
+        FolderError: this installation has no such model.
     """
     path = Path(str(resources.files("regard"))) / "box" / name
     if not path.is_dir():
-        raise FolderError("this installation has no model in the box", "name a model folder with --model DIR")
+        raise FolderError("this installation has no included model", "name a model folder with --model DIR")
     return path
 
 
 def box_models() -> list[str]:
-    """The names of the models in the box."""
+    """The names of the models that come with the package."""
     folder = Path(str(resources.files("regard"))) / "box"
     return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
 
 def model_path(model: str | Path, base: Path = Path()) -> Path:
-    """The folder that `model` names: a path, from `base`; a model in the box where there is no such path.
+    """The folder that `model` names: a path relative to `base`, or else an included model.
 
     Raises:
-        FolderError: there is neither.
+        FolderError: there is no such path and no such included model.
     """
     path = base / Path(model).expanduser()
     if find(path) is not None or os.path.exists(path):
@@ -64,57 +64,55 @@ def model_path(model: str | Path, base: Path = Path()) -> Path:
     known = box_models()
     if str(model) in known:
         return box_model(str(model))
-    hint = "name a model folder" + "".join(f", or {name}, a model in the box" for name in known)
+    hint = "name a model folder" + "".join(f", or {name}, an included model" for name in known)
     near = difflib.get_close_matches(str(model), known, n=1, cutoff=0.7)
     raise FolderError(
-        f"{path} does not exist", f"did you mean {near[0]!r}, a model in the box?" if near else hint
+        f"{path} does not exist", f"did you mean {near[0]!r}, an included model?" if near else hint
     )
 
 
 def load(model: str | Path | None, device: torch.device) -> LoadedModel:
-    """The model in a folder, regard's own or a Hugging Face one; or one in the box, by its name."""
+    """Load a model from a regard or Hugging Face folder, or an included model by name (None: en-de)."""
     path = model_path(model) if model is not None else box_model()
     if where := unfinished(path):
         console.note(where)
     if not is_huggingface(path):
         loaded = load_model(path, device)
-        _warn_of_symmetric(loaded)
+        _warn_of_symmetric_alibi(loaded)
         return loaded
-    found = load_pretrained(path, device)
-    if found.undecoded:
-        console.warn(f"{path}: not taken of its decoding defaults: {', '.join(found.undecoded)}")
-    return found.loaded
+    pretrained = load_pretrained(path, device)
+    if pretrained.unused_decoding:
+        console.warn(
+            f"{path}: unsupported decoding defaults are ignored: {', '.join(pretrained.unused_decoding)}"
+        )
+    return pretrained.loaded
 
 
-def _warn_of_symmetric(loaded: LoadedModel) -> None:
-    """Say so where an encoder cannot tell a text from its reverse; a convolution could."""
+def _warn_of_symmetric_alibi(loaded: LoadedModel) -> None:
+    """Warn if the encoder's ALiBi is symmetric, so that its states do not depend on the tokens' direction."""
     config = loaded.config
     if not isinstance(config, EncoderOnlyConfig | EncoderDecoderConfig) or config.positions != "alibi":
         return
     if config.alibi == "symmetric":
         console.warn(
-            f"{loaded.path}: its encoder cannot tell the order of a text from the reverse: ALiBi counts both"
-            " directions alike in it. Train it anew; alibi = 'directed' is the default now"
+            f"{loaded.path}: its encoder cannot distinguish a text from its reverse, since its ALiBi is"
+            " symmetric. Train it again; alibi = 'directed' is the default now"
         )
 
 
 def config_class_of(model: str | Path) -> type[ModelConfig]:
-    """The kind of the model in a folder, regard's own or a Hugging Face one, without its weights."""
+    """The config class of the model in a regard or Hugging Face folder; reads no weights."""
     path = model_path(model)
-    return (
-        huggingface_config_class(path)
-        if is_huggingface(path)
-        else type(read_config(open_model_folder(path))[0])
-    )
+    return huggingface_config_class(path) if is_huggingface(path) else read_config_class(path)
 
 
-def model_that(does: str, kind: type[Wanted], loaded: LoadedModel) -> Wanted:
-    """The loaded model, which must be of a class that does what is asked ("translates").
+def model_that(does: str, kind: type[Expected], loaded: LoadedModel) -> Expected:
+    """The loaded model, if it is of class `kind`; `does` ("translates") names the use in the message.
 
     Raises:
-        FolderError: it is for something else, which the hint names.
+        FolderError: it is of another class; the hint names its use.
     """
     if isinstance(loaded.model, kind):
         return loaded.model
-    use = USES.get(loaded.config.kind, "was made for something else").format(path=loaded.path)
+    use = USES.get(loaded.config.kind, "has another use").format(path=loaded.path)
     raise FolderError(f"{loaded.path}: this is no model that {does}", f"it {use}")

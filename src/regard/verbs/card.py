@@ -1,4 +1,4 @@
-"""The model card: what a model is, what it was made of, what it scores, in the README of its folder."""
+"""The model card in the README of a model folder: description, size, training, scores."""
 
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -21,17 +21,17 @@ def model_card(
     metrics: Sequence[dict[str, Any]],
     origin: str = "",
 ) -> str:
-    """Markdown: the recipe's own words, the shape of the model, its scores with their signatures.
+    """The card as Markdown: the recipe's description, the model's size, its scores with signatures.
 
-    `origin` is the name of the trained model that it started from.
+    `origin` is the name of the model whose weights training started from.
     """
-    trained = max((record.get("step", 0) for record in metrics), default=0)
+    steps = max((record.get("step", 0) for record in metrics), default=0)
     start = f", from the weights of `{origin}`," if origin else ""
     parts = [
         f"# {recipe.name}",
         recipe.description,
         f"```sh\n{task.use}\n```",
-        f"{count_parameters(model):,} parameters; trained for {trained:,} updates{start} by"
+        f"{count_parameters(model):,} parameters; trained for {steps:,} updates{start} by"
         f" regard {version('regard')} on PyTorch {torch.__version__}. The recipe is in `recipe.toml`.",
         _score_list(scores),
         recipe.card,
@@ -40,7 +40,7 @@ def model_card(
 
 
 def _score_list(scores: Sequence[Score]) -> str:
-    """A line for each score; no table, whose cells a signature's bars would cut."""
+    """A line for each score. A table does not work, since signatures contain `|`."""
     if not scores:
         return ""
     lines = [f"- **{score.name}** {_value(score)}: `{score.signature}`" for score in scores]

@@ -1,4 +1,4 @@
-"""Classify images: pixels in, the class of each and how sure the model is out; in order."""
+"""Classify images: the class and the probability of each image, in order."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,98 +8,102 @@ import torch
 from jaxtyping import UInt8
 
 from regard.data.corpus import locate
-from regard.data.images import normalised, read_images, refuse_other_sizes
+from regard.data.images import normalise, read_images, refuse_other_sizes
 from regard.models.vision import VisionConfig, VisionTransformer
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import config_class_of, model_that
 from regard.verbs.classify import Classified, candidates
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.load_encoder import probabilities, refuse_other_labels
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.suggested_recipes import needs_model
 
-BATCH = 500  # images that are looked at together
+BATCH = 500  # images in a batch
 
 Pixels = UInt8[np.ndarray, "images channels height width"]
 
 
 class ImageClassifier:
-    """A model, loaded once, that classifies images. What it says of one depends on that image alone.
+    """A model, loaded once, that classifies images. An image's class does not depend on its batch.
 
     Args:
         model: a model or run folder, or what `regard.load` gives.
-        top: how many classes are told of each, likeliest first.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        top: how many classes to return for each image, most likely first.
+        threads: CPU threads; None is PyTorch's default.
     """
 
     @needs_model
     @checked
+    @keyword_fields
     def __init__(
         self,
         model: AnyModel,
         *,
         top: int = 1,
-        device: str = "auto",
-        threads: int | None = None,
+        runtime: Runtime = RUNTIME,
     ) -> None:
-        loaded = open_model(model, device, threads)
+        loaded = open_model(model, runtime)
         self.loaded, self.labels, self.top = loaded, loaded.labels, top
         self.model = model_that("classifies images", VisionTransformer, loaded)
         refuse_other_labels(loaded, self.model.config.num_labels)
 
     def __call__(self, images: Pixels, name: str = "images") -> Iterator[Classified]:
-        """What each image is; they must be of the size that the model reads. `name` is for messages."""
+        """The classes of each image; `name` is used in messages.
+
+        Raises:
+            DataError: the images do not have the model's size.
+        """
         config = self.model.config
         refuse_other_sizes(images, name, size=config.image_size, channels=config.channels)
         for start in range(0, len(images), BATCH):
-            chunk = normalised(
+            chunk = normalise(
                 images[start : start + BATCH], mean=config.pixel_mean, deviation=config.pixel_std
             )
             with torch.inference_mode():
                 logits = self.model(chunk.to(self.model.device))
-            for number, shares in enumerate(probabilities(logits), start=start + 1):
-                yield Classified(line=number, text="", candidates=candidates(shares, self.labels, self.top))
+            for number, row in enumerate(probabilities(logits), start=start + 1):
+                yield Classified(line=number, text="", candidates=candidates(row, self.labels, self.top))
 
     def file(self, path: str | Path) -> Iterator[Classified]:
-        """The same for those of an IDX file, or of an NPZ file (its array `images`); a path or NAME:FILE."""
+        """The classes of the images in an IDX file or NPZ file (its array `images`): a path or NAME:FILE."""
         return self(read_images(locate(str(path), Path())), str(path))
 
 
 def reads_images(model: str | Path) -> bool:
-    """Whether the model in a folder is one for images."""
+    """True if the model in a folder is for images."""
     return issubclass(config_class_of(model), VisionConfig)
 
 
 @needs_model
 @checked
+@keyword_fields
 def classify_images(
     input: str | Path | Pixels,
     *,
     model: AnyModel,
     top: int = 1,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
 ) -> list[str] | list[list[tuple[str, float]]]:
     """The class of each image of an IDX or NPZ file (its array `images`), or of an array of bytes.
 
     A file is a path, or NAME:FILE of a known data set.
 
-    With `top` above 1 there is a list of that many (label, probability), likeliest first, in the place of
-    each. For many calls keep an `ImageClassifier`.
+    With `top` above 1 the result for an image is a list of `top` (label, probability), most likely first.
+    For many calls keep an `ImageClassifier`.
 
     Args:
         input: the file, or the array: images x channels x height x width.
         model: a model or run folder, or what `regard.load` gives.
-        top: how many classes are told of each, likeliest first.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        top: how many classes to return for each image, most likely first.
+        threads: CPU threads; None is PyTorch's default.
 
     Raises:
-        DataError: the file is damaged, or its images have not the size that the model reads.
-        FolderError: the model reads no images.
+        DataError: the file is damaged, or its images do not have the model's size.
+        FolderError: the model is not for images.
     """
-    classifier = ImageClassifier(model, top=top, device=device, threads=threads)
-    found = list(classifier.file(input) if isinstance(input, str | Path) else classifier(input))
+    classifier = ImageClassifier(model, top=top, runtime=runtime)
+    images = list(classifier.file(input) if isinstance(input, str | Path) else classifier(input))
     if top == 1:
-        return [each.candidates[0].label for each in found]
-    return [[(each.label, each.probability) for each in of_one.candidates] for of_one in found]
+        return [image.candidates[0].label for image in images]
+    return [[(each.label, each.probability) for each in image.candidates] for image in images]

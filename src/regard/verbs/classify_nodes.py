@@ -1,4 +1,4 @@
-"""Classify nodes: a graph in, the class of each of its nodes and how sure the model is out; in order."""
+"""Classify the nodes of a graph: the class and the probability of each node, in order."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,16 +6,18 @@ from pathlib import Path
 import torch
 
 from regard.data.catalogue import is_spec
-from regard.data.graph_files import GraphSettings, read_bare_graph
+from regard.data.graph_files import GraphSettings, read_unlabelled_graph
 from regard.errors import DataError
 from regard.models.graph import GraphConfig, GraphModel, GraphTransformerConfig
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import config_class_of, model_that
 from regard.verbs.classify import Classified, candidates
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.load_encoder import probabilities, refuse_other_labels
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.suggested_recipes import needs_model
-from regard.verbs.tasks.nodes import structure
+from regard.verbs.tasks.nodes import structural_inputs
 
 
 class NodeClassifier:
@@ -23,81 +25,79 @@ class NodeClassifier:
 
     Args:
         model: a model or run folder, or what `regard.load` gives.
-        top: how many classes are told of each, likeliest first.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        top: how many classes to return for each node, most likely first.
+        threads: CPU threads; None is PyTorch's default.
     """
 
     @needs_model
     @checked
+    @keyword_fields
     def __init__(
         self,
         model: AnyModel,
         *,
         top: int = 1,
-        device: str = "auto",
-        threads: int | None = None,
+        runtime: Runtime = RUNTIME,
     ) -> None:
-        loaded = open_model(model, device, threads)
+        loaded = open_model(model, runtime)
         self.loaded, self.labels, self.top = loaded, loaded.labels, top
         self.model = model_that("classifies nodes of a graph", GraphModel, loaded)
         refuse_other_labels(loaded, self.model.config.num_labels)
 
     def __call__(self, file: str | Path) -> Iterator[Classified]:
-        """What each node of the graph is: an NPZ file with `features` and `edges`, or NAME:FILE.
+        """The classes of each node of the graph in an NPZ file (`features`, `edges`), or in NAME:FILE.
 
-        Features are read as those the model was trained on. `line` is the number of the node, from 1.
+        Features are normalised as in training. `line` of a result is the number of the node, from 1.
         """
         config, name = self.model.config, str(file)
         path = name if is_spec(name) else str(Path(name).absolute())
         settings = GraphSettings(file=path, undirected=config.undirected, normalise=config.normalised)
-        features, edges = read_bare_graph(settings, Path())
+        features, edges = read_unlabelled_graph(settings, Path())
         if features.size(1) != config.num_features:
             raise DataError(
                 f"{name}: nodes have {features.size(1):,} features, the model reads {config.num_features:,}",
-                "give the features that the model was trained on, in their order",
+                "give the features that the model was trained on, in the same order",
             )
-        pairs, positions = structure(config, edges, features.size(0))
+        pairs, positions = structural_inputs(config, edges, features.size(0))
         inputs = (features, edges) if pairs is None else (features, *pairs, positions)
         device = self.model.device
         with torch.inference_mode():
             logits = self.model(*(None if each is None else each.to(device) for each in inputs))
-        for number, shares in enumerate(probabilities(logits), start=1):
-            yield Classified(line=number, text="", candidates=candidates(shares, self.labels, self.top))
+        for number, row in enumerate(probabilities(logits), start=1):
+            yield Classified(line=number, text="", candidates=candidates(row, self.labels, self.top))
 
 
 def reads_graphs(model: str | Path) -> bool:
-    """Whether the model in a folder is one for graphs."""
+    """True if the model in a folder is for graphs."""
     return issubclass(config_class_of(model), GraphConfig | GraphTransformerConfig)
 
 
 @needs_model
 @checked
+@keyword_fields
 def classify_nodes(
     input: str | Path,
     *,
     model: AnyModel,
     top: int = 1,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
 ) -> list[str] | list[list[tuple[str, float]]]:
     """The class of each node of the graph in an NPZ file (`features`, `edges`), or in NAME:FILE.
 
-    With `top` above 1 there is a list of that many (label, probability), likeliest first, in the place of
-    each. For many calls keep a `NodeClassifier`.
+    With `top` above 1 the result for a node is a list of `top` (label, probability), most likely first.
+    For many calls keep a `NodeClassifier`.
 
     Args:
-        input: the file.
+        input: the file of the graph.
         model: a model or run folder, or what `regard.load` gives.
-        top: how many classes are told of each, likeliest first.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        top: how many classes to return for each node, most likely first.
+        threads: CPU threads; None is PyTorch's default.
 
     Raises:
-        DataError: the file is damaged, or its nodes have not the features that the model reads.
-        FolderError: the model reads no graphs.
+        DataError: the file is damaged, or its nodes do not have as many features as the model reads.
+        FolderError: the model is not for graphs.
     """
-    found = list(NodeClassifier(model, top=top, device=device, threads=threads)(input))
+    nodes = list(NodeClassifier(model, top=top, runtime=runtime)(input))
     if top == 1:
-        return [each.candidates[0].label for each in found]
-    return [[(each.label, each.probability) for each in of_one.candidates] for of_one in found]
+        return [node.candidates[0].label for node in nodes]
+    return [[(each.label, each.probability) for each in node.candidates] for node in nodes]

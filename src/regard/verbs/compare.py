@@ -1,4 +1,4 @@
-"""Compare: several systems' translations of one test set, and whether their differences are chance."""
+"""Compare: scores of several systems' translations, and the significance of differences."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,25 +19,28 @@ def compare(
     tokenize: Tokenize = "auto",
     lowercase: bool = False,
 ) -> list[Comparison]:
-    """Files of translations by two systems or more against the first, the baseline, metric by metric.
+    """Compare translations by two systems or more with the first, the baseline, in each metric.
 
-    Paired bootstrap resampling (Koehn 2004), as sacreBLEU does it. All systems are scored by the same
-    `tokenize`, a tokeniser of sacreBLEU's; `auto` is the one that fits the script of the references.
+    Uses sacreBLEU's paired bootstrap resampling (Koehn 2004). All systems are scored with the same
+    tokeniser.
 
     Args:
         systems: a file of translations by each system, the baseline first.
-        ref: one file of references or several, aligned line by line.
-        tokenize: what sacreBLEU counts as words; "none" for text that is tokenised already.
-        lowercase: score without regard to case.
+        ref: one or several files of references, aligned with the translations line by line.
+        tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
+            is tokenised already.
+        lowercase: ignore case.
 
     Raises:
-        DataError: fewer than two files, one of them twice, files that are not aligned, or a tokeniser that
-            cannot be used here.
+        DataError: there are fewer than two files, a file is named twice, files are not aligned, or the
+            tokeniser cannot be used.
     """
     names = [str(system) for system in systems]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise DataError(f"{twice[0]} is named twice", "name each system's output once, the baseline first")
+    duplicates = [name for name in names if names.count(name) > 1]
+    if duplicates:
+        raise DataError(
+            f"{duplicates[0]} is named twice", "name each system's output once, the baseline first"
+        )
     references = references_of(ref)
     return compare_systems(
         {name: lines_of(name) for name in names},

@@ -1,4 +1,4 @@
-"""Convert: a Hugging Face folder becomes a model folder of regard, a model of regard one of theirs."""
+"""Convert: a Hugging Face folder to a model folder, and a model to a Hugging Face folder."""
 
 import json
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ from regard.weights.tensors import model_tensors
 
 @dataclass(frozen=True, kw_only=True)
 class Converted:
-    """The folder that was written, the family of the model, and what of the other is not in it.
+    """The folder that was written, the model's family and size, and what was not converted.
 
-    `left` are names of tensors, `undecoded` defaults of decoding that have no place there.
+    `left`: names of tensors that are not in the folder; `undecoded`: decoding defaults that are not.
     """
 
     path: Path
@@ -43,84 +43,86 @@ def convert(
     family: str | None = None,
     trust_pickle: bool = False,
 ) -> Converted:
-    """Write `model`, a Hugging Face folder, as a model folder; with `to` = "hf" the other way round.
+    """Convert a Hugging Face folder to a regard model folder; with `to` = "hf" the reverse.
 
-    Nothing is written unless all of it can be. `family` is the one to write for, by its `model_type`; else
-    the first that has models of this shape. `trust_pickle`: read weights in a pickle too, in another process.
+    The folder is written only if the whole model can be converted.
 
     Args:
         model: the folder to read; for "hf" also what `regard.load` gives.
         out: the folder to write.
         to: "regard" or "hf".
-        family: whose shape to write, such as marian, bert, gpt2; with `to` = "hf".
-        trust_pickle: read weights in a pickle (.bin) too, in another process.
+        family: with `to` = "hf" the `model_type` to write, such as marian, bert, gpt2; None is the first
+            family that has models of this shape.
+        trust_pickle: also read weights in a pickle (.bin), in another process.
 
     Raises:
-        FolderError: `out` has something in it, a file is missing or damaged, files contradict each other, the
+        FolderError: `out` is not empty, a file is missing or damaged, files contradict each other, the
             family is unknown, or no family has models of this shape.
     """
     refuse_taken(Path(out))
     if to == "hf":
         loaded = model if isinstance(model, LoadedModel) else load_model(model_path(model))
-        return _to_theirs(loaded, Path(out), family)
+        return _to_huggingface(loaded, Path(out), family)
     if isinstance(model, LoadedModel):
         raise FolderError(f"{model.path}: this is a model of regard already", 'give a folder, or to="hf"')
-    return _to_ours(model_path(model), Path(out), trust_pickle)
+    return _to_regard(model_path(model), Path(out), trust_pickle)
 
 
-def _to_ours(folder: Path, out: Path, trust_pickle: bool) -> Converted:
-    found = load_pretrained(folder, trust_pickle=trust_pickle)
-    loaded = found.loaded
+def _to_regard(folder: Path, out: Path, trust_pickle: bool) -> Converted:
+    pretrained = load_pretrained(folder, trust_pickle=trust_pickle)
+    loaded = pretrained.loaded
     if loaded.text is None and reads_text(loaded.config):
         raise FolderError(
             f"{folder} has no tokeniser",
-            "copy tokenizer.json, or vocab.txt, vocab.json with merges.txt, spiece.model, source.spm too",
+            "copy one too: tokenizer.json, vocab.txt, vocab.json with merges.txt, spiece.model or source.spm",
         )
     name = folder.resolve().name
-    others = dict(loaded.text.files()) if loaded.text is not None else {}
+    other_files = dict(loaded.text.files()) if loaded.text is not None else {}
     if loaded.config.generates:
-        others["generation.json"] = json_bytes(loaded.generation)
+        other_files["generation.json"] = json_bytes(loaded.generation)
     recipe = f"# Not trained by a recipe: converted from a Hugging Face folder.\nname = {json.dumps(name)}\n"
     parameters = count_parameters(loaded.model)
     write_folder(
         out,
         {
-            **model_files(loaded.config, loaded.labels, others, recipe),
+            **model_files(loaded.config, loaded.labels, other_files, recipe),
             "model.safetensors": model_tensors(loaded.model),
-            "README.md": _card(name, parameters, found).encode(),
+            "README.md": _card(name, parameters, pretrained).encode(),
         },
     )
     return Converted(
         path=out,
-        family=found.family,
+        family=pretrained.family,
         parameters=parameters,
-        left=found.left,
-        undecoded=found.undecoded,
+        left=pretrained.unused,
+        undecoded=pretrained.unused_decoding,
     )
 
 
-def _to_theirs(loaded: LoadedModel, out: Path, family: str | None) -> Converted:
-    there = to_huggingface(loaded, family)
+def _to_huggingface(loaded: LoadedModel, out: Path, family: str | None) -> Converted:
+    converted = to_huggingface(loaded, family)
     parameters = count_parameters(loaded.model)
     title = loaded.path.resolve().name
     card = (
         f"# {title}\n\n{parameters:,} parameters; written by regard {version('regard')} for transformers.\n"
     )
-    write_plain_folder(out, {**there.files, "README.md": card.encode()})
-    return Converted(path=out, family=there.family, parameters=parameters, undecoded=there.undecoded)
+    write_plain_folder(out, {**converted.files, "README.md": card.encode()})
+    return Converted(
+        path=out, family=converted.family, parameters=parameters, undecoded=converted.unused_decoding
+    )
 
 
-def _card(name: str, parameters: int, found: Pretrained) -> str:
-    """Markdown: where the weights come from, and what of them was left out."""
+def _card(name: str, parameters: int, pretrained: Pretrained) -> str:
+    """The model card as Markdown: where the weights come from, and what was not converted."""
     parts = [
         f"# {name}",
-        f"{parameters:,} parameters of family `{found.family}`; converted by regard {version('regard')} from"
-        " a Hugging Face folder. The licence and the scores are those of its own card.",
+        f"{parameters:,} parameters of family `{pretrained.family}`; converted by regard"
+        f" {version('regard')} from a Hugging Face folder. See its model card for licence and scores.",
     ]
-    if found.left:
-        parts.append("Not used of it: " + _listed(found.left))
-    if found.undecoded:
-        parts.append("Not taken of its defaults of decoding: " + _listed(found.undecoded))
+    if pretrained.unused:
+        parts.append("Tensors that were not converted: " + _listed(pretrained.unused))
+    if pretrained.unused_decoding:
+        parts.append("Decoding defaults that were not converted: " + _listed(pretrained.unused_decoding))
     return "\n\n".join(parts) + "\n"
 
 

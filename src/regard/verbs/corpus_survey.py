@@ -1,4 +1,4 @@
-"""Survey: what one reading tells about a parallel corpus, its sizes, its scripts, its mistakes."""
+"""Survey of a parallel corpus in one pass: sizes, scripts, and findings such as misaligned lines."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,16 +13,16 @@ from regard.data.token_estimate import estimated_tokens
 from regard.evaluation.tokenizers import best_metric_for, tokenizer_for
 from regard.verbs.corpus_findings import CorpusFinding, Overlap, findings_of
 
-MARKS = 2  # tokens of each line beside its text, as in training: its beginning and its end
-COVERAGE = 0.9995  # of the text, by its frequent characters
+SPECIAL_TOKENS = 2  # of each line, as in training: begin and end of sentence
+COVERAGE = 0.9995  # share of the text that its frequent characters make up
 
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
     """One side of a corpus.
 
-    `distinct_characters`: how many there are; `frequent_characters`: how many make up 99.95 % of the text.
-    A subword vocabulary of kind `bpe` holds each distinct character, so it must be larger than that.
+    `frequent_characters`: the number of most frequent characters that make up 99.95 % of the text.
+    A subword vocabulary of kind `bpe` must be larger than `distinct_characters`, since it holds them all.
     """
 
     writing: Script
@@ -33,7 +33,7 @@ class Side:
     @classmethod
     def of(cls, characters: CharacterCounts) -> "Side":
         return cls(
-            writing=characters.writing,
+            writing=characters.script,
             characters=characters.total,
             distinct_characters=characters.distinct,
             frequent_characters=characters.covering(COVERAGE),
@@ -42,10 +42,10 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What is known of a corpus before anything is trained on it.
+    """The statistics and findings of a corpus.
 
-    `sample`: evenly spaced pairs. `shared_letters`: how much of the letters of the sides is the same, 0 to 1.
-    `findings`: what looks like a mistake, or should be known, a line each, the gravest first.
+    `sample`: evenly spaced pairs. `shared_letters`: the overlap of the two sides' letters, 0 to 1.
+    `findings`: likely mistakes and notes, the most serious first.
     """
 
     pairs: int
@@ -57,70 +57,76 @@ class Survey:
 
     @property
     def source_script(self) -> str:
-        """Such as "Latin", "Japanese", "Han": see `data.scripts.Writing`."""
+        """The script of the source side, such as "Latin", "Japanese" or "Han": see `data.scripts`."""
         return self.source.writing.script
 
     @property
     def target_script(self) -> str:
+        """The script of the target side."""
         return self.target.writing.script
 
     @property
     def tokenize(self) -> str:
-        """sacreBLEU's tokeniser for the target side, of those whose packages are installed."""
+        """sacreBLEU's tokeniser for the target side, among those whose packages are installed."""
         return tokenizer_for(self.target.writing)
 
     @property
     def best_metric(self) -> Literal["bleu", "chrf"]:
-        """What should choose the best model."""
+        """The metric that should choose the best model."""
         return best_metric_for(self.target.writing)
 
     @property
     def target_tokens(self) -> float:
-        """Of the target side by a vocabulary of 8,000, the marks among them; an estimate."""
+        """The estimated tokens of the target side with a vocabulary of 8,000."""
         return self.target_tokens_by(8000)
 
     def target_tokens_by(self, vocab_size: int) -> float:
-        """Tokens of the target side by a BPE of `vocab_size` trained on it, within some 20 %."""
+        """The estimated tokens of the target side with a BPE of `vocab_size`, within about 20 %.
+
+        Special tokens are included.
+        """
         texts = [pair.target for pair in self.sample.pairs]
-        found = estimated_tokens(texts, vocab_size, spaces=self.target.writing.spaces)
-        return found * self.target.characters / max(sum(map(len, texts)), 1) + MARKS * self.pairs
+        sampled = estimated_tokens(texts, vocab_size, spaces=self.target.writing.spaces)
+        scale = self.target.characters / max(sum(map(len, texts)), 1)
+        return sampled * scale + SPECIAL_TOKENS * self.pairs
 
 
 def survey(corpus: Corpus, held_out: Mapping[str, Corpus] | None = None) -> Survey:
-    """Read a corpus once, and before it what is held out from training: name ("validation") -> corpus."""
+    """Survey a corpus in one pass, after reading the held-out corpora: name ("validation") -> corpus."""
     surveyor = Surveyor(corpus, held_out)
     for pair in corpus:
-        surveyor.see(pair)
+        surveyor.add(pair)
     return surveyor.survey()
 
 
 class Surveyor:
-    """The same for a caller who does something else in the same reading: `see` every pair, then `survey`."""
+    """A survey for a caller that reads the corpus itself: call `add` for every pair, then `survey`."""
 
     def __init__(self, corpus: Corpus, held_out: Mapping[str, Corpus] | None = None) -> None:
-        self._reading = CorpusStatistics(corpus.name, corpus.files)
+        self._statistics = CorpusStatistics(corpus.name, corpus.files)
         self._held_out = {part: CorpusStatistics.of(each) for part, each in (held_out or {}).items()}
         self._overlaps = {part: Overlap.of(each) for part, each in (held_out or {}).items()}
 
-    def see(self, pair: Pair) -> None:
-        source, both = self._reading.add(pair)
+    def add(self, pair: Pair) -> None:
+        """Add the next pair of the corpus."""
+        source, both = self._statistics.add(pair)
         for overlap in self._overlaps.values():
-            overlap.see(source, both, pair.line)
+            overlap.add(source, both, pair.line)
 
     @property
     def pairs(self) -> int:
-        """How many there were so far."""
-        return self._reading.pairs
+        """The number of pairs so far."""
+        return self._statistics.pairs
 
     def survey(self) -> Survey:
-        """What there was to see."""
-        reading = self._reading.finished()
-        source, target = map(Side.of, reading.characters)
+        """The survey of all pairs that were added."""
+        statistics = self._statistics.finish()
+        source, target = map(Side.of, statistics.characters)
         return Survey(
-            pairs=reading.pairs,
+            pairs=statistics.pairs,
             source=source,
             target=target,
-            shared_letters=shared_letters(*reading.characters),
-            findings=tuple(findings_of(reading, self._held_out, self._overlaps)),
-            sample=reading.sample,
+            shared_letters=shared_letters(*statistics.characters),
+            findings=tuple(findings_of(statistics, self._held_out, self._overlaps)),
+            sample=statistics.sample,
         )

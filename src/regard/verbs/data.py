@@ -1,4 +1,4 @@
-"""Known data sets: list, show, get, check."""
+"""Data sets of the catalogue: list, show, download, check."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,16 +9,16 @@ from regard.verbs.arguments import checked
 
 
 def data_list() -> list[DataSet]:
-    """Every data set that regard knows."""
+    """All data sets of the catalogue."""
     return list(catalogue.data_sets().values())
 
 
 @checked
 def data_show(name: str) -> DataSet:
-    """One data set: its title, licence, files and where they come from.
+    """One data set: its title, licence, files and their addresses.
 
     Args:
-        name: of the data set, as `data_list` has it.
+        name: the data set's name in `data_list`.
     """
     return catalogue.data_set(name)
 
@@ -27,27 +27,26 @@ def data_show(name: str) -> DataSet:
 def data_get(
     name: str, *, progress: Callable[[str, int, int | None], None] = lambda path, done, total: None
 ) -> list[Path]:
-    """Download what is missing of a data set into the user's cache, verified; the paths of all its files.
+    """Download the missing files of a data set into the user's cache and verify them; returns all paths.
 
     Args:
-        name: of the data set, as `data_list` has it.
-        progress: called with a file's path, the bytes that are there, and how many there will be (None:
-            unknown).
+        name: the data set's name in `data_list`.
+        progress: called with a file's path, its bytes so far, and its total bytes (None: unknown).
     """
     return catalogue.get(name, progress)
 
 
 @checked
 def data_check(name: str | None = None) -> dict[str, list[FileStatus]]:
-    """What was found of each file, by data set: of one, or of all that are here at least in part.
+    """The state of each file, by data set: of one data set, or of all that are here at least in part.
 
     Args:
-        name: of the data set; all without.
+        name: the data set; None is all.
     """
     names = [name] if name else list(catalogue.data_sets())
-    looked = {each: catalogue.check(each) for each in names}
+    checked_files = {each: catalogue.check(each) for each in names}
     return {
         each: files
-        for each, files in looked.items()
+        for each, files in checked_files.items()
         if name or any(file.state != "missing" for file in files)
     }

@@ -1,4 +1,4 @@
-"""Data sets in a run: as they were when it began, and in known letters; what of them is left out."""
+"""Checks of a run's data: unchanged since the run began, and known to its tokeniser."""
 
 import itertools
 from collections.abc import Iterable, Mapping
@@ -9,46 +9,47 @@ from regard.errors import DataError, FolderError
 from regard.weights.folder import replace_file
 from regard.weights.strict_json import json_bytes, read_json
 
-CORPORA = "corpora.json"
-SAMPLE = 1000  # texts that a tokeniser is tried on
+CORPORA = "corpora.json"  # file of a run's data folder: the fingerprint of each part
+SAMPLE = 1000  # texts that a tokeniser is checked with
 
 
 def refuse_other_data(corpora: Mapping[str, tuple[str, str]], folder: Path) -> None:
-    """Write down what the data are (part -> name, fingerprint); whoever comes again must bring the same.
+    """Record the fingerprints of a run's data (part -> name, fingerprint), or compare with the recorded ones.
 
     Raises:
-        FolderError: a part is not what it was.
+        FolderError: a part has changed.
     """
-    now = {part: fingerprint for part, (_, fingerprint) in corpora.items()}
+    current = {part: fingerprint for part, (_, fingerprint) in corpora.items()}
     if not (folder / CORPORA).exists():
         folder.mkdir(parents=True, exist_ok=True)
-        replace_file(folder / CORPORA, json_bytes(now))
+        replace_file(folder / CORPORA, json_bytes(current))
         return
-    then = read_json(folder / CORPORA)
+    recorded = read_json(folder / CORPORA)
     for part, (name, fingerprint) in corpora.items():
-        if then.get(part) != fingerprint:
+        if recorded.get(part) != fingerprint:
             raise FolderError(
-                f"data.{part} ({name}) is not what this run began with",
+                f"data.{part} ({name}) has changed since this run began",
                 "put the old files back, or train into another folder with --out",
             )
 
 
 def refuse_unknown(texts: Iterable[str], tokenizer: Tokenizer, origin: str) -> None:
-    """See that a tokeniser that was made for other texts can read these.
+    """Check that the tokeniser of a pretrained model, `origin`, knows these texts.
 
     Raises:
-        DataError: half of what the first texts are made of is unknown to it.
+        DataError: more than half of the first texts' tokens are unknown.
     """
     encoded = tokenizer.encode_batch(list(itertools.islice(texts, SAMPLE)))
     pieces = sum(map(len, encoded))
     unknown = sum(ids.count(tokenizer.unk_id) for ids in encoded)
     if 2 * unknown > pieces:
         raise DataError(
-            f"the vocabulary of {origin} is another: {100 * unknown / pieces:.0f} % of the training text's"
-            " tokens are unknown to it",
-            "start from a model that was trained on such texts, or from none: leave out --init",
+            f"the vocabulary of {origin} does not fit: {100 * unknown / pieces:.0f} % of the training text's"
+            " tokens are unknown",
+            "start from a model that was trained on such texts, or train from scratch: leave out --init",
         )
 
 
 def counts_of_skipped(skipped: Mapping[str, int]) -> str:
+    """How many lines were left out for each reason, as the end of a message."""
     return "".join(f"; {count:,} left out: {reason}" for reason, count in sorted(skipped.items()))

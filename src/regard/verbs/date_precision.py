@@ -1,32 +1,34 @@
-"""How well a model of dates looks at what it writes: its alignment against the true one."""
+"""The alignment precision of a model of dates, measured against the known alignment."""
 
 from collections.abc import Iterable
+from typing import cast
 
 from regard.data.corpus import Pair
 from regard.data.date_alignment import date_origins
 from regard.inspection.alignment import align_by_best_layer
-from regard.verbs.translate import Translator
+from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.weights.model_folder import LoadedModel
 
 
-def date_precision(translator: Translator, pairs: Iterable[Pair]) -> float | None:
-    """The share of the links of a model of characters that are right, of dates and their ISO forms.
+def date_precision(loaded: LoadedModel, pairs: Iterable[Pair]) -> float | None:
+    """The share of right alignment links of a character model that translates dates to ISO format.
 
-    The right form is forced, and links to its digits are counted: a link is right that leads to the very
-    digit, or into the name of the month. None where there is no link.
+    The reference translation is forced, and the links of its digits are counted. A link is right if it leads
+    to the same digit of the source, or into the name of the month. None if there is no link.
     """
-    tokenizers = translator.loaded.tokenizers
-    made = right = 0
+    model, tokenizers = cast(SequenceToSequence, loaded.model), loaded.tokenizers
+    links = right = 0
     for pair in pairs:
         origins = date_origins(pair.source, pair.target)
-        found = align_by_best_layer(
-            translator.model,
+        alignment = align_by_best_layer(
+            model,
             tokenizers.source.encode(pair.source),
             tokenizers.target.encode(pair.target),
             bos_id=tokenizers.target.bos_id,
             eos_id=tokenizers.source.eos_id,
         )
-        for source, target in found.links():
+        for source, target in alignment.links():
             if target in origins:
-                made += 1
+                links += 1
                 right += source in origins[target]
-    return right / made if made else None
+    return right / links if links else None

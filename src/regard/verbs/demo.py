@@ -1,4 +1,4 @@
-"""The demo: a translator of dates trained from nothing, shown at work; and the model in the box."""
+"""The demo: train a small translator of dates, show its attention; run the included model."""
 
 import hashlib
 from dataclasses import dataclass
@@ -10,19 +10,21 @@ from regard.data.corpus import Pair, open_corpus
 from regard.errors import FolderError
 from regard.inspection.alignment import align
 from regard.verbs.arguments import checked
-from regard.verbs.computing import Computing
+from regard.verbs.controls import beam_of
 from regard.verbs.date_precision import date_precision
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.look import look
 from regard.verbs.recipes import recipe_folder
+from regard.verbs.runtime import RUNTIME, DecodingRuntime, Runtime
 from regard.verbs.settings import load_recipe
 from regard.verbs.tasks.translation import TranslationRecipe
 from regard.verbs.train import train
 from regard.verbs.translate import Translator
 
-SHOWN = 12
-PAGE = "look.html"  # in the run folder
-BEAM = 4  # the page shows a search with so many hypotheses
-MEASURED = 200  # dates whose alignment is held against the true one: 0.917 of the links were right
+SHOWN_DATES = 12
+PAGE = "look.html"  # file of the run folder
+BEAM = beam_of(4)  # of the search that the page shows
+ALIGNED_DATES = 200  # to measure the alignment precision on, which was 0.917
 SENTENCES = (
     "Where is the station?",
     "I would like a cup of coffee.",
@@ -32,54 +34,57 @@ SENTENCES = (
 
 @dataclass(frozen=True, kw_only=True)
 class DemoResult:
-    """The run that the demo left, and how many of the unseen dates its model reads rightly, in percent."""
+    """The run folder of the demo, and the exact match of its model on unseen dates, in percent."""
 
     run: Path
     exact_match: float
 
 
 @checked
-def demo(*, out: str | Path | None = None, device: str = "auto", threads: int | None = None) -> DemoResult:
-    """Train `recipes/dates.toml` into `out` (`runs/demo-...` without); show dates and what to try next.
+@keyword_fields
+def demo(*, out: str | Path | None = None, runtime: Runtime = RUNTIME) -> DemoResult:
+    """Train `recipes/dates.toml`, show translated dates with their alignment, and print what to try next.
 
-    A demo that was stopped goes on; one that was finished is shown again.
+    A demo that was stopped is resumed. If it is finished, only its results are shown.
 
     Args:
-        out: the run folder.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        out: the run folder; None is `runs/demo-...`.
+        threads: CPU threads; None is PyTorch's default.
     """
     recipe = recipe_folder() / "dates.toml"
-    digest = hashlib.sha256(recipe.read_bytes()).hexdigest()[:8]  # a newer regard's demo is another run
+    digest = hashlib.sha256(recipe.read_bytes()).hexdigest()[
+        :8
+    ]  # the recipe of another version is another run
     run = Path(out) if out else Path("runs") / f"demo-{digest}"
-    _unseen(recipe, 1)  # asks for what it needs before anything is announced
-    console.note(f"Training a model of dates from nothing, in {run}: a minute or two.")
-    result = train(recipe, out=run, device=device, threads=threads)
-    translator = Translator(run, computing=Computing(device=device, threads=threads))
-    console.say("\nA dozen dates that it never saw. Each row is a character that it wrote; the shades show")
-    console.say("which characters of the source it looked at while it wrote it.")
+    _unseen(recipe, 1)  # raises an error now if a package is missing
+    console.note(f"Training a model of dates in {run}; this takes a minute or two.")
+    result = train(recipe, out=run, runtime=runtime)
+    translator = Translator(run, runtime=DecodingRuntime(**vars(runtime)))
+    console.say(
+        "\nTwelve dates that are not in its training data. Each row is a character of the output; the"
+    )
+    console.say("shades show which characters of the source the model attended to.")
     _show_dates(translator, recipe)
-    _show_box(device, threads)
-    _say_what_next(run)
-    _write_page(run, recipe, device, threads)
+    _show_included_model(runtime)
+    _print_next_steps(run)
+    _write_page(run, recipe, runtime)
     return DemoResult(run=run, exact_match=result.metrics["exact match"])
 
 
 def _show_dates(translator: Translator, recipe: Path) -> None:
-    pairs = _unseen(recipe, SHOWN)
-    for pair, found in zip(pairs, translator([pair.source for pair in pairs]), strict=True):
-        verdict = "right" if found.text == pair.target else f"wrong: it is {pair.target}"
-        console.say(f"\n{pair.source} -> {found.text}  ({verdict})")
-        _show_alignment(translator, pair.source, found.text)
-    precision = date_precision(translator, _unseen(recipe, MEASURED))
+    pairs = _unseen(recipe, SHOWN_DATES)
+    for pair, translation in zip(pairs, translator([pair.source for pair in pairs]), strict=True):
+        verdict = "right" if translation.text == pair.target else f"wrong: it is {pair.target}"
+        console.say(f"\n{pair.source} -> {translation.text}  ({verdict})")
+        _show_alignment(translator, pair.source, translation.text)
+    precision = date_precision(translator.loaded, _unseen(recipe, ALIGNED_DATES))
     if precision is not None:
-        console.say(
-            f"\nMeasured on {MEASURED} dates that it never saw: as it writes a digit it looks most at a"
-        )
-        console.say(f"character that tells it, {100 * precision:.0f} % of the time.")
+        console.say(f"\nMeasured on {ALIGNED_DATES} such dates: {100 * precision:.0f} % of the digits of the")
+        console.say("output are aligned to the right characters of the source.")
 
 
 def _unseen(recipe: Path, count: int) -> list[Pair]:
+    """The first pairs of the recipe's test data."""
     source = load_recipe(recipe)
     data = cast(TranslationRecipe, source.recipe).data
     assert data.test
@@ -99,33 +104,33 @@ def _show_alignment(translator: Translator, source: str, target: str) -> None:
     console.alignment(tokenizers.source.tokens(src_ids), tokenizers.target.tokens(tgt_ids), weights.tolist())
 
 
-def _show_box(device: str, threads: int | None) -> None:
-    console.say("\nThe model in the box, English to German:")
+def _show_included_model(runtime: Runtime) -> None:
+    console.say("\nThe included model, English to German:")
     try:
-        translator = Translator(computing=Computing(device=device, threads=threads))
+        translator = Translator(runtime=DecodingRuntime(**vars(runtime)))
     except FolderError as error:
         console.warn(f"{error.message}; {error.hint}")
         return
-    for found in translator(SENTENCES):
-        console.say(f"  {found.source} -> {found.text}")
+    for translation in translator(SENTENCES):
+        console.say(f"  {translation.source} -> {translation.text}")
 
 
-def _write_page(run: Path, recipe: Path, device: str, threads: int | None) -> None:
-    """The page that shows what the model does with the first of the dates, as one file."""
+def _write_page(run: Path, recipe: Path, runtime: Runtime) -> None:
+    """Write the page of `regard look` for the first date, as one HTML file."""
     [pair] = _unseen(recipe, 1)
-    page = look(pair.source, run, beam_size=BEAM, device=device, threads=threads).to_html(run / PAGE)
-    console.say(f"\nAll that the model does with {pair.source!r}; it opens in a browser, offline:")
+    page = look(pair.source, run, beam=BEAM, runtime=runtime).to_html(run / PAGE)
+    console.say(f"\nAttention, alignment and search for {pair.source!r}, to open in a browser, offline:")
     console.say(f"  {page}")
 
 
-def _say_what_next(run: Path) -> None:
+def _print_next_steps(run: Path) -> None:
     console.say("\nWhat to try next:")
-    for command, what in (
+    for command, about in (
         (f'regard translate --model {run} "le 14 juillet 1789"', "the model that you just trained"),
         (f"regard curves {run}", "how its training went"),
-        ('regard look "Where is the station?"', "the same page of the model in the box, alive"),
-        ('regard translate "What do you see?"', "the model in the box"),
+        ('regard look "Where is the station?"', "the same page for the included model, interactive"),
+        ('regard translate "What do you see?"', "the included model"),
         ("regard new SOURCE TARGET", "a recipe for text files of your own"),
         ("regard recipes", "other things to train"),
     ):
-        console.say(f"  {command:<58} {what}")
+        console.say(f"  {command:<58} {about}")

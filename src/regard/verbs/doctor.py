@@ -1,4 +1,4 @@
-"""What regard finds on this machine: versions, processors, memory, disk, data, the model in the box."""
+"""Doctor: a report on versions, processors, memory, disk, data sets and the included model."""
 
 import os
 import platform
@@ -13,10 +13,13 @@ import torch
 
 from regard.data.catalogue import cache_folder, check, data_folders, data_sets
 from regard.errors import FolderError
-from regard.native import kernels
-from regard.native.build import why_none
-from regard.native.compiler import own_compiler
-from regard.verbs.box import box_model
+from regard.fast.decoding_step import why_plain
+from regard.fast.native import kernels
+from regard.fast.native.build import why_none
+from regard.fast.native.compiler import own_compiler
+from regard.fast.training import fusible_parts
+from regard.models.model import Model
+from regard.verbs.box import box_model, load
 from regard.weights.folder import verify_folder
 
 CORE = ("torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "jaxtyping", "click", "rich")
@@ -25,16 +28,45 @@ EXTRAS = {"Babel": "demo", "matplotlib": "plot"}
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One line of the doctor's report; `hint` says what would mend it where something is amiss."""
+    """One line of the report; `hint` tells how to fix a problem, and is empty if there is none."""
 
     topic: str
     found: str
     hint: str = ""
 
 
-def doctor() -> list[Finding]:
-    """Look around; nothing is changed, and nothing that is missing is an error."""
-    return [*_versions(), *_processors(), *_disk(), *_data(), _box()]
+def doctor(model: str | Path | None = None) -> list[Finding]:
+    """Report what regard finds on this machine, and which forms a `model` takes on its CPU.
+
+    Changes nothing; missing things are no errors.
+
+    Args:
+        model: a model or run folder, or the name of a model in the box; None: the machine alone.
+
+    Raises:
+        FolderError: `model` is no model folder.
+    """
+    found = [*_versions(), *_processors(), *_disk(), *_data(), _box()]
+    return found if model is None else [*found, *forms(load(model, torch.device("cpu")).model)]
+
+
+def forms(model: Model) -> Iterator[Finding]:
+    """By which forms, fast or plain, a model decodes (if it writes text) and is trained, and why."""
+    if model.config.generates:
+        reason = why_plain(model)
+        found = "fast: each step is one plan of kernels" if reason is None else f"plain: {reason}"
+        yield Finding(topic="decoding on a CPU", found=found)
+    parts = fusible_parts(model)
+    plain = {name: reason for name, reason in parts.items() if reason is not None}
+    if why_none() is not None:
+        yield Finding(topic="training on a CPU", found="plain: this machine has no kernels in C")
+    elif parts:
+        first = next((f"; plain: {name}, {reason}" for name, reason in plain.items()), "")
+        more = f", and {len(plain) - 1} more" if len(plain) > 1 else ""
+        count = len(parts) - len(plain)
+        yield Finding(
+            topic="training on a CPU", found=f"fused: {count} of {len(parts)} sub-layers{first}{more}"
+        )
 
 
 def _versions() -> Iterator[Finding]:
@@ -76,17 +108,15 @@ def _processors() -> Iterator[Finding]:
 
 
 def _kernels() -> Finding:
-    """What decoding and training on a CPU compute with."""
+    """The compiled kernels for decoding and training on a CPU."""
     if error := why_none():
-        return Finding(
-            topic="kernels", found=f"none, so PyTorch's alone are used: {error.message}", hint=error.hint
-        )
+        return Finding(topic="kernels", found=f"none; PyTorch's are used: {error.message}", hint=error.hint)
     products = "float32 and int8" if kernels.has_int8() else "float32"
-    return Finding(topic="kernels", found=f"of {products}, compiled by {' '.join(own_compiler())}")
+    return Finding(topic="kernels", found=f"{products}, compiled by {' '.join(own_compiler())}")
 
 
 def _memory() -> int:
-    """Bytes of memory of the machine, 0 where the system does not say."""
+    """The machine's memory in bytes; 0 if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -94,18 +124,17 @@ def _memory() -> int:
 
 
 def _disk() -> Iterator[Finding]:
-    for what, folder in (("here", Path.cwd()), ("cache", cache_folder())):
-        there = next(parent for parent in (folder, *folder.parents) if parent.exists())
-        free = shutil.disk_usage(there).free
-        writable = os.access(there, os.W_OK)
+    for name, folder, hint in (
+        ("here", Path.cwd(), "change to a folder of your own"),
+        ("cache", cache_folder(), "set XDG_CACHE_HOME"),
+    ):
+        existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        free = shutil.disk_usage(existing).free
+        writable = os.access(existing, os.W_OK)
         yield Finding(
-            topic=f"disk, {what}",
-            found=f"{_gigabytes(free)} free for {folder}{'' if writable else ', which cannot be written to'}",
-            hint=""
-            if writable
-            else "set XDG_CACHE_HOME"
-            if what == "cache"
-            else "go to a folder of your own",
+            topic=f"disk, {name}",
+            found=f"{_gigabytes(free)} free for {folder}{'' if writable else ', which is not writable'}",
+            hint="" if writable else hint,
         )
 
 
@@ -114,12 +143,12 @@ def _data() -> Iterator[Finding]:
     yield Finding(topic="data folders", found=folders)
     for name in data_sets():
         files = check(name)
-        here = sum(found.state == "ok" for found in files)
-        damaged = [found.file.name for found in files if found.state == "damaged"]
-        state = "whole" if here == len(files) else f"{here} of {len(files)} files" if here else "not here"
-        trouble = f", damaged: {', '.join(damaged)}" if damaged else ""
+        here = sum(status.state == "ok" for status in files)
+        damaged = [status.file.name for status in files if status.state == "damaged"]
+        state = "complete" if here == len(files) else f"{here} of {len(files)} files" if here else "not here"
+        damage = f", damaged: {', '.join(damaged)}" if damaged else ""
         hint = f"regard data get {name}" if damaged or 0 < here < len(files) else ""
-        yield Finding(topic=f"data {name}", found=state + trouble, hint=hint)
+        yield Finding(topic=f"data {name}", found=state + damage, hint=hint)
 
 
 def _box() -> Finding:
@@ -127,11 +156,11 @@ def _box() -> Finding:
         path = box_model()
         verify_folder(path)
     except FolderError as error:
-        return Finding(topic="model in the box", found=error.message, hint=error.hint)
+        return Finding(topic="included model", found=error.message, hint=error.hint)
     size = sum(file.stat().st_size for file in path.iterdir())
     return Finding(
-        topic="model in the box",
-        found=f"{path.name} (--model {path.name}) in {path}, whole, {size / 1e6:.1f} MB",
+        topic="included model",
+        found=f"{path.name} (--model {path.name}) in {path}, complete, {size / 1e6:.1f} MB",
     )
 
 

@@ -1,4 +1,4 @@
-"""Try a recipe without keeping anything: data, shapes, and what the run will need of time and memory."""
+"""Dry run of a recipe: check its data and shapes, and estimate the run's time and memory."""
 
 import dataclasses
 import itertools
@@ -30,20 +30,20 @@ from regard.verbs.tasks.task import Say, Task
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
 
-EXAMPLES = 20_000  # that are tried; everything is read
-LOOKED_AT = 500  # batches, among which the largest are sought
-SLOW = 3  # updates that are not timed: those of the largest batches, and one that is slow for being the first
-UPDATES, SECONDS = 20, 10.0  # that are timed at the most, but one at least
+EXAMPLES = 20_000  # training examples of a dry run; all data are read
+SEARCHED_BATCHES = 500  # to find the largest batches among
+WARM_UP = 3  # updates that are not timed: two with the largest batches, and the slow first one
+UPDATES, SECONDS = 20, 10.0  # to time at most; at least one update is timed
 
 
 def try_recipe(source: RecipeFile, device: torch.device, *, say: Say = console.note) -> dict[str, float]:
-    """Read all data whole, build everything, do some updates and one validation; the scores of the latter.
+    """Read all data, build the model, do some updates and one validation; returns its scores.
 
-    The largest batches come first, so that a lack of memory shows. What is said: updates, epochs, and the
-    time and the memory that the run will need.
+    The largest batches come first, so that a lack of memory shows. `say` gets the time of an update and the
+    time and memory of the whole run.
 
     Raises:
-        UserError: whatever `train` would have raised in its first minute.
+        UserError: any error that `train` would raise before or in its first updates.
     """
     with (
         tempfile.TemporaryDirectory(prefix="regard-dry-run-") as name,
@@ -51,17 +51,17 @@ def try_recipe(source: RecipeFile, device: torch.device, *, say: Say = console.n
     ):
         task, model = begin(source, run, device, say=say, limit=EXAMPLES)
         with matmul_precision(choose_precision(source.recipe.training.products, task.config.d_model, device)):
-            updates = _some_updates(source, task, model, run)
-        began = time.perf_counter()
+            updates = _timed_updates(source, task, model, run)
+        start = time.perf_counter()
         metrics = _validate(task, model)
-        for line in _needs(source, task, updates, time.perf_counter() - began, model.device):
+        for line in _estimates(source, task, updates, time.perf_counter() - start, model.device):
             say(line)
-    say("dry run: all well; nothing was kept")
+    say("dry run: no errors; nothing was kept")
     return metrics
 
 
 class _LargestFirst(Loader):
-    """A loader whose first batches are the largest ones, as often as an update asks for."""
+    """A loader whose first two updates have the largest batches."""
 
     def __init__(self, loader: Loader, *, seed: int, accumulate: int) -> None:
         super().__init__(loader.examples, loader.settings, seed=seed)
@@ -73,28 +73,28 @@ class _LargestFirst(Loader):
         yield from super().__iter__()
 
     def _largest(self) -> list[Batch]:
-        """That with most places, and that with the longest rows."""
-        batches = list(itertools.islice(self.epoch(0), LOOKED_AT))
+        """The batch with the most elements, and the batch with the longest rows."""
+        batches = list(itertools.islice(self.epoch(0), SEARCHED_BATCHES))
         return [max(batches, key=lambda batch: _extent(batch)[i]) for i in range(2)]
 
 
 def _extent(batch: Any) -> tuple[int, int]:
-    """How many numbers a batch holds, and how long its longest row is."""
+    """The number of elements of a batch, and the length of its longest row."""
     tensors = [value for value in vars(batch).values() if isinstance(value, torch.Tensor)]
     return sum(each.numel() for each in tensors), max((each.shape[-1] for each in tensors), default=0)
 
 
-def _some_updates(source: RecipeFile, task: Task, model: Model, run: RunFolder) -> list[Update]:
-    """Train for some seconds; the updates that were timed."""
+def _timed_updates(source: RecipeFile, task: Task, model: Model, run: RunFolder) -> list[Update]:
+    """Train for some seconds; returns the timed updates."""
     recipe, done = source.recipe, []
     training = dataclasses.replace(
         recipe.training, max_steps=10**9, validate_every=10**9, save_every=10**9, average_last=0
     )
 
     def stop() -> int | None:
-        timed = sum(update.seconds for update in done[SLOW:])
-        enough = len(done) >= SLOW + UPDATES or timed >= SECONDS
-        return signal.SIGTERM if len(done) > SLOW and enough else None
+        timed = sum(update.seconds for update in done[WARM_UP:])
+        enough = len(done) >= WARM_UP + UPDATES or timed >= SECONDS
+        return signal.SIGTERM if len(done) > WARM_UP and enough else None
 
     trainer = Trainer(
         model,
@@ -104,22 +104,20 @@ def _some_updates(source: RecipeFile, task: Task, model: Model, run: RunFolder) 
         run,
         model_files(task.config, task.labels, task.files, source.text),
         validate=lambda model: {},
-        report=_refuse_what_is_not_finite,
+        report=_refuse_nonfinite_loss,
         update=done.append,
         stop=stop,
     )
     try:
         trainer.train()
     except Stopped:
-        return done[SLOW:]
-    raise AssertionError("it goes on until it is stopped")
+        return done[WARM_UP:]
+    raise AssertionError("training runs until it is stopped")
 
 
-def _refuse_what_is_not_finite(record: dict[str, Any]) -> None:
+def _refuse_nonfinite_loss(record: dict[str, Any]) -> None:
     if record["kind"] == "skipped":
-        raise RunError(
-            f"the loss of update {record['step']} is not finite", "look at learning_rate and r_drop"
-        )
+        raise RunError(f"the loss of update {record['step']} is not finite", "try a lower learning_rate")
 
 
 def _validate(task: Task, model: Model) -> dict[str, float]:
@@ -128,36 +126,36 @@ def _validate(task: Task, model: Model) -> dict[str, float]:
         return scores_of(task.validate(model))
 
 
-def _needs(
+def _estimates(
     source: RecipeFile, task: Task, updates: list[Update], validation: float, device: torch.device
 ) -> Iterator[str]:
-    """What the run will need, in lines."""
+    """The estimated time and memory of the run, a line each."""
     training = source.recipe.training
-    one = sum(update.seconds for update in updates) / len(updates)
+    seconds = sum(update.seconds for update in updates) / len(updates)
     targets = sum(update.targets for update in updates) / len(updates)
-    yield f"an update: {one:.2g} s for {targets:,.0f} targets, the mean of {len(updates)}"
-    total = one * training.max_steps
+    yield f"an update: {seconds:.2g} s for {targets:,.0f} targets, the mean of {len(updates)}"
+    total = seconds * training.max_steps
     count = validations_after(0, training)
-    several = "" if count == 1 else "s"
+    plural = "" if count == 1 else "s"
     line = f"the run: {console.duration(total)} for {training.max_steps:,} updates"
-    if math.isnan(task.trial_share):
-        line += f", and {count} validation{several}, which were not timed"
+    if math.isnan(task.dry_run_share):
+        line += f", and {count} validation{plural}, which were not timed"
     else:
-        whole = count * validation / task.trial_share
-        line += f", {console.duration(whole)} at the most for {count} validation{several}:"
-        line += f" {console.duration(total + whole)} in all"
-    yield f"{line} (this machine, as busy as it is now)"
+        validations = count * validation / task.dry_run_share
+        line += f", {console.duration(validations)} at most for {count} validation{plural}:"
+        line += f" {console.duration(total + validations)} in all"
+    yield f"{line} (on this machine, as busy as it is now)"
     if memory := _peak_memory(device):
-        yield f"memory: {memory / 2**30:.1f} GiB at the most, with the largest batches"
+        yield f"memory: {memory / 2**30:.1f} GiB at most, with the largest batches"
 
 
 def _peak_memory(device: torch.device) -> int:
-    """The most memory held so far, in bytes: of the GPU where one is used, else of this process."""
+    """The peak memory so far in bytes, of the GPU if `device` is one, else of this process; 0 if unknown."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     if sys.platform == "win32":
-        return 0  # it does not say
-    import resource  # not above: only Unix has it
+        return 0
+    import resource  # only Unix has it
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -1,4 +1,4 @@
-"""Evaluate: what a trained model reaches on test data, its own or other; translators on two files too."""
+"""Evaluate: scores of a trained model on test data, or of its translations of a file."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -13,64 +13,70 @@ from regard.errors import UserError
 from regard.evaluation.by_length import LengthScore, bleu_by_length
 from regard.evaluation.line_pairs import check_aligned
 from regard.evaluation.score import Score
-from regard.evaluation.translation import cautions, corpus_scores
+from regard.evaluation.translation import corpus_scores, tokenization_warnings
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
-from regard.verbs.computing import Computing
-from regard.verbs.controls import Controls
+from regard.verbs.controls import MODEL_BEAM, BeamSize
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.lines import lines_of, references_of
-from regard.verbs.precision import Precision
+from regard.verbs.runtime import DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.settings import recipe_of
-from regard.verbs.tasks.kinds import kind_of
+from regard.verbs.tasks.kinds import task_kind
+from regard.verbs.text_options import TranslationOptions, WorkerOptions
 from regard.verbs.tokenize import Tokenize
 from regard.verbs.translate import Translator
 from regard.verbs.translation_scoring import Scoring, scoring_for
 from regard.weights.model_folder import LoadedModel
 
+OPTIONS = WorkerOptions()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What a model reaches on test data: scores with their signatures and 95 % intervals.
+    """The scores of a model on test data, with signatures and 95 % intervals.
 
-    `confusion[i][j]`: how often class i of `labels` is taken for class j.
+    `confusion[i][j]` counts examples of class i of `labels` that were predicted as class j.
     """
 
     model: Path
-    examples: str  # how many of what
+    examples: str  # their number in words: "15 texts"
     device: str
     scores: list[Score]
     labels: tuple[str, ...] = ()
     confusion: list[list[int]] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As `regard evaluate --json` prints it."""
-        found = {
+        """The JSON object that `regard evaluate --json` prints."""
+        fields = {
             "model": str(self.model),
             "examples": self.examples,
             "device": self.device,
             "scores": [asdict(score) for score in self.scores],
         }
         if self.confusion is None:
-            return found
-        return {**found, "labels": list(self.labels), "confusion": self.confusion}
+            return fields
+        return {**fields, "labels": list(self.labels), "confusion": self.confusion}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationEvaluation(Evaluation):
-    """Of translations: BLEU, chrF++ and TER."""
+    """The BLEU, chrF++ and TER of translations."""
 
     sentences: int
     beam_size: int
     translations: list[str] = field(repr=False)
-    by_length: list[LengthScore] = field(default_factory=list)  # where it was asked for
+    by_length: list[LengthScore] = field(default_factory=list)  # empty unless requested
 
     def to_dict(self) -> dict[str, Any]:
-        """As `regard evaluate --json` prints it: without the translations."""
-        found = {**super().to_dict(), "sentences": self.sentences, "beam_size": self.beam_size}
-        return {**found, "by_length": [asdict(each) for each in self.by_length]} if self.by_length else found
+        """The JSON object that `regard evaluate --json` prints; it has no translations."""
+        fields = {**super().to_dict(), "sentences": self.sentences, "beam_size": self.beam_size}
+        return (
+            {**fields, "by_length": [asdict(each) for each in self.by_length]} if self.by_length else fields
+        )
 
 
 @checked
+@keyword_fields
 def evaluate(
     *,
     model: AnyModel | None = None,
@@ -80,33 +86,27 @@ def evaluate(
     tokenize: Tokenize = "auto",
     lowercase: bool = False,
     by_length: bool = False,
-    beam_size: int | None = None,
-    device: str = "auto",
-    threads: int | None = None,
-    workers: int | None = None,
-    precision: Precision = "float32",
+    beam: BeamSize = MODEL_BEAM,
+    options: WorkerOptions = OPTIONS,
+    runtime: DecodingRuntime = DECODING_RUNTIME,
 ) -> Evaluation:
-    """Score a model on the test data of the recipe that it was trained by.
+    """Score a model on the test data of its recipe, on `data`, or on its translations of `src`.
 
     Args:
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
-        data: a file to be read as those are, in their place; NAME:FILE is a file of the catalogue.
-        src: a file to translate, one sentence a line; it is scored against `ref`.
-        ref: one file of references or several, aligned with `src` line by line.
-        tokenize: what sacreBLEU counts as words; "auto" is the tokeniser that fits the script of the
-            references, "none" is for text that is tokenised already.
-        lowercase: score without regard to case.
-        by_length: of such translations, BLEU by the length of the source too.
-        beam_size: hypotheses kept; the model's own without.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
-        workers: processes that translate; see `Translator`.
-        precision: of products: "float32" or "int8"; see `Translator`.
+        model: a model or run folder, or what `regard.load` gives; None is the included model.
+        data: a file of test data in the format of the recipe's; NAME:FILE is a file of the catalogue.
+        src: a file to translate, one sentence a line; the translations are scored against `ref`.
+        ref: one or several files of references, aligned with `src` line by line.
+        tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
+            is tokenised already.
+        lowercase: ignore case.
+        by_length: also give BLEU by the length of the source; only with `src`.
+        precision: precision of matrix products: "float32" or "int8"; see `Translator`.
 
     Raises:
-        DataError: the files cannot be read, have not as many lines as each other, or hold what the model
-            does not know.
-        RecipeError: the recipe names no test data, and none are given.
+        DataError: a file cannot be read, files have different numbers of lines, or the data hold classes or
+            features that the model does not know.
+        RecipeError: the recipe names no test data, and `data` is None.
     """
     references = [ref] if isinstance(ref, str | Path) else list(ref)
     if src is not None and references and data is None:
@@ -115,46 +115,45 @@ def evaluate(
         scoring = scoring_for(lines_of_references, tokenize)
         translator = Translator(
             model,
-            controls=Controls(beam_size=beam_size),
-            split="off",  # a line is one example, as in training
-            workers=workers,
-            computing=Computing(device=device, threads=threads, precision=precision),
+            controls=beam.controls,
+            options=TranslationOptions(split="off", workers=options.workers),  # a line is one example
+            runtime=runtime,
         )
-        return _of_translations(translator, lines, lines_of_references, scoring, lowercase, by_length)
+        return _evaluate_translations(translator, lines, lines_of_references, scoring, lowercase, by_length)
     if src is not None or references:
         raise UserError(
-            "a source, references and other data do not go together",
-            "give a source and its references, or a file of test data, or neither",
+            "src and ref do not go together with data, nor one without the other",
+            "give src and ref, or data, or neither",
         )
-    if by_length or lowercase or tokenize != "auto" or workers is not None or precision != "float32":
+    if by_length or lowercase or tokenize != "auto" or options.workers is not None or runtime.changes_model:
         raise UserError(
-            "scores by length, without case or of other words, workers and precision are of translations",
-            "give a source and its references; for other data the recipe's [validation] says it",
+            "by_length, lowercase, tokenize, workers and precision are for translations of a file",
+            "give src and ref; test data are scored by the recipe's [validation]",
         )
-    return _of_held_out(open_model(model, device, threads), data, beam_size)
+    return _evaluate_on_test_data(open_model(model, runtime), data, beam)
 
 
-def _of_held_out(loaded: LoadedModel, data: str | Path | None, beam_size: int | None) -> Evaluation:
-    """What the kind of task measures on the test data of the model's recipe, or on `data` in their place."""
+def _evaluate_on_test_data(loaded: LoadedModel, data: str | Path | None, beam: BeamSize) -> Evaluation:
+    """The task's scores on the test data of the model's recipe, or on `data`."""
     source = recipe_of(loaded.path)
-    if beam_size is not None:
+    if beam.has_beam:
         if not loaded.config.generates:
-            raise UserError(f"{loaded.path}: this model searches for nothing", "leave the beam size out")
-        loaded = dataclasses.replace(loaded, generation={**loaded.generation, "beam_size": beam_size})
-    held = kind_of(source.recipe).hold(source, loaded, None if data is None else str(data))
-    console.note(f"{held.counted}; device: {loaded.model.device}, {torch.get_num_threads()} threads")
-    found = held.measure(loaded.model)
+            raise UserError(f"{loaded.path}: this model has no beam search", "leave the beam size out")
+        loaded = dataclasses.replace(loaded, generation={**loaded.generation, **asdict(beam)})
+    test_data = task_kind(source.recipe).open_test_data(source, loaded, None if data is None else str(data))
+    console.note(f"{test_data.size}; device: {loaded.model.device}, {torch.get_num_threads()} threads")
+    report = test_data.evaluate(loaded.model)
     return Evaluation(
         model=loaded.path,
-        examples=held.counted,
+        examples=test_data.size,
         device=str(loaded.model.device),
-        scores=found.scores,
+        scores=report.scores,
         labels=loaded.labels,
-        confusion=None if found.confusion is None else found.confusion.tolist(),
+        confusion=None if report.confusion is None else report.confusion.tolist(),
     )
 
 
-def _of_translations(
+def _evaluate_translations(
     translator: Translator,
     sources: list[str],
     references: list[list[str]],
@@ -167,13 +166,13 @@ def _of_translations(
         f" {torch.get_num_threads()} threads, {translator.workers} workers"
     )
     translations = [each.text for each in translator(sources)]
-    for caution in cautions(translations, tokenize=scoring.tokenize):
+    for caution in tokenization_warnings(translations, tokenize=scoring.tokenize):
         console.warn(caution)
     return TranslationEvaluation(
         model=translator.loaded.path,
         examples=f"{len(sources):,} sentences",
         sentences=len(sources),
-        beam_size=translator.settings.beam_size,
+        beam_size=translator.settings.width,
         device=str(translator.device),
         scores=corpus_scores(
             translations,

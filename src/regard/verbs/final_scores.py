@@ -1,4 +1,4 @@
-"""The end of a run: the best model is scored on the test data and gets its model card."""
+"""The end of a run: score the best model on the test data, and write its model card."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,11 @@ from regard.weights.model_folder import load_model
 def finish(
     source: RecipeFile, task: Task, run: RunFolder, device: torch.device, *, quiet: bool = False
 ) -> dict[str, float]:
-    """Scores on the test data; where there are none, the best validation's. Printed, unless `quiet`."""
+    """Score the best model, write its model card, and print the scores unless `quiet`.
+
+    Returns:
+        The test scores, or the validation scores if there are no test data.
+    """
     best = load_model(run.path / "best", device)
     scores = task.test(best.model)
     card = model_card(source.recipe, task, best.model, scores, run.metrics(), origin(run))
@@ -27,21 +31,21 @@ def finish(
         run.append_metrics({"kind": "test", "scores": {score.name: score.value for score in scores}})
         if not quiet:
             console.scores(f"{source.recipe.name}: test", scores)
-    found = {score.name: score.value for score in scores} or _of_best(run)
-    if not quiet and (verdict := task.verdict(found)):
+    values = {score.name: score.value for score in scores} or _best_validation(run)
+    if not quiet and (verdict := task.verdict(values)):
         console.note(verdict)
-    return found
+    return values
 
 
-def _of_best(run: RunFolder) -> dict[str, float]:
-    """The scores of the best model's validation."""
+def _best_validation(run: RunFolder) -> dict[str, float]:
+    """The validation scores of the best model."""
     folder = run.best()
     step = folder.manifest.get("step") if folder else None
-    measured = [record for record in run.metrics() if record.get("step") == step]
-    [*_, best_record] = [record for record in measured if record["kind"] in ("validation", "average")]
+    records = [record for record in run.metrics() if record.get("step") == step]
+    [*_, best_record] = [record for record in records if record["kind"] in ("validation", "average")]
     return scores_of(best_record)
 
 
 def scores_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """What a validation measured of the model's quality."""
+    """The scores in a record of `metrics.jsonl`, without its other fields."""
     return {key: value for key, value in record.items() if key not in ("kind", "step", "of", DISTINCT)}

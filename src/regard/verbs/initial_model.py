@@ -1,4 +1,4 @@
-"""What a run starts with: its data, and a model of fresh weights or of those of a trained one."""
+"""The start of a run: its data, and a model with fresh weights or the weights of a pretrained model."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from regard.models.model import Model
 from regard.recipe import read_toml
 from regard.training.trainable import choose_trainable
 from regard.verbs.box import model_path
-from regard.verbs.tasks.kinds import kind_of
+from regard.verbs.tasks.kinds import task_kind
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS, Say, Task
 from regard.weights.checkpoint import RunFolder
@@ -26,18 +26,18 @@ from regard.weights.strict_json import json_bytes, read_json
 from regard.weights.tensors import model_tensors
 from regard.weights.transfer import modules_of, transfer
 
-START = "start.json"  # in a run folder: what it needs to know of the model that it started from
+START = "start.json"  # file of a run folder: the pretrained model that the run started from
 
 
 @dataclass(frozen=True, kw_only=True)
 class InitialModel:
-    """The trained model that a run starts from, at its beginning or as it remembers it afterwards."""
+    """The pretrained model that a run starts from; read from START when the run resumes."""
 
     path: str
     kind: str
     settings: Mapping[str, Any]
-    loaded: LoadedModel | None  # None: the run has begun, and its checkpoints hold the weights
-    fresh: tuple[str, ...] = ()  # weights of the run that it has none for
+    loaded: LoadedModel | None  # None if the run has a checkpoint, which holds the weights
+    fresh: tuple[str, ...] = ()  # names of the run's weights that are not in the pretrained model
 
 
 def begin(
@@ -49,44 +49,42 @@ def begin(
     group: Group = SINGLE,
     limit: int | None = None,
 ) -> tuple[Task, Model]:
-    """The task whose data are ready in the run folder, and the model that it trains, on `device`.
+    """Prepare the data of a run and build its model on `device`.
 
-    `[model] init` names a trained model: the model is of its shape, but for what `[model]` says besides,
-    reads with its tokenisers, and has its weights wherever they fit. Once the run has a checkpoint, that
-    model need not be there any more.
+    If `[model] init` names a pretrained model, the model has its shape, except for other settings of
+    `[model]`, its tokenisers, and those of its weights that fit. When the run has a checkpoint, the
+    pretrained model is no longer needed.
 
     Raises:
-        UserError: recipe, data or trained model do not do.
+        UserError: the recipe, the data or the pretrained model cannot be used.
     """
     training = source.recipe.training
     start = _start(source, run)
     if start is not None:
-        source = _shaped(source, start, say)
+        source = _with_shape(source, start, say)
     elif training.adapter is not None:
-        raise RecipeError(
-            "training.adapter adapts a trained model, and there is none", "name one with --init DIR"
-        )
+        raise RecipeError("training.adapter needs a pretrained model to adapt", "name one with --init DIR")
     with group.first_alone():
         if start is not None and start.loaded is not None:
-            _keep_tokenizers(start, start.loaded, run.path / "data", say)
-        task = kind_of(source.recipe).prepare(source, run.path / "data", say=say, limit=limit)
+            _copy_tokenizers(start, start.loaded, run.path / "data", say)
+        task = task_kind(source.recipe).prepare(source, run.path / "data", say=say, limit=limit)
     model = build(task.config, seed=training.seed)
     fresh: tuple[str, ...] = ()
     if start is not None:
-        fresh = start.fresh if start.loaded is None else _give_weights(start.loaded, model, task, say)
+        fresh = start.fresh if start.loaded is None else _copy_weights(start.loaded, model, task, say)
         if group.is_first and start.loaded is not None:
-            run.write_text(START, json_bytes(_remembered(start, fresh)).decode())
+            run.write_text(START, json_bytes(_start_record(start, fresh)).decode())
     parameters = count_parameters(model)
     trained = choose_trainable(
         model.to(device), freeze=training.freeze, adapter=training.adapter, fresh=fresh, seed=training.seed
     )
-    some = "" if trained == parameters else f", {trained:,} trained"
-    say(f"model: {parameters:,} parameters{some}; {_place(device, group)}")
+    trained_count = "" if trained == parameters else f", {trained:,} trained"
+    say(f"model: {parameters:,} parameters{trained_count}; {_hardware(device, group)}")
     return task, model
 
 
 def origin(run: RunFolder) -> str:
-    """The name of the trained model that a run started from; empty where there was none."""
+    """The name of the pretrained model that a run started from; empty if there was none."""
     return read_json(run.path / START)["name"] if (run.path / START).is_file() else ""
 
 
@@ -95,11 +93,11 @@ def _start(source: RecipeFile, run: RunFolder) -> InitialModel | None:
     if (init := model.get("init")) is None:
         return None
     if not isinstance(init, str):
-        raise RecipeError(f"model.init = {init!r} is no path", "name the folder of a trained model")
+        raise RecipeError(f"model.init must be a path, not {init!r}", "name the folder of a pretrained model")
     if "preset" in model:
         raise RecipeError(
-            "model.preset and model.init both say what the model is like",
-            "leave out the one or the other; what [model] says besides changes it",
+            "model.preset and model.init both set the shape of the model",
+            "leave out one of them; other settings of [model] still apply",
         )
     if run.latest() is not None:
         saved = read_json(run.path / START)
@@ -116,8 +114,8 @@ def _start(source: RecipeFile, run: RunFolder) -> InitialModel | None:
     )
 
 
-def _remembered(start: InitialModel, fresh: Sequence[str]) -> dict[str, Any]:
-    """What the run will need when it goes on, and what its model card says."""
+def _start_record(start: InitialModel, fresh: Sequence[str]) -> dict[str, Any]:
+    """The content of START, for resuming the run and for its model card."""
     table, _ = read_toml(Path(start.path) / "recipe.toml")
     return {
         "name": table.get("name", Path(start.path).name),
@@ -128,75 +126,77 @@ def _remembered(start: InitialModel, fresh: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _shaped(source: RecipeFile, start: InitialModel, say: Say) -> RecipeFile:
-    """The recipe with the shape of the model that it starts from, which `ModelConfig.from_table` reads."""
+def _with_shape(source: RecipeFile, start: InitialModel, say: Say) -> RecipeFile:
+    """The recipe with the pretrained model's settings as `init`, as `ModelConfig.from_table` reads it."""
     recipe = source.recipe
-    kind = recipe.model.get("kind", recipe.model_kind)
+    kind = recipe.chosen_model_kind
     if kind != start.kind:
         raise FolderError(
-            f"{start.path} is of kind {start.kind!r}, and the recipe trains one of kind {kind!r}",
-            f"name another model, or set model.kind to {start.kind!r} where the task can do with it",
+            f"{start.path} is a model of kind {start.kind!r}, but the recipe trains kind {kind!r}",
+            f"name another model, or set model.kind to {start.kind!r} if the task can train it",
         )
     changed = [
-        f"{name} = {value!r}, {start.settings[name]!r} there"
+        f"{name} = {value!r} instead of {start.settings[name]!r}"
         for name, value in recipe.model.items()
         if name in start.settings and value != start.settings[name] and not name.endswith("dropout")
     ]
     if changed:
-        say(f"model: not as in {start.path}: {'; '.join(changed)}")
+        say(f"model: differs from {start.path}: {'; '.join(changed)}")
     model = {**recipe.model, "init": start.settings}
     return dataclasses.replace(source, recipe=dataclasses.replace(recipe, model=model))
 
 
-def _keep_tokenizers(start: InitialModel, loaded: LoadedModel, folder: Path, say: Say) -> None:
-    """Put the model's tokenisers where the task looks for its own."""
+def _copy_tokenizers(start: InitialModel, loaded: LoadedModel, folder: Path, say: Say) -> None:
+    """Copy the pretrained model's tokenisers into the data folder of the run."""
     if loaded.text is None or (folder / TOKENIZERS).is_dir():
         return
     folder.mkdir(parents=True, exist_ok=True)
     write_folder(folder / TOKENIZERS, loaded.text.files(), manifest_extra={TAKEN_FROM: start.path})
     sizes = sorted({loaded.text.source.vocab_size, loaded.text.target.vocab_size})
-    say(f"tokeniser: that of {start.path}, {' and '.join(map(str, sizes))} tokens")
+    say(f"tokeniser: from {start.path}, {' and '.join(map(str, sizes))} tokens")
 
 
-def _give_weights(loaded: LoadedModel, model: Model, task: Task, say: Say) -> tuple[str, ...]:
-    """Copy what fits into `model`, and say what does not; the names of the weights that stay fresh."""
+def _copy_weights(loaded: LoadedModel, model: Model, task: Task, say: Say) -> tuple[str, ...]:
+    """Copy the weights that fit into `model`, and print which do not; returns the names of fresh weights."""
     tensors = model_tensors(loaded.model)
-    of_labels: set[str] = set()
+    label_weights: set[str] = set()
     if loaded.labels != task.labels:
-        of_labels = _of_labels(loaded.config) | _of_labels(task.config)
+        label_weights = _label_weights(loaded.config) | _label_weights(task.config)
     try:
-        found = transfer(model, tensors, but=of_labels)
+        transferred = transfer(model, tensors, exclude=label_weights)
     except FolderError as error:
         raise FolderError(f"{loaded.path}: {error.message}", error.hint) from error
     own = model_tensors(model)
-    taken = sum(own[name].numel() for name in found.taken)
-    say(f"start: {taken:,} of {count_parameters(model):,} parameters are those of {loaded.path}")
-    for part in dict.fromkeys(name.partition(".")[0] for name in found.fresh):
-        names = [name for name in found.fresh if f"{name}.".startswith(f"{part}.")]
-        which = ", ".join(module.removeprefix(f"{part}.") for module in modules_of(names, own))
-        others = loaded.labels and of_labels & set(names)
-        why = "the classes are others" if others else "nothing there fits"
-        say(f"{part}: fresh ({why if which == part else f'{which}: {why}'})")
-    if found.left:
-        say(f"left over: {', '.join(modules_of(found.left, tensors))}")
-    return found.fresh
+    copied = sum(own[name].numel() for name in transferred.taken)
+    say(f"start: {copied:,} of {count_parameters(model):,} parameters are copied from {loaded.path}")
+    for part in dict.fromkeys(name.partition(".")[0] for name in transferred.fresh):
+        names = [name for name in transferred.fresh if f"{name}.".startswith(f"{part}.")]
+        modules = ", ".join(module.removeprefix(f"{part}.") for module in modules_of(names, own))
+        other_classes = loaded.labels and label_weights & set(names)
+        reason = "the classes differ" if other_classes else "no weights fit"
+        say(f"{part}: fresh ({reason if modules == part else f'{modules}: {reason}'})")
+    if transferred.unused:
+        say(f"not used: {', '.join(modules_of(transferred.unused, tensors))}")
+    return transferred.fresh
 
 
-def _of_labels(config: ModelConfig) -> set[str]:
-    """The weights that mean classes: those that would have another shape if there were one more."""
+def _label_weights(config: ModelConfig) -> set[str]:
+    """The weights that have a row for each class: those whose shape changes with the number of classes."""
     count = getattr(config, "num_labels", 0)
     if not count:
         return set()
-    shapes, others = (_shapes(each) for each in (config, dataclasses.replace(config, num_labels=count + 1)))
-    return {name for name, shape in shapes.items() if others.get(name) != shape}
+    shapes, larger = (_shapes(each) for each in (config, dataclasses.replace(config, num_labels=count + 1)))
+    return {name for name, shape in shapes.items() if larger.get(name) != shape}
 
 
 def _shapes(config: ModelConfig) -> dict[str, torch.Size]:
+    """The shape of each weight; no memory is allocated."""
     with torch.device("meta"):
         return {name: tensor.shape for name, tensor in MODELS[config.kind][1](config).state_dict().items()}
 
 
-def _place(device: torch.device, group: Group) -> str:
-    threads = torch.get_num_threads()
-    each = f"{threads} thread{'s' if threads > 1 else ''}"
-    return f"{device}, {each}" if group.size == 1 else f"{device}, {group.size} workers of {each}"
+def _hardware(device: torch.device, group: Group) -> str:
+    """The device, threads and workers of a run, in words."""
+    count = torch.get_num_threads()
+    threads = f"{count} thread{'s' if count > 1 else ''}"
+    return f"{device}, {threads}" if group.size == 1 else f"{device}, {group.size} workers of {threads}"

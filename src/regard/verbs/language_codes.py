@@ -1,4 +1,4 @@
-"""Language codes in file names, such as train.ja or news-ru.txt, and the scripts that they promise."""
+"""Language codes in file names, such as train.ja or news.ru.txt, and the scripts of the languages."""
 
 import re
 
@@ -28,6 +28,6 @@ _SCRIPTS = {code: script for script, codes in _CODES.items() for code in codes.s
 
 
 def script_of_name(file: str) -> str | None:
-    """The script that a file's ending promises, as in `train.ja`, `train.ja.gz`; None if it promises none."""
+    """The script of the language code that a file name ends with (`train.ja`, `train.ja.gz`), or None."""
     ending = re.sub(r"\.(gz|txt)$", "", file).rpartition(".")[2]
     return _SCRIPTS.get(ending.lower()) if ending != file else None

@@ -14,6 +14,9 @@ from regard.models.vision import VisionTransformer
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import USES
+from regard.verbs.controls import MODEL_BEAM, BeamSize
+from regard.verbs.keyword_fields import keyword_fields
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.views.decoder_only_reader import DecoderOnlyReader
 from regard.verbs.views.encoder_decoder_reader import EncoderDecoderReader
 from regard.verbs.views.encoder_only_reader import EncoderOnlyReader
@@ -47,26 +50,25 @@ class Looker:
 
     Args:
         model: a model or run folder, or the result of `regard.load`; by default the model in the box.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU if there is one.
-        threads: CPU threads; by default PyTorch's choice.
 
     Raises:
         FolderError: there are no looks for this kind of model.
     """
 
     @checked
+    @keyword_fields
     def __init__(
         self,
         model: AnyModel | None = None,
         *,
-        device: str = "auto",
-        threads: int | None = None,
+        runtime: Runtime = RUNTIME,
     ) -> None:
-        self.loaded = open_model(model, device, threads)
+        self.loaded = open_model(model, runtime)
         self._reader = make_reader(self.loaded)
         self._lock = threading.RLock()
 
     @checked
+    @keyword_fields
     def look(
         self,
         text: str,
@@ -74,7 +76,7 @@ class Looker:
         target: str | None = None,
         prefix: str | None = None,
         prefix_ids: tuple[int, ...] | None = None,
-        beam_size: int | None = None,
+        beam: BeamSize = MODEL_BEAM,
         max_new_tokens: int | None = None,
         changes: Changes | None = None,
     ) -> Look:
@@ -85,7 +87,7 @@ class Looker:
                 target=target,
                 prefix=prefix,
                 prefix_ids=prefix_ids,
-                beam_size=beam_size,
+                **vars(beam),
                 max_new_tokens=max_new_tokens,
                 changes=changes or Changes(),
             )
@@ -142,6 +144,7 @@ def make_reader(loaded: LoadedModel) -> ModelReader:
 
 
 @checked
+@keyword_fields
 def look(
     text: str,
     model: AnyModel | None = None,
@@ -149,11 +152,10 @@ def look(
     target: str | None = None,
     prefix: str | None = None,
     prefix_ids: tuple[int, ...] | None = None,
-    beam_size: int | None = None,
+    beam: BeamSize = MODEL_BEAM,
     max_new_tokens: int | None = None,
     changes: Changes | None = None,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
 ) -> Look:
     """What a model does with one text: attention, alignment, predictions, beam and more.
 
@@ -169,11 +171,8 @@ def look(
         target: an answer to force.
         prefix: the beginning of an answer to force.
         prefix_ids: the same as token ids.
-        beam_size: the beam size of the search; by default the model's own.
         max_new_tokens: limit of a decoder-only model's continuation; by default 24, or what fits its length.
         changes: heads, layers and tokens to switch off.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU if there is one.
-        threads: CPU threads; by default PyTorch's choice.
 
     Raises:
         FolderError: there are no looks for this kind of model. DataError: the text is empty or too long.
@@ -183,8 +182,8 @@ def look(
         target=target,
         prefix=prefix,
         prefix_ids=prefix_ids,
-        beam_size=beam_size,
+        **vars(beam),
         max_new_tokens=max_new_tokens,
         changes=changes or Changes(),
     )
-    return Looker(model, device=device, threads=threads)(request)
+    return Looker(model, runtime=runtime)(request)

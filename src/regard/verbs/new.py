@@ -1,4 +1,4 @@
-"""New: files become a commented recipe for their task, with lines to validate on held out."""
+"""New: write a commented recipe for text files, and hold out lines to validate on."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,27 +6,27 @@ from pathlib import Path
 
 from regard.verbs.arguments import checked
 from regard.verbs.proposals.budget import Budget
-from regard.verbs.proposals.input_files import Files, InputFiles, given_files
+from regard.verbs.proposals.input_files import Files, InputFiles, input_files
 from regard.verbs.proposals.labelled import new_labelled
 from regard.verbs.proposals.language_model import new_language_model
 from regard.verbs.proposals.proposal import WrittenRecipe
 from regard.verbs.proposals.recipe_location import RecipeLocation, location_for
 from regard.verbs.proposals.tagging import new_tagging
-from regard.verbs.proposals.task_detection import DetectedTask, TaskName, detected_task
+from regard.verbs.proposals.task_detection import DetectedTask, TaskName, detect_task
 from regard.verbs.proposals.translation import new_translation
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewRecipe:
-    """What was written.
+    """The recipe and data that were written.
 
     Attributes:
-        recipe, data: the recipe, and the folder of its data.
-        task, reading: what it is for, and in words how that was told from the files.
-        train, valid, test: how many examples there are for each; `unit`: what they are.
-        skipped: how many were left out, by the reason.
-        summary: the model and how long it trains, in words.
-        warnings: what looks wrong in the data, a line each; `notes`: what else should be known.
+        recipe, data: the recipe file, and the folder of its data.
+        task, reading: the task, and how the files were read, in words.
+        train, valid, test: the number of examples of each part; `unit`: what they are ("texts").
+        skipped: the number of lines that were left out, by reason.
+        summary: the model and its training time, in words.
+        warnings: problems of the data, a line each; `notes`: other remarks.
     """
 
     recipe: Path
@@ -56,68 +56,66 @@ def new(
     cores: int | None = None,
     out: str | Path | None = None,
 ) -> NewRecipe:
-    """Write a recipe for a corpus, and beside it the lines to train on and those held out.
+    """Write a recipe for a corpus, and a folder with the lines to train on and the held-out lines.
 
     The corpus is two aligned files, or one file: a table (CSV, TSV, JSON Lines, or lines that begin with a
-    label), words in columns (CoNLL-U, or a word and its label a line), or running text. All may be gzipped.
-    Which lines are held out is told by the SHA-256 of the source line alone: the same ones each time,
-    and a sentence that stands twice in the corpus is never on both sides. What is proposed was measured:
-    docs/recipes-by-size.md. For a translation the speed of this machine is measured on the corpus for some
-    seconds, so that the run ends in the time that there is.
+    label), words in columns (CoNLL-U, or a word and its label per line), or running text. All may be gzipped.
+    The SHA-256 of the source line alone decides which lines are held out: they are the same each time, and a
+    sentence that occurs twice is never on both sides. The proposed settings were measured
+    (docs/recipes-by-size.md). For a translation the training speed of this machine is measured for some
+    seconds, so that the run fits the time.
 
     Args:
-        source: a file of sources, or the one file of the corpus; plain or gzipped.
-        target: of two aligned files the other one.
-        task: "translation", "classification", "regression", "tagging" or "language_model"; as the files tell
-            where it is not given.
-        valid: files to validate on, one or two; then no line is held out.
-        test: files to test on, one or two.
+        source: the file of sources, or the only file of the corpus; plain or gzipped.
+        target: the file of targets, if there are two aligned files.
+        task: "translation", "classification", "regression", "tagging" or "language_model"; None detects it.
+        valid: one or two files to validate on; then no line is held out.
+        test: one or two files to test on.
         columns: names or numbers (from 0) of the columns of a table: source and target, or text and label.
-        minutes: that a translation may train; an hour without.
-        cores: CPU cores that it may use; all without.
-        out: the recipe to write, or the folder to write it in (one that is there, or that ends with a slash).
+        minutes: the training time of a translation; None is an hour.
+        cores: CPU cores for the training; None is all.
+        out: the recipe to write, or the folder to write it in (an existing one, or one with a slash at the
+            end).
 
     Raises:
-        DataError: a file cannot be read, is not of the task, or holds too little.
-        RecipeError: the recipe is there already, or there is no such task.
-        UserError: there are not as many cores.
+        DataError: a file cannot be read, does not fit the task, or has too few examples.
+        RecipeError: the recipe exists already, or the task is unknown.
+        UserError: the machine has fewer cores.
     """
-    given = given_files([source] if target is None else [source, target], valid, test)
-    found = detected_task(given, task, columns)
-    budget = Budget.of(minutes, cores, found.task)
-    place = location_for(out, given.train)
-    written: list[WrittenRecipe] = []
+    files = input_files([source] if target is None else [source, target], valid, test)
+    detected = detect_task(files, task, columns)
+    budget = Budget.of(minutes, cores, detected.task)
+    location = location_for(out, files.train)
+    recipes: list[WrittenRecipe] = []
 
     def fill(folder: Path) -> str:
-        written.append(WRITERS[found.task](given, found, budget, place, folder))
-        return written[0].text
+        recipes.append(WRITERS[detected.task](files, detected, budget, location, folder))
+        return recipes[0].text
 
-    place.write(fill)
-    [made] = written
+    location.write(fill)
+    [written] = recipes
     return NewRecipe(
-        recipe=place.recipe,
-        data=place.data,
-        task=found.task,
-        reading=found.reading,
-        train=made.counts["train"],
-        valid=made.counts["valid"],
-        test=made.counts.get("test", 0),
-        unit=made.unit,
-        skipped={reason: count for reason, count in made.skipped.items() if count},
-        summary=made.summary,
-        warnings=tuple(made.warnings),
-        notes=tuple(made.notes),
+        recipe=location.recipe,
+        data=location.data,
+        task=detected.task,
+        reading=detected.reading,
+        train=written.counts["train"],
+        valid=written.counts["valid"],
+        test=written.counts.get("test", 0),
+        unit=written.unit,
+        skipped={reason: count for reason, count in written.skipped.items() if count},
+        summary=written.summary,
+        warnings=tuple(written.warnings),
+        notes=tuple(written.notes),
     )
 
 
 Writer = Callable[[InputFiles, DetectedTask, Budget, RecipeLocation, Path], WrittenRecipe]
 
 WRITERS: dict[TaskName, Writer] = {
-    "translation": lambda given, found, budget, *where: new_translation(given, found.columns, budget, *where),
-    "classification": lambda given, found, _, *where: new_labelled(
-        "classification", given, found.columns, *where
-    ),
-    "regression": lambda given, found, _, *where: new_labelled("regression", given, found.columns, *where),
-    "tagging": lambda given, found, _, *where: new_tagging(given, found.columns, *where),
-    "language_model": lambda given, found, _, *where: new_language_model(given, found.columns, *where),
+    "translation": lambda files, task, budget, *out: new_translation(files, task.columns, budget, *out),
+    "classification": lambda files, task, _, *out: new_labelled("classification", files, task.columns, *out),
+    "regression": lambda files, task, _, *out: new_labelled("regression", files, task.columns, *out),
+    "tagging": lambda files, task, _, *out: new_tagging(files, task.columns, *out),
+    "language_model": lambda files, task, _, *out: new_language_model(files, task.columns, *out),
 }

@@ -1,7 +1,7 @@
-"""The proposal of `regard new`: size, vocabulary and length of a run, by the corpus and the time.
+"""Translation settings that `regard new` proposes for a corpus and a time: model, vocabulary, updates.
 
-Sizes up to 100,000 pairs come from the experiments of docs/log.md (2026-11-23) and docs/recipes-by-size.md;
-those above are not measured yet. A published recipe is this proposal too: tests/verbs/test_plan.py compares.
+Sizes up to 100,000 pairs come from the experiments in docs/log.md (2026-11-23) and docs/recipes-by-size.md;
+larger ones are not measured yet. A published recipe is this proposal too: tests/verbs/test_plan.py.
 """
 
 import math
@@ -16,38 +16,38 @@ from regard.verbs.training_speed import Speed, measure_speed
 
 RESERVED = 0.1  # share of the time for tokenising, validation and the test score
 VALIDATIONS = 10
-FEWEST_STEPS = 100
+MIN_STEPS = 100
 CLIP_NORM = 1.0
-DROPOUT = (
+DROPOUT = (  # (epochs at most, dropout): with more epochs a model overfits more
     (8, 0.1),
     (25, 0.2),
     (math.inf, 0.3),
-)  # up to so many epochs: the more there are, the more a model overfits
-TOKENS_A_PARAMETER = 2.0  # target tokens in all, repetitions counted, below which a smaller model is better
+)
+MIN_TOKENS_PER_PARAMETER = 2.0  # target tokens of all epochs; with fewer a smaller model is better
 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """A model, and how it is trained, for corpora of up to `pairs` pairs.
+    """A model and its training settings for corpora of up to `pairs` pairs.
 
-    Pre-norm, RMS norm, SwiGLU and rotary positions have won every comparison; they are in the template.
+    Pre-norm, RMS norm, SwiGLU and rotary positions were best in every comparison, so all sizes have them.
     """
 
     pairs: float
     d_model: int
-    d_ff: int  # of a gated network: as large as 1.5 times this without a gate
+    d_ff: int  # of a gated network, which has 1.5 times the parameters of one without a gate
     num_encoder_layers: int
     num_decoder_layers: int
     num_heads: int
     vocab_size: int
     batch_tokens: int
     learning_rate: float
-    warmup: float  # share of the run
-    epochs: int  # more of them gave nothing
+    warmup: float  # share of the updates
+    epochs: int  # at most; more did not help
 
     @property
     def layer_parameters(self) -> int:
-        """About as many as the blocks have."""
+        """The approximate number of parameters in the blocks."""
         attention, network = 4 * self.d_model**2, 3 * self.d_model * self.d_ff
         encoder = self.num_encoder_layers * (attention + network)
         decoder = self.num_decoder_layers * (2 * attention + network)
@@ -125,13 +125,13 @@ SIZES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """What a new recipe says of tokeniser, model and training."""
+    """The tokeniser, model and training settings of a new recipe."""
 
     size: Size
     joint: bool  # one vocabulary for both sides
     vocab_size: int
     max_steps: int = 1000
-    minutes: float = 0.0  # that the run is expected to take; 0: unknown
+    minutes: float = 0.0  # the expected time of the run; 0: unknown
     epochs: float = 0.0
 
     @property
@@ -153,21 +153,23 @@ class Proposal:
 
     @property
     def parameters(self) -> int:
-        """About as many as the model has; the target's embedding and output weight are one."""
+        """The approximate number of parameters; target embedding and output layer are tied."""
         vocabularies = 1 if self.joint else 2
         return self.size.layer_parameters + vocabularies * self.vocab_size * self.size.d_model
 
     @property
     def dropout(self) -> float:
+        """The dropout for this number of epochs."""
         return next(share for epochs, share in DROPOUT if self.epochs <= epochs)
 
     @property
     def validate_every(self) -> int:
+        """The updates between two validations."""
         return max(1, self.max_steps // VALIDATIONS)
 
     @property
     def moving_average(self) -> float:
-        """A decay whose average reaches back over some 2 % of the run."""
+        """The decay of a moving average over about 2 % of the run."""
         return round(min(0.999, max(0.9, 1 - 50 / self.max_steps)), 4)
 
 
@@ -181,38 +183,39 @@ def propose(
     device: torch.device,
     threads: int | None = None,
 ) -> Proposal:
-    """What to train on a corpus in `minutes` on this machine, whose speed is measured for some seconds.
+    """The settings for a corpus and a training time; measures the speed of this machine for some seconds.
 
     Args:
-        sample: the first pairs of the training data.
-        pairs: how many there are in all.
-        shared_letters, characters: as `drafts` takes them.
+        sample: some pairs of the training data.
+        pairs: the number of all training pairs.
+        shared_letters, characters: see `drafts`.
     """
     candidates = list(drafts(pairs, shared_letters, characters))
     for draft in candidates:
         tokenizer = TokenizerSettings(vocab_size=draft.vocab_size, joint=draft.joint)
         speed = measure_speed(draft.model, tokenizer, draft.size.batch_tokens, sample, device, threads)
-        proposal = in_time(draft, speed, pairs, minutes)
+        proposal = fitted_to_time(draft, speed, pairs, minutes)
         if draft is candidates[-1] or is_trained_enough(proposal, speed):
             return proposal
-    raise AssertionError("the smallest is always proposed")
+    raise AssertionError("the smallest size is always proposed")
 
 
 def drafts(pairs: int, shared_letters: float, characters: int = 0) -> Iterator[Proposal]:
-    """Proposals for a corpus, the one that fits its size first, then smaller ones for less time.
+    """Proposals for a corpus: first the size for its pairs, then smaller models for less time.
 
     Args:
-        pairs: of the training data.
-        shared_letters: 0 to 1; sides that share less than half of their letters get a vocabulary each.
-        characters: that make up nearly all of the side that has more; half of a vocabulary is left for
-            longer pieces.
+        pairs: the number of training pairs.
+        shared_letters: the overlap of the two sides' letters, 0 to 1; below 0.5 each side has its own
+            vocabulary.
+        characters: the frequent characters of the side that has more; they fill at most half of the
+            vocabulary.
     """
-    fits = next(size for size in SIZES if pairs <= size.pairs)
-    vocab_size = max(fits.vocab_size, 2 * characters)
+    fitting = next(size for size in SIZES if pairs <= size.pairs)
+    vocab_size = max(fitting.vocab_size, 2 * characters)
     smaller = sorted(
-        {size.d_model: size for size in SIZES if size.d_model < fits.d_model}.values(), key=_width
+        {size.d_model: size for size in SIZES if size.d_model < fitting.d_model}.values(), key=_width
     )
-    for size in (fits, *reversed(smaller)):
+    for size in (fitting, *reversed(smaller)):
         yield Proposal(size=size, joint=shared_letters >= 0.5, vocab_size=vocab_size)
 
 
@@ -220,22 +223,23 @@ def _width(size: Size) -> int:
     return size.d_model
 
 
-def in_time(draft: Proposal, speed: Speed, pairs: int, minutes: float) -> Proposal:
-    """`draft` with as many updates as fit into `minutes`, and no more epochs than did good."""
+def fitted_to_time(draft: Proposal, speed: Speed, pairs: int, minutes: float) -> Proposal:
+    """`draft` with the updates that fit into `minutes`, and at most the epochs of its size."""
     per_epoch = pairs * speed.target_tokens_per_pair / speed.target_tokens_per_update
     seconds_per_update = speed.target_tokens_per_update / speed.target_tokens_per_second
     affordable = 60 * minutes * (1 - RESERVED) / seconds_per_update
-    steps = _round(max(float(FEWEST_STEPS), min(affordable, draft.size.epochs * per_epoch)))
+    steps = _rounded_down(max(float(MIN_STEPS), min(affordable, draft.size.epochs * per_epoch)))
     seconds = steps * seconds_per_update / (1 - RESERVED)
     return replace(draft, max_steps=steps, minutes=seconds / 60, epochs=steps / per_epoch)
 
 
 def is_trained_enough(proposal: Proposal, speed: Speed) -> bool:
-    """False if a smaller model would learn more in that time."""
-    return proposal.max_steps * speed.target_tokens_per_update >= proposal.parameters * TOKENS_A_PARAMETER
+    """False if a smaller model would be better after that time."""
+    tokens = proposal.max_steps * speed.target_tokens_per_update
+    return tokens >= proposal.parameters * MIN_TOKENS_PER_PARAMETER
 
 
-def _round(value: float) -> int:
-    """Down to two digits."""
+def _rounded_down(value: float) -> int:
+    """`value` rounded down to two digits."""
     unit = 10 ** max(0, math.floor(math.log10(value)) - 1)
     return int(value // unit * unit)

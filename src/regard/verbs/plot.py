@@ -19,8 +19,10 @@ from regard.training.schedule import Schedule
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.curves import run_curves
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.look import Look, look
 from regard.verbs.recipes import recipe_path
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.settings import load_recipe
 from regard.verbs.tasks.recipe import Recipe
 from regard.verbs.views.files import writable
@@ -30,6 +32,7 @@ D_MODEL = 512  # the paper's, if a recipe has none
 
 
 @checked
+@keyword_fields
 def plot_attention(
     text: str,
     *,
@@ -38,8 +41,7 @@ def plot_attention(
     attention: str | None = None,
     heads: tuple[int, ...] = (),
     target: str | None = None,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
     size: Size = "screen",
 ) -> Path:
     """Draw the weights of each head of one attention for `text`.
@@ -51,15 +53,13 @@ def plot_attention(
         attention: its name, such as decoder.blocks.1.cross_attention; by default the last.
         heads: their numbers from 0; by default all.
         target: an answer to force; by default the model's own.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU if there is one.
-        threads: CPU threads; by default PyTorch's choice.
         size: "screen": cells of one size; "column", "page": as wide as one or two columns of a paper.
 
     Raises:
         ConfigError: the model has no such attention or head. MissingExtra: matplotlib is not installed.
     """
     path = writable(out)
-    found_look = look(text, model, target=target, device=device, threads=threads)
+    found_look = look(text, model, target=target, runtime=runtime)
     summary = found_look.summary
     sites = {each["name"]: each for each in summary["attentions"]}
     if not sites:
@@ -89,14 +89,14 @@ def plot_attention(
 
 
 @checked
+@keyword_fields
 def plot_alignment(
     text: str,
     *,
     out: str | Path,
     model: AnyModel | None = None,
     target: str | None = None,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
     size: Size = "screen",
 ) -> Path:
     """Draw the attention from each token of the answer, or of `target`, to the source tokens.
@@ -106,15 +106,13 @@ def plot_alignment(
         out: the figure to write: .svg, .png or .pdf.
         model: a model or run folder, or the result of `regard.load`; by default the model in the box.
         target: an answer to force; by default the model's own.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU if there is one.
-        threads: CPU threads; by default PyTorch's choice.
         size: "screen": cells of one size; "column", "page": as wide as one or two columns of a paper.
 
     Raises:
         FolderError: the model has no attention to a source. MissingExtra: matplotlib is not installed.
     """
     path = writable(out)
-    found_look = look(text, model, target=target, device=device, threads=threads)
+    found_look = look(text, model, target=target, runtime=runtime)
     if "alignment" not in found_look.paths():
         raise FolderError(
             f"{found_look.run.loaded.path}: this model has no attention to a source, so no alignment",
@@ -143,6 +141,7 @@ def _warn_missing_characters(sequences: list[list[str]]) -> None:
 
 
 @checked
+@keyword_fields
 def plot_positions(
     *,
     out: str | Path,
@@ -151,8 +150,7 @@ def plot_positions(
     length: int = 64,
     d_model: int = 128,
     num_heads: int = 4,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
 ) -> Path:
     """Draw the first `length` positions of a model, or of a scheme that needs no training.
 
@@ -163,14 +161,12 @@ def plot_positions(
         length: number of positions.
         d_model: width of the scheme.
         num_heads: heads of the scheme.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU if there is one.
-        threads: CPU threads; by default PyTorch's choice.
 
     Raises:
         ConfigError: the model has no positions. MissingExtra: matplotlib is not installed.
     """
     path = writable(out)
-    found = positional(_model_with_positions(model, scheme, d_model, num_heads, device, threads), length)
+    found = positional(_model_with_positions(model, scheme, d_model, num_heads, runtime), length)
     if found.scheme == "none":
         raise ConfigError("this model has no positions", "name another model with --model DIR")
     arrays = {name: getattr(found, name) for name in ("table", "similarity", "bias")}
@@ -184,11 +180,10 @@ def _model_with_positions(
     scheme: FixedScheme,
     d_model: int,
     num_heads: int,
-    device: str,
-    threads: int | None,
+    runtime: Runtime,
 ) -> Model:
     if model is not None:
-        return open_model(model, device, threads).model
+        return open_model(model, runtime).model
     config = EncoderOnlyConfig(
         vocab_size=1,
         head="none",

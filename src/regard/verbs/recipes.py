@@ -1,4 +1,4 @@
-"""The recipes that come with regard: listed, shown, found by their names."""
+"""The recipes that come with regard: list, show, find by name."""
 
 import tomllib
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from regard.verbs.arguments import checked
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeInfo:
-    """What `regard recipes` says of one recipe."""
+    """The name, description and path of a recipe that comes with regard."""
 
     name: str
     description: str
@@ -19,7 +19,7 @@ class RecipeInfo:
 
 
 def recipes() -> list[RecipeInfo]:
-    """Every recipe that comes with regard, by name."""
+    """All recipes that come with regard, sorted by name."""
     paths = sorted(path for path in recipe_folder().iterdir() if path.suffix == ".toml")
     return [
         RecipeInfo(
@@ -33,13 +33,13 @@ def recipes() -> list[RecipeInfo]:
 
 @checked
 def recipes_show(name: str) -> str:
-    """The text of the recipe called `name`.
+    """The text of a recipe that comes with regard.
 
     Args:
-        name: of the recipe, as `recipes` lists it.
+        name: the recipe's name in `recipes`.
 
     Raises:
-        RecipeError: there is none, with the nearest name.
+        RecipeError: no recipe has this name; the hint is the most similar name.
     """
     known = {recipe.name: recipe.path for recipe in recipes()}
     if name not in known:
@@ -48,14 +48,14 @@ def recipes_show(name: str) -> str:
 
 
 def recipe_path(recipe: str | Path) -> Path:
-    """`recipe` itself, or the file of the recipe of that name if there is no such path here."""
+    """The path `recipe`, or the file of the recipe of that name if there is no such path."""
     path = Path(recipe)
     shipped = recipe_folder() / f"{recipe}.toml"
     return shipped if not path.exists() and path.name == str(recipe) and shipped.is_file() else path
 
 
 def recipe_folder() -> Path:
-    """The folder of recipes: inside the installed package, or that of the checkout."""
+    """The folder of recipes, in the installed package or in the checkout."""
     package = Path(str(resources.files("regard")))
     inside, beside = package / "recipes", package.parent.parent / "recipes"
     if not inside.is_dir() and not beside.is_dir():

@@ -1,4 +1,4 @@
-"""The length of a run: one that is there is made longer or shorter by another `training.max_steps`."""
+"""Resuming a run with another `training.max_steps`, which makes it longer or shorter."""
 
 import copy
 from collections.abc import Mapping
@@ -10,37 +10,37 @@ from regard.verbs.settings import load_run
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.weights.checkpoint import RunFolder
 
-SHARING = "distributed"  # the section of a recipe
+DISTRIBUTED = "distributed"  # the section of a recipe that may differ when a run resumes
 
 
 def refuse_another_recipe(run: RunFolder, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Whatever differs but the length. How processes share the model may be otherwise each time.
+    """Compare the recipe of a run with a new one; `training.max_steps` and `[distributed]` may differ.
 
     Raises:
-        FolderError: a setting is another one, which is named.
+        FolderError: other settings differ; the message names them.
     """
     if changed := differences(_without_length(old), _without_length(new)):
         raise FolderError(
             f"{run.path} holds a run of another recipe: {'; '.join(changed)}",
-            "take another --out, or set these back to go on with the run that is there",
+            "choose another --out, or undo these changes to resume the run",
         )
 
 
 def _without_length(table: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = copy.deepcopy(dict(table))
-    found.pop(SHARING, None)
-    if isinstance(found.get("training"), dict):
-        found["training"].pop("max_steps", None)
-    return found
+    rest: dict[str, Any] = copy.deepcopy(dict(table))
+    rest.pop(DISTRIBUTED, None)
+    if isinstance(rest.get("training"), dict):
+        rest["training"].pop("max_steps", None)
+    return rest
 
 
 def change_length(run: RunFolder, source: RecipeFile) -> str | None:
-    """See that the run may have the length of `source`, and record it where it had another; what to say then.
+    """Give the run the length of `source` and record it; returns a note, or None if the length is the same.
 
-    The weights go on from the last checkpoint, the schedule is that of the new length from there on.
+    Training resumes from the last checkpoint with the learning rates of the new length.
 
     Raises:
-        FolderError: the run is beyond that length.
+        FolderError: the run has more updates already.
     """
     before, after = load_run(run.path).recipe.training.max_steps, source.recipe.training.max_steps
     if before == after:
@@ -50,7 +50,7 @@ def change_length(run: RunFolder, source: RecipeFile) -> str | None:
     if step > after:
         raise FolderError(
             f"{run.path} is at step {step:,} of {before:,}, beyond training.max_steps = {after}",
-            f"go on with `regard train {run.path}`, give {step} or more, or take another --out",
+            f"resume it with `regard train {run.path}`, give {step} or more, or choose another --out",
         )
     record = {"kind": "length", "step": step, "before": before, "max_steps": after}
     if record not in run.metrics():
@@ -59,5 +59,5 @@ def change_length(run: RunFolder, source: RecipeFile) -> str | None:
         return f"the run has {after:,} updates now, not {before:,}"
     return (
         f"the run has {after:,} updates now, not {before:,}: from step {step + 1:,} on the learning rate is"
-        " that of the new length, so the weights will not be those of a run that had it from the start"
+        " that of the new length, so the weights will differ from those of a run that had it from the start"
     )

@@ -1,4 +1,4 @@
-"""What a training run is about to do, in a line: updates, epochs, validations, time."""
+"""A one-line summary of a training run before it starts: updates, epochs, validations, time."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from regard.training.state import Timed
 
 
 def outlook(settings: TrainingSettings, loader: Loader, state: Mapping[str, Any] | None) -> str:
-    """Of a new run, or of one that continues from a checkpoint's `state`: then how long it takes, too."""
+    """The summary of a new run, or of a run resumed from a checkpoint's `state`, with its remaining time."""
     done = 0 if state is None else state["step"]
     per_epoch = loader.batches_in_epoch(0) / settings.accumulate
     validations = validations_after(done, settings)
@@ -20,10 +20,10 @@ def outlook(settings: TrainingSettings, loader: Loader, state: Mapping[str, Any]
     )
     ends = settings.max_steps / per_epoch
     epochs = f"{ends:.1f} epochs" if not done else f"epochs {done / per_epoch:.1f} to {ends:.1f}"
-    several = "" if validations == 1 else "s"
-    line = f"training: {updates} ({epochs} of {per_epoch:,.0f} updates), {validations} validation{several}"
+    plural = "" if validations == 1 else "s"
+    line = f"training: {updates} ({epochs} of {per_epoch:,.0f} updates), {validations} validation{plural}"
     if state is None or "validations" not in state:
-        return f"{line}; how long it takes is known after the first update"
+        return f"{line}; the time will be known after the first update"
     validated = Timed(**state["validations"])
     updated = Timed(count=done, seconds=state["seconds"] - validated.seconds)
     left = time_left(done, settings, updated, validated)

@@ -1,4 +1,4 @@
-"""What a verb says that was called without a model: which recipe trains one, and in how many minutes."""
+"""The error of a verb that was called without a model: it suggests a recipe that trains one."""
 
 import functools
 import inspect
@@ -17,13 +17,13 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A recipe that comes with regard, and the minutes that it took on one core (recipes/README.md)."""
+    """A recipe that comes with regard, and its training time in minutes on one core (recipes/README.md)."""
 
     recipe: str
     minutes: int
 
 
-SUGGESTED = {  # verb -> the recipe of a model for it that is trained soonest
+SUGGESTED = {  # verb -> the recipe that trains a model for it in the shortest time
     "generate": Suggestion("shakespeare-char-cpu", 3),
     "classify": Suggestion("sst2", 1),
     "classify_images": Suggestion("vit-mnist", 91),
@@ -33,48 +33,48 @@ SUGGESTED = {  # verb -> the recipe of a model for it that is trained soonest
     "fill": Suggestion("sst-mlm", 24),
     "transcribe": Suggestion("conformer-digits", 2),
 }
-PRETRAINED = {"summarize": "T5 or BART"}  # verb -> whose folders will do, where no recipe trains a model
+PRETRAINED = {"summarize": "T5 or BART"}  # verb without a recipe -> families of pretrained models
 
 
 def missing_model(verb: str) -> UserError:
-    """What is said where `verb` needs a model and none is named."""
+    """The error of a verb that needs a model and got none."""
     message = f"{verb} needs a model, and none comes with regard"
     if verb in PRETRAINED:
         return UserError(
             message, f"name the Hugging Face folder of a {PRETRAINED[verb]} model (docs/pretrained.md)"
         )
-    chosen = SUGGESTED[verb]
-    missing = missing_data_sets(tomllib.loads(recipes_show(chosen.recipe)))
-    first = "".join(f"`regard data get {name}`, then " for name in missing)
-    about = "a minute" if chosen.minutes == 1 else f"{chosen.minutes} minutes"
+    suggestion = SUGGESTED[verb]
+    missing = missing_data_sets(tomllib.loads(recipes_show(suggestion.recipe)))
+    downloads = "".join(f"`regard data get {name}`, then " for name in missing)
+    time = "a minute" if suggestion.minutes == 1 else f"{suggestion.minutes} minutes"
     return UserError(
         message,
-        f"{first}`regard train {chosen.recipe}` trains one in about {about};"
-        f" its name is runs/{chosen.recipe}",
+        f"{downloads}`regard train {suggestion.recipe}` trains one in about {time};"
+        f" its name is runs/{suggestion.recipe}",
     )
 
 
 def needs_model(call: Callable[Parameters, Result], verb: str | None = None) -> Callable[Parameters, Result]:
-    """A verb, or the constructor of its class, which says more where `model` is left out or None.
+    """Decorate a verb, or the constructor of its class: without a `model` it raises a helpful error.
 
-    `verb`: its name, if that is not the name of its file.
+    `verb`: the verb's name, if it differs from the name of its module.
 
     Raises:
-        UserError: (when called) there is no model; the hint names a recipe that trains one.
+        UserError: (when called) `model` is None or missing; the hint names a recipe that trains one.
     """
     signature, name = inspect.signature(call), verb or call.__module__.rpartition(".")[2]
 
     @functools.wraps(call)
-    def asked(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Result:
+    def with_model(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Result:
         if keywords.get("model") is None and _lacks_model(signature, arguments, keywords):
             raise missing_model(name)
         return call(*arguments, **keywords)
 
-    return asked
+    return with_model
 
 
 def _lacks_model(signature: inspect.Signature, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     try:
         return signature.bind_partial(*arguments, **keywords).arguments.get("model") is None
-    except TypeError:  # another mistake, which the call itself explains
+    except TypeError:  # a wrong argument, which the call itself reports
         return False

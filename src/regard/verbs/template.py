@@ -1,4 +1,4 @@
-"""The text of a new recipe: each key with a word about it."""
+"""The text of a new recipe of a translation, with a comment on each key."""
 
 import shlex
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from regard.verbs.proposals.published import commented, toml
 
 
 def head(name: str, about: str) -> str:
-    """How the recipe `name`.toml begins, whatever its task: commands to type, its name, what it is for."""
+    """The head of the recipe `name`.toml for any task: commands to type, name, description."""
     return _filled(
         HEAD, {"recipe": shlex.quote(f"{name}.toml"), "name": toml(name), "description": toml(about)}
     )
@@ -23,11 +23,11 @@ def recipe_text(
     survey: Survey,
     expected: tuple[float, float] | None = None,
 ) -> str:
-    """A recipe for the corpus that `regard new` has split.
+    """The recipe of a translation.
 
     Args:
-        data: its sections [data.*].
-        expected: the interval of BLEU that such runs gave.
+        data: the text of its sections [data.*].
+        expected: the interval of BLEU of similar runs.
     """
     values = dict[str, object](
         vocab_size=proposal.vocab_size,
@@ -54,27 +54,27 @@ def _filled(template: str, values: Mapping[str, object]) -> str:
 
 
 def _line(line: str, values: Mapping[str, object]) -> str:
-    """A line with its values put in and its comment set in one column with the others."""
-    setting, mark, comment = line.partition("  # ")
+    """A line with its values filled in and its comment in the column of all comments."""
+    setting, separator, comment = line.partition("  # ")
     text = setting.format(**values)
-    return f"{commented(text.rstrip(), comment.format(**values)) if mark else text}\n"
+    return f"{commented(text.rstrip(), comment.format(**values)) if separator else text}\n"
 
 
-EXPECTED = "of like corpora and runs: docs/recipes-by-size.md"
+EXPECTED = "from similar corpora and runs: docs/recipes-by-size.md"
 
 HEAD = """\
 # Try it:    regard train {recipe} --dry-run
-# Train it:  regard train {recipe}    (again after an interruption: it goes on)
+# Train it:  regard train {recipe}    (the same command resumes it after an interruption)
 # Try another setting:  regard train {recipe} --set training.max_steps=2000 --out runs/try
 
 name = {name}  # the run goes to runs/NAME
 description = {description}
-card = ""  # words for the model card: licence and attribution of the data, limits
+card = ""  # text for the model card: licence and attribution of the data, limits
 
 """
 
 TEMPLATE = """\
-[data.lines]  # what happens to a line that cannot be used: "skip" counts it, "error" stops
+[data.lines]  # lines that cannot be used: "skip" leaves them out and counts them, "error" stops
 empty = "skip"
 too_long = "skip"
 max_characters = 5000
@@ -82,7 +82,7 @@ max_characters = 5000
 [tokenizer]
 kind = "bpe"  # words, characters, bytes, bpe, bytebpe, wordpiece, unigram
 vocab_size = {vocab_size}
-joint = {joint}  # one vocabulary for both sides; false where they share few letters
+joint = {joint}  # one vocabulary for both sides; false if they share few letters
 lowercase = false
 
 [model]
@@ -91,46 +91,46 @@ num_heads = {num_heads}  # each d_model / num_heads wide
 d_ff = {d_ff}  # inner width of the gated feed-forward layers
 num_encoder_layers = {num_encoder_layers}
 num_decoder_layers = {num_decoder_layers}
-norm_position = {norm_position}  # pre trains at higher rates than the paper's post
+norm_position = {norm_position}  # pre allows higher learning rates than the paper's post
 norm = {norm}  # layer, rms
 activation = {activation}  # relu, gelu, silu, swiglu
 positions = {positions}  # sinusoidal, learned, rotary, alibi, t5, none
-tied = {tied}  # all: source and target embedding and output weight are one; target; none
-dropout = {dropout}  # more for more epochs
+tied = {tied}  # all: source embedding, target embedding and output layer share weights; target; none
+dropout = {dropout}  # higher for more epochs
 
 [batches]
-batch_tokens = {batch_tokens}  # padded positions of the longer side in a batch: less needs less memory
-max_tokens = 256  # of one side; a longer pair is left out and counted
+batch_tokens = {batch_tokens}  # padded positions of the longer side in a batch; fewer need less memory
+max_tokens = 256  # of a side; longer pairs are left out and counted
 
 [training]
 seed = 1
 max_steps = {max_steps}  # updates; {epochs} epochs
-clip_norm = {clip_norm}  # longer gradients are shortened to this
+clip_norm = {clip_norm}  # maximum norm of the gradient
 label_smoothing = 0.1
-moving_average = {moving_average}  # the average of the weights is what is validated and kept
+moving_average = {moving_average}  # validation and the saved model use the average
 validate_every = {validate_every}
 save_every = {validate_every}
 patience = 0  # validations without a better score before stopping; 0 never stops
-best_metric = {best_metric}  # chooses the best model: loss, bleu, chrf
+best_metric = {best_metric}  # the validation score that selects the best model: loss, bleu, chrf
 
 [training.schedule]
-kind = "linear"  # after the warm-up the rate falls to 0 at the end of the run
+kind = "linear"  # after the warm-up the learning rate falls linearly to 0
 learning_rate = {learning_rate}  # at the end of the warm-up
-warmup = {warmup}  # share of the run; a longer run has more of it
+warmup = {warmup}  # share of the run
 
-[distributed]  # of several processes: --workers N on one machine, or torchrun on many
-strategy = "ddp"  # each has the whole model; fsdp2: each has a part of every weight, for big models
+[distributed]  # several processes: --workers N on one machine, or torchrun on many
+strategy = "ddp"  # each has the whole model; fsdp2 shards the weights, for big models
 
 [validation]
 metrics = ["bleu", "chrf"]
-sentences = 500  # of the validation pairs; 0 is all
-tokenize = {tokenize}  # sacreBLEU's, by the script; "none" for text that is tokenised already
+sentences = 500  # validation pairs to use; 0 is all
+tokenize = {tokenize}  # sacreBLEU's tokeniser for the script; "none" for text that is tokenised already
 {expected}
 
 [decoding]
 beam_size = 5
 length_penalty = "power"  # score / length^alpha; alpha 1 is the mean over tokens
 alpha = 1.0
-max_length_ratio = 2.0  # a translation has at most twice the tokens of its source,
+max_length_ratio = 2.0  # a translation has at most twice the tokens of its source
 max_length_offset = 20  # and 20 more
 """

@@ -1,4 +1,4 @@
-"""sacreBLEU's tokenisers as verbs take them; declared in `evaluation/tokenizers.py`."""
+"""The `tokenize` argument of verbs: sacreBLEU's tokenisers, from `evaluation/tokenizers.py`."""
 
 from regard.evaluation.tokenizers import TOKENIZE, Tokenize
 

@@ -1,11 +1,11 @@
-"""Train a recipe, or go on with a run: raw text in, a scored model folder out."""
+"""Train: a recipe becomes a run with checkpoints and a scored model; a stopped run resumes."""
 
 import json
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from regard.distributed.group import Group
 from regard.distributed.rank import own_rank
 from regard.distributed.workers import workers as started
 from regard.errors import FolderError, RecipeError
-from regard.stop_signals import HANGUP, handlers, leave_closed_terminal, restore
+from regard.stop_signals import HANGUP, handlers, redirect_closed_terminal, restore
 from regard.training.collapse import collapse_warning
 from regard.training.losses import chosen_loss
 from regard.training.pace import Update
@@ -30,11 +30,13 @@ from regard.verbs.device import choose_device
 from regard.verbs.dry_run import try_recipe
 from regard.verbs.final_scores import finish
 from regard.verbs.initial_model import begin
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.process_agreement import refuse_another_run, refuse_another_step, refuse_too_many
 from regard.verbs.recipe_data import refuse_missing_data
 from regard.verbs.recipes import recipe_path
 from regard.verbs.run_length import change_length, refuse_another_recipe
 from regard.verbs.run_summary import outlook
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.settings import RESOLVED, load_recipe, load_run
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import Say
@@ -42,14 +44,14 @@ from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json
 
-PRODUCTS = "products.json"  # in a run folder: the library of its matrix products
+PRODUCTS = "products.json"  # file of a run folder: the precision of its matrix products
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainResult:
-    """A finished run: its folder and its best model's, and its last scores.
+    """The result of a training run: its folder, its best model's folder, its updates and test scores.
 
-    There is no folder of a dry run; of several processes the first alone gives the model and its scores.
+    A dry run has no folders. If several processes train, only the first returns the model and its scores.
     """
 
     run: Path | None
@@ -59,6 +61,7 @@ class TrainResult:
 
 
 @checked
+@keyword_fields
 def train(
     recipe: str | Path,
     *,
@@ -67,63 +70,63 @@ def train(
     init: str | Path | None = None,
     resume: bool = False,
     dry_run: bool = False,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
     workers: int = 1,
     quiet: bool = False,
     on_report: Callable[[dict[str, Any]], None] | None = None,
 ) -> TrainResult:
-    """Train `recipe`: a TOML file, the name of one that comes with regard, or a run folder.
+    """Train a recipe, or resume a run.
 
-    A run folder that holds the same recipe is continued; one that holds another is refused. Only the length
-    may be another one, `training.max_steps`: the run then becomes longer or shorter.
+    A run folder with the same recipe is resumed, one with another recipe is refused. Only
+    `training.max_steps` may differ: the run then becomes longer or shorter.
 
     Args:
-        out: the run folder; `runs/NAME` without.
-        overrides: `section.key=value` each.
-        init: a trained model to start from, a model or run folder; `model.init` of the recipe without.
-        resume: refuse to start from nothing.
-        dry_run: read everything, build everything, do some updates, tell what the run would need, keep
-            nothing.
-        threads: of each worker; torch's own choice without.
-        workers: processes of this machine that share each batch. On a CPU two of one thread are
-            faster than one of two. Under torchrun it stays 1: the processes are those that it started.
+        recipe: a TOML file, the name of a recipe that comes with regard, or a run folder to resume.
+        out: the run folder; None is `runs/NAME`.
+        overrides: settings `section.key=value` that replace those of the recipe.
+        init: a pretrained model to start from, a model or run folder; None is `model.init` of the recipe.
+        resume: raise an error if there is no run to resume.
+        dry_run: read all data, build the model, do some updates, and print the time and memory of the run;
+            keep nothing.
+            faster than one of two. Under torchrun leave it 1: torchrun starts the processes.
         quiet: print warnings only: no notes, no progress, no scores.
-        on_report: is called with each record that goes to `metrics.jsonl`, as it is written: those of `kind`
-            "train" every `training.report_every` updates, "validation", "collapse" and others. What it raises
-            ends the training. Of several processes the first alone calls it.
+        on_report: called with each record of `metrics.jsonl` when it is written: records of `kind` "train"
+            every `training.report_every` updates, "validation", "collapse" and others. An exception in it
+            ends the training. If several processes train, only the first calls it.
 
     Raises:
-        UserError: recipe, data or folder do not do; RunError: training failed; Interrupted: by a signal.
+        UserError: the recipe, the data or the folder cannot be used.
+        RunError: training failed.
+        Interrupted: a signal stopped it.
     """
-    if threads is None and workers > 1:
-        threads = max(1, limits.cores() // workers)
-    limits.refuse_too_many_threads(workers, threads or 1)
-    place = own_rank()
+    if runtime.threads is None and workers > 1:
+        runtime = replace(runtime, threads=max(1, limits.cores() // workers))
+    limits.refuse_too_many_threads(workers, runtime.threads or 1)
+    rank = own_rank()
     if dry_run:
         return _dry_run(
             recipe,
             overrides,
             init,
-            choose_device(device, threads),
-            max(workers, place.size),
-            place.rank,
+            choose_device(runtime),
+            max(workers, rank.size),
+            rank.rank,
             quiet,
         )
     if workers > 1:
-        _refuse_lost_loss(_load(recipe_path(recipe), overrides, init), workers)
-    command = _command(recipe, out, overrides, init, device, threads)
-    with started(place, workers, command) as group:
+        _refuse_custom_loss(_load(recipe_path(recipe), overrides, init), workers)
+    command = _command(recipe, out, overrides, init, runtime)
+    with started(rank, workers, command) as group:
         path = recipe_path(recipe)
         source = _load(path, overrides, init)
         refuse_missing_data(source.table)
-        chosen = place.device(choose_device(device, threads))
+        chosen = rank.device(choose_device(runtime))
         run_path = Path(out) if out else _default_folder(path, source)
         refuse_too_many(source.recipe, group.size)
         if resume and not (run_path / RESOLVED).exists():
-            raise FolderError(f"{run_path}: no run to resume", "leave out --resume to start one")
-        say = console.note if group.is_first and not quiet else _silence
-        with _claimed(run_path, source, group, say) as run:
+            raise FolderError(f"{run_path}: there is no run to resume", "leave out --resume to start one")
+        say = console.note if group.is_first and not quiet else _ignore
+        with _locked(run_path, source, group, say) as run:
             return _train(source, run, chosen, group, say, quiet, on_report)
 
 
@@ -136,20 +139,20 @@ def _dry_run(
     rank: int,
     quiet: bool,
 ) -> TrainResult:
-    """One process tries it, whatever the number of those that are to train."""
+    """The dry run, by the first process alone."""
     metrics: dict[str, float] = {}
     if rank == 0:
         source = _load(recipe_path(recipe), overrides, init)
         refuse_too_many(source.recipe, processes)
-        metrics = try_recipe(source, device, say=_silence if quiet else console.note)
+        metrics = try_recipe(source, device, say=_ignore if quiet else console.note)
     return TrainResult(run=None, model=None, steps=1, metrics=metrics)
 
 
-def _refuse_lost_loss(source: RecipeFile, workers: int) -> None:
-    """The workers that this process starts do not know what it has registered."""
+def _refuse_custom_loss(source: RecipeFile, workers: int) -> None:
+    """Raise a RecipeError for a registered loss, which the workers that this process starts do not have."""
     if loss := source.recipe.training.loss:
         raise RecipeError(
-            f"training.loss = {loss!r} is known to this process alone, not to {workers} workers",
+            f"training.loss = {loss!r} is registered in this process, not in {workers} workers",
             "leave out workers, or start the script that registers it with torchrun",
         )
 
@@ -159,18 +162,18 @@ def _command(
     out: str | Path | None,
     overrides: Sequence[str],
     init: str | Path | None,
-    device: str,
-    threads: int | None,
+    runtime: Runtime,
 ) -> list[str]:
-    """What another worker of this run is called with."""
+    """The arguments of Python for another worker of this run."""
     sets = [argument for override in overrides for argument in ("--set", override)]
     start = [] if init is None else ["--init", str(init)]
     where = [] if out is None else ["--out", str(out)]
-    count = [] if threads is None else ["--threads", str(threads)]
-    return ["-m", "regard", "train", str(recipe), *where, *sets, *start, "--device", device, *count]
+    count = [] if runtime.threads is None else ["--threads", str(runtime.threads)]
+    return ["-m", "regard", "train", str(recipe), *where, *sets, *start, "--device", runtime.device, *count]
 
 
 def _load(path: Path, overrides: Sequence[str], init: str | Path | None) -> RecipeFile:
+    """The recipe of a run folder or of a TOML file."""
     load = load_run if (path / RESOLVED).is_file() else load_recipe
     return load(path, overrides, init)
 
@@ -180,14 +183,14 @@ def _default_folder(path: Path, source: RecipeFile) -> Path:
 
 
 @contextmanager
-def _claimed(path: Path, source: RecipeFile, group: Group, say: Say) -> Iterator[RunFolder]:
-    """The run folder, locked by the first process; the others come in when it holds the recipe."""
+def _locked(path: Path, source: RecipeFile, group: Group, say: Say) -> Iterator[RunFolder]:
+    """The run folder, locked by the first process; the other processes wait until it has the recipe."""
     run = RunFolder(path)
     with ExitStack() as stack:
         if group.is_first:
             stack.enter_context(run.lock())
             _write_recipe(run, source, say)
-            for warning in [*run.sweep(), *run.environment_warnings()]:
+            for warning in [*run.rename_damaged(), *run.environment_warnings()]:
                 console.warn(warning)
         group.wait()
         refuse_another_run(run, source, group)
@@ -195,7 +198,7 @@ def _claimed(path: Path, source: RecipeFile, group: Group, say: Say) -> Iterator
 
 
 def _write_recipe(run: RunFolder, source: RecipeFile, say: Say) -> None:
-    """Write the recipe into a new run folder, or see that the old one holds the same but for its length."""
+    """Write the recipe into a new run folder, or compare it with the recipe of an existing one."""
     resolved = run.path / RESOLVED
     saved = json.dumps({"recipe": source.table, "base": str(source.base)}, indent=1)
     if not resolved.exists():
@@ -227,18 +230,18 @@ def _train(
     refuse_another_step(checkpoint, run, group)
     before = checkpoint.read_json("state.json") if checkpoint else None
     if before:
-        say(f"going on from step {before['step']:,}")
+        say(f"resuming from step {before['step']:,}")
         if group.is_first:
-            _warn_of_other_bits(before, device, group)
+            _warn_of_other_hardware(before, device, group)
     entropy = None
     if group.is_first:
         say(outlook(recipe.training, loader, before))
         entropy = task.target_entropy(loader) if not recipe.training.loss else None
     with ExitStack() as stack:
         stop = stack.enter_context(_stop_signal(say))
-        shown: _Shown = _silence, _silence
+        callbacks: _Callbacks = _ignore, _ignore
         if group.is_first:
-            shown = stack.enter_context(_display(recipe, before, quiet, on_report))
+            callbacks = stack.enter_context(_display(recipe, before, quiet, on_report))
         trainer = Trainer(
             model,
             objective,
@@ -247,10 +250,10 @@ def _train(
             run,
             model_files(task.config, task.labels, task.files, source.text),
             validate=task.validate,
-            report=shown[0],
-            update=shown[1],
+            report=callbacks[0],
+            update=callbacks[1],
             stop=stop,
-            strategy=distribute(model, recipe.distributed, group),
+            distributed=distribute(model, recipe.distributed, group),
             entropy=entropy,
         )
         with matmul_precision(_precision(source, run, task.config.d_model, device, group, say)):
@@ -269,10 +272,10 @@ def _precision(
     group: Group,
     say: Callable[[str], None],
 ) -> MatmulPrecision:
-    """The library of this run's matrix products: chosen once, so that a resumed run has the same bits."""
+    """The precision setting of matrix products, chosen once, so that a resumed run has the same results."""
     path = run.path / PRODUCTS
     if group.is_first and not path.is_file():
-        products = "float32" if run.latest() else source.recipe.training.products  # a run of an older version
+        products = "float32" if run.latest() else source.recipe.training.products  # begun by an older version
         chosen = choose_precision(products, d_model, device)
         run.write_text(PRODUCTS, json.dumps({"float32_matmul_precision": chosen}) + "\n")
     group.wait()
@@ -280,22 +283,22 @@ def _precision(
     if device.type != "cpu":
         return "highest"
     if precision == "medium" and not is_exact(precision, d_model):
-        say("matrix products: PyTorch's default, as oneDNN is not exact here; the bits will not be the same")
+        say("matrix products: PyTorch's default, since oneDNN is not exact here; results will differ in bits")
         return "highest"
     if precision == "medium":
         say("matrix products: oneDNN in float32, faster here than PyTorch's default")
     return precision
 
 
-def _warn_of_other_bits(state: Mapping[str, Any], device: torch.device, group: Group) -> None:
+def _warn_of_other_hardware(state: Mapping[str, Any], device: torch.device, group: Group) -> None:
     before = str(state.get("device"))
     if before.partition(":")[0] != device.type:
-        console.warn(f"device: {before} then, {device} now; the bits will not be the same")
+        console.warn(f"device: {before} before, {device} now; results will differ in bits")
     if (processes := len(state.get("random", ()))) != group.size:
-        console.warn(f"processes: {processes} then, {group.size} now; the bits will not be the same")
+        console.warn(f"processes: {processes} before, {group.size} now; results will differ in bits")
 
 
-_Shown = tuple[Callable[[dict[str, Any]], None], Callable[[Update], None]]  # of reports, of updates
+_Callbacks = tuple[Callable[[dict[str, Any]], None], Callable[[Update], None]]  # for reports, for updates
 
 
 @contextmanager
@@ -304,8 +307,8 @@ def _display(
     before: Mapping[str, Any] | None,
     quiet: bool,
     on_report: Callable[[dict[str, Any]], None] | None,
-) -> Iterator[_Shown]:
-    """Where reports and updates are shown: a bar or lines, unless it is to be `quiet`; warnings always."""
+) -> Iterator[_Callbacks]:
+    """Callbacks that show reports and updates: a progress bar or lines; with `quiet` warnings only."""
     total, done = recipe.training.max_steps, before["step"] if before else 0
     with nullcontext() if quiet else console.Progress(total, done=done) as progress:
 
@@ -317,37 +320,38 @@ def _display(
             if on_report is not None:
                 on_report(dict(record))
 
-        yield report, _silence if progress is None else progress.update
+        yield report, _ignore if progress is None else progress.update
 
 
-def _silence(_: object) -> None:
-    """Nothing is shown."""
+def _ignore(_: object) -> None:
+    """A callback that does nothing."""
 
 
 @contextmanager
 def _stop_signal(say: Callable[[str], None]) -> Iterator[Callable[[], int | None]]:
-    """A first SIGINT, SIGTERM or SIGHUP asks for a stop after the update; a second does its usual work.
+    """A function that returns the signal to stop for, or None.
 
-    Not a second SIGHUP: of one closed terminal, both the system and the shell tell.
+    The first SIGINT, SIGTERM or SIGHUP stops training after the current update; a second one has its usual
+    effect, except SIGHUP, which the system and the shell both send when one terminal is closed.
     """
     caught: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
 
-    usual: dict[int, Any] = {signal.SIGINT: signal.getsignal(signal.SIGINT), **handlers()}
+    usual_handlers: dict[int, Any] = {signal.SIGINT: signal.getsignal(signal.SIGINT), **handlers()}
 
     def catch(number: int, frame: object) -> None:
         caught.append(number)
         if number != HANGUP:
-            signal.signal(number, usual[number])
-        leave_closed_terminal()
+            signal.signal(number, usual_handlers[number])
+        redirect_closed_terminal()
         if len(caught) == 1:
-            say("stopping after this update; once more stops at once")
+            say("stopping after this update; a second signal stops at once")
 
-    for number in usual:
+    for number in usual_handlers:
         signal.signal(number, catch)
     try:
         yield lambda: caught[0] if caught else None
     finally:
-        restore(usual)
+        restore(usual_handlers)

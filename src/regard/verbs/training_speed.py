@@ -1,4 +1,4 @@
-"""How fast this machine trains a model of a size on a corpus: real updates on a sample of its pairs."""
+"""The training speed of a model on this machine, measured by real updates on a sample of the corpus."""
 
 import itertools
 import time
@@ -12,7 +12,7 @@ import torch
 
 from regard.data.batch import PairBatch, collate
 from regard.data.corpus import Pair
-from regard.data.loader import bucketed
+from regard.data.loader import bucket_by_length
 from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
 from regard.distributed.group import SINGLE
 from regard.distributed.replicated import Replicated
@@ -26,15 +26,15 @@ from regard.training.products import choose_precision, matmul_precision
 from regard.training.settings import TrainingSettings
 from regard.weights.average import MovingAverage
 
-PAIRS = 4000  # that are tokenised
-SECONDS = 3.0  # of updates
-WARM_UP = 2  # updates that are not measured: memory is taken, kernels are compiled
-FEWEST = 3
+PAIRS = 4000  # to tokenise and train on
+SECONDS = 3.0  # of timed updates
+WARM_UP = 2  # updates that are not timed, since they allocate memory and compile kernels
+MIN_UPDATES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
-    """Of training one model on this machine."""
+    """The training speed of one model on this machine."""
 
     target_tokens_per_second: float
     target_tokens_per_update: float
@@ -49,13 +49,13 @@ def measure_speed(
     device: torch.device,
     threads: int | None = None,
 ) -> Speed:
-    """Train a model on `pairs` for some seconds; nothing is kept.
+    """Measure the training speed of a model on `pairs` for some seconds; nothing is kept.
 
     Args:
         table: the `[model]` of a recipe.
-        settings: of the tokeniser; it is trained on these pairs, and the model has as large a vocabulary.
+        settings: settings of the tokeniser, which is trained on these pairs.
     """
-    pairs = pairs[:: -(-len(pairs) // PAIRS)]  # evenly spaced: a file may be sorted by length
+    pairs = pairs[:: -(-len(pairs) // PAIRS)]  # evenly spaced, since a file may be sorted by length
     tokenizers = train_tokenizers(pairs, settings)
     batches = _batches(pairs, tokenizers, batch_tokens)
     size = settings.vocab_size
@@ -82,7 +82,7 @@ def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int
         [target.bos_id, *ids, target.eos_id] for ids in target.encode_batch([pair.target for pair in pairs])
     ]
     first, second = (np.array([len(ids) for ids in side]) for side in (sources, targets))
-    groups = bucketed(np.arange(len(pairs)), first, second, batch_tokens)
+    groups = bucket_by_length(np.arange(len(pairs)), first, second, batch_tokens)
     order = np.random.default_rng(1).permutation(len(groups))
     return [
         collate(
@@ -96,17 +96,16 @@ def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int
 
 
 def _train(model: Model, objective: Objective, batches: Sequence[PairBatch], device: torch.device) -> float:
-    """Target tokens a second, by the trainer's own steps."""
-    strategy = Replicated(model, SINGLE)
-    gradients = Gradients(strategy, objective, device, TrainingSettings.precision)
+    """The target tokens per second of updates like the trainer's."""
+    distributed = Replicated(model, SINGLE)
+    gradients = Gradients(distributed, objective, device, TrainingSettings.precision)
     optimizer, average = build_optimizer(model, OptimizerSettings()), MovingAverage(model, 0.99)
 
     def update(batch: PairBatch) -> int:
         optimizer.zero_grad(set_to_none=True)
-        _, targets, _ = gradients(
-            [batch.to(device)], optimizer.zero_grad
-        )  # waits for a GPU, as training does
-        strategy.clip(1.0)
+        # reads the loss, and so waits for the GPU as training does
+        _, targets, _ = gradients([batch.to(device)], optimizer.zero_grad)
+        distributed.clip(1.0)
         optimizer.step()
         average.update(model)
         return targets
@@ -114,17 +113,17 @@ def _train(model: Model, objective: Objective, batches: Sequence[PairBatch], dev
     endless = itertools.cycle(batches)
     for batch in itertools.islice(endless, WARM_UP):
         update(batch)
-    began = time.perf_counter()
+    start = time.perf_counter()
     updates = targets = 0
-    while updates < FEWEST or time.perf_counter() - began < SECONDS:
+    while updates < MIN_UPDATES or time.perf_counter() - start < SECONDS:
         targets += update(next(endless))
         updates += 1
-    return targets / (time.perf_counter() - began)
+    return targets / (time.perf_counter() - start)
 
 
 @contextmanager
 def _threads(count: int | None) -> Iterator[None]:
-    """PyTorch on `count` threads, as before afterwards; None changes nothing."""
+    """Set PyTorch's threads to `count` and restore them afterwards; None changes nothing."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:

@@ -1,4 +1,4 @@
-"""The tokeniser and the order of metrics by which a verb scores translations."""
+"""The choice of sacreBLEU's tokeniser and the order of metrics for a set of references."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from regard.evaluation.line_pairs import References
 from regard.evaluation.tokenizers import (
     AUTO,
     Tokenize,
-    explained,
-    ordered,
+    best_metric_first,
+    explain_tokenizer,
+    script_of_references,
     tokenizer_for,
-    writing_of_references,
 )
 from regard.evaluation.translation import METRICS, MetricName, check_tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring:
-    """How translations are scored: sacreBLEU's tokeniser, and the metrics, the one that says most first."""
+    """How to score translations: sacreBLEU's tokeniser, and the metrics, the most informative first."""
 
     tokenize: str
     metrics: tuple[MetricName, ...]
@@ -27,14 +27,14 @@ class Scoring:
 def scoring_for(
     references: References, tokenize: Tokenize, say: Callable[[str], None] = console.note
 ) -> Scoring:
-    """What fits these references; `say` gets a line about what `auto` took where that is not 13a.
+    """The scoring for these references; if "auto" chooses another tokeniser than 13a, `say` gets a note.
 
     Raises:
         DataError: the tokeniser is unknown or cannot be used here.
     """
-    writing = writing_of_references(references)
-    found = tokenizer_for(writing) if tokenize == AUTO else tokenize
-    check_tokenizer(found)
-    if tokenize == AUTO and found != "13a":
-        say(explained(found, writing))
-    return Scoring(tokenize=found, metrics=ordered(METRICS, writing))
+    writing = script_of_references(references)
+    chosen = tokenizer_for(writing) if tokenize == AUTO else tokenize
+    check_tokenizer(chosen)
+    if tokenize == AUTO and chosen != "13a":
+        say(explain_tokenizer(chosen, writing))
+    return Scoring(tokenize=chosen, metrics=best_metric_first(METRICS, writing))

@@ -1,4 +1,4 @@
-"""A run that has not come to its end: whoever uses its model is told so."""
+"""A note for the user of a model whose training run is not finished."""
 
 import re
 from pathlib import Path
@@ -10,9 +10,9 @@ from regard.weights.strict_json import read_json
 
 
 def unfinished(model: Path) -> str:
-    """In words, where a run stands whose folder or best model is at `model`; empty if it is at its end.
+    """How far the training run of `model` (a run folder or its best model) is; empty if it is finished.
 
-    Empty, too, for any other folder: only what is there without doubt is told.
+    Empty as well if the folder is no run folder, or its state cannot be read.
     """
     run = model.parent if model.name == "best" else model
     if not (run / RESOLVED).is_file():
@@ -28,12 +28,12 @@ def unfinished(model: Path) -> str:
         return ""
     if step >= last or 0 < patience <= stale:
         return ""
-    which = f"; its best model so far is of step {best:,}" if best else ""
-    return f"{run}: the run is at step {step:,} of {last:,}{which}"
+    best_model = f"; its best model so far is that of step {best:,}" if best else ""
+    return f"{run}: the run is at step {step:,} of {last:,}{best_model}"
 
 
 def _newest(run: Path) -> Path:
-    """The checkpoint of the last step. It is not verified: that would read all of it."""
+    """The folder of the newest checkpoint; it is not verified, since that would read all of its files."""
     steps = {
         int(match[1]): path
         for path in (run / "checkpoints").iterdir()

@@ -1,4 +1,4 @@
-"""Scores a model in training: loss on held-out pairs, and what it says when it really decodes."""
+"""Validation of a translation in training: the loss on held-out pairs, and scores of decoded outputs."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,8 @@ from regard.data.batch import PairBatch, collate
 from regard.data.corpus import Pair
 from regard.data.tokenizer import TokenizerPair
 from regard.decoding.batches import decode_all
-from regard.decoding.controls import Controls
+from regard.decoding.control import bounded
+from regard.decoding.controls import Beam
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import SEED, bootstrap_interval
@@ -31,54 +32,49 @@ Metric = Literal["bleu", "chrf", "exact_match", "error_rate"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValidationSettings:
-    """What is measured, besides the loss, on the validation pairs, and at the end on the test pairs.
+class ValidationSettings(Beam):
+    """`[validation]`: the metrics of the validation pairs, and of the test pairs at the end.
 
-    `error_rate` counts edits of words (of phonemes or other symbols, where those stand between spaces) per
-    word of the reference, whatever the tokeniser made of them. All scores are in percent.
+    `error_rate` counts edits of words (or of phonemes or other symbols between spaces) per word of the
+    reference; it does not depend on the tokeniser. All scores are in percent.
     """
 
     metrics: tuple[Metric, ...] = ("bleu", "chrf")
-    sentences: int = 0  # how many of the validation pairs, taken evenly; 0 is all
-    several_references: bool = False  # pairs of one source are one sentence with several right answers
-    beam_size: int = 1
-    tokenize: Tokenize = "auto"  # sacreBLEU's; auto fits the script, none is for text tokenised already
+    sentences: int = 0  # validation pairs to use, evenly spaced; 0 is all
+    several_references: bool = False  # pairs with the same source are one sentence with several references
+    tokenize: Tokenize = "auto"  # sacreBLEU's tokeniser; "none" is for text that is tokenised already
     lowercase: bool = False
-    batch_tokens: int = 4096
-    expected_bleu: tuple[float, ...] = ()  # low and high, of like runs; the end of this one compares
+    batch_tokens: int = bounded(4096, least=1)
+    expected_bleu: tuple[float, ...] = ()  # lowest and highest BLEU of similar runs, for `verdict`
 
     def __post_init__(self) -> None:
         if self.expected_bleu and (
             len(self.expected_bleu) != 2 or self.expected_bleu[0] > self.expected_bleu[1]
         ):
             raise RecipeError(
-                f"validation.expected_bleu = {list(self.expected_bleu)} is no interval",
-                "such as [20.0, 30.0]",
+                f"validation.expected_bleu must be an interval, not {list(self.expected_bleu)}",
+                "for instance [20.0, 30.0]",
             )
-        for name in ("beam_size", "batch_tokens"):
-            if getattr(self, name) < 1:
-                raise RecipeError(
-                    f"validation.{name} must be 1 or more, not {getattr(self, name)}", "try 1 or 4096"
-                )
+        super().__post_init__()
         if self.sentences < 0:
             raise RecipeError(f"validation.sentences must be 0 or more, not {self.sentences}", "0 is all")
 
 
 def verdict(settings: ValidationSettings, metrics: Mapping[str, float]) -> str:
-    """How the BLEU of a run compares with what was expected of it; empty where nothing was."""
-    of_test = "BLEU" in metrics
-    bleu = metrics.get("BLEU" if of_test else "bleu")
+    """How the BLEU of a run compares with the expected interval; empty if the recipe has none."""
+    on_test = "BLEU" in metrics
+    bleu = metrics.get("BLEU" if on_test else "bleu")
     if bleu is None or not settings.expected_bleu:
         return ""
     low, high = settings.expected_bleu
-    interval = f"{low:.0f} to {high:.0f} of corpora of this size in such runs"
-    where = "" if of_test else " on the validation pairs (greedy)"
+    interval = f"{low:.0f} to {high:.0f} of similar runs on corpora of this size"
+    data = "" if on_test else " on the validation pairs (greedy)"
     if bleu < low:
         return (
-            f"BLEU {bleu:.1f}{where} is below the {interval}:"
+            f"BLEU {bleu:.1f}{data} is below the {interval}:"
             " a harder domain, noise in the corpus, or a run that failed (`regard curves`)"
         )
-    return f"BLEU {bleu:.1f}{where} is {'above' if bleu > high else 'within'} the {interval}"
+    return f"BLEU {bleu:.1f}{data} is {'above' if bleu > high else 'within'} the {interval}"
 
 
 def validator(
@@ -87,7 +83,7 @@ def validator(
     settings: ValidationSettings,
     generation: GenerationSettings,
 ) -> Callable[[SequenceToSequence], dict[str, float]]:
-    """A function from a model to its scores on `pairs`: `loss` in nats per token, the others in percent.
+    """A function from a model to its scores on `pairs`: `loss` in nats per token, metrics in percent.
 
     Raises:
         DataError: there is no pair to validate on.
@@ -96,14 +92,14 @@ def validator(
     if not pairs:
         raise DataError("no validation pair is left after filtering", "look at data.valid and data.lines")
     batches = _batches(pairs, tokenizers, settings.batch_tokens)
-    quick = generation.with_(n_best=1).changed(Controls(beam_size=settings.beam_size))
+    fast_generation = generation.with_(n_best=1).changed(settings.controls)
 
     def validate(model: SequenceToSequence) -> dict[str, float]:
         scores = {"loss": _loss(model, batches)}
         if settings.metrics:
-            texts, references = _decoded(model, pairs, tokenizers, settings, quick)
-            found = _scores(texts, references, settings, bootstrap=0)
-            scores |= {metric: score.value for metric, score in found.items()}
+            texts, references = _decoded(model, pairs, tokenizers, settings, fast_generation)
+            metric_scores = _scores(texts, references, settings, bootstrap=0)
+            scores |= {metric: score.value for metric, score in metric_scores.items()}
             scores |= distinct_outputs(texts, references[0])
         return scores
 
@@ -111,7 +107,7 @@ def validator(
 
 
 def _evenly(pairs: Sequence[Pair], settings: ValidationSettings) -> list[Pair]:
-    """As many as `sentences` says, spread over all, since a file may be sorted by length."""
+    """`settings.sentences` pairs, evenly spaced, since a file may be sorted by length."""
     sources = [pair.source for pair in pairs]
     items = list(dict.fromkeys(sources)) if settings.several_references else list(range(len(pairs)))
     count = min(settings.sentences or len(items), len(items))
@@ -129,7 +125,7 @@ def decoded_scores(
     *,
     bootstrap: int = 1000,
 ) -> dict[Metric, Score]:
-    """What `model` says to the sources of `pairs`, measured against their targets."""
+    """The scores of the model's outputs for the sources of `pairs`, with the targets as references."""
     return _scores(*_decoded(model, pairs, tokenizers, settings, generation), settings, bootstrap)
 
 
@@ -140,16 +136,16 @@ def _decoded(
     settings: ValidationSettings,
     generation: GenerationSettings,
 ) -> tuple[list[str], list[list[str]] | list[list[str | None]]]:
-    """The model's outputs for the sources of `pairs`, and the references of each."""
+    """The model's outputs for the sources of `pairs`, and the references."""
     sources, references = _with_references(pairs, settings.several_references)
-    found = decode_all(
+    decoded = decode_all(
         translation_search(generation.with_(n_best=samples_for(generation, 1)), tokenizers),
         [model],
         tokenizers.source.encode_batch(sources),
         batch_tokens=settings.batch_tokens,
     )
-    decoded = [[tokenizers.target.decode(each.ids) for each in hypotheses] for hypotheses in found]
-    texts = [next((text for _, text, _ in selected_texts(generation, each, 1)), "") for each in decoded]
+    n_best = [[tokenizers.target.decode(each.ids) for each in hypotheses] for hypotheses in decoded]
+    texts = [next((text for _, text, _ in selected_texts(generation, each, 1)), "") for each in n_best]
     return texts, references
 
 
@@ -165,13 +161,13 @@ def _scores(
 def _with_references(
     pairs: Sequence[Pair], several: bool
 ) -> tuple[list[str], list[list[str]] | list[list[str | None]]]:
-    """Sources, and for each place in turn the references of all of them, None where one has fewer."""
+    """The sources, and lists of references aligned with them; None fills the lists of sources with fewer."""
     if not several:
         return [pair.source for pair in pairs], [[pair.target for pair in pairs]]
-    answers: dict[str, list[str]] = {}
+    targets: dict[str, list[str]] = {}
     for pair in pairs:
-        answers.setdefault(pair.source, []).append(pair.target)
-    return list(answers), [list(row) for row in itertools.zip_longest(*answers.values())]
+        targets.setdefault(pair.source, []).append(pair.target)
+    return list(targets), [list(row) for row in itertools.zip_longest(*targets.values())]
 
 
 def _score(
@@ -191,45 +187,45 @@ def _score(
             metrics=(metric,),
         )
         return score
-    counted = f"sentences:{len(texts)}|refs:{len(references)}"
-    measure = _exact_match if metric == "exact_match" else _error_rate
-    return measure(texts, references, counted, bootstrap)
+    examples = f"sentences:{len(texts)}|refs:{len(references)}"
+    score_of = _exact_match if metric == "exact_match" else _error_rate
+    return score_of(texts, references, examples, bootstrap)
 
 
-def _exact_match(texts: list[str], references: References, counted: str, bootstrap: int) -> Score:
-    """With an interval wherever intervals are asked for, though its own needs no resampling."""
-    hits = exact_matches(texts, references)
-    low, high = wilson_interval(hits, len(texts))
-    how = "|interval:wilson" if bootstrap else ""
+def _exact_match(texts: list[str], references: References, examples: str, bootstrap: int) -> Score:
+    """The exact match, with Wilson's interval unless `bootstrap` is 0."""
+    matches = exact_matches(texts, references)
+    low, high = wilson_interval(matches, len(texts))
+    method = "|interval:wilson" if bootstrap else ""
     return Score(
         name="exact match",
-        value=100 * hits / len(texts),
+        value=100 * matches / len(texts),
         low=100 * low if bootstrap else None,
         high=100 * high if bootstrap else None,
-        signature=f"{counted}{how}|version:regard {version('regard')}",
+        signature=f"{examples}{method}|version:regard {version('regard')}",
     )
 
 
-def _error_rate(texts: list[str], references: References, counted: str, bootstrap: int) -> Score:
-    """The interval is of sentences resampled, since the words of one hang together."""
-    edits, of = word_edits(texts, references)
+def _error_rate(texts: list[str], references: References, examples: str, bootstrap: int) -> Score:
+    """The word error rate; its interval resamples sentences, since a sentence's words are not independent."""
+    edits, lengths = word_edits(texts, references)
     low = high = None
-    how = ""
+    method = ""
     if bootstrap:
-        low, high = (100 * end for end in bootstrap_interval(edits, of, bootstrap))
-        how = f"|bs:{bootstrap}|seed:{SEED}"
+        low, high = (100 * end for end in bootstrap_interval(edits, lengths, bootstrap))
+        method = f"|bs:{bootstrap}|seed:{SEED}"
     return Score(
         name="error rate",
-        value=100 * sum(edits) / max(sum(of), 1),
+        value=100 * sum(edits) / max(sum(lengths), 1),
         low=low,
         high=high,
-        signature=f"{counted}|unit:word between spaces|words:{sum(of)}{how}"
+        signature=f"{examples}|unit:word between spaces|words:{sum(lengths)}{method}"
         f"|version:regard {version('regard')}",
     )
 
 
 def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int) -> list[PairBatch]:
-    """The pairs in order of length, as many in a batch as `batch_tokens` allows."""
+    """The pairs sorted by length, in batches of at most `batch_tokens` padded tokens."""
     sources = tokenizers.source.encode_batch([pair.source for pair in pairs])
     targets = tokenizers.target.encode_batch([pair.target for pair in pairs])
     order = sorted(range(len(pairs)), key=lambda i: (len(targets[i]), len(sources[i])))
@@ -239,13 +235,13 @@ def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int
         if groups[-1] and longest * (len(groups[-1]) + 1) > batch_tokens:
             groups.append([])
         groups[-1].append(i)
-    marks = tokenizers.target
+    target = tokenizers.target
     return [
         collate(
             [[*sources[i], tokenizers.source.eos_id] for i in group],
-            [[marks.bos_id, *targets[i], marks.eos_id] for i in group],
+            [[target.bos_id, *targets[i], target.eos_id] for i in group],
             [pairs[i].line for i in group],
-            pad_id=marks.pad_id,
+            pad_id=target.pad_id,
         )
         for group in groups
     ]

@@ -21,7 +21,7 @@ def proposed(published: Published, amount: int) -> dict:
 
 
 @pytest.mark.parametrize("published", PUBLISHED, ids=lambda each: each.recipe)
-def test_for_the_data_of_a_published_recipe_its_settings_are_proposed(published):
+def test_the_data_of_a_published_recipe_get_its_settings(published):
     recipe = tomllib.loads(recipes_show(published.recipe))
     for amount in (published.low, published.high):
         found = proposed(published, amount)
@@ -30,13 +30,13 @@ def test_for_the_data_of_a_published_recipe_its_settings_are_proposed(published)
         assert found["data"] == {"train": {}}
 
 
-def test_one_recipe_is_measured_on_all_texts_with_classes():
+def test_one_recipe_is_measured_on_all_classification_corpora():
     recipes = [tomllib.loads(recipes_show(name)) for name in ("sst2", "sst5", "trec")]
     assert all(each[name] == recipes[0][name] for each in recipes for name in SECTIONS)
 
 
 @pytest.mark.parametrize("published", PUBLISHED, ids=lambda each: each.recipe)
-def test_more_text_gets_more_updates_and_never_less_of_anything(published):
+def test_more_text_gives_more_updates_and_no_smaller_setting(published):
     def sizes(amount):
         table = proposed(published, amount)
         training = table["training"]
@@ -57,7 +57,7 @@ def test_more_text_gets_more_updates_and_never_less_of_anything(published):
     assert found[-1][0] <= published.updates[1]
 
 
-def test_a_key_that_the_recipe_has_not_is_added_to_its_section():
+def test_a_key_that_the_recipe_does_not_have_is_added_to_its_section():
     text = adapted(
         "[a]\nx = 1  # one\n\n[b]\ny = 2\n", "", "[data]\n", {"a.z": RecipeChange(value="w", comment="new")}
     )
@@ -65,8 +65,8 @@ def test_a_key_that_the_recipe_has_not_is_added_to_its_section():
     assert "x = 1  # one\n" in text
 
 
-def test_any_text_is_written_as_toml_reads_it():
+def test_any_string_is_written_as_valid_toml():
     for value in ['"', "\\", "\n\t\x7f\x00\x1b", "ü\u2028", True, 3, 0.5, ["a", 1.5]]:
         assert tomllib.loads(f"value = {toml(value)}") == {"value": value}
-    with pytest.raises(RecipeError, match="cannot stand in a recipe"):
+    with pytest.raises(RecipeError, match="cannot be written in UTF-8"):
         toml("\udcff")

@@ -79,7 +79,7 @@ def test_each_key_of_a_proposal_is_commented(task, tmp_path):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_given_files_are_used_and_nothing_is_held_out(task, tmp_path):
+def test_the_user_s_files_are_used_and_nothing_is_held_out(task, tmp_path):
     places = [tmp_path / part for part in ("train", "valid", "test")]
     for place in places:
         place.mkdir()
@@ -91,7 +91,7 @@ def test_given_files_are_used_and_nothing_is_held_out(task, tmp_path):
     assert load_recipe(written.recipe).recipe.data.test
 
 
-def test_texts_are_held_out_of_each_class_whatever_their_order_and_never_on_both_sides(tmp_path):
+def test_texts_are_held_out_of_each_class_in_any_order_and_never_trained_on(tmp_path):
     rows = [f"{label} {text}" for text, _, number in [*texts(), *texts(20)] for label in [int(number)]]
     first = new(write(tmp_path / "a.txt", rows), out=tmp_path / "a.toml")
     second = new(write(tmp_path / "b.txt", rows[::-1]), out=tmp_path / "b.toml")
@@ -104,7 +104,7 @@ def test_texts_are_held_out_of_each_class_whatever_their_order_and_never_on_both
     assert {line[-1] for line in parts["valid"]} == {"0", "1"}
 
 
-def test_a_class_that_occurs_once_is_trained_on_and_said(tmp_path):
+def test_a_class_that_occurs_once_is_trained_on_and_reported(tmp_path):
     rows = [f"{text}\t{label}" for text, label, _ in texts()]
     written = new(write(tmp_path / "a.tsv", [*rows, "odd one\tother"]), out=tmp_path / "a.toml")
     assert written.notes == ("1 label occurs once, too seldom to be learned: 'other'",)
@@ -127,7 +127,7 @@ def test_rows_that_cannot_be_used_are_counted_or_named(tmp_path):
         new(tmp_path / "b.csv", out=tmp_path / "b.toml")
 
 
-def test_labels_that_tell_nothing_apart_are_refused(tmp_path):
+def test_labels_that_are_all_the_same_are_refused(tmp_path):
     one = write(tmp_path / "one.tsv", [f"{text}\tsame" for text, *_ in texts()])
     with pytest.raises(DataError, match="all texts have one label, 'same'"):
         new(one, task="classification", columns=["0", "1"], out=tmp_path / "r.toml")
@@ -140,7 +140,7 @@ def test_labels_that_tell_nothing_apart_are_refused(tmp_path):
         new(rows, task="regression", out=tmp_path / "r.toml")
 
 
-def test_a_common_class_is_not_what_accuracy_is_kept_for(tmp_path):
+def test_a_very_frequent_class_is_judged_by_macro_f1(tmp_path):
     rows = [f"{text}\t{'spam' if number % 10 == 0 else 'ham'}" for number, (text, *_) in enumerate(texts())]
     written = new(write(tmp_path / "a.tsv", rows), out=tmp_path / "a.toml")
     assert load_recipe(written.recipe).recipe.training.best_metric == "macro_f1"
@@ -158,7 +158,7 @@ def test_a_common_class_is_not_what_accuracy_is_kept_for(tmp_path):
         (("id", "text"), "language_model", ("text",)),
     ],
 )
-def test_columns_are_told_by_what_they_hold_and_how_they_are_called(names, task, columns, tmp_path):
+def test_columns_are_detected_by_their_content_and_names(names, task, columns, tmp_path):
     def cell(name, number):
         match name:
             case "id":
@@ -177,7 +177,7 @@ def test_columns_are_told_by_what_they_hold_and_how_they_are_called(names, task,
     assert (roles.task, roles.columns) == (task, columns)
 
 
-def test_columns_that_do_not_tell_are_listed(tmp_path):
+def test_columns_that_cannot_be_detected_are_listed(tmp_path):
     rows = [json.dumps({"t": f"text number {i}", "x": "ab"[i % 2], "y": "cd"[i % 2]}) for i in range(60)]
     with pytest.raises(DataError, match="'t' \\(text\\), 'x' \\(label\\), 'y' \\(label\\)") as caught:
         new(write(tmp_path / "t.jsonl", rows), out=tmp_path / "r.toml")
@@ -185,7 +185,7 @@ def test_columns_that_do_not_tell_are_listed(tmp_path):
     assert new(tmp_path / "t.jsonl", columns=["t", "y"], out=tmp_path / "r.toml").task == "classification"
 
 
-def test_the_end_of_a_text_is_held_out_and_records_by_their_text(tmp_path):
+def test_the_end_of_a_text_is_held_out_and_records_by_their_digest(tmp_path):
     book = corpus(tmp_path, "language_model")
     whole = new(book, out=tmp_path / "whole.toml")
     parts = [(whole.data / f"{part}.txt").read_text("utf-8") for part in ("train", "valid")]

@@ -101,11 +101,11 @@ def test_training_gives_a_model_that_knows_its_classes(folder, monkeypatch):
     assert "interval:wilson" in card
 
 
-def test_validation_takes_its_share_of_each_class_and_says_so(folder):
-    said = []
-    task = prepared(folder, say=said.append, data={"valid_share": 0.25})
+def test_validation_holds_out_a_share_of_each_class_and_prints_it(folder):
+    messages = []
+    task = prepared(folder, say=messages.append, data={"valid_share": 0.25})
     assert len(task.examples()) == 90
-    assert any("30 of the training texts" in line for line in said)
+    assert any("30 of the training texts" in line for line in messages)
     lines = {text.line for text in task._valid}
     assert len(lines) == 30
     assert len({line % 2 for line in lines}) == 2
@@ -116,7 +116,7 @@ def test_other_validation_texts_leave_the_training_texts_whole(folder):
     assert len(task.examples()) == 120
 
 
-def test_a_trial_reads_everything_and_keeps_some(folder):
+def test_a_dry_run_reads_everything_and_keeps_some(folder):
     task = prepared(folder, limit=10)
     assert len(task.examples()) == 10
     (folder / "test.txt").write_text(texts(100) + "7 of another class\n")
@@ -124,7 +124,7 @@ def test_a_trial_reads_everything_and_keeps_some(folder):
         prepared(folder, "other", limit=10)
 
 
-def test_weights_and_word_dropout_reach_the_training(folder):
+def test_class_weights_and_word_dropout_are_used_in_training(folder):
     (folder / "train.txt").write_text(texts(100) + texts(100).replace("\n0", "\n1").replace("0 the", "1 the"))
     task = prepared(folder, task={"class_weights": "balanced", "word_dropout": 0.3})
     objective = task.objective()
@@ -144,7 +144,7 @@ def test_a_class_with_one_example_is_trained_on(folder):
     assert 101 not in {text.line for text in task._valid}
 
 
-def test_a_text_that_is_too_long_is_read_from_its_beginning(folder):
+def test_a_text_that_is_too_long_is_cut_at_its_end(folder):
     task = prepared(folder, batches={"max_tokens": 6})
     assert {len(text.ids) for text in task._valid} == {6}
     learned = prepared(folder, "learned", model={"positions": "learned", "max_positions": 5})
@@ -159,10 +159,10 @@ def test_a_text_that_is_too_long_is_read_from_its_beginning(folder):
         ("train", texts(20) + " nothing before\n", r"train\.txt:21: no label"),
         ("train", texts(20) + "NaN so so\n", r"train\.txt:21: the label is 'NaN'"),
         ("test", "nan so so\n", r"test\.txt:1: the label is 'nan'"),
-        ("test", "3 so so\n", r"test\.txt:1: label '3' was never seen in training"),
+        ("test", "3 so so\n", r"test\.txt:1: label '3' does not occur in training"),
     ],
 )
-def test_labels_that_do_not_do_are_named(folder, part, content, words):
+def test_labels_that_cannot_be_used_are_named(folder, part, content, words):
     (folder / f"{part}.txt").write_text(content)
     with pytest.raises(DataError, match=words) as caught:
         prepared(folder)
@@ -176,7 +176,7 @@ def test_labels_that_do_not_do_are_named(folder, part, content, words):
         ({"task": {"class_weights": "balance"}}, RecipeError, "class_weights"),
         ({"task": {"class_weights": {"0": 1.0}}}, RecipeError, "no weight for '1'"),
         ({"data": {"valid_share": 0.0}}, RecipeError, "valid_share"),
-        ({"data": {"label_names": {"5": "five"}}}, RecipeError, "label_names names '5'"),
+        ({"data": {"label_names": {"5": "five"}}}, RecipeError, "label_names has '5'"),
         ({"data": {"label_names": {"1": 5}}}, RecipeError, "label_names calls '1'"),
         ({"training": {"r_drop": 1.0}}, RecipeError, "r_drop"),
         ({"training": {"best_metric": "bleu"}}, RecipeError, "does not measure"),
@@ -190,7 +190,7 @@ def test_settings_that_cannot_work_are_refused(folder, sections, error, words):
         prepared(folder, **sections)
 
 
-def test_other_texts_are_refused_when_a_run_goes_on(folder):
+def test_changed_texts_are_refused_when_a_run_resumes(folder):
     prepared(folder)
     prepared(folder)
     (folder / "train.txt").write_text(texts(121))

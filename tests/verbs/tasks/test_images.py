@@ -52,10 +52,10 @@ def idx(array: np.ndarray) -> bytes:
 
 def bars(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """A bright bar in the dark, lying or standing."""
-    draw = np.random.default_rng(seed)
-    pixels = draw.integers(0, 60, (count, 8, 8), dtype=np.uint8)
-    labels = draw.integers(0, 2, count, dtype=np.uint8)
-    for picture, label, place in zip(pixels, labels, draw.integers(1, 7, count), strict=True):
+    generator = np.random.default_rng(seed)
+    pixels = generator.integers(0, 60, (count, 8, 8), dtype=np.uint8)
+    labels = generator.integers(0, 2, count, dtype=np.uint8)
+    for picture, label, place in zip(pixels, labels, generator.integers(1, 7, count), strict=True):
         picture[(slice(None), place) if label else place] = 255
     return pixels, labels
 
@@ -85,7 +85,7 @@ def prepared(folder, run="run", limit=None, **data) -> images.ImageClassificatio
     return images.prepare(source, folder / run, say=lambda _: None, limit=limit)
 
 
-def test_bars_are_told_apart(folder, monkeypatch):
+def test_lying_and_standing_bars_are_classified(folder, monkeypatch):
     monkeypatch.chdir(folder)
     result = train("bars.toml", out="run", threads=1)
     assert result.metrics["accuracy"] >= 90
@@ -97,7 +97,7 @@ def test_bars_are_told_apart(folder, monkeypatch):
     assert "accuracy" in (folder / "run" / "best" / "README.md").read_text()
 
 
-def test_a_trial_sees_all_and_keeps_some(folder):
+def test_a_dry_run_of_images_reads_all_and_keeps_some(folder):
     task = prepared(folder, limit=30)
     assert len(task.examples()) == 30
     (folder / "test-labels").write_bytes(idx(np.full(50, 9, np.uint8)))
@@ -105,7 +105,7 @@ def test_a_trial_sees_all_and_keeps_some(folder):
         prepared(folder, "another", limit=30)
 
 
-def test_validation_images_are_put_by_class_by_class_and_never_trained_on(folder):
+def test_validation_images_are_held_out_of_each_class_and_never_trained_on(folder):
     task = prepared(folder, valid_share=0.25)
     examples = task.examples()
     trained = set(examples.batch(np.arange(len(examples)), 0).lines.tolist())
@@ -117,7 +117,7 @@ def test_validation_images_are_put_by_class_by_class_and_never_trained_on(folder
     assert shares == pytest.approx([0.25, 0.25], abs=0.02)
 
 
-def test_classes_are_called_by_their_numbers_where_they_have_no_names(folder):
+def test_classes_without_names_are_named_by_their_numbers(folder):
     assert prepared(folder).labels == ("0", "1")
 
 
@@ -139,7 +139,7 @@ def test_a_class_with_one_image_is_trained_on(folder):
         (np.array([0] * 199 + [2], np.uint8), ("a", "b"), "a label is 2, but data.class_names has 2"),
     ],
 )
-def test_labels_that_number_no_classes_are_refused(folder, labels, names, message):
+def test_labels_that_are_not_numbers_of_classes_are_refused(folder, labels, names, message):
     (folder / "train-labels").write_bytes(idx(labels))
     (folder / "test-labels").write_bytes(idx(labels[:50]))
     with pytest.raises(DataError, match=message):
@@ -152,25 +152,25 @@ def test_test_images_of_another_size_are_refused(folder):
         prepared(folder)
 
 
-def test_a_run_does_not_go_on_with_other_images(folder):
+def test_a_run_does_not_resume_with_other_images(folder):
     prepared(folder)
     pixels, _ = bars(200, 3)
     (folder / "train-images").write_bytes(idx(pixels))
-    with pytest.raises(Exception, match=r"data.train \(train-images\) is not what this run began with"):
+    with pytest.raises(Exception, match=r"data.train \(train-images\) has changed since this run began"):
         prepared(folder)
 
 
 @pytest.mark.parametrize(
     ("section", "key", "value", "message"),
     [
-        ("data", "valid_share", 1.0, "valid_share = 1.0 is no share"),
+        ("data", "valid_share", 1.0, "data.valid_share must be between 0 and 1, not 1.0"),
         ("data", "class_names", ["a", "a"], "has a name twice"),
         ("training", "r_drop", 1.0, "r_drop is for translation"),
         ("training", "best_metric", "bleu", "validation does not measure"),
         ("model", "image_size", 28, "cannot be set in a recipe"),
     ],
 )
-def test_what_a_recipe_may_not_say(folder, section, key, value, message):
+def test_settings_that_a_recipe_may_not_have_are_refused(folder, section, key, value, message):
     table = {
         "name": "bars",
         "task": {"kind": "images"},

@@ -1,4 +1,4 @@
-"""What every kind of task keeps to: it stops early, is gone on from, and scored by its folder alone."""
+"""Every kind of task can stop early, start from a trained model, and be scored from its model folder."""
 
 import json
 from pathlib import Path
@@ -50,11 +50,11 @@ def tagged(folder):
 
 
 def graph(folder):
-    draw = np.random.default_rng(0)
-    labels, order = np.arange(30) % 2, draw.permutation(30)
+    generator = np.random.default_rng(0)
+    labels, order = np.arange(30) % 2, generator.permutation(30)
     np.savez(
         folder / "graph.npz",
-        features=draw.random((30, 5), dtype=np.float32),
+        features=generator.random((30, 5), dtype=np.float32),
         edges=np.stack([np.arange(30), (np.arange(30) + 2) % 30]),
         labels=labels,
         label_names=np.array(["even", "odd"]),
@@ -77,23 +77,23 @@ def pairs(folder):
     }
 
 
-def valued(folder):
+def numbers(folder):
     recipe = labelled(folder)
     del recipe["data"]["label_names"]
     return recipe
 
 
 def images(folder):
-    draw = np.random.default_rng(0)
+    generator = np.random.default_rng(0)
     for part, count in (("train", 40), ("test", 12)):
-        pixels = draw.integers(0, 255, (count, 8, 8), dtype=np.uint8)
+        pixels = generator.integers(0, 255, (count, 8, 8), dtype=np.uint8)
         np.savez(folder / f"{part}.npz", images=pixels, labels=np.arange(count) % 2)
     data = {part: {"images": f"{part}.npz", "labels": f"{part}.npz"} for part in ("train", "test")}
     return {"data": data, "model": {"patch_size": 4, "num_layers": 1, **TINY}}
 
 
-def running(folder):
-    """Text of one file, of which the last part is for the test; the other file is that part."""
+def text_shares(folder):
+    """A recipe over shares of one text file; `test.txt` holds the test share alone."""
     lines = [text.partition(" ")[2] for text in TEXTS]
     (folder / "text.txt").write_text("\n".join(lines))
     share = "\n".join(lines)
@@ -105,16 +105,16 @@ def running(folder):
     return {"data": data, "task": task, "tokenizer": {"kind": "characters"}, "model": model}
 
 
-def hidden(folder):
+def unlabelled(folder):
     recipe = labelled(folder)
     del recipe["data"]["label_names"]
     return recipe
 
 
 def recordings(folder):
-    draw = np.random.default_rng(0)
+    generator = np.random.default_rng(0)
     for part, count in (("train", 20), ("test", 6)):
-        frames = draw.normal(size=(12 * count, 4)).astype(np.float32)
+        frames = generator.normal(size=(12 * count, 4)).astype(np.float32)
         np.savez(folder / f"{part}.npz", frames=frames, lengths=[12] * count)
         (folder / f"{part}.txt").write_text("low high\n" * count)
     data = {part: {"frames": f"{part}.npz", "text": f"{part}.txt"} for part in ("train", "test")}
@@ -125,15 +125,15 @@ def recordings(folder):
 RECIPES = {
     "classification": labelled,
     "images": images,
-    "language_model": running,
-    "masked_language_model": hidden,
+    "language_model": text_shares,
+    "masked_language_model": unlabelled,
     "nodes": graph,
-    "regression": valued,
+    "regression": numbers,
     "tagging": tagged,
     "transcription": recordings,
     "translation": pairs,
 }
-OTHERS = {  # what --data may name, beside the recipe; how many of it there are
+DATA_FILES = {  # a value of --data for each kind, and the size of its test data
     "classification": ("test.txt", "15 texts"),
     "images": ("test.npz", "12 images"),
     "language_model": ("test.txt", "1 document"),
@@ -148,7 +148,7 @@ OTHERS = {  # what --data may name, beside the recipe; how many of it there are
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Gives the folder of a finished run of each kind, and the scores that it ended with."""
+    """A function from a kind of task to the folder of a finished run and its test scores."""
     known: dict[str, tuple[Path, dict[str, float]]] = {}
 
     def finished(kind):
@@ -174,14 +174,14 @@ def toml(value):
     return json.dumps(value)
 
 
-def test_every_kind_is_tried_here():
-    assert set(RECIPES) == set(OTHERS) == set(KINDS)
+def test_every_kind_of_task_is_tested():
+    assert set(RECIPES) == set(DATA_FILES) == set(KINDS)
 
 
 @pytest.mark.parametrize("kind", RECIPES)
-def test_a_run_that_gets_no_better_by_the_task_s_own_measure_stops(kind, tmp_path):
+def test_a_run_whose_metric_does_not_improve_stops_early(kind, tmp_path):
     table = recipe(kind, tmp_path)
-    metric = (*recipe_from(table, "", tmp_path, kind).recipe.measured, "loss")[0]
+    metric = (*recipe_from(table, "", tmp_path, kind).recipe.metric_names, "loss")[0]
     still = {"kind": "constant", "learning_rate": 1e-30, "warmup_steps": 1}
     patient = {"max_steps": 20, "save_every": 20, "validate_every": 1, "patience": 2, "label_smoothing": 0.0}
     table["training"] = {**patient, "best_metric": metric, "schedule": still}
@@ -197,53 +197,55 @@ def test_a_run_that_starts_from_a_model_of_its_own_kind_takes_all_of_it(runs, ki
     folder, _ = runs(kind)
     table = recipe(kind, tmp_path)
     table["model"] = {"init": str(folder / "run")}
-    said = []
+    messages = []
     with RunFolder(tmp_path / "run").lock() as run:
-        _, model = begin(recipe_from(table, "", tmp_path, kind), run, torch.device("cpu"), say=said.append)
-    assert not [line for line in said if "fresh" in line or "left over" in line]
+        _, model = begin(
+            recipe_from(table, "", tmp_path, kind), run, torch.device("cpu"), say=messages.append
+        )
+    assert not [line for line in messages if "fresh" in line or "not used" in line]
     trained = model_tensors(load_model(folder / "run").model)
     assert all(torch.equal(tensor, trained[name]) for name, tensor in model_tensors(model).items())
 
 
-def test_an_encoder_that_guessed_hidden_words_gets_a_fresh_head_for_each_other_task(runs, tmp_path):
+def test_a_masked_language_model_gets_a_fresh_head_for_each_other_task(runs, tmp_path):
     folder, _ = runs("masked_language_model")
     trained = model_tensors(load_model(folder / "run").model)
     for kind in ("classification", "regression"):
         (tmp_path / kind).mkdir()
         table = {**recipe(kind, tmp_path / kind), "model": {"init": str(folder / "run")}}
-        source, said = recipe_from(table, "", tmp_path / kind, kind), []
+        source, messages = recipe_from(table, "", tmp_path / kind, kind), []
         with RunFolder(tmp_path / kind / "run").lock() as run:
-            task, model = begin(source, run, torch.device("cpu"), say=said.append)
-        assert "head: fresh (nothing there fits)" in said
-        assert "left over: head" in said
+            task, model = begin(source, run, torch.device("cpu"), say=messages.append)
+        assert "head: fresh (no weights fit)" in messages
+        assert "not used: head" in messages
         own = model_tensors(model)
         assert all(torch.equal(own[name], trained[name]) for name in own if name.startswith("encoder."))
         assert task.files["tokenizer.json"] == (folder / "run" / "best" / "tokenizer.json").read_bytes()
 
 
 @pytest.mark.parametrize("kind", RECIPES)
-def test_a_model_scores_again_what_it_scored_when_it_was_made_wherever_one_stands(
-    runs, kind, tmp_path, monkeypatch
-):
+def test_evaluate_gives_the_scores_of_training_from_any_working_directory(runs, kind, tmp_path, monkeypatch):
     folder, metrics = runs(kind)
     monkeypatch.chdir(tmp_path)
     found = evaluate(model=folder / "run", threads=1)
     assert found.scores
     assert {score.name: score.value for score in found.scores}.items() <= metrics.items()
-    assert found.examples.startswith(OTHERS[kind][1])
+    assert found.examples.startswith(DATA_FILES[kind][1])
     assert found.labels == load_model(folder / "run").labels
     json.dumps(found.to_dict())
 
 
-@pytest.mark.parametrize("kind", OTHERS)
-def test_another_file_is_read_as_the_recipe_s_own_and_begins_where_one_stands(runs, kind, monkeypatch):
+@pytest.mark.parametrize("kind", DATA_FILES)
+def test_another_file_is_read_as_the_recipe_s_own_and_is_relative_to_the_working_directory(
+    runs, kind, monkeypatch
+):
     folder, metrics = runs(kind)
     monkeypatch.chdir(folder)
-    found = evaluate(model=folder / "run" / "best", data=OTHERS[kind][0], threads=1)
+    found = evaluate(model=folder / "run" / "best", data=DATA_FILES[kind][0], threads=1)
     assert {score.name: score.value for score in found.scores}.items() <= metrics.items()
 
 
-def test_the_confusion_is_of_all_examples_and_its_diagonal_is_the_accuracy(runs):
+def test_the_confusion_matrix_counts_all_examples_and_its_diagonal_is_the_accuracy(runs):
     for kind, total in (("classification", 15), ("images", 12), ("nodes", 10), ("tagging", 24)):
         found = evaluate(model=runs(kind)[0] / "run", threads=1)
         table = np.array(found.confusion)
@@ -256,7 +258,7 @@ def test_the_confusion_is_of_all_examples_and_its_diagonal_is_the_accuracy(runs)
 def test_a_label_that_the_model_does_not_know_is_named_with_its_line(runs, tmp_path):
     folder, _ = runs("classification")
     (tmp_path / "other.txt").write_text("1 a film\npositive by its name\n7 what is that\n")
-    with pytest.raises(DataError, match=r"other.txt:3: label '7' was never seen"):
+    with pytest.raises(DataError, match=r"other.txt:3: label '7' does not occur"):
         evaluate(model=folder / "run", data=tmp_path / "other.txt", threads=1)
 
 
@@ -265,7 +267,7 @@ def test_a_model_taken_out_of_its_run_folder_needs_a_file(runs, tmp_path, monkey
     (folder / "run" / "best").rename(tmp_path / "model")
     monkeypatch.chdir(tmp_path)
     try:
-        # overrides are a matter of the run folder: the recipe in the model folder is as it was written
+        # overrides are recorded in the run folder; the model folder has the recipe as it was written
         with pytest.raises(RecipeError, match=r"recipe\.toml"):
             evaluate(model=tmp_path / "model", threads=1)
     finally:
@@ -278,8 +280,8 @@ def test_a_model_taken_out_of_its_run_folder_needs_a_file(runs, tmp_path, monkey
     [
         ({"data": "nowhere.txt"}, DataError, "nowhere.txt"),
         ({"src": "a"}, UserError, "do not go together"),
-        ({"beam_size": 3}, UserError, "searches for nothing"),
-        ({"lowercase": True}, UserError, "without case"),
+        ({"beam_size": 3}, UserError, "has no beam search"),
+        ({"lowercase": True}, UserError, "by_length, lowercase"),
         ({"data": "a", "src": "a", "ref": "b"}, UserError, "do not go together"),
     ],
 )
@@ -288,7 +290,7 @@ def test_what_cannot_be_scored_is_refused(runs, options, error, message):
         evaluate(model=runs("classification")[0] / "run", threads=1, **options)
 
 
-def test_a_translator_says_that_two_files_are_two_options(untrained):
+def test_a_translation_model_needs_two_files_as_two_options(untrained):
     with pytest.raises(UserError) as caught:
         evaluate(model=untrained, data="some.txt")
     assert caught.value.hint

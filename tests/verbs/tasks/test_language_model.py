@@ -1,4 +1,4 @@
-"""Language models, from text on disk to a folder that goes on with it; scores that mean what they say."""
+"""Language models, from text on disk to a model folder that continues it; scores computed token by token."""
 
 import itertools
 import json
@@ -81,24 +81,24 @@ def prepared(folder, run="run", limit=None, say=lambda text: None, **sections) -
     return language_model.prepare(source, folder / run, say=say, limit=limit)
 
 
-def test_a_rhyme_is_learned_scored_and_gone_on_with(folder, monkeypatch):
+def test_a_rhyme_is_learned_scored_and_continued(folder, monkeypatch):
     monkeypatch.chdir(folder)
     result = train("rhyme.toml", threads=1)
     assert set(result.metrics) == {"loss", "perplexity", "bits per character", "bits per byte"}
     assert result.metrics["loss"] < 0.3
     assert result.metrics["perplexity"] == pytest.approx(math.exp(result.metrics["loss"]))
     text = generate("abcd e", model=result.model, temperature=0.0, max_new_tokens=60)
-    assert text == (RHYME * 9)[:66], "however long: it sees no more than a block at once"
+    assert text == (RHYME * 9)[:66], "any length: the model reads at most a block at once"
     loaded = load_model(result.model)
     assert loaded.config.max_positions == 16, "as many as a block has"
     assert loaded.config.trained_length == 16
-    assert loaded.generation["begin"] is False, "one running text has no marks"
+    assert loaded.generation["begin"] is False, "a single text has no special tokens"
     card = (result.model / "README.md").read_text()
     assert "regard generate --model" in card
     assert "|block:16|context:8|" in card
 
 
-def test_the_trained_length_is_that_of_the_blocks_or_of_the_model_to_start_from(folder):
+def test_the_trained_length_is_that_of_the_blocks_or_of_the_pretrained_model(folder):
     assert prepared(folder, model={"positions": "rotary"}).config.trained_length == 16
     before = prepared(folder, "other", model={"positions": "rotary"}).config.to_dict()
     for length, expected in ((64, 64), (8, 16), (None, 16)):
@@ -110,10 +110,10 @@ def test_the_trained_length_is_that_of_the_blocks_or_of_the_model_to_start_from(
 def scored(
     folder, kind: str, document: str, file: str, *, block: int, context: int, apart: bool, marks: bool
 ):
-    """What `score_text` says of a file, and what a model says of it read token by token."""
+    """The score of a file by `score_text`, the model, and the file's tokens."""
     documents = Documents(DocumentSettings(file=file, document=document), folder)
     tokenizer = train_tokenizer(documents, kind, TokenizerSettings(kind=kind, vocab_size=300))
-    stream = write_stream(documents, tokenizer, folder / "stream", marks=marks)
+    stream = write_stream(documents, tokenizer, folder / "stream", special_tokens=marks)
     model = build(
         DecoderOnlyConfig.from_table(
             {"d_model": 16, "num_heads": 2, "d_ff": 16, "num_layers": 1, "max_positions": block},
@@ -128,7 +128,7 @@ def scored(
 
 
 @pytest.mark.parametrize("kind", ["characters", "bytes", "bpe"])
-def test_a_text_that_fits_is_scored_as_reading_it_once_says(folder, kind):
+def test_a_text_that_fits_into_a_block_is_scored_as_in_one_pass(folder, kind):
     text = "Ärger, 東京\nthe end"
     (folder / "short.txt").write_text(text)
     found, model, stream = scored(
@@ -148,7 +148,7 @@ def test_a_text_that_fits_is_scored_as_reading_it_once_says(folder, kind):
 
 @pytest.mark.parametrize(("block", "context"), [(7, 0), (7, 3), (8, 7), (64, 32)])
 @pytest.mark.parametrize("apart", [True, False])
-def test_each_token_is_predicted_once_from_what_its_window_shows(folder, block, context, apart):
+def test_each_token_is_predicted_once_from_the_tokens_of_its_window(folder, block, context, apart):
     """The same sums, one token at a time."""
     found, model, stream = scored(
         folder, "characters", "record", "poems.jsonl", block=block, context=context, apart=apart, marks=True
@@ -178,7 +178,7 @@ def test_each_token_is_predicted_once_from_what_its_window_shows(folder, block, 
 def test_more_context_is_no_worse_for_a_model_that_uses_it(folder, monkeypatch):
     monkeypatch.chdir(folder)
     result = train("rhyme.toml", threads=1)
-    model, stream = load_model(result.model).model, language_model.Stream(result.run / "data" / "valid")
+    model, stream = load_model(result.model).model, language_model.TokenStream(result.run / "data" / "valid")
     losses = [
         score_text(model, stream, block=16, context=context, apart=False, batch_tokens=512).metrics()["loss"]
         for context in (0, 8, 15)
@@ -186,7 +186,7 @@ def test_more_context_is_no_worse_for_a_model_that_uses_it(folder, monkeypatch):
     assert losses[0] > losses[1] >= losses[2] - 1e-3
 
 
-def test_several_documents_have_marks_and_may_be_kept_apart(folder):
+def test_several_documents_have_special_tokens_and_may_be_kept_apart(folder):
     records = {"file": "poems.jsonl", "document": "record"}
     for apart in (True, False):
         task = prepared(
@@ -195,7 +195,7 @@ def test_several_documents_have_marks_and_may_be_kept_apart(folder):
         assert json.loads(task.files["generation.json"])["begin"] is True
         batch = task.examples().batch(np.arange(len(task.examples())), 0)
         assert (batch.inputs[1] is not None) == apart
-        assert (batch.inputs[0] == 2).any(), "a document begins with its mark"
+        assert (batch.inputs[0] == 2).any(), "a document begins with a special token"
         assert (batch.labels == 3).any(), "and ends with one"
         model = build(task.config, seed=0)
         loss = task.objective()(model, batch)
@@ -203,10 +203,10 @@ def test_several_documents_have_marks_and_may_be_kept_apart(folder):
         assert task.validate(model.eval())["loss"] == pytest.approx(math.log(21), rel=0.05)
 
 
-def test_preparing_again_finds_what_is_there_and_refuses_other_text(folder):
-    told: list[str] = []
-    prepared(folder, say=told.append)
-    assert told == [
+def test_preparing_again_uses_the_cached_data_and_refuses_changed_text(folder):
+    messages: list[str] = []
+    prepared(folder, say=messages.append)
+    assert messages == [
         "tokeniser: characters, 22 tokens",
         "training: 1 document, 1,600 characters, 1,600 tokens",
         "validation: 1 document, 400 characters, 400 tokens",
@@ -215,25 +215,25 @@ def test_preparing_again_finds_what_is_there_and_refuses_other_text(folder):
     prepared(folder)
     assert (folder / "run" / "train" / "stream.json").stat().st_mtime_ns == before
     (folder / "rhyme.txt").write_text(RHYME * 99 + "other")
-    with pytest.raises(FolderError, match="not what this run began with"):
+    with pytest.raises(FolderError, match="has changed since this run began"):
         prepared(folder)
 
 
-def test_characters_that_training_never_showed_are_counted(folder):
+def test_characters_that_are_not_in_the_training_text_are_counted(folder):
     (folder / "rhyme.txt").write_text(RHYME * 80 + "Zß" * 200)
-    told: list[str] = []
-    prepared(folder, say=told.append)
-    assert told[-1] == "validation: 1 document, 400 characters, 400 tokens; 400 tokens are unknown"
+    messages: list[str] = []
+    prepared(folder, say=messages.append)
+    assert messages[-1] == "validation: 1 document, 400 characters, 400 tokens; 400 tokens are unknown"
 
 
-def test_a_trial_takes_little_and_reads_everything(folder, monkeypatch):
+def test_a_dry_run_reads_everything_and_keeps_little(folder, monkeypatch):
     monkeypatch.setattr(language_model, "TRIAL_CHARACTERS", {"train": 100, "valid": 20})
     lines = '{"text": "some words"}\n' * 30
     (folder / "many.jsonl").write_text(lines)
     settings = {"file": "many.jsonl", "document": "record"}
-    told: list[str] = []
-    prepared(folder, limit=100, train=dict(settings), say=told.append)
-    assert told[1:] == [
+    messages: list[str] = []
+    prepared(folder, limit=100, train=dict(settings), say=messages.append)
+    assert messages[1:] == [
         "training: 10 documents, 100 characters, 110 tokens",
         "validation: 1 document, 20 characters, 21 tokens; 14 tokens are unknown",
     ]
@@ -246,27 +246,31 @@ def test_a_trial_takes_little_and_reads_everything(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("sections", "error", "named"),
     [
-        ({"task": {"block": 1}}, RecipeError, "task.block = 1"),
+        ({"task": {"block": 1}}, RecipeError, "task.block must be 2 or more, not 1"),
         ({"model": {"max_positions": 9}}, RecipeError, "task.block = 16 is more than the 9 learned"),
         ({"task": {"blok": 3}}, RecipeError, "unknown key task.blok"),
         ({"train": {"share": [0.0, 0.81]}}, RecipeError, "data.train and data.valid have text in common"),
-        ({"train": {"share": [0.5, 0.1]}}, RecipeError, "no part of the text"),
+        ({"train": {"share": [0.5, 0.1]}}, RecipeError, "is not a range"),
         ({"train": {"share": [0.0, 0.001]}}, DataError, "less than a block of 16"),
         ({"train": {"file": "missing.txt"}}, DataError, "no such file"),
         ({"valid": {"document": "record"}}, DataError, r"rhyme\.txt:1: Expecting value"),
-        ({"validation": {"context": 16}}, RecipeError, "validation.context = 16 leaves none of a block"),
+        (
+            {"validation": {"context": 16}},
+            RecipeError,
+            "validation.context = 16 must be less than task.block",
+        ),
         ({"validation": {"context": -1}}, RecipeError, "validation.context must be 0 or more"),
         ({"validation": {"batch_tokens": 0}}, RecipeError, "validation.batch_tokens"),
         ({"tokenizer": {"dropout": 0.1}}, RecipeError, "tokenizer.dropout"),
         ({"training": {"r_drop": 1.0}}, RecipeError, "r_drop is for translation"),
         ({"training": {"best_metric": "bleu"}}, RecipeError, "which validation does not measure"),
-        ({"model": {"kind": "encoder_decoder"}}, RecipeError, "does not go on with texts"),
+        ({"model": {"kind": "encoder_decoder"}}, RecipeError, "trains 'decoder_only' models only"),
         ({"model": {"num_heads": 3}}, ConfigError, "d_model"),
         ({"decoding": {"top_p": 0.0}}, ConfigError, "top_p"),
         ({"decoding": {"beam": 1}}, RecipeError, "unknown key decoding.beam"),
     ],
 )
 def test_mistakes_in_a_recipe_are_named(folder, sections, error, named):
-    with pytest.raises(error, match=named) as told:
+    with pytest.raises(error, match=named) as caught:
         prepared(folder, **sections).examples()
-    assert told.value.hint or "top_p" in named
+    assert caught.value.hint or "top_p" in named

@@ -1,4 +1,4 @@
-"""Hidden words, from files on disk to a model that guesses better than frequencies do."""
+"""Masked language modelling, from files on disk to a model that predicts better than frequencies."""
 
 import numpy as np
 import pytest
@@ -76,7 +76,7 @@ def prepared(folder, run="run", limit=None, say=lambda text: None, **sections):
     return masked_language_model.prepare(source, folder / run, say=say, limit=limit)
 
 
-def test_training_guesses_better_than_frequencies_do(folder, monkeypatch):
+def test_training_predicts_better_than_token_frequencies(folder, monkeypatch):
     monkeypatch.chdir(folder)
     result = train("phrases.toml", threads=1)
     scores = result.metrics
@@ -89,7 +89,7 @@ def test_training_guesses_better_than_frequencies_do(folder, monkeypatch):
     assert "by:word" in (result.model / "README.md").read_text()
 
 
-def test_what_is_hidden_in_validation_stays_and_in_training_changes(folder):
+def test_hidden_tokens_are_the_same_in_each_validation_and_change_in_training(folder):
     task = prepared(folder)
     again = prepared(folder)
     for one, other in zip(task._valid, again._valid, strict=True):
@@ -99,7 +99,7 @@ def test_what_is_hidden_in_validation_stays_and_in_training_changes(folder):
     assert examples.batch(first, 0).ids.tolist() != examples.batch(first, 1).ids.tolist()
 
 
-def test_long_documents_are_read_in_parts_and_no_word_is_lost(folder):
+def test_long_documents_are_cut_into_parts_without_losing_a_word(folder):
     whole = prepared(
         folder,
         data={
@@ -125,20 +125,20 @@ def test_long_documents_are_read_in_parts_and_no_word_is_lost(folder):
     assert parts.tokenizer.decode(inner[1]).split() == " ".join(texts(120)).split()
 
 
-def test_the_baseline_is_the_commonest_token_and_the_entropy_of_frequencies(folder):
+def test_the_unigram_baseline_is_the_most_frequent_token_and_the_entropy(folder):
     task = prepared(folder)
     ids = np.concatenate([text.ids[1:-1] for text in task._train[0]()])
     counts = np.bincount(ids, minlength=task.tokenizer.vocab_size)
-    shares = masked_language_model.frequencies(task._train[0](), task.tokenizer)
-    hits, loss = masked_language_model.baseline(shares, ids)
-    assert hits == pytest.approx(counts.max() / counts.sum())
+    frequencies = masked_language_model.token_frequencies(task._train[0](), task.tokenizer)
+    accuracy, loss = masked_language_model.unigram_baseline(frequencies, ids)
+    assert accuracy == pytest.approx(counts.max() / counts.sum())
     share = counts[counts > 0] / counts.sum()
     assert loss == pytest.approx(-(share * np.log(share)).sum(), rel=0.05)
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["validation put by", "validation of its own"])
+@pytest.mark.parametrize("own", [False, True], ids=["validation held out", "validation of its own"])
 def test_evaluation_gives_the_baseline_that_training_gave(folder, own, capsys):
-    """Of the same training texts; where they are gone it is left out, and that is said."""
+    """If the training texts are gone, the baseline is left out and a note says so."""
     sets = ["training.max_steps=2", "tokenizer.dropout=0.1", "tokenizer.copies=2"]
     if own:
         sets.append('data.valid={file = "test.txt", format = "labelled"}')
@@ -154,12 +154,12 @@ def test_evaluation_gives_the_baseline_that_training_gave(folder, own, capsys):
     assert "no unigram baseline, as the training texts cannot be read" in capsys.readouterr().err
 
 
-def test_labels_of_labelled_texts_are_left_out(folder):
+def test_labels_of_labelled_texts_are_ignored(folder):
     task = prepared(folder, data={"train": {"file": "test.txt", "format": "labelled"}})
     assert "0" not in task.tokenizer.decode(np.concatenate([text.ids for text in task._train[0]()]).tolist())
 
 
-def test_a_trial_keeps_some(folder):
+def test_a_dry_run_keeps_some(folder):
     assert len(prepared(folder, limit=5).examples()) == 5
 
 
@@ -173,7 +173,7 @@ def test_a_trial_keeps_some(folder):
         ({"data": {"valid": {"file": "empty.txt", "document": "line"}}}, DataError, "data.valid has no text"),
     ],
 )
-def test_what_does_not_do_is_refused(folder, sections, error, words):
+def test_settings_and_files_that_cannot_be_used_are_refused(folder, sections, error, words):
     (folder / "empty.txt").write_text("\n")
     with pytest.raises(error, match=words):
         prepared(folder, **sections)

@@ -53,14 +53,14 @@ num_node_positions = 4
 
 
 def rings() -> dict[str, np.ndarray]:
-    """Rings of six nodes of one class; a node's own features are mostly noise. Node 60 is alone."""
-    draw = np.random.default_rng(0)
+    """Rings of six nodes of one class; a node's own features are mostly noise. Node 60 has no edge."""
+    generator = np.random.default_rng(0)
     labels = np.repeat(np.arange(10) % 2, 6)
-    features = draw.random((61, 8), dtype=np.float32)
+    features = generator.random((61, 8), dtype=np.float32)
     features[np.arange(60), labels] += 0.5
-    around = np.arange(60)
-    edges = np.stack([around, around // 6 * 6 + (around + 1) % 6])
-    mixed = draw.permutation(60)
+    nodes = np.arange(60)
+    edges = np.stack([nodes, nodes // 6 * 6 + (nodes + 1) % 6])
+    mixed = generator.permutation(60)
     splits = {"train": mixed[:20], "valid": mixed[20:40], "test": mixed[40:]}
     names = np.array(["even", "odd"])
     return {
@@ -96,7 +96,7 @@ def changed(folder, table):
     ],
     ids=["gat", "gatv2", "near", "all, laplacian"],
 )
-def test_a_recipe_becomes_a_model_that_knows_its_neighbours(folder, table, accuracy):
+def test_a_recipe_becomes_a_model_that_uses_neighbouring_nodes(folder, table, accuracy):
     slowly = ["training.schedule.learning_rate=0.005", "training.max_steps=100"]  # no seed of six failed so
     result = train(
         changed(folder, "\n" + table),
@@ -111,7 +111,7 @@ def test_a_recipe_becomes_a_model_that_knows_its_neighbours(folder, table, accur
     assert 100 * np.mean(right) == pytest.approx(result.metrics["accuracy"])
 
 
-def test_a_run_stopped_and_gone_on_with_is_the_run_left_alone(folder):
+def test_a_run_that_was_stopped_and_resumed_equals_an_uninterrupted_run(folder):
     whole = train(folder / "recipe.toml", out=folder / "whole", threads=1)
     train(folder / "recipe.toml", out=folder / "parts", threads=1, overrides=["training.max_steps=31"])
     (folder / "parts" / "resolved.json").unlink()
@@ -138,7 +138,7 @@ def test_without_a_test_split_there_is_no_test_score(folder):
 
 
 def test_another_graph_is_scored_by_its_test_nodes_alone(folder):
-    """It needs no other split, and neither its highest label nor the order of its names is the model's."""
+    """It needs no other split; its highest label and the order of its names may differ from the model's."""
     short = ["training.max_steps=3"]
     result = train(folder / "recipe.toml", out=folder / "run", overrides=short, threads=1)
     arrays = rings()
@@ -156,13 +156,14 @@ def test_another_graph_is_scored_by_its_test_nodes_alone(folder):
         evaluate(model=folder / "run", data=folder / "other.npz", threads=1)
 
 
-def test_what_was_read_is_said(folder, capsys):
+def test_the_size_of_the_graph_is_printed(folder, capsys):
     train(folder / "recipe.toml", out=folder / "run", overrides=["training.max_steps=1"], threads=1)
-    told = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert (
-        "61 nodes with 8 features, 2 classes; 120 edges, counted in each direction, 1 nodes have none" in told
+        "61 nodes with 8 features, 2 classes; 120 edges, counted in each direction, 1 nodes have none"
+        in printed
     )
-    assert "training: 20 nodes; validation: 20 nodes; test: 20 nodes" in told
+    assert "training: 20 nodes; validation: 20 nodes; test: 20 nodes" in printed
 
 
 def test_another_graph_is_refused_by_a_run(folder):
@@ -170,19 +171,19 @@ def test_another_graph_is_refused_by_a_run(folder):
     arrays = rings()
     arrays["features"][0, 0] += 1
     np.savez(folder / "rings.npz", **arrays)
-    with pytest.raises(Exception, match="is not what this run began with"):
+    with pytest.raises(Exception, match="has changed since this run began"):
         train(folder / "run", threads=1)
 
 
 def test_a_graph_cannot_be_shared_by_workers(folder):
     source = recipe_from(tomllib.loads(RECIPE), RECIPE, folder, "recipe.toml")
     task = nodes.prepare(source, folder / "data", say=lambda text: None)
-    with pytest.raises(RecipeError, match="2 workers cannot share"):
+    with pytest.raises(RecipeError, match="cannot be shared by 2 workers"):
         task.loader(Group(size=2))
 
 
 def test_features_are_read_as_in_training(folder):
-    """Whether rows were divided by their sums, and edges go both ways, the model folder knows."""
+    """The model folder records whether features were normalised and edges made undirected."""
     result = train(
         folder / "recipe.toml",
         out=folder / "run",

@@ -1,4 +1,4 @@
-"""Numbers of texts, from files on disk to a model that says them."""
+"""Text regression, from files on disk to a model that predicts the numbers."""
 
 import pytest
 
@@ -70,8 +70,8 @@ def prepared(folder, run="run", **sections):
     return regression.prepare(source, folder / run, say=lambda text: None)
 
 
-def test_training_gives_a_model_that_knows_the_numbers(folder, monkeypatch):
-    """In their own unit, however far from 0 they lie."""
+def test_training_gives_a_model_that_predicts_the_numbers(folder, monkeypatch):
+    """In their own unit, also far from 0."""
     monkeypatch.chdir(folder)
     result = train("prices.toml", threads=1)
     assert result.metrics["mean absolute error"] < 25
@@ -81,14 +81,14 @@ def test_training_gives_a_model_that_knows_the_numbers(folder, monkeypatch):
     assert classify("the pen number 3", model=result.model) == pytest.approx(900, abs=40)
 
 
-def test_a_loss_of_one_is_what_the_mean_gives(folder):
+def test_predicting_the_mean_gives_a_loss_of_one(folder):
     task = prepared(folder)
     mean, std = task.config.label_mean, task.config.label_std
     valid = [float(text.labels[0]) for text in task._valid]
 
     model = build(task.config, seed=1).eval()
     for parameter in model.head.output.parameters():
-        parameter.data.zero_()  # it says the mean of the training texts, whatever it reads
+        parameter.data.zero_()  # the model predicts the mean of the training texts for any input
     found = task.validate(model)
     assert found["loss"] == pytest.approx(sum((value - mean) ** 2 for value in valid) / len(valid) / std**2)
     assert found["loss"] == pytest.approx(1, abs=0.5)
@@ -97,13 +97,13 @@ def test_a_loss_of_one_is_what_the_mean_gives(folder):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (texts(5) + "the cup\tnan\n", r"train\.tsv:6: 'nan' is no finite number"),
+        (texts(5) + "the cup\tnan\n", r"train\.tsv:6: 'nan' is not a finite number"),
         (texts(5) + "the cup\t \n", r"train\.tsv:6: no label"),
-        (texts(5) + "the cup\tdear\n", r"train\.tsv:6: 'dear' is no finite number"),
+        (texts(5) + "the cup\tdear\n", r"train\.tsv:6: 'dear' is not a finite number"),
         ("a\t1\nb\t1\n", "one number"),
     ],
 )
-def test_numbers_that_are_none_are_named(folder, content, words):
+def test_labels_that_are_not_numbers_are_named(folder, content, words):
     (folder / "train.tsv").write_text(content)
     with pytest.raises(DataError, match=words):
         prepared(folder)

@@ -108,31 +108,31 @@ def test_training_gives_a_model_that_knows_its_labels(folder, monkeypatch):
     assert "words:120|sentences:20|column:upos" in card
 
 
-def test_intervals_know_that_the_words_of_a_sentence_hang_together():
-    """Sentences that are right or wrong as a whole tell less than as many words apart."""
-    truth = np.arange(4000) % 2
+def test_intervals_are_wider_where_the_words_of_a_sentence_are_right_or_wrong_together():
+    """Sentences that are right or wrong as a whole are fewer independent observations than their words."""
+    labels = np.arange(4000) % 2
     sentence = np.arange(4000) // 40
-    said = np.where(sentence % 2 == 0, truth, 1 - truth)
-    apart = tagging._f1_interval(truth, said, np.arange(4000), 2, resamples=200)
-    together = tagging._f1_interval(truth, said, sentence, 2, resamples=200)
+    predictions = np.where(sentence % 2 == 0, labels, 1 - labels)
+    apart = tagging._f1_interval(labels, predictions, np.arange(4000), 2, resamples=200)
+    together = tagging._f1_interval(labels, predictions, sentence, 2, resamples=200)
     assert together[1] - together[0] > 4 * (apart[1] - apart[0])
-    assert apart == pytest.approx(table_interval(confusion(truth, said, 2), macro_f1), abs=0.005)
-    assert together == tagging._f1_interval(truth, said, sentence, 2, resamples=200)
+    assert apart == pytest.approx(table_interval(confusion(labels, predictions, 2), macro_f1), abs=0.005)
+    assert together == tagging._f1_interval(labels, predictions, sentence, 2, resamples=200)
 
 
 def test_both_scores_are_resampled_by_sentences(monkeypatch):
-    """Of two classes that are as often right, accuracy and macro-F1 are all but one number."""
+    """With two classes of the same accuracy, accuracy and macro-F1 are nearly the same number."""
     sentence = np.repeat(np.arange(100), 40)
-    truth = np.arange(4000) % 2
-    said = np.where(sentence % 2 == 0, truth, 1 - truth)
-    monkeypatch.setattr(tagging, "said_and_true", lambda *_: (np.split(said, 200), np.split(truth, 200), 0.0))
+    labels = np.arange(4000) % 2
+    predictions = np.where(sentence % 2 == 0, labels, 1 - labels)
+    monkeypatch.setattr(
+        tagging, "predictions_and_labels", lambda *_: (np.split(predictions, 200), np.split(labels, 200), 0.0)
+    )
     texts = [
-        EncodedText(
-            ids=np.zeros(2, np.int32), words=np.zeros(2, np.int32), labels=labels, line=1 + number // 2
-        )
-        for number, labels in enumerate(np.split(truth, 200))
+        EncodedText(ids=np.zeros(2, np.int32), words=np.zeros(2, np.int32), labels=part, line=1 + number // 2)
+        for number, part in enumerate(np.split(labels, 200))
     ]
-    right, f1 = tagging._measured(None, texts, 2, 0, "upos").scores
+    right, f1 = tagging._evaluate(None, texts, 2, 0, "upos").scores
     assert "words:4000|sentences:100" in f1.signature
     assert (f1.low, f1.high) == pytest.approx((right.low, right.high), abs=1.0)
     assert f1.high - f1.low > 15
@@ -155,14 +155,14 @@ def test_validation_is_a_share_of_the_sentences(folder):
     assert len(whole.examples()) == 100
 
 
-def test_a_trial_keeps_some(folder):
+def test_a_dry_run_keeps_some(folder):
     assert len(prepared(folder, limit=7).examples()) == 7
 
 
 @pytest.mark.parametrize(
     ("part", "content", "words"),
     [
-        ("test", row(1, "hm", "INTJ") + "\n", "data.test: no word has a label that training has seen"),
+        ("test", row(1, "hm", "INTJ") + "\n", "data.test: no word has a label of the training data"),
         ("train", sentences(1) + row(1, "hm", "_") + "\n", r"train\.conllu:9: a word without UPOS"),
         ("train", sentences(1) + "1\thm\n\n", r"train\.conllu:9: 2 columns"),
         ("train", sentences(1) + "\n", r"train\.conllu:9: a sentence without a word"),
@@ -178,8 +178,8 @@ def test_what_is_wrong_with_a_file_is_named(folder, part, content, words):
     assert caught.value.hint
 
 
-def test_a_label_that_training_never_saw_counts_as_wrong_and_is_counted(folder, capsys):
-    """In validation, in the test at the end, and in `regard evaluate`; the loss is of the others."""
+def test_a_label_that_is_not_in_the_training_data_counts_as_wrong_and_is_counted(folder, capsys):
+    """In validation, in the test at the end, and in `regard evaluate`; it adds nothing to the loss."""
     (folder / "test.conllu").write_text(sentences(20, 200) + 2 * (row(1, "the", "INTJ") + "\n"))
     result = train(
         folder / "parts.toml",
@@ -187,8 +187,11 @@ def test_a_label_that_training_never_saw_counts_as_wrong_and_is_counted(folder, 
         overrides=['data.valid={file = "test.conllu"}', "training.max_steps=30"],
         threads=1,
     )
-    told = capsys.readouterr().err
-    assert "validation: 22 sentences, 122 words; 2 words have a label that training has never seen" in told
+    printed = capsys.readouterr().err
+    assert (
+        "validation: 22 sentences, 122 words; 2 words have a label that is not in the training data"
+        in printed
+    )
     assert 90 < result.metrics["accuracy"] <= 100 * 120 / 122
     records = map(json.loads, (folder / "run" / "metrics.jsonl").read_text().splitlines())
     [validated] = [record for record in records if record["kind"] == "validation"]
@@ -203,7 +206,7 @@ def test_a_label_that_training_never_saw_counts_as_wrong_and_is_counted(folder, 
     assert "unseen:2" in right.signature
     assert np.sum(found.confusion) == 120
     assert right.value == pytest.approx(100 * np.trace(found.confusion) / 122)
-    assert f1.value <= 100 * 4 / 5, "what was never seen is a class whose F1 is 0"
+    assert f1.value <= 100 * 4 / 5, "labels that are not in the training data are one class with an F1 of 0"
 
 
 def test_another_column_can_be_learned(folder):

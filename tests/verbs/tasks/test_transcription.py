@@ -1,4 +1,4 @@
-"""Transcription, from recordings on disk to a scored model folder that transcribes others."""
+"""Transcription, from recordings on disk to a scored model folder that transcribes new ones."""
 
 import itertools
 
@@ -52,17 +52,17 @@ beam_size = 3
 
 def tones(count: int, seed: int) -> tuple[list[np.ndarray], list[str]]:
     """Low and high tones, of 4 to 7 frames each, with a pause after each, two to four in a recording."""
-    draw = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     recordings, texts = [], []
     for _ in range(count):
-        said = draw.choice(["low", "high"], draw.integers(2, 5)).tolist()
+        said = generator.choice(["low", "high"], generator.integers(2, 5)).tolist()
         pieces = []
         for word in said:
-            tone = np.zeros((draw.integers(6, 10), 4))
+            tone = np.zeros((generator.integers(6, 10), 4))
             tone[2:, slice(0, 2) if word == "low" else slice(2, 4)] = 1
             pieces.append(tone)
         frames = np.concatenate(pieces)
-        recordings.append((frames + 0.1 * draw.normal(size=frames.shape)).astype(np.float32))
+        recordings.append((frames + 0.1 * generator.normal(size=frames.shape)).astype(np.float32))
         texts.append(" ".join(said))
     return recordings, texts
 
@@ -94,7 +94,7 @@ def prepared(folder, limit=None, **sections) -> transcription.Transcription:
     return transcription.prepare(source, folder / "data", say=lambda _: None, limit=limit)
 
 
-def test_tones_are_heard(folder, monkeypatch, capsys):
+def test_tones_are_transcribed(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     result = train("tones.toml", out="run", threads=1)
     assert result.metrics["label error rate"] <= 5
@@ -104,20 +104,20 @@ def test_tones_are_heard(folder, monkeypatch, capsys):
     assert "regard transcribe" in (folder / "run" / "best" / "README.md").read_text()
 
     recordings, texts = tones(20, 3)
-    heard = transcribe(recordings, model="run", threads=1)
-    assert sum(one == other for one, other in zip(heard, texts, strict=True)) >= 18
+    transcripts = transcribe(recordings, model="run", threads=1)
+    assert sum(one == other for one, other in zip(transcripts, texts, strict=True)) >= 18
     save(folder, "other", recordings, texts)
-    assert transcribe("other.npz", model="run", threads=1) == heard
+    assert transcribe("other.npz", model="run", threads=1) == transcripts
     assert transcribe([], model="run") == []
     capsys.readouterr()
     assert run(["transcribe", "other.npz", "--model", "run"]) == 0
-    assert capsys.readouterr().out.splitlines() == heard
+    assert capsys.readouterr().out.splitlines() == transcripts
     alone = [transcribe([recording], model="run")[0] for recording in recordings[:3]]
-    assert alone == heard[:3]
+    assert alone == transcripts[:3]
 
     transcriber = Transcriber("run", beam_size=1)
     [first] = transcriber(recordings[:1])
-    assert (first.line, first.text) == (1, heard[0])
+    assert (first.line, first.text) == (1, transcripts[0])
     assert first.log_prob < 0
     assert printed(first) == f"{first.text}\n"
     assert printed(first, as_json=True).startswith('{"line": 1, "text": ')
@@ -130,21 +130,21 @@ def test_another_model_does_not_transcribe(untrained):
         Transcriber(untrained)
 
 
-def test_a_trial_keeps_some(folder):
+def test_a_dry_run_keeps_some(folder):
     task = prepared(folder, limit=30)
     assert len(task.examples()) == 30
     assert task.labels == ("", "high", "low")
     assert (task.config.num_features, task.config.num_labels) == (4, 3)
 
 
-def test_what_is_unheard_of_is_refused_with_its_line(folder):
+def test_a_label_that_training_does_not_have_is_refused_with_its_line(folder):
     recordings, texts = tones(12, 2)
     save(folder, "valid", recordings, [*texts[:4], "low middle", *texts[5:]])
-    with pytest.raises(DataError, match=r"valid.txt:5: label 'middle' was never seen"):
+    with pytest.raises(DataError, match=r"valid.txt:5: label 'middle' does not occur"):
         prepared(folder)
 
 
-def test_labels_that_no_alignment_can_say_are_refused_before_training(folder):
+def test_transcripts_that_are_too_long_for_an_alignment_are_refused_before_training(folder):
     with pytest.raises(DataError, match="labels need") as refusal:
         prepared(folder, model={"subsampling_factor": 8, "subsampling": "stacked"})
     assert "lower subsampling_factor (8)" in refusal.value.hint
@@ -153,7 +153,7 @@ def test_labels_that_no_alignment_can_say_are_refused_before_training(folder):
 def test_validation_needs_labels(folder):
     recordings, _ = tones(12, 2)
     save(folder, "valid", recordings, [""] * 12)
-    with pytest.raises(DataError, match="nothing is said"):
+    with pytest.raises(DataError, match="all transcripts are empty"):
         prepared(folder)
 
 
@@ -167,14 +167,14 @@ def test_other_features_are_refused(folder):
 @pytest.mark.parametrize(
     ("section", "key", "value", "message"),
     [
-        ("training", "label_smoothing", 0.1, "label_smoothing is for labels that have a place"),
+        ("training", "label_smoothing", 0.1, "label_smoothing is not for CTC"),
         ("training", "r_drop", 1.0, "r_drop"),
         ("training", "best_metric", "accuracy", "does not measure"),
-        ("decoding", "beam_size", 0, "beam_size = 0 finds nothing"),
-        ("model", "kind", "vision", "'vision' reads no frames"),
+        ("decoding", "beam_size", 0, "beam_size is 0, but must be at least 1"),
+        ("model", "kind", "vision", "trains 'conformer' models only"),
     ],
 )
-def test_what_a_recipe_may_not_say(folder, section, key, value, message):
+def test_settings_that_a_recipe_may_not_have_are_refused(folder, section, key, value, message):
     with pytest.raises(RecipeError, match=message) as refusal:
         prepared(folder, **{section: {key: value}})
     assert refusal.value.hint

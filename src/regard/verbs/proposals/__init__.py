@@ -1,1 +1,1 @@
-"""What `regard new` needs of each task: files recognised and split, a measured recipe made to fit."""
+"""`regard new` for each task: detect the files, split them, and adapt a measured recipe."""

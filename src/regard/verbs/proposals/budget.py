@@ -1,4 +1,4 @@
-"""The time and the cores that a proposal may use."""
+"""The training time, cores and device that a proposed run may use."""
 
 import math
 from dataclasses import dataclass
@@ -9,30 +9,30 @@ from regard.errors import RecipeError
 from regard.verbs.device import choose_device
 from regard.verbs.limits import LIMITS
 
-MINUTES = 60.0  # where nobody says how long
+DEFAULT_MINUTES = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What a run may take. `cores` is None for all of this machine; a GPU is used where there is one."""
+    """The time and hardware of a run. `cores` is None for all; then a GPU is used if there is one."""
 
     minutes: float
     cores: int | None
     device: torch.device
-    given: bool  # somebody said how long
+    has_minutes: bool  # True if the user set the time
 
     @classmethod
     def of(cls, minutes: float | None, cores: int | None, task: str) -> "Budget":
-        """The budget that was asked for.
+        """The budget for `minutes` and `cores`, as far as they are set.
 
         Raises:
-            RecipeError: there is no such time, or the task is none that is measured. UserError: there are
-                not as many cores.
+            RecipeError: the time is not above 0, or the task is not a translation.
+            UserError: the machine has fewer cores.
         """
         if task != "translation" and (minutes is not None or cores is not None):
             raise RecipeError(
-                f"a {task} recipe is not made for a time: only translations are measured on this machine",
-                "leave out minutes and cores; training.max_steps of the recipe is how long it trains",
+                f"minutes and cores are for translations, not for {task}",
+                "leave them out; training.max_steps of the recipe sets the length of the run",
             )
         if minutes is not None and not (0 < minutes < math.inf):
             raise RecipeError(f"minutes must be above 0, not {minutes}", "60 is an hour")
@@ -40,8 +40,8 @@ class Budget:
             LIMITS["cores"].refuse("cores", cores)
         device = torch.device("cpu") if cores is not None else choose_device()
         return cls(
-            minutes=MINUTES if minutes is None else float(minutes),
+            minutes=DEFAULT_MINUTES if minutes is None else float(minutes),
             cores=cores,
             device=device,
-            given=minutes is not None,
+            has_minutes=minutes is not None,
         )

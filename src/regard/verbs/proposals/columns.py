@@ -1,4 +1,4 @@
-"""What the columns of a table hold: texts, labels or numbers; and so which task it is for."""
+"""Detection of a table's columns (texts, labels, numbers), and from them of its task."""
 
 import itertools
 import re
@@ -18,9 +18,9 @@ from regard.data.tables import (
 )
 from regard.errors import DataError
 
-SURVEYED = 20_000  # records that are looked at
-MOST_CLASSES = 500
-LONGEST_LABEL = 40  # characters, in the mean
+SAMPLED_RECORDS = 20_000  # at the beginning of a table
+MAX_CLASSES = 500
+MAX_LABEL_LENGTH = 40  # mean characters of a label
 
 Kind = Literal["text", "label", "number", "other"]
 TableTask = Literal["translation", "classification", "regression", "language_model"]
@@ -28,7 +28,7 @@ TableTask = Literal["translation", "classification", "regression", "language_mod
 
 @dataclass(kw_only=True)
 class Column:
-    """What was seen in a column."""
+    """Statistics of the cells of a column."""
 
     name: str
     values: set[str] = field(default_factory=set)
@@ -36,10 +36,11 @@ class Column:
     characters: int = 0
     numbers: bool = True
     whole: bool = True
-    rising: bool = True  # each a whole number and larger than the one before: numbers of records
+    rising: bool = True  # True for whole numbers that increase, as record numbers do
     _last: float = float("-inf")
 
-    def see(self, cell: str | None) -> None:
+    def add(self, cell: str | None) -> None:
+        """Add the next cell; empty cells are ignored."""
         if cell is None or not cell.strip():
             return
         self.filled += 1
@@ -52,21 +53,23 @@ class Column:
 
     @property
     def short_name(self) -> str:
-        """`translation.en` is en."""
+        """The last part of a dotted name: `translation.en` is "en"."""
         return self.name.rpartition(".")[2].casefold()
 
     @property
     def mean_length(self) -> float:
+        """The mean number of characters of a cell."""
         return self.characters / max(self.filled, 1)
 
     @property
     def kind(self) -> Kind:
-        few = 1 < len(self.values) <= min(MOST_CLASSES, max(2, self.filled // 8))
+        """What the column holds: labels have few different values, numbers are not record numbers."""
+        few = 1 < len(self.values) <= min(MAX_CLASSES, max(2, self.filled // 8))
         if not self.filled or self.short_name in ("id", "idx", "index") or (self.rising and self.filled > 2):
             return "other"
         if (
             few
-            and self.mean_length <= LONGEST_LABEL
+            and self.mean_length <= MAX_LABEL_LENGTH
             and (not self.numbers or (self.whole and len(self.values) <= 20))
         ):
             return "label"
@@ -75,81 +78,84 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """The task of a table, and the columns that it reads: source and target, text and label, or one text."""
+    """The task of a table and its columns: source and target, text and label, or one text."""
 
     task: TableTask
     columns: tuple[str, ...]
 
 
 def columns_of(table: Table) -> list[Column]:
-    """What the first records hold."""
+    """Statistics of each column, from the first records."""
     columns = [Column(name=name) for name in table.names]
-    for record in itertools.islice(table.records(), SURVEYED):
+    for record in itertools.islice(table.records(), SAMPLED_RECORDS):
         for column, cell in zip(columns, record.cells, strict=True):
-            column.see(cell)
+            column.add(cell)
     return columns
 
 
 def roles_of(table: Table, task: TableTask | None, wanted: Sequence[str]) -> Roles:
-    """The task of a table and its columns, as far as they are not given.
+    """The task of a table and its columns; `task` and `wanted` columns are used if they are set.
 
     Raises:
-        DataError: they cannot be told, or there are no such columns.
+        DataError: they cannot be detected, or the wanted columns do not exist.
     """
     columns = columns_of(table)
     if wanted:
-        given = [columns[place] for place in table.columns(wanted)]
-        task = task or _task_of_given(given, table)
+        named = [columns[index] for index in table.columns(wanted)]
+        task = task or _task_of_columns(named, table)
         needed = 1 if task == "language_model" else 2
-        if len(given) != needed:
+        if len(named) != needed:
             raise DataError(
-                f"{len(given)} column{'s' * (len(given) != 1)} named for a task of kind {task}",
+                f"{len(named)} column{'s' * (len(named) != 1)} named for a task of kind {task}",
                 "name one column, the text" if needed == 1 else "name two columns: --columns FIRST,SECOND",
             )
-        return Roles(task=task, columns=tuple(each.name for each in given))
-    finders: dict[TableTask, _Finder] = {task: _ASKED[task]} if task else _SURE
+        return Roles(task=task, columns=tuple(each.name for each in named))
+    finders: dict[TableTask, _Finder] = {task: _FINDERS_OF_TASK[task]} if task else _DETECTORS
     for kind, find in finders.items():
-        if found := find(columns):
-            return Roles(task=kind, columns=tuple(each.name for each in found))
-    raise _untold(table, columns, task)
+        if columns_found := find(columns):
+            return Roles(task=kind, columns=tuple(each.name for each in columns_found))
+    raise _not_detected(table, columns, task)
 
 
-def _task_of_given(given: Sequence[Column], table: Table) -> TableTask:
-    if len(given) == 1:
+def _task_of_columns(named: Sequence[Column], table: Table) -> TableTask:
+    """The task for the columns that the user named: one text, or a text and the kind of the second."""
+    if len(named) == 1:
         return "language_model"
-    if len(given) != 2:
-        raise DataError(f"{table.path}: {len(given)} columns are named", "name two: --columns FIRST,SECOND")
+    if len(named) != 2:
+        raise DataError(f"{table.path}: {len(named)} columns are named", "name two: --columns FIRST,SECOND")
     kinds: dict[Kind, TableTask] = {"label": "classification", "number": "regression"}
-    return kinds.get(given[1].kind, "translation")
+    return kinds.get(named[1].kind, "translation")
 
 
 def _pair(columns: Sequence[Column]) -> list[Column]:
-    """Source and target: by their names, else two texts with names of languages, else the first two."""
+    """Source and target: by their names, else two texts named after languages, else the first two texts."""
     texts = [each for each in columns if each.kind == "text"]
     source, target = (_named(texts, names) for names in (SOURCE_NAMES, TARGET_NAMES))
     if source and target:
         return [source, target]
-    spoken = [each for each in texts if each.short_name in LANGUAGES or each.name.startswith("translation.")]
-    if len(spoken) == 2:
-        return spoken
+    languages = [
+        each for each in texts if each.short_name in LANGUAGES or each.name.startswith("translation.")
+    ]
+    if len(languages) == 2:
+        return languages
     return texts[:2] if len(texts) >= 2 else []
 
 
-def _sure_pair(columns: Sequence[Column]) -> list[Column]:
-    """A pair, where no label stands beside it."""
-    named = _named([each for each in columns if each.kind == "label"], LABEL_NAMES)
-    found = _pair(columns)
-    return [] if named and {each.short_name for each in found}.isdisjoint(SOURCE_NAMES) else found
+def _pair_without_label(columns: Sequence[Column]) -> list[Column]:
+    """Source and target, unless there is a label and neither is named as a source."""
+    label = _named([each for each in columns if each.kind == "label"], LABEL_NAMES)
+    pair = _pair(columns)
+    return [] if label and {each.short_name for each in pair}.isdisjoint(SOURCE_NAMES) else pair
 
 
 def _text_and(kind: Kind, otherwise: Kind | None = None) -> Callable[[Sequence[Column]], list[Column]]:
-    """A text and, of this kind, its label: by their names, else the longest text and the only label."""
+    """A finder of text and label, a column of `kind`: by names, else the longest text and the only label."""
 
     def find(columns: Sequence[Column]) -> list[Column]:
         text = _text(columns)
         for each in (kind, otherwise):
-            others = [column for column in columns if column.kind == each and column is not text]
-            label = _named(others, [*LABEL_NAMES, *TARGET_NAMES]) or (others[0] if len(others) == 1 else None)
+            labels = [column for column in columns if column.kind == each and column is not text]
+            label = _named(labels, [*LABEL_NAMES, *TARGET_NAMES]) or (labels[0] if len(labels) == 1 else None)
             if text and label:
                 return [text, label]
         return []
@@ -172,20 +178,20 @@ def _only_text(columns: Sequence[Column]) -> list[Column]:
 
 
 def _named(columns: Sequence[Column], names: Sequence[str]) -> Column | None:
-    """The column of the first of these names, or one that has it as a part, as `review_text` has text."""
+    """The column with the first of these names, or with it as a part, as "text" in `review_text`."""
     exact = (each for name in names for each in columns if each.short_name == name)
     parts = (each for name in names for each in columns if name in re.split(r"[\W_]+", each.short_name))
     return next(itertools.chain(exact, parts), None)
 
 
 _Finder = Callable[[Sequence[Column]], list[Column]]
-_SURE: dict[TableTask, _Finder] = {  # in the order in which they are tried
-    "translation": _sure_pair,
+_DETECTORS: dict[TableTask, _Finder] = {  # if the task is not known, in the order in which they are tried
+    "translation": _pair_without_label,
     "classification": _text_and("label"),
     "regression": _text_and("number"),
     "language_model": _only_text,
 }
-_ASKED: dict[TableTask, _Finder] = {
+_FINDERS_OF_TASK: dict[TableTask, _Finder] = {
     "translation": _pair,
     "classification": _text_and("label", "number"),
     "regression": _text_and("number", "label"),
@@ -193,10 +199,10 @@ _ASKED: dict[TableTask, _Finder] = {
 }
 
 
-def _untold(table: Table, columns: Sequence[Column], task: TableTask | None) -> DataError:
+def _not_detected(table: Table, columns: Sequence[Column], task: TableTask | None) -> DataError:
     shown = ", ".join(f"{each.name!r} ({each.kind})" for each in columns[:12])
     hint = (
         "name the columns: --columns SOURCE,TARGET for a translation, --columns TEXT,LABEL for classification"
     )
-    what = f"which columns are for {task}" if task else "which task it is for"
-    return DataError(f"{table.path}: its columns do not tell {what}: {shown}", hint)
+    missing = f"the columns for {task}" if task else "its task"
+    return DataError(f"{table.path}: cannot detect {missing} from its columns: {shown}", hint)

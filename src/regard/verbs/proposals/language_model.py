@@ -1,4 +1,4 @@
-"""A new recipe for running text."""
+"""`regard new` for running text."""
 
 import json
 import re
@@ -10,18 +10,24 @@ from regard.data.documents import Documents, DocumentSettings
 from regard.data.tables import format_of
 from regard.errors import DataError
 from regard.verbs.proposals.columns import roles_of
-from regard.verbs.proposals.input_files import InputFiles, found
+from regard.verbs.proposals.input_files import InputFiles, path_of
 from regard.verbs.proposals.labelled import table_of
 from regard.verbs.proposals.proposal import WrittenRecipe, digest, held_out
-from regard.verbs.proposals.published import Published, RecipeSection, adapted
+from regard.verbs.proposals.published import (
+    PART_COMMENTS,
+    RELATIVE_PATHS,
+    Published,
+    RecipeSection,
+    adapted,
+)
 from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.template import head
 
-FEWEST = 2000  # characters
-SHARE, MOST = 0.1, 200_000  # of the characters, held out
-BY_CHARACTER = 2_000_000  # bytes: a longer text is cut into pieces of words
+MIN_CHARACTERS = 2000
+HELD_OUT_SHARE, MAX_HELD_OUT = 0.1, 200_000  # of the characters
+MAX_BYTES_BY_CHARACTER = 2_000_000  # a longer text is tokenised into subwords, not characters
 
-# bytes of the training text of Tiny Shakespeare, and of War and Peace
+# low and high: near the bytes of the training text of Tiny Shakespeare, and of War and Peace
 CHARACTERS = Published(recipe="shakespeare-char-cpu", low=1_000_000, high=1_120_000)
 PIECES = Published(
     recipe="war-and-peace-bpe", low=2_850_000, high=3_250_000, updates=(200, 50_000), largest_batch=16_384
@@ -29,26 +35,26 @@ PIECES = Published(
 
 
 def new_language_model(
-    given: InputFiles, columns: Sequence[str], place: RecipeLocation, folder: Path
+    files: InputFiles, columns: Sequence[str], location: RecipeLocation, folder: Path
 ) -> WrittenRecipe:
-    """Write running text, its end held out, and the recipe for it.
+    """Write running text, with its end held out, and the recipe for it.
 
-    Of a table each text is a document, and documents are held out, told by their text alone.
+    In a table each text is a document; then documents are held out, chosen by their digest.
 
     Raises:
         DataError: there is too little text.
     """
     skipped = Counter[str]()
-    texts = {part: _documents(files, columns, skipped) for part, files in given.parts()}
+    texts = {part: _documents(part_files, columns, skipped) for part, part_files in files.parts()}
     several = len(texts["train"]) > 1
-    path, size = given.path("train"), sum(map(len, texts["train"]))
-    if size < FEWEST:
+    path, size = files.path("train"), sum(map(len, texts["train"]))
+    if size < MIN_CHARACTERS:
         raise DataError(
             f"{path}: {size:,} characters are too few to learn from",
-            f"give {FEWEST:,} or more; some 100,000 at best",
+            f"give {MIN_CHARACTERS:,} or more; 100,000 are better",
         )
     if "valid" not in texts:
-        texts |= _divided(texts["train"])
+        texts |= _split(texts["train"])
     if not texts["valid"] or not texts["train"]:
         raise DataError(f"{path}: all its texts are the same", "give a file with different texts")
     for part, documents in texts.items():
@@ -59,13 +65,15 @@ def new_language_model(
             else:
                 file.write("\n\n".join(documents))
     amount = sum(len(text.encode()) for text in texts["train"])
-    published = CHARACTERS if amount <= BY_CHARACTER else PIECES
+    published = CHARACTERS if amount <= MAX_BYTES_BY_CHARACTER else PIECES
     changes = published.scaled(amount)
     steps = changes["training.max_steps"].value
     counts = {part: sum(map(len, documents)) for part, documents in texts.items()}
     about = f"{counts['train']:,} characters of {path.name}"
     return WrittenRecipe(
-        text=adapted(published.text(), head(place.name, about), _data(tuple(texts), place, several), changes),
+        text=adapted(
+            published.text(), head(location.name, about), _data(tuple(texts), location, several), changes
+        ),
         counts=counts,
         unit="characters",
         skipped=skipped,
@@ -74,44 +82,44 @@ def new_language_model(
 
 
 def _documents(files: Sequence[str], columns: Sequence[str], skipped: Counter[str]) -> list[str]:
-    """The texts of a file: one of plain text, one for each record of a table; `skipped` counts empty ones."""
-    path = found(files[0])
+    """The texts of a file: one of plain text, one per record of a table; `skipped` counts empty records."""
+    path = path_of(files[0])
     if format_of(path) not in ("jsonl", "csv", "tsv"):
         return list(Documents(DocumentSettings(file=str(path)), Path()))
     table = table_of(files[0])
     [name] = roles_of(table, "language_model", columns).columns
-    [place] = table.columns([name])
-    cells = [record.cells[place] or "" for record in table.records()]
-    found_texts = [re.sub("[\ud800-\udfff]", "\ufffd", cell) for cell in cells if cell.strip()]
-    skipped["empty"] += len(cells) - len(found_texts)
-    return found_texts
+    [index] = table.columns([name])
+    cells = [record.cells[index] or "" for record in table.records()]
+    texts = [re.sub("[\ud800-\udfff]", "\ufffd", cell) for cell in cells if cell.strip()]
+    skipped["empty"] += len(cells) - len(texts)
+    return texts
 
 
-def _divided(documents: list[str]) -> dict[str, list[str]]:
-    """What to train on and what to validate on: the end of a single text, or some of several."""
+def _split(documents: list[str]) -> dict[str, list[str]]:
+    """The text to train on and to validate on: the end of a single document, or some of several."""
     if len(documents) > 1:
-        taken = held_out(documents, SHARE)
+        chosen = held_out(documents, HELD_OUT_SHARE)
         return {
-            "train": [text for text in documents if digest(text) not in taken],
-            "valid": [text for text in documents if digest(text) in taken],
+            "train": [text for text in documents if digest(text) not in chosen],
+            "valid": [text for text in documents if digest(text) in chosen],
         }
     [text] = documents
-    place = len(text) - min(int(SHARE * len(text)), MOST)
-    line = text.find("\n", place) + 1  # of the next line, if it is near
-    place = line if place < line <= place + len(text) // 20 else place
-    return {"train": [text[:place]], "valid": [text[place:]]}
+    end = len(text) - min(int(HELD_OUT_SHARE * len(text)), MAX_HELD_OUT)
+    next_line = text.find("\n", end) + 1
+    end = next_line if end < next_line <= end + len(text) // 20 else end
+    return {"train": [text[:end]], "valid": [text[end:]]}
 
 
-def _data(parts: Sequence[str], place: RecipeLocation, several: bool) -> str:
-    about = {"valid": "never trained on; chooses the best model", "test": "scored once, at the end"}
+def _data(parts: Sequence[str], location: RecipeLocation, several: bool) -> str:
+    """The text of the recipe's sections [data.*]."""
     kind, ending = ("record", "jsonl") if several else ("file", "txt")
     return "\n".join(
         str(
             RecipeSection(
                 title=f"data.{part}",
-                about=about.get(part, ""),
+                about=PART_COMMENTS[part],
                 settings={
-                    "file": (place.file(f"{part}.{ending}"), "paths begin at this recipe"),
+                    "file": (location.file(f"{part}.{ending}"), RELATIVE_PATHS),
                     "document": (
                         kind,
                         "a document is a file, a paragraph, a line, or a record of JSON Lines",

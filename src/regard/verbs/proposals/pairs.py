@@ -1,4 +1,4 @@
-"""Pairs of sentences from two aligned files, or from two columns of a table."""
+"""Sentence pairs from two aligned files, or from two columns of a table."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -6,24 +6,24 @@ from pathlib import Path
 from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, Row, open_corpus
 from regard.data.tables import Table, format_of, open_table
 from regard.verbs.proposals.columns import roles_of
-from regard.verbs.proposals.input_files import found
+from regard.verbs.proposals.input_files import path_of
 
 
 def pairs_of(files: Sequence[str], columns: Sequence[str]) -> Corpus:
-    """The pairs in two files, or in these columns of one (those of source and target, if none are named)."""
+    """The pairs of two files, or of two columns of a table (detected if `columns` is empty)."""
     if len(files) == 2:
         return open_corpus(CorpusSettings(source=files[0], target=files[1]), LinePolicy(), Path())
-    path = found(files[0])
+    path = path_of(files[0])
     table = open_table(path, format_of(path) or "tsv")
-    places = table.columns(columns or roles_of(table, "translation", ()).columns)
+    indices = table.columns(columns or roles_of(table, "translation", ()).columns)
     first_line = 2 if table.named and table.format != "jsonl" else 1
-    return Corpus(path.name, lambda: _rows(table, places), LinePolicy(), [path], first_line=first_line)
+    return Corpus(path.name, lambda: _rows(table, indices), LinePolicy(), [path], first_line=first_line)
 
 
-def _rows(table: Table, places: Sequence[int]) -> Iterator[Row]:
-    """Both cells of each record; one that is missing is empty, and a line feed in a text is a space."""
+def _rows(table: Table, indices: Sequence[int]) -> Iterator[Row]:
+    """The two cells of each record; a missing cell is empty, line feeds become spaces."""
     for record in table.records():
         source, target = (
-            (record.cells[place] or "").replace("\r", "").replace("\n", " ") for place in places
+            (record.cells[index] or "").replace("\r", "").replace("\n", " ") for index in indices
         )
         yield source, target

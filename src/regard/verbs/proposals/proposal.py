@@ -1,4 +1,4 @@
-"""What a new recipe of any task was made of; how lines are held out, the same ones each time."""
+"""The result of writing a new recipe for any task, and the choice of texts to hold out."""
 
 import hashlib
 import heapq
@@ -6,20 +6,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-SHARE = 0.1  # of the texts, held out to validate on
-MOST = 2000  # texts held out
+HELD_OUT_SHARE = 0.1  # of the texts
+MAX_HELD_OUT = 2000  # texts
 
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenRecipe:
-    """What stands in a new recipe.
+    """The text of a new recipe, and a report on its data.
 
     Attributes:
-        counts: how many examples there are to train on, to validate on and to test on.
+        counts: the number of training, validation and test examples.
         unit: what they are: "texts", "sentences", "characters".
-        skipped: how many were left out, by the reason.
-        summary: the model and how long it trains, in words.
-        warnings: what looks wrong in the data, a line each; `notes`: what else should be known.
+        skipped: the number of examples that were left out, by reason.
+        summary: the model and its training time, in words.
+        warnings: problems of the data, a line each; `notes`: other remarks.
     """
 
     text: str
@@ -32,15 +32,15 @@ class WrittenRecipe:
 
 
 def digest(text: str) -> int:
-    """The first 64 bits of the SHA-256 of a text: a number that is the text's own."""
+    """The first 64 bits of the SHA-256 of a text."""
     return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8])
 
 
-def held_out(texts: Iterable[str], share: float = SHARE, most: int = MOST) -> set[int]:
-    """The digests of the texts to validate on: the smallest of all, so the same ones in any order.
+def held_out(texts: Iterable[str], share: float = HELD_OUT_SHARE, limit: int = MAX_HELD_OUT) -> set[int]:
+    """The digests of the texts to hold out: the smallest, so that the order of the texts does not matter.
 
-    A text that stands several times counts once; one text at least is held out and one kept.
+    A repeated text counts once. At least one text is held out, and at least one is kept.
     """
     digests = set(map(digest, texts))
-    count = min(max(1, round(share * len(digests))), most, len(digests) - 1)
+    count = min(max(1, round(share * len(digests))), limit, len(digests) - 1)
     return set(heapq.nsmallest(count, digests))

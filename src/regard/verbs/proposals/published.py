@@ -1,6 +1,6 @@
-"""A published recipe made to fit other data: its text, with other values where needed.
+"""Adapting a published recipe to other data: its text with changed values and other data sections.
 
-The proposal and the published recipe are the same text, so they cannot drift apart.
+The text is read from the published recipe, so the two cannot diverge.
 """
 
 import json
@@ -14,10 +14,17 @@ from typing import Any
 from regard.errors import RecipeError
 from regard.verbs.recipes import recipe_folder
 
+PART_COMMENTS = {
+    "train": "",
+    "valid": "never trained on; selects the best model",
+    "test": "scored once, at the end",
+}
+RELATIVE_PATHS = "paths are relative to this recipe"
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeChange:
-    """Another value of a key, and what is said about it; without words the published ones stay."""
+    """A new value of a key, and its comment; without one the published comment stays."""
 
     value: Any
     comment: str = ""
@@ -25,10 +32,10 @@ class RecipeChange:
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A published recipe, written for corpora of `low` to `high` bytes of text: there it stays as it is.
+    """A published recipe, which is used unchanged for corpora of `low` to `high` bytes of text.
 
-    Elsewhere the number of updates and the vocabulary grow or shrink with the square root of the amount of
-    text, and batches grow with its fourth root, each within its bounds.
+    For other corpora the number of updates and the vocabulary scale with the square root of the amount of
+    text, and batches grow with its fourth root, within bounds.
     """
 
     recipe: str
@@ -39,13 +46,15 @@ class Published:
     largest_batch: int = 8192
 
     def text(self) -> str:
+        """The text of the recipe."""
         return (recipe_folder() / f"{self.recipe}.toml").read_text("utf-8")
 
     def table(self) -> dict[str, Any]:
+        """The settings of the recipe."""
         return tomllib.loads(self.text())
 
     def scaled(self, amount: int) -> dict[str, RecipeChange]:
-        """What differs for `amount` bytes of training text; in any case `training.max_steps`."""
+        """The changes for `amount` bytes of training text; `training.max_steps` is always among them."""
         root = math.sqrt(amount / min(max(amount, self.low), self.high))
         table = self.table()
         training, schedule = table["training"], table["training"]["schedule"]
@@ -57,7 +66,7 @@ class Published:
             "training.max_steps": RecipeChange(value=steps, comment="updates"),
             "training.schedule.warmup_steps": RecipeChange(
                 value=max(10, min(schedule["warmup_steps"], steps // 10)),
-                comment="updates; the rate moves with each",
+                comment="updates; the rate changes with each",
             ),
         }
         for name in ("validate_every", "save_every"):
@@ -78,13 +87,13 @@ def _within(value: float, bounds: tuple[int, int]) -> int:
 
 
 def _rounded(value: float) -> int:
-    """To two digits."""
+    """`value` rounded to two digits."""
     return int(float(f"{value:.1e}"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeSection:
-    """A section of a recipe: for each key a value and a word about it."""
+    """A section of a recipe; `settings` maps each key to its value and its comment."""
 
     title: str
     about: str = ""
@@ -99,12 +108,12 @@ class RecipeSection:
 
 
 def commented(setting: str, comment: str) -> str:
-    """A line of a recipe with its comment in the column of the others."""
+    """A line of a recipe, with its comment in the column of all comments."""
     return f"{setting:<35}  # {comment}" if comment else setting
 
 
 def toml(value: Any) -> str:
-    """A value as TOML writes it."""
+    """A value in TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -112,38 +121,39 @@ def toml(value: Any) -> str:
             value.encode()
         except UnicodeEncodeError:
             raise RecipeError(
-                f"{value!r} cannot stand in a recipe, which is UTF-8", "rename the file"
+                f"{value!r} cannot be written in UTF-8, the encoding of a recipe", "rename the file"
             ) from None
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return "[" + ", ".join(map(toml, value)) + "]" if isinstance(value, list | tuple) else repr(value)
 
 
 def adapted(published: str, head: str, data: str, changes: Mapping[str, RecipeChange]) -> str:
-    """The text of a published recipe with this head and these sections for its data, and the changes made.
+    """The text of a published recipe with another head, other data sections, and the changes applied.
 
-    What stands before the first section and all of [data] is not taken over. A change of a key that the
-    recipe does not have adds it to its section.
+    Lines before the first section and the [data] sections of the published recipe are replaced. A changed
+    key that the recipe does not have is added to its section.
     """
-    found, section, written, rest = [head], "", False, dict(changes)
+    output, section, written, rest = [head], "", False, dict(changes)
     lines = re.sub(r'"""[\s\S]*?"""', '""', published).splitlines()
     first = next(number for number, line in enumerate(lines) if line.startswith("["))
     for line in lines[first:]:
         if opened := re.match(r"\[([\w.]+)\]", line):
-            _add(found, section, rest)
+            _add(output, section, rest)
             section = opened[1]
             if section.split(".")[0] == "data":
                 if not written:
-                    found.append(f"{data}\n")
+                    output.append(f"{data}\n")
                 written = True
                 continue
         if section.split(".")[0] != "data":
-            found.append(_changed(line, section, rest))
-    _add(found, section, rest)
+            output.append(_changed(line, section, rest))
+    _add(output, section, rest)
     assert not rest, rest
-    return "".join(found).rstrip("\n") + "\n"
+    return "".join(output).rstrip("\n") + "\n"
 
 
 def _changed(line: str, section: str, changes: dict[str, RecipeChange]) -> str:
+    """A line with its change applied, which is removed from `changes`."""
     key = re.match(r"(\w+) = ", line)
     change = changes.pop(f"{section}.{key[1]}", None) if key else None
     if key is None or change is None:
@@ -152,13 +162,13 @@ def _changed(line: str, section: str, changes: dict[str, RecipeChange]) -> str:
     return commented(f"{key[1]} = {toml(change.value)}", comment) + "\n"
 
 
-def _add(found: list[str], section: str, changes: dict[str, RecipeChange]) -> None:
-    """Put what is left of the changes of a section at its end, before the empty line that ends it."""
+def _add(output: list[str], section: str, changes: dict[str, RecipeChange]) -> None:
+    """Add the remaining changes of a section at its end, before the empty line after it."""
     own = [name for name in changes if name.rpartition(".")[0] == section]
     added = [
         commented(f"{name.rpartition('.')[2]} = {toml(changes[name].value)}", changes.pop(name).comment)
         + "\n"
         for name in own
     ]
-    place = len(found) - 1 if found[-1] == "\n" else len(found)
-    found[place:place] = added
+    end = len(output) - 1 if output[-1] == "\n" else len(output)
+    output[end:end] = added

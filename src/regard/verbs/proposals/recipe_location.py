@@ -1,4 +1,4 @@
-"""Where a new recipe and its data go: never over what is there, and whole or not at all."""
+"""The paths of a new recipe and its data: never overwritten, and written completely or not at all."""
 
 import os
 import re
@@ -15,24 +15,26 @@ ENDINGS = ("gz", "csv", "tsv", "tab", "txt", "jsonl", "ndjson", "json", "conllu"
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeLocation:
-    """The recipe, and the folder beside it for the lines that it trains on."""
+    """The path of a new recipe, and of the folder beside it for its data."""
 
     recipe: Path
 
     @property
     def name(self) -> str:
+        """The recipe's name: its file name without `.toml`."""
         return self.recipe.stem
 
     @property
     def data(self) -> Path:
+        """The folder of the recipe's data."""
         return self.recipe.with_name(f"{self.name}.data")
 
     def file(self, name: str) -> str:
-        """How the recipe names a file of its data folder."""
+        """The path of a file of the data folder, relative to the recipe."""
         return f"{self.data.name}/{name}"
 
-    def path_of(self, file: str) -> str:
-        """How the recipe names a file that was given: from where the recipe lies if they share a folder."""
+    def relative_path(self, file: str) -> str:
+        """The path of a user's file in the recipe: relative to the recipe if both share a folder."""
         path = Path(file).expanduser()
         if not path.exists() and is_spec(file):
             return file
@@ -44,10 +46,10 @@ class RecipeLocation:
         return str(path) if shared == path.anchor else Path(os.path.relpath(path, base)).as_posix()
 
     def write(self, fill: Callable[[Path], str]) -> None:
-        """Write what `fill` puts into a folder, and the recipe whose text it gives.
+        """Write the data folder, which `fill` fills, and the recipe, whose text `fill` returns.
 
         Raises:
-            DataError: nothing can be written there.
+            DataError: a file cannot be written.
         """
         partial = self.data.with_name(f".{self.data.name}.partial")
         try:
@@ -56,19 +58,19 @@ class RecipeLocation:
             os.replace(partial, self.data)
             self.recipe.write_text(text, "utf-8")
         except OSError as error:
-            place = error.filename or self.recipe
+            path = error.filename or self.recipe
             raise DataError(
-                f"{place}: {error.strerror}", "name a place that can be written with --out"
+                f"{path}: {error.strerror}", "name a folder that you can write to with --out"
             ) from None
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
 
 def location_for(out: str | Path | None, files: Sequence[str]) -> RecipeLocation:
-    """Where to write: `out` is a recipe, or a folder (it is there or ends with a slash); else this folder.
+    """The location for `out`: a recipe, or a folder (existing, or with a slash at the end); None: here.
 
     Raises:
-        RecipeError: something is there already, or the name cannot stand in a recipe.
+        RecipeError: the recipe or its data exist already, or the name is not printable.
     """
     folder = out is not None and (str(out).endswith(("/", os.sep)) or Path(out).expanduser().is_dir())
     if out is None or folder:
@@ -76,17 +78,17 @@ def location_for(out: str | Path | None, files: Sequence[str]) -> RecipeLocation
     else:
         recipe = Path(out).expanduser()
         recipe = recipe if recipe.suffix == ".toml" else recipe.with_name(f"{recipe.name}.toml")
-    place = RecipeLocation(recipe=recipe)
-    if not place.name.isprintable():
-        raise RecipeError(f"{place.name!r} is no name for a recipe", "name another with --out RECIPE")
-    for path in (place.recipe, place.data):
+    location = RecipeLocation(recipe=recipe)
+    if not location.name.isprintable():
+        raise RecipeError(f"{location.name!r} cannot name a recipe", "name another with --out RECIPE")
+    for path in (location.recipe, location.data):
         if path.exists() or path.is_symlink():
-            raise RecipeError(f"{path} is there already", "name another with --out RECIPE, or remove it")
-    return place
+            raise RecipeError(f"{path} exists already", "name another with --out RECIPE, or remove it")
+    return location
 
 
 def name_of(files: Sequence[str]) -> str:
-    """train.en.gz and train.de.gz are train-en-de, a.txt and b.txt are a-b, labels.csv is labels."""
+    """The name of a recipe for files: train-en-de for train.en.gz and train.de.gz, labels for labels.csv."""
     names = [Path(file).name.rpartition(":")[2].removesuffix(".gz").split(".") for file in files]
     if len(names) == 1:
         parts = names[0][:-1] if names[0][-1].lower() in ENDINGS else names[0]

@@ -1,56 +1,61 @@
-"""A new recipe for sentences whose words have a label each."""
+"""`regard new` for sentences with a label for each word."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import cast, get_args
 
-from regard.data.conllu import NOTHING, Column, Sentence, labels_of
+from regard.data.conllu import NO_VALUE, Column, Sentence, labels_of
 from regard.data.word_columns import LABEL_COLUMN, WordFormat, read_words, word_format
 from regard.errors import DataError, did_you_mean
-from regard.verbs.proposals.input_files import InputFiles, found
+from regard.verbs.proposals.input_files import InputFiles
 from regard.verbs.proposals.proposal import WrittenRecipe, digest, held_out
-from regard.verbs.proposals.published import Published, RecipeSection, adapted
+from regard.verbs.proposals.published import (
+    PART_COMMENTS,
+    RELATIVE_PATHS,
+    Published,
+    RecipeSection,
+    adapted,
+)
 from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.template import head
 
-FEWEST = 20  # sentences
-SHARE = 0.05  # of the sentences, held out
-COLUMNS: tuple[Column, ...] = (
-    "upos",
-    "xpos",
-    "deprel",
-    "feats",
-)  # in the order in which labels are looked for
+MIN_SENTENCES = 20
+HELD_OUT_SHARE = 0.05  # of the sentences
+COLUMNS: tuple[Column, ...] = ("upos", "xpos", "deprel", "feats")  # searched for labels in this order
 
-TAGGING = Published(recipe="ud-pos", low=950_000, high=1_050_000)  # bytes of the words of UD English EWT
+# low and high: near the bytes of the words of UD English EWT
+TAGGING = Published(recipe="ud-pos", low=950_000, high=1_050_000)
 
 
 def new_tagging(
-    given: InputFiles, columns: Sequence[str], place: RecipeLocation, folder: Path
+    files: InputFiles, columns: Sequence[str], location: RecipeLocation, folder: Path
 ) -> WrittenRecipe:
-    """Write the sentences of a file, some held out, and the recipe for the labels of their words.
+    """Write the sentences of a file, with some held out, and the recipe of a tagger for them.
 
     Raises:
         DataError: a line breaks the format, a word has no label, or there are too few sentences.
     """
-    formats: dict[str, WordFormat] = {part: _format(found(files[0])) for part, files in given.parts()}
-    sentences = {part: list(read_words(found(files[0]), formats[part])) for part, files in given.parts()}
-    train, path = sentences["train"], given.path("train")
-    if len(train) < FEWEST:
-        raise DataError(f"{path}: {len(train)} sentences are too few to learn from", f"give {FEWEST} or more")
+    paths = {part: files.path(part) for part, _ in files.parts()}
+    formats: dict[str, WordFormat] = {part: word_format(path) or "columns" for part, path in paths.items()}
+    sentences = {part: list(read_words(path, formats[part])) for part, path in paths.items()}
+    train, path = sentences["train"], paths["train"]
+    if len(train) < MIN_SENTENCES:
+        raise DataError(
+            f"{path}: {len(train)} sentences are too few to learn from", f"give {MIN_SENTENCES} or more"
+        )
     column = _column(train, path, formats["train"], columns)
     if "valid" not in sentences:
-        taken = held_out(map(_text, train), SHARE)
-        sentences["valid"] = [each for each in train if digest(_text(each)) in taken]
-        sentences["train"] = [each for each in train if digest(_text(each)) not in taken]
+        chosen = held_out(map(_text, train), HELD_OUT_SHARE)
+        sentences["valid"] = [each for each in train if digest(_text(each)) in chosen]
+        sentences["train"] = [each for each in train if digest(_text(each)) not in chosen]
     if not sentences["valid"] or not sentences["train"]:
         raise DataError(f"{path}: all its sentences are the same", "give a file with different sentences")
-    files = {}
+    names = {}
     for part, each in sentences.items():
         if part != "train" and formats.get(part) == "conllu":
-            files[part] = place.path_of(getattr(given, part)[0])
+            names[part] = location.relative_path(getattr(files, part)[0])
             continue
-        files[part] = place.file(f"{part}.conllu")
+        names[part] = location.file(f"{part}.conllu")
         with (folder / f"{part}.conllu").open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(map(str, each))
     words = sum(map(len, sentences["train"]))
@@ -59,16 +64,11 @@ def new_tagging(
     about = f"{words:,} words of {path.name} and their {column.upper()}"
     labels = {label for each in sentences["train"] for label in each.column(column)}
     return WrittenRecipe(
-        text=adapted(TAGGING.text(), head(place.name, about), _data(files, column), changes),
+        text=adapted(TAGGING.text(), head(location.name, about), _data(names, column), changes),
         counts={part: len(each) for part, each in sentences.items()},
         unit="sentences",
         summary=f"{len(labels)} {column.upper()}, the model of recipes/{TAGGING.recipe}, {steps:,} updates",
     )
-
-
-def _format(path: Path) -> WordFormat:
-    """How words stand in a file that must hold some."""
-    return word_format(path) or "columns"
 
 
 def _text(sentence: Sentence) -> str:
@@ -76,21 +76,21 @@ def _text(sentence: Sentence) -> str:
 
 
 def _column(sentences: Iterable[Sentence], path: Path, kind: WordFormat, wanted: Sequence[str]) -> Column:
-    """Where the labels stand: the column that is asked for, or else the first in which each word has one."""
+    """The column of the labels: the wanted one, or the first in which each word has a label."""
     if kind == "columns":
         return cast(Column, LABEL_COLUMN)
     if wanted:
         name = wanted[-1].lower()
         if name not in get_args(Column):
             raise DataError(
-                f"CoNLL-U has no column of labels {wanted[-1]!r}", did_you_mean(name, get_args(Column))
+                f"CoNLL-U has no label column {wanted[-1]!r}", did_you_mean(name, get_args(Column))
             )
         for sentence in sentences:
             labels_of(sentence, cast(Column, name), str(path))
         return cast(Column, name)
     for column in COLUMNS:
         labels = {label for sentence in sentences for label in sentence.column(column)}
-        if NOTHING not in labels and len(labels) > 1:
+        if NO_VALUE not in labels and len(labels) > 1:
             return column
     raise DataError(
         f"{path}: no column has a label for each word",
@@ -98,18 +98,18 @@ def _column(sentences: Iterable[Sentence], path: Path, kind: WordFormat, wanted:
     )
 
 
-def _data(files: dict[str, str], column: Column) -> str:
-    about = {"valid": "chooses the best model; never trained on", "test": "scored once, at the end"}
+def _data(names: Mapping[str, str], column: Column) -> str:
+    """The text of the recipe's [data] sections."""
     sections = [
         RecipeSection(title="data", settings={"column": (column, "upos, xpos, feats, deprel, lemma")})
     ]
     sections += [
         RecipeSection(
             title=f"data.{part}",
-            about=about.get(part, ""),
-            settings={"file": (files[part], "CoNLL-U; paths begin at this recipe")},
+            about=PART_COMMENTS[part],
+            settings={"file": (names[part], f"CoNLL-U; {RELATIVE_PATHS}")},
         )
         for part in ("train", "valid", "test")
-        if part in files
+        if part in names
     ]
     return "\n".join(map(str, sections))

@@ -1,4 +1,4 @@
-"""Which task files are for, and how they are read: told by their number, their names and their lines."""
+"""Detection of the task of input files, from their number, names and lines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,31 +16,31 @@ TaskName = Literal["translation", "classification", "regression", "tagging", "la
 
 @dataclass(frozen=True, kw_only=True)
 class DetectedTask:
-    """The task, the columns that it reads of a table (none of other files), and in words why."""
+    """The task, its columns if the file is a table, and how the file is read, in words."""
 
     task: TaskName
     columns: tuple[str, ...] = ()
     reading: str = ""
 
 
-def detected_task(given: InputFiles, task: str | None, columns: Sequence[str]) -> DetectedTask:
-    """What the files are for; `task` and `columns` as far as they are given.
+def detect_task(files: InputFiles, task: str | None, columns: Sequence[str]) -> DetectedTask:
+    """The task of the files; `task` and `columns` are used if they are set.
 
     Raises:
-        DataError: the columns of a table do not tell, or are not there.
-        RecipeError: there is no such task, or it takes another number of files.
+        DataError: the task cannot be detected from the columns of a table, or the columns do not exist.
+        RecipeError: the task is unknown, or needs another number of files.
     """
     wanted = _task_name(task)
-    _check_numbers(given, wanted)
-    if len(given.train) == 2:
+    _check_number_of_files(files, wanted)
+    if len(files.train) == 2:
         if columns:
             raise RecipeError("two aligned files have no columns", "leave out --columns")
-        _refuse_tables(given.train)
+        _refuse_tables(files.train)
         return DetectedTask(task="translation")
-    path = given.path("train")
+    path = files.path("train")
     words = word_format(path)
     if wanted == "tagging" or (wanted is None and words):
-        kind = "CoNLL-U" if words == "conllu" else "a word and its label a line"
+        kind = "CoNLL-U" if words == "conllu" else "a word and its label per line"
         return DetectedTask(task="tagging", columns=tuple(columns), reading=f"tagging ({kind})")
     kind = format_of(path)
     if kind is None and wanted in ("translation", "regression"):
@@ -50,24 +50,24 @@ def detected_task(given: InputFiles, task: str | None, columns: Sequence[str]) -
     if kind is None or (wanted == "language_model" and kind == "labelled"):
         if columns:
             raise RecipeError(
-                f"{path} is running text, without columns", "leave out --columns, or name --task"
+                f"{path} is running text, which has no columns", "leave out --columns, or set --task"
             )
         return DetectedTask(task="language_model", reading="language_model (running text)")
     table = open_table(path, kind)
     roles = roles_of(table, wanted, columns)
     names = " and ".join(name if table.named else f"number {name}" for name in roles.columns)
-    several = f" of {len(table.names)}" if len(table.names) > 2 else ""
-    reading = f"{roles.task} (column{'s' * (len(roles.columns) > 1)} {names}{several})"
+    total = f" of {len(table.names)}" if len(table.names) > 2 else ""
+    reading = f"{roles.task} (column{'s' * (len(roles.columns) > 1)} {names}{total})"
     return DetectedTask(task=roles.task, columns=roles.columns, reading=reading)
 
 
 def _refuse_tables(files: Sequence[str]) -> None:
-    """Two aligned files have text alone on a line."""
+    """Raise a RecipeError if one of two aligned files is a table."""
     for file in files:
         if Path(file.lower().removesuffix(".gz")).suffix in (*SUFFIXES, ".conllu"):
             raise RecipeError(
-                f"{file} is a table, and no side of two aligned files",
-                "name one table, and others after --valid and --test",
+                f"{file} is a table, not one of two aligned files",
+                "name one table; others go after --valid and --test",
             )
 
 
@@ -77,25 +77,25 @@ def _task_name(task: str | None) -> TaskName | None:
     known: dict[str, TaskName] = {name: name for name in get_args(TaskName)}
     name = task.strip().lower().replace("-", "_").replace(" ", "_")
     if name not in known:
-        raise RecipeError(f"regard new knows no task {task!r}", did_you_mean(name, known))
+        raise RecipeError(f"unknown task {task!r}", did_you_mean(name, known))
     return known[name]
 
 
-def _check_numbers(given: InputFiles, task: TaskName | None) -> None:
-    """Two files are a translation, and only a translation has two."""
-    for part, files in given.parts():
+def _check_number_of_files(inputs: InputFiles, task: TaskName | None) -> None:
+    """Raise a RecipeError if another task than a translation has two files, or parts differ in number."""
+    for part, files in inputs.parts():
         if len(files) == 2 and task not in (None, "translation"):
             raise RecipeError(f"task {task!r} reads one file for {part}, not two", "name one file")
-        if len(files) == 2 and len(given.train) == 1 and task is None:
+        if len(files) == 2 and len(inputs.train) == 1 and task is None:
             raise RecipeError(
                 f"two files for {part}, and one to train on",
                 "name both sides of each, or add --task translation",
             )
         if (
             len(files) == 1
-            and len(given.train) == 2
+            and len(inputs.train) == 2
             and part != "train"
-            and format_of(given.path(part)) is None
+            and format_of(inputs.path(part)) is None
         ):
             raise RecipeError(
                 f"one file for {part}, and two to train on", f"name both sides: --{part} SOURCE TARGET"

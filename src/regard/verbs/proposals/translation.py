@@ -1,4 +1,4 @@
-"""A new recipe for a translation: the corpus surveyed and split, a run that fits it and the time."""
+"""`regard new` for a translation: survey and split the corpus, propose a run for size and time."""
 
 import contextlib
 import heapq
@@ -16,36 +16,36 @@ from regard.verbs.proposals.budget import Budget
 from regard.verbs.proposals.input_files import InputFiles
 from regard.verbs.proposals.pairs import pairs_of
 from regard.verbs.proposals.proposal import WrittenRecipe, digest
-from regard.verbs.proposals.published import RecipeSection
+from regard.verbs.proposals.published import PART_COMMENTS, RELATIVE_PATHS, RecipeSection
 from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.template import recipe_text
 
-FEWEST = 20  # pairs: with fewer there is nothing to hold out and nothing to learn from
-HELD_OUT = 2000  # pairs at the most, and one in twenty
+MIN_PAIRS = 20  # with fewer there is nothing to hold out and nothing to learn from
+MAX_HELD_OUT = 2000  # pairs; and at most one in twenty
 SIDES = "source", "target"
 
 
 def new_translation(
-    given: InputFiles, columns: Sequence[str], budget: Budget, place: RecipeLocation, folder: Path
+    files: InputFiles, columns: Sequence[str], budget: Budget, location: RecipeLocation, folder: Path
 ) -> WrittenRecipe:
-    """Write the pairs, some of them held out, and the recipe of a translator for them.
+    """Write the pairs, with some held out, and the recipe of a translation for them.
 
     Raises:
-        DataError: there are too few pairs, or all have one source.
+        DataError: there are too few pairs, or all sources are the same.
     """
-    corpus = pairs_of(given.train, columns)
+    corpus = pairs_of(files.train, columns)
     held_out = {
-        name: pairs_of(files, columns)
-        for name, files in (("validation", given.valid), ("test", given.test))
-        if files
+        name: pairs_of(part_files, columns)
+        for name, part_files in (("validation", files.valid), ("test", files.test))
+        if part_files
     }
     survey, last = _survey(corpus, held_out)
-    train_pairs = _split(corpus, folder, None if given.valid else last)
+    train_pairs = _split(corpus, folder, None if files.valid else last)
     counts = {"train": train_pairs, "valid": survey.pairs - train_pairs}
-    sections = {part: _written_section(part, place) for part in ("train", "valid")}
-    for part, files in (("valid", given.valid), ("test", given.test)):
-        if files:
-            sections[part], counts[part] = _given_section(part, files, columns, place, folder)
+    sections = {part: _written_section(part, location) for part in ("train", "valid")}
+    for part, part_files in (("valid", files.valid), ("test", files.test)):
+        if part_files:
+            sections[part], counts[part] = _input_section(part, part_files, columns, location, folder)
     proposal = propose(
         survey.sample.pairs,
         pairs=train_pairs,
@@ -56,22 +56,22 @@ def new_translation(
         threads=budget.cores,
     )
     expected = expected_bleu(train_pairs, proposal.epochs * survey.target_tokens, survey.tokenize)
-    about = f"{survey.pairs:,} pairs of {' and '.join(Path(file).name for file in given.train)}"
+    about = f"{survey.pairs:,} pairs of {' and '.join(Path(file).name for file in files.train)}"
     data = "\n".join(map(str, sections.values()))
     return WrittenRecipe(
-        text=recipe_text(place.name, about, data, proposal, survey, expected),
+        text=recipe_text(location.name, about, data, proposal, survey, expected),
         counts=counts,
         unit="pairs",
         skipped=Counter(corpus.skipped),
         summary=_summary(proposal, budget),
         warnings=[str(finding) for finding in survey.findings if not finding.is_note],
-        notes=[str(finding) for finding in survey.findings if finding.is_note] + _outlook(expected),
+        notes=[str(finding) for finding in survey.findings if finding.is_note] + _expected_score(expected),
     )
 
 
 def _summary(proposal: Proposal, budget: Budget) -> str:
     cores = "" if budget.cores is None else f" of {budget.cores} core{'s' * (budget.cores > 1)}"
-    limit = "" if budget.given else "; an hour at most, as no --minutes is given"
+    limit = "" if budget.has_minutes else "; at most an hour, since --minutes is not set"
     return (
         f"a model of {proposal.parameters / 1e6:.1f} M parameters, {proposal.max_steps:,} updates"
         f" ({proposal.epochs:.0f} epochs), {_minutes(proposal.minutes)}{cores} on this machine{limit}"
@@ -84,35 +84,35 @@ def _minutes(minutes: float) -> str:
     return f"about {minutes:.0f} minute{'s' * (round(minutes) > 1)}"
 
 
-def _outlook(expected: tuple[float, float] | None) -> list[str]:
+def _expected_score(expected: tuple[float, float] | None) -> list[str]:
     if expected is None:
-        return ["no run of such a size and length has been measured: docs/recipes-by-size.md"]
+        return ["no similar run has been measured: docs/recipes-by-size.md"]
     low, high = expected
-    return [f"corpora of this size gave BLEU {low:.0f} to {high:.0f} in such a run: docs/recipes-by-size.md"]
+    return [f"similar runs gave BLEU {low:.0f} to {high:.0f}: docs/recipes-by-size.md"]
 
 
 def _survey(corpus: Corpus, held_out: Mapping[str, Corpus]) -> tuple[Survey, int]:
-    """One reading: what there is, and the last digest that is held out."""
+    """The survey of the corpus, and the largest digest that is held out, in one pass."""
     surveyor = Surveyor(corpus, held_out)
 
     def digests() -> Iterator[int]:
         for pair in corpus:
-            surveyor.see(pair)
+            surveyor.add(pair)
             yield digest(pair.source)
 
-    smallest = heapq.nsmallest(HELD_OUT, digests())
-    if surveyor.pairs < FEWEST:
+    smallest = heapq.nsmallest(MAX_HELD_OUT, digests())
+    if surveyor.pairs < MIN_PAIRS:
         left_out = sum(corpus.skipped.values())
         raise DataError(
             f"{corpus.name}: {surveyor.pairs} pairs are too few to learn from"
             f" ({left_out} lines were left out)",
-            f"give {FEWEST} or more; a model that says anything needs some thousands",
+            f"give {MIN_PAIRS} or more; a usable model needs some thousands",
         )
-    return surveyor.survey(), smallest[min(HELD_OUT, surveyor.pairs // 20) - 1]
+    return surveyor.survey(), smallest[min(MAX_HELD_OUT, surveyor.pairs // 20) - 1]
 
 
 def _split(corpus: Corpus, folder: Path, last: int | None) -> int:
-    """Write the pairs, those with a digest up to `last` to `valid`, the others to `train`; their number."""
+    """Write pairs with a digest up to `last` to `valid`, others to `train`; returns the training pairs."""
     parts = ("train",) if last is None else ("train", "valid")
     with contextlib.ExitStack() as files:
         opened = {part: _open_pairs(folder, part, files) for part in parts}
@@ -123,9 +123,7 @@ def _split(corpus: Corpus, folder: Path, last: int | None) -> int:
             for file, text in zip(opened[part], (pair.source, pair.target), strict=True):
                 file.write(text + "\n")
     if not train_pairs:
-        raise DataError(
-            f"{corpus.name}: all its source lines are the same", "give a corpus with different lines"
-        )
+        raise DataError(f"{corpus.name}: all source lines are the same", "give a corpus with different lines")
     return train_pairs
 
 
@@ -134,15 +132,15 @@ def _open_pairs(folder: Path, part: str, files: contextlib.ExitStack) -> list[Te
     return [files.enter_context(name.open("w", encoding="utf-8", newline="\n")) for name in names]
 
 
-def _written_section(part: str, place: RecipeLocation) -> RecipeSection:
-    """The lines of this use that stand in the data folder."""
-    return _section(part, *(place.file(f"{part}.{side}") for side in SIDES))
+def _written_section(part: str, location: RecipeLocation) -> RecipeSection:
+    """The section of a part that was written into the data folder."""
+    return _section(part, *(location.file(f"{part}.{side}") for side in SIDES))
 
 
-def _given_section(
-    part: str, files: Sequence[str], columns: Sequence[str], place: RecipeLocation, folder: Path
+def _input_section(
+    part: str, files: Sequence[str], columns: Sequence[str], location: RecipeLocation, folder: Path
 ) -> tuple[RecipeSection, int]:
-    """Lines to validate or to test on: two files are read where they are, a table is written as two files."""
+    """The section and pairs of the user's files for a part; a table is written as two files."""
     corpus = pairs_of(files, columns)
     pairs = 0
     with contextlib.ExitStack() as opened:
@@ -154,15 +152,11 @@ def _given_section(
     if not pairs:
         raise DataError(f"{corpus.name}: no pair is left", "look at its lines: each side needs text")
     if len(files) == 1:
-        return _written_section(part, place), pairs
-    return _section(part, *map(place.path_of, files)), pairs
+        return _written_section(part, location), pairs
+    return _section(part, *map(location.relative_path, files)), pairs
 
 
 def _section(part: str, source: str, target: str) -> RecipeSection:
-    about = {
-        "train": "two aligned files, line by line, plain or gzipped; paths begin at this recipe",
-        "valid": "never trained on; chooses the best model",
-        "test": "scored once, at the end",
-    }
-    settings = {"source": (source, "one sentence a line"), "target": (target, "its translation")}
-    return RecipeSection(title=f"data.{part}", about=about[part], settings=settings)
+    about = PART_COMMENTS[part] or f"two aligned files, plain or gzipped; {RELATIVE_PATHS}"
+    settings = {"source": (source, "a sentence per line"), "target": (target, "its translation")}
+    return RecipeSection(title=f"data.{part}", about=about, settings=settings)

@@ -1,1 +1,1 @@
-"""What can be trained: one file a task, each with its recipe's sections, its data and its scores."""
+"""The tasks that can be trained, one file each: recipe sections, data, loss, metrics."""

@@ -1,4 +1,4 @@
-"""Classes of images, by any model that reads images."""
+"""Image classification by a vision Transformer."""
 
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,16 +24,24 @@ from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import accuracy, confusion
 from regard.evaluation.score import Score
 from regard.models.model import Model
-from regard.models.vision import VisionConfig, VisionTransformer
+from regard.models.vision import VisionTransformer
 from regard.training.objective import LabelCrossEntropy, Objective
 from regard.verbs.box import model_that
 from regard.verbs.data_fingerprints import refuse_other_data
 from regard.verbs.tasks.classification import class_test_scores
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import TRIAL, HeldOutData, Measured, Say, Task, held_settings, model_config
+from regard.verbs.tasks.task import (
+    HeldOutData,
+    Say,
+    ScoreReport,
+    Task,
+    model_config,
+    settings_of_test_data,
+)
+from regard.verbs.tasks.validation_split import PARTS, ValidationSplit, examples_kept, settings_by_part
 from regard.weights.model_folder import LoadedModel
 
-BATCH = 500  # images that are looked at together in validation and test
+BATCH = 500  # images in a batch of validation and test
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,25 +52,23 @@ class ImagesSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImagesDataSettings:
-    """Where the images are. Without `valid`, a share of each class of the training images is put by."""
+class ImagesDataSettings(ValidationSplit):
+    """`[data]`: files of images and labels. Without `valid`, a share of each training class is held out."""
 
     train: ImageSettings
     valid: ImageSettings | None = None
     test: ImageSettings | None = None
-    valid_share: float = 0.1
-    class_names: tuple[str, ...] = ()  # without, classes are called by their numbers
+    class_names: tuple[str, ...] = ()  # empty: the names are the numbers of the classes
 
     def __post_init__(self) -> None:
-        if not 0 < self.valid_share < 1:
-            raise RecipeError(f"data.valid_share = {self.valid_share} is no share", "0.1 is a tenth")
+        super().__post_init__()
         if len(set(self.class_names)) < len(self.class_names):
-            raise RecipeError("data.class_names has a name twice", "give each class a name of its own")
+            raise RecipeError("data.class_names has a name twice", "give each class another name")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImagesRecipe(Recipe):
-    """Data, augmentation, model, training."""
+    """Recipe of an image classifier: data, augmentation, model, training."""
 
     model_kind: ClassVar[str] = "vision"
     task: ImagesSettings
@@ -70,20 +76,12 @@ class ImagesRecipe(Recipe):
     augmentation: AugmentationSettings = field(default_factory=AugmentationSettings)
 
     @property
-    def measured(self) -> tuple[str, ...]:
+    def metric_names(self) -> tuple[str, ...]:
         return ("accuracy",)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        kind = self.model.get("kind", self.model_kind)
-        if kind != VisionConfig.kind:
-            raise RecipeError(f"model.kind = {kind!r} reads no images", "leave model.kind out")
-        if self.training.r_drop:
-            raise RecipeError("training.r_drop is for translation", "leave it out")
 
 
 class ImageClassification(Task):
-    """Images to train on, to validate on, to test on; the pixels' mean and deviation are of the first."""
+    """Training, validation and test images, normalised by the training pixels' mean and deviation."""
 
     use = "regard classify --model . --input IMAGES"
 
@@ -122,74 +120,78 @@ class ImageClassification(Task):
         )
 
     def validate(self, model: Any) -> dict[str, float]:
-        loss, table = _look(model, self._valid, self._mean, self._deviation)
+        loss, table = _loss_and_confusion(model, self._valid, self._mean, self._deviation)
         return {"loss": loss, "accuracy": 100 * accuracy(table)}
 
     def test(self, model: Any) -> list[Score]:
         if self._test is None:
             return []
-        return _measured(model, self._test, self._mean, self._deviation).scores
+        return _evaluate(model, self._test, self._mean, self._deviation).scores
 
 
-def _look(model: Model, images: Images, mean: float, deviation: float) -> tuple[float, np.ndarray]:
-    """The mean loss of an image, and which classes are taken for which."""
+def _loss_and_confusion(
+    model: Model, images: Images, mean: float, deviation: float
+) -> tuple[float, np.ndarray]:
+    """The mean loss of an image, and the confusion matrix (rows: true classes, columns: predictions)."""
     examples = ImageExamples(images, mean=mean, deviation=deviation)
-    nll, said = 0.0, []
+    nll, predictions = 0.0, []
     with torch.no_grad():
         for numbers in np.array_split(np.arange(len(images)), -(-len(images) // BATCH)):
             batch = examples.batch(numbers, 0).to(model.device)
             logits = model(*batch.inputs).float()
             nll += float(F.cross_entropy(logits, batch.labels, reduction="sum"))
-            said.append(logits.argmax(-1).cpu().numpy())
-    table = confusion(images.labels, np.concatenate(said), model.config.num_labels)
+            predictions.append(logits.argmax(-1).cpu().numpy())
+    table = confusion(images.labels, np.concatenate(predictions), model.config.num_labels)
     return nll / len(images), table
 
 
-def _measured(model: Model, images: Images, mean: float, deviation: float) -> Measured:
-    _, table = _look(model, images, mean, deviation)
-    return Measured(scores=class_test_scores(table, f"images:{len(images)}"), confusion=table)
+def _evaluate(model: Model, images: Images, mean: float, deviation: float) -> ScoreReport:
+    _, table = _loss_and_confusion(model, images, mean, deviation)
+    return ScoreReport(scores=class_test_scores(table, f"images:{len(images)}"), confusion=table)
 
 
-def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
-    """Test images of the size and the classes that the model knows."""
+def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
+    """Test images; they must have the model's image size and classes."""
     config = model_that("classifies images", VisionTransformer, loaded).config
-    given = cast(ImagesRecipe, source.recipe).data
+    data_settings = cast(ImagesRecipe, source.recipe).data
     if data is None:
-        settings, base = held_settings(given, None, source.base)
+        settings, base = settings_of_test_data(data_settings, None, source.base)
     else:
-        settings, base = of_one_file(given.test or given.train, data), Path.cwd()
+        settings, base = _settings_for_file(data_settings.test or data_settings.train, data), Path.cwd()
     images = read_labelled_images(settings, base)
     refuse_other_sizes(images.pixels, images.name, size=config.image_size, channels=config.channels)
     if (largest := int(images.labels.max())) >= config.num_labels:
         raise DataError(
-            f"{images.name}: a label is {largest}, the model knows {config.num_labels} classes",
-            "are they numbered from 0, as those that the model was trained on?",
+            f"{images.name}: a label is {largest}, but the model has {config.num_labels} classes",
+            "number the classes from 0, as in the training data",
         )
     return HeldOutData(
-        counted=f"{len(images):,} images",
-        measure=partial(_measured, images=images, mean=config.pixel_mean, deviation=config.pixel_std),
+        size=f"{len(images):,} images",
+        evaluate=partial(_evaluate, images=images, mean=config.pixel_mean, deviation=config.pixel_std),
     )
 
 
-def of_one_file(like: ImageSettings, data: str) -> ImageSettings:
-    """An NPZ file with both, or an IDX file beside the one that has "labels" for "images" in its name."""
+def _settings_for_file(settings: ImageSettings, data: str) -> ImageSettings:
+    """`settings` for other files: an NPZ file with images and labels, or an IDX file of images.
+
+    The labels of `train-images-idx3-ubyte` are in `train-labels-idx1-ubyte`.
+    """
     folder, name = data[: data.rfind("/") + 1], data[data.rfind("/") + 1 :]
     labels = name if name.endswith(".npz") else name.replace("images", "labels").replace("idx3", "idx1")
     if labels == name and not name.endswith(".npz"):
         raise DataError(
-            f"{data}: no file has the labels of these images",
-            "give an NPZ file, or a name with `images` in it",
+            f"{data}: cannot derive the name of its label file",
+            "give an NPZ file, or an IDX file with `images` in its name",
         )
-    return replace(like, images=data, labels=folder + labels)
+    return replace(settings, images=data, labels=folder + labels)
 
 
 def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> ImageClassification:
-    """Read all images; they stay in memory, a byte a pixel."""
+    """Read all images into memory, one byte a pixel."""
     recipe = cast(ImagesRecipe, source.recipe)
     data = recipe.data
-    given = {"train": data.train, "valid": data.valid, "test": data.test}
     parts = {
-        part: read_labelled_images(settings, source.base) for part, settings in given.items() if settings
+        part: read_labelled_images(settings, source.base) for part, settings in settings_by_part(data).items()
     }
     refuse_other_data({part: (each.name, each.fingerprint()) for part, each in parts.items()}, folder)
     train = parts["train"]
@@ -198,27 +200,28 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         refuse_other_sizes(part.pixels, part.name, size=train.size, channels=train.channels)
         refuse_unseen_labels(part, train)
     if "valid" not in parts:
-        kept, put_by = split(train.labels.tolist(), data.valid_share, recipe.training.seed)
-        train, parts["valid"] = train.select(np.array(kept)), train.select(np.array(put_by, np.int64))
+        kept, held_out = split(train.labels.tolist(), data.valid_share, recipe.training.seed)
+        train, parts["valid"] = train.select(np.array(kept)), train.select(np.array(held_out, np.int64))
+        parts["train"] = train
     say(f"training: {len(train):,} images of {train.size} x {train.size} pixels, {len(labels)} classes")
-    for part, name in (("valid", "validation"), ("test", "test")):
+    for part in ("valid", "test"):
         if part in parts:
-            say(f"{name}: {len(parts[part]):,} images")
+            say(f"{PARTS[part]}: {len(parts[part]):,} images")
     if not len(parts["valid"]):
         raise DataError("no image is left to validate on", "raise data.valid_share, or give data.valid")
     if limit is not None:
-        train = train.select(np.arange(min(limit, len(train))))
-        for part in ("valid", "test"):
-            if part in parts:
-                parts[part] = parts[part].select(np.arange(min(TRIAL, len(parts[part]))))
-    return ImageClassification(recipe, labels, train, parts["valid"], parts.get("test"))
+        parts = {
+            part: images.select(np.arange(len(images))[: examples_kept(part, limit)])
+            for part, images in parts.items()
+        }
+    return ImageClassification(recipe, labels, parts["train"], parts["valid"], parts.get("test"))
 
 
 def _class_names(train: Images, names: tuple[str, ...]) -> tuple[str, ...]:
-    """A name for each class that a model of these images knows.
+    """The name of each class of the training images.
 
     Raises:
-        DataError: labels are no numbers of classes, or there is one class only.
+        DataError: a label is not the number of a class, or there is only one class.
     """
     largest = int(train.labels.max())
     if names and largest >= len(names):

@@ -14,34 +14,40 @@ from regard.verbs.tasks import (
     translation,
 )
 from regard.verbs.tasks.recipe import Recipe
-from regard.verbs.tasks.task import Prepare, TestData
+from regard.verbs.tasks.task import OpenTestData, Prepare
 
 
-class Kind(NamedTuple):
-    """What a recipe of this kind may say, how its data become a task, and its test data something alone."""
+class TaskKind(NamedTuple):
+    """The recipe class of a kind of task, and the functions that open its training and test data."""
 
     recipe: type[Recipe]
     prepare: Prepare
-    hold: TestData
+    open_test_data: OpenTestData
 
 
-KINDS: dict[str, Kind] = {
-    "classification": Kind(classification.ClassificationRecipe, classification.prepare, classification.hold),
-    "images": Kind(images.ImagesRecipe, images.prepare, images.hold),
-    "language_model": Kind(language_model.LanguageModelRecipe, language_model.prepare, language_model.hold),
-    "masked_language_model": Kind(
+KINDS: dict[str, TaskKind] = {
+    "classification": TaskKind(
+        classification.ClassificationRecipe, classification.prepare, classification.open_test_data
+    ),
+    "images": TaskKind(images.ImagesRecipe, images.prepare, images.open_test_data),
+    "language_model": TaskKind(
+        language_model.LanguageModelRecipe, language_model.prepare, language_model.open_test_data
+    ),
+    "masked_language_model": TaskKind(
         masked_language_model.MaskedLanguageModelRecipe,
         masked_language_model.prepare,
-        masked_language_model.hold,
+        masked_language_model.open_test_data,
     ),
-    "nodes": Kind(nodes.NodesRecipe, nodes.prepare, nodes.hold),
-    "regression": Kind(regression.RegressionRecipe, regression.prepare, regression.hold),
-    "tagging": Kind(tagging.TaggingRecipe, tagging.prepare, tagging.hold),
-    "transcription": Kind(transcription.TranscriptionRecipe, transcription.prepare, transcription.hold),
-    "translation": Kind(translation.TranslationRecipe, translation.prepare, translation.hold),
+    "nodes": TaskKind(nodes.NodesRecipe, nodes.prepare, nodes.open_test_data),
+    "regression": TaskKind(regression.RegressionRecipe, regression.prepare, regression.open_test_data),
+    "tagging": TaskKind(tagging.TaggingRecipe, tagging.prepare, tagging.open_test_data),
+    "transcription": TaskKind(
+        transcription.TranscriptionRecipe, transcription.prepare, transcription.open_test_data
+    ),
+    "translation": TaskKind(translation.TranslationRecipe, translation.prepare, translation.open_test_data),
 }
 
 
-def kind_of(recipe: Recipe) -> Kind:
-    """What can be done with the data of this recipe."""
+def task_kind(recipe: Recipe) -> TaskKind:
+    """The kind of task that a recipe is of."""
     return next(kind for kind in KINDS.values() if type(recipe) is kind.recipe)

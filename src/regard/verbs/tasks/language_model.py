@@ -1,4 +1,4 @@
-"""Language modelling: running text goes on; what follows each token is learned from what is before it."""
+"""Language modelling: a decoder learns to predict each next token of running text."""
 
 import dataclasses
 import itertools
@@ -15,7 +15,7 @@ import torch
 from regard.data.documents import Documents, DocumentSettings
 from regard.data.examples import Examples
 from regard.data.loader import Loader
-from regard.data.token_stream import TokenStream, limited, parts, write_stream
+from regard.data.token_stream import TokenStream, limit_characters, parts, write_stream
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.data.windows import PackedExamples, WindowExamples, scoring_batches
 from regard.decoding.continuation import ContinuationSettings
@@ -27,21 +27,28 @@ from regard.training.objective import NextToken, Objective
 from regard.verbs.box import model_that
 from regard.verbs.data_fingerprints import refuse_other_data
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import HeldOutData, Measured, Say, Task, held_settings, model_config
-from regard.verbs.tasks.text import refuse_r_drop, stored_tokenizer
+from regard.verbs.tasks.task import (
+    HeldOutData,
+    Say,
+    ScoreReport,
+    Task,
+    model_config,
+    settings_of_test_data,
+)
+from regard.verbs.tasks.text import load_or_train_tokenizer
+from regard.verbs.tasks.validation_split import PARTS, settings_by_part
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
 
-PARTS = ("train", "valid", "test")
-TRIAL_CHARACTERS = {"train": 200_000, "valid": 4000, "test": 4000}  # of a dry run
+DRY_RUN_CHARACTERS = {"train": 200_000, "valid": 4000, "test": 4000}
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelSettings:
-    """`[task]`. `block`: tokens that are read together.
+    """`[task]`. `block`: tokens of a training example.
 
-    `apart`: the documents in a block do not see each other, and positions begin anew in each; else text runs
-    on from one document to the next.
+    `apart`: the documents in a block cannot attend to each other, and positions start at 0 in each;
+    otherwise a block is cut from the documents joined end to end.
     """
 
     kind: Literal["language_model"]
@@ -50,33 +57,32 @@ class LanguageModelSettings:
 
     def __post_init__(self) -> None:
         if self.block < 2:
-            raise RecipeError(f"task.block = {self.block} leaves nothing to look back at", "give 2 or more")
+            raise RecipeError(f"task.block must be 2 or more, not {self.block}", "256 is usual")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageDataSettings:
-    """Where the text is."""
+    """`[data]`: the files of running text."""
 
     train: DocumentSettings
     valid: DocumentSettings
     test: DocumentSettings | None = None
 
     def __post_init__(self) -> None:
-        given = [(part, getattr(self, part)) for part in PARTS if getattr(self, part) is not None]
-        for (one, first), (other, second) in itertools.combinations(given, 2):
+        for (one, first), (other, second) in itertools.combinations(settings_by_part(self).items(), 2):
             if first.overlaps(second):
                 raise RecipeError(
                     f"data.{one} and data.{other} have text in common",
-                    "give each a share of its own: [0.0, 0.9] and [0.9, 1.0]",
+                    "give each another share of the text: [0.0, 0.9] and [0.9, 1.0]",
                 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageValidationSettings:
-    """How text is scored. `context`: so many tokens at least stand before each that is predicted.
+    """`[validation]`. `context`: each token is predicted from at least this many tokens.
 
-    (But for the first of a text.) 0: text is cut into blocks end to end, as nanoGPT does it: the first token
-    of each is predicted from one. Without, it is half a block.
+    The default is half a block; the first tokens of a text have fewer. With 0, as in nanoGPT, the text is cut
+    into blocks that do not overlap, so the first token of a block is predicted from one token.
     """
 
     context: int | None = None
@@ -84,7 +90,9 @@ class LanguageValidationSettings:
 
     def __post_init__(self) -> None:
         if self.context is not None and self.context < 0:
-            raise RecipeError(f"validation.context must be 0 or more, not {self.context}", "0 is nanoGPT's")
+            raise RecipeError(
+                f"validation.context must be 0 or more, not {self.context}", "0 does as nanoGPT"
+            )
         if self.batch_tokens < 1:
             raise RecipeError(
                 f"validation.batch_tokens must be 1 or more, not {self.batch_tokens}", "4096 is usual"
@@ -93,7 +101,7 @@ class LanguageValidationSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelRecipe(Recipe):
-    """Data, tokeniser, model, training, validation, decoding."""
+    """Recipe of a language model: data, tokeniser, model, training, validation, decoding."""
 
     model_kind: ClassVar[str] = "decoder_only"
     task: LanguageModelSettings
@@ -104,32 +112,32 @@ class LanguageModelRecipe(Recipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_r_drop(self)
         if self.tokenizer.dropout:
-            raise RecipeError("tokenizer.dropout is for pairs and labelled texts", "leave it out")
+            raise RecipeError("tokenizer.dropout is not for language models", "leave it out")
         if self.context >= self.task.block:
             raise RecipeError(
-                f"validation.context = {self.context} leaves none of a block of {self.task.block} to predict",
-                f"give less than task.block, {self.task.block // 2} for instance",
+                f"validation.context = {self.context} must be less than task.block = {self.task.block}",
+                f"{self.task.block // 2} is usual",
             )
 
     @property
     def context(self) -> int:
-        given = self.validation.context
-        return self.task.block // 2 if given is None else given
+        """`validation.context`, or its default."""
+        context = self.validation.context
+        return self.task.block // 2 if context is None else context
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextScore:
-    """How well a model foretells a text, each of its tokens once."""
+    """The likelihood of a text, each of its tokens predicted once."""
 
-    nll: float  # nats, of all tokens together
-    tokens: int  # marks counted
+    nll: float  # negative log-likelihood of all tokens, in nats
+    tokens: int  # special tokens included
     characters: int
     bytes: int
 
     def metrics(self) -> dict[str, float]:
-        """`loss` in nats a token; the bits are of the text as it was before any tokeniser."""
+        """`loss` in nats per token; bits per character and byte of the text as it was before tokenisation."""
         return {
             "loss": self.nll / self.tokens,
             "perplexity": math.exp(min(self.nll / self.tokens, 700.0)),
@@ -143,13 +151,15 @@ def score_text(
 ) -> TextScore:
     """The negative log-likelihood of a whole text, each token predicted exactly once.
 
-    A window of `block` tokens moves over the text by `block` - `context`; only what it has not seen before is
-    predicted, so that each token has at least `context` others before it, but for the first window's. A text
-    without marks begins with a token that is given and not predicted. The ends of documents are predicted
-    like any token, and count as no character.
+    A window of `block` tokens moves over the text in steps of `block` - `context`. Only tokens that are new
+    in a window are predicted, so each has at least `context` tokens before it, except in the first window.
+    In a text without special tokens the first token is not predicted. The ends of documents are predicted
+    as other tokens are, and count as no character.
     """
     objective, nll, tokens = NextToken(), 0.0, 0
-    batches = scoring_batches(stream, block, context=context, apart=apart, batch_tokens=batch_tokens)
+    batches = scoring_batches(
+        stream, block, context=context, separate_documents=apart, batch_tokens=batch_tokens
+    )
     with torch.no_grad():
         for batch in batches:
             loss = objective(model, batch.to(model.device))
@@ -159,7 +169,7 @@ def score_text(
 
 
 class LanguageModel(Task):
-    """Streams of tokens to train on, to validate on, to test on."""
+    """Training, validation and test text as streams of tokens."""
 
     use = 'regard generate --model . "..."'
 
@@ -169,7 +179,7 @@ class LanguageModel(Task):
         self.recipe: LanguageModelRecipe = recipe
         self._streams = {part: TokenStream(folder / part) for part in PARTS if (folder / part).is_dir()}
         self.config = _config(recipe, tokenizer)
-        decoding = recipe.decoding.with_(begin=self._streams["train"].marks)
+        decoding = recipe.decoding.with_(begin=self._streams["train"].special_tokens)
         self.files = {**files, "generation.json": json_bytes(decoding.to_dict())}
 
     def objective(self) -> Objective:
@@ -204,45 +214,44 @@ def _score(model: DecoderOnly, stream: TokenStream, recipe: LanguageModelRecipe)
     )
 
 
-def _scores(measured: TextScore, stream: TokenStream, recipe: LanguageModelRecipe) -> list[Score]:
+def _scores(score: TextScore, stream: TokenStream, recipe: LanguageModelRecipe) -> list[Score]:
     signature = (
-        f"tokens:{measured.tokens}|characters:{measured.characters}|bytes:{measured.bytes}"
+        f"tokens:{score.tokens}|characters:{score.characters}|bytes:{score.bytes}"
         f"|unknown:{stream.report.unknown}|block:{recipe.task.block}|context:{recipe.context}"
         f"|version:regard {version('regard')}"
     )
     return [
         Score(name=name.replace("_", " "), value=value, low=None, high=None, signature=signature)
-        for name, value in measured.metrics().items()
+        for name, value in score.metrics().items()
     ]
 
 
-def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
-    """Test text. Of other text all is read, whatever share of its files the recipe takes."""
-    model_that("goes on with a text", DecoderOnly, loaded)
+def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
+    """Test text: the recipe's share of its files, or all of `data`."""
+    model_that("generates text", DecoderOnly, loaded)
     recipe = cast(LanguageModelRecipe, source.recipe)
-    settings, base = held_settings(recipe.data, data, source.base)
+    settings, base = settings_of_test_data(recipe.data, data, source.base)
     if data is not None:
         settings = settings.whole()
     documents = Documents(settings, base)
     lengths = [len(text) for text in documents]
 
-    def measure(model: DecoderOnly) -> Measured:
+    def evaluate(model: DecoderOnly) -> ScoreReport:
         with tempfile.TemporaryDirectory(prefix="regard-text-") as folder:
             marks = bool(loaded.generation.get("begin", True))
-            stream = write_stream(documents, loaded.tokenizers.source, Path(folder) / "test", marks=marks)
-            return Measured(scores=_scores(_score(model, stream, recipe), stream, recipe))
+            stream = write_stream(
+                documents, loaded.tokenizers.source, Path(folder) / "test", special_tokens=marks
+            )
+            return ScoreReport(scores=_scores(_score(model, stream, recipe), stream, recipe))
 
-    several = "" if len(lengths) == 1 else "s"
-    counted = f"{len(lengths):,} document{several}, {sum(lengths):,} characters"
-    return HeldOutData(counted=counted, measure=measure)
+    plural = "" if len(lengths) == 1 else "s"
+    size = f"{len(lengths):,} document{plural}, {sum(lengths):,} characters"
+    return HeldOutData(size=size, evaluate=evaluate)
 
 
 def _config(recipe: LanguageModelRecipe, tokenizer: Tokenizer) -> DecoderOnlyConfig:
-    kind = recipe.model.get("kind", recipe.model_kind)
-    if kind != DecoderOnlyConfig.kind:
-        raise RecipeError(f"model.kind = {kind!r} does not go on with texts", "leave model.kind out")
-    before = recipe.model.get("init", {}).get("trained_length")  # of the model that this one starts from
-    trained_length = max(recipe.task.block, before or 0)
+    pretrained_length = recipe.model.get("init", {}).get("trained_length")
+    trained_length = max(recipe.task.block, pretrained_length or 0)
     sizes = {"vocab_size": tokenizer.vocab_size, "trained_length": trained_length}
     config = cast(DecoderOnlyConfig, model_config(recipe, **sizes))
     if config.positions != "learned":
@@ -252,45 +261,56 @@ def _config(recipe: LanguageModelRecipe, tokenizer: Tokenizer) -> DecoderOnlyCon
     if config.max_positions < recipe.task.block:
         raise RecipeError(
             f"task.block = {recipe.task.block} is more than the {config.max_positions} learned positions",
-            "leave out model.max_positions, or set model.positions to another kind",
+            "leave out model.max_positions, or choose other model.positions",
         )
     return config
 
 
 def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> LanguageModel:
-    """Train the tokeniser on the training text and write the tokens of all texts into `folder`.
+    """Train the tokeniser on the training text, and write the tokens of all texts into `folder`.
 
-    Documents have marks at their ends where there are several to train on.
+    Documents begin and end with special tokens if there are several training documents.
     """
     recipe = cast(LanguageModelRecipe, source.recipe)
-    given = {part: getattr(recipe.data, part) for part in PARTS}
-    texts = {part: Documents(settings, source.base) for part, settings in given.items() if settings}
+    texts = {
+        part: Documents(settings, source.base) for part, settings in settings_by_part(recipe.data).items()
+    }
     refuse_other_data({part: (each.name, each.fingerprint()) for part, each in texts.items()}, folder)
-    most: dict[str, int] = {}
+    max_characters: dict[str, int] = {}
     if limit is not None:
-        most = TRIAL_CHARACTERS
-        for documents in texts.values():  # whatever is wrong with them is found here
+        max_characters = DRY_RUN_CHARACTERS
+        for documents in texts.values():  # read all, to find errors in any
             sum(1 for _ in documents)
     marks = len(list(itertools.islice(texts["train"], 2))) > 1
-    tokenizer, files = stored_tokenizer(
-        _pieces(limited(texts["train"], most.get("train"))), recipe.tokenizer, folder, say
+    tokenizer, files = load_or_train_tokenizer(
+        _short_parts(limit_characters(texts["train"], max_characters.get("train"))),
+        recipe.tokenizer,
+        folder,
+        say,
     )
     for part, documents in texts.items():
-        stream = write_stream(documents, tokenizer, folder / part, marks=marks, most=most.get(part), say=say)
-        _tell(part, stream, say)
+        stream = write_stream(
+            documents,
+            tokenizer,
+            folder / part,
+            special_tokens=marks,
+            max_characters=max_characters.get(part),
+            say=say,
+        )
+        _print_size(part, stream, say)
     task = LanguageModel(recipe, tokenizer, files, folder)
-    if most:
-        task.trial_share = min(most["valid"] / sum(map(len, texts["valid"])), 1.0)
+    if max_characters:
+        task.dry_run_share = min(max_characters["valid"] / sum(map(len, texts["valid"])), 1.0)
     return task
 
 
-def _pieces(documents: Iterable[str]) -> Iterator[str]:
-    """Long documents in parts, so that the tokeniser is not trained on all of one at once."""
+def _short_parts(documents: Iterable[str]) -> Iterator[str]:
+    """The documents, long ones cut into parts, which bounds the memory of the tokeniser's training."""
     return itertools.chain.from_iterable(map(parts, documents))
 
 
-def _tell(part: str, stream: TokenStream, say: Say) -> None:
-    report, name = stream.report, {"train": "training", "valid": "validation", "test": "test"}[part]
+def _print_size(part: str, stream: TokenStream, say: Say) -> None:
+    report = stream.report
     documents = f"{report.documents:,} document{'' if report.documents == 1 else 's'}"
     unknown = f"; {report.unknown:,} tokens are unknown" if report.unknown else ""
-    say(f"{name}: {documents}, {report.characters:,} characters, {report.tokens:,} tokens{unknown}")
+    say(f"{PARTS[part]}: {documents}, {report.characters:,} characters, {report.tokens:,} tokens{unknown}")

@@ -1,4 +1,4 @@
-"""Classes of the nodes of one graph, of which some are known: graph attention, graph transformers."""
+"""Node classification in one graph with some known classes: graph attention, graph Transformers."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,10 +28,11 @@ from regard.verbs.box import model_that
 from regard.verbs.data_fingerprints import refuse_other_data
 from regard.verbs.tasks.classification import class_test_scores
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import HeldOutData, Measured, Say, Task, model_config
+from regard.verbs.tasks.task import HeldOutData, Say, ScoreReport, Task, model_config
+from regard.verbs.tasks.validation_split import PARTS
 from regard.weights.model_folder import LoadedModel
 
-WHOLE = np.zeros(1, np.int64)  # the one example that there is
+WHOLE = np.zeros(1, np.int64)  # the number of the only example, the graph
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,27 +44,23 @@ class NodesSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class NodesRecipe(Recipe):
-    """Graph, model, training."""
+    """Recipe of a node classifier: graph, model, training."""
 
     model_kind: ClassVar[str] = "gat"
+    other_model_kinds: ClassVar[bool] = True
     task: NodesSettings
     data: GraphSettings
 
     @property
-    def measured(self) -> tuple[str, ...]:
+    def metric_names(self) -> tuple[str, ...]:
         return ("accuracy",)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.training.r_drop:
-            raise RecipeError("training.r_drop is for translation", "leave it out")
 
 
 class NodeClassification(Task):
-    """The graph, and what the model asks for beside it."""
+    """A graph whose nodes are split into training, validation and test nodes."""
 
     use = "regard classify --model . --input GRAPH.npz"
-    trial_share = 1.0  # a trial has the whole graph
+    dry_run_share = 1.0  # a dry run uses the whole graph
 
     def __init__(self, recipe: NodesRecipe, graph: Graph) -> None:
         self.recipe: NodesRecipe = recipe
@@ -76,37 +73,40 @@ class NodeClassification(Task):
             undirected=recipe.data.undirected,
         )
         self._graph = graph
-        self._structure = structure(self.config, graph.edges, len(graph))
+        self._structure = structural_inputs(self.config, graph.edges, len(graph))
 
     def objective(self) -> Objective:
         return LabelCrossEntropy(smoothing=self.recipe.training.label_smoothing)
 
     def examples(self) -> Examples:
-        drawn = isinstance(self.config, GraphTransformerConfig) and self.config.node_positions == "laplacian"
-        return self._examples("train", self.recipe.training.seed if drawn else None)
+        config = self.config
+        random_signs = isinstance(config, GraphTransformerConfig) and config.node_positions == "laplacian"
+        return self._examples("train", self.recipe.training.seed if random_signs else None)
 
     def loader(self, group: Group = SINGLE) -> Loader:
         if group.size > 1:
             raise RecipeError(
-                f"a graph is one example, which {group.size} workers cannot share", "leave out --workers"
+                f"a graph is one example and cannot be shared by {group.size} workers", "leave out --workers"
             )
         return super().loader(group)
 
     def validate(self, model: Any) -> dict[str, float]:
-        loss, table = _look(model, self._graph, self._examples("valid"), "valid")
+        loss, table = _loss_and_confusion(model, self._graph, self._examples("valid"), "valid")
         return {"loss": loss, "accuracy": 100 * accuracy(table)}
 
     def test(self, model: Any) -> list[Score]:
         if "test" not in self._graph.splits:
             return []
-        return _measured(model, self._graph, self._examples("test")).scores
+        return _evaluate(model, self._graph, self._examples("test")).scores
 
     def _examples(self, split: Split, seed: int | None = None) -> GraphExamples:
         return GraphExamples(self._graph, split, *self._structure, seed=seed)
 
 
-def _look(model: Model, graph: Graph, examples: GraphExamples, split: Split) -> tuple[float, np.ndarray]:
-    """The mean loss of the nodes of a split, and which of their classes are taken for which."""
+def _loss_and_confusion(
+    model: Model, graph: Graph, examples: GraphExamples, split: Split
+) -> tuple[float, np.ndarray]:
+    """The mean loss of the nodes of a split, and the confusion matrix (rows: true, columns: predicted)."""
     batch = examples.batch(WHOLE, 0).to(model.device)
     nodes = graph.splits[split].to(model.device)
     with torch.no_grad():
@@ -116,43 +116,47 @@ def _look(model: Model, graph: Graph, examples: GraphExamples, split: Split) -> 
     return float(F.cross_entropy(logits, labels, reduction="sum")) / len(nodes), table
 
 
-def _measured(model: Model, graph: Graph, examples: GraphExamples) -> Measured:
-    _, table = _look(model, graph, examples, "test")
-    return Measured(scores=class_test_scores(table, f"nodes:{table.sum()}"), confusion=table)
+def _evaluate(model: Model, graph: Graph, examples: GraphExamples) -> ScoreReport:
+    _, table = _loss_and_confusion(model, graph, examples, "test")
+    return ScoreReport(scores=class_test_scores(table, f"nodes:{table.sum()}"), confusion=table)
 
 
-def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
-    """The test nodes of a graph; its features, and their classes, are those that the model knows."""
+def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
+    """The test nodes of a graph; it must have the model's features and classes."""
     model_that("classifies nodes of a graph", GraphModel, loaded)
     recipe = cast(NodesRecipe, source.recipe)
     if data is None:
         graph = read_test_graph(recipe.data, source.base, loaded.labels)
     else:
         graph = read_test_graph(replace(recipe.data, file=data), Path.cwd(), loaded.labels)
-    refuse_other_features(graph, loaded)
-    examples = GraphExamples(graph, "test", *structure(loaded.config, graph.edges, len(graph)))
+    _refuse_other_features(graph, loaded)
+    examples = GraphExamples(graph, "test", *structural_inputs(loaded.config, graph.edges, len(graph)))
     return HeldOutData(
-        counted=f"{len(graph.splits['test']):,} nodes",
-        measure=partial(_measured, graph=graph, examples=examples),
+        size=f"{len(graph.splits['test']):,} nodes",
+        evaluate=partial(_evaluate, graph=graph, examples=examples),
     )
 
 
-def refuse_other_features(graph: Graph, loaded: LoadedModel) -> None:
-    """See that the nodes have as many features as the model reads."""
+def _refuse_other_features(graph: Graph, loaded: LoadedModel) -> None:
+    """Raise a DataError if the nodes do not have as many features as the model reads."""
     features, wanted = graph.features.size(1), getattr(loaded.config, "num_features", 0)
     if features != wanted:
         raise DataError(
             f"{graph.name}: nodes have {features:,} features, the model reads {wanted:,}",
-            "give the features that the model was trained on, in their order",
+            "give the features that the model was trained on, in the same order",
         )
 
 
-def structure(
+def structural_inputs(
     config: ModelConfig, edges: Edges, num_nodes: int
 ) -> tuple[
     tuple[Int64[Tensor, "2 pairs"], Int64[Tensor, " pairs"]] | None, Float[Tensor, "nodes places"] | None
 ]:
-    """What the model reads beside features and edges: who is near whom, and where in the graph a node is."""
+    """The inputs of a graph Transformer beside features and edges: pairs of near nodes, node positions.
+
+    The pairs are index pairs and the distance of each; positions are encodings of `config.node_positions`.
+    Both are None for other models.
+    """
     if not isinstance(config, GraphTransformerConfig):
         return None, None
     make = {"random_walk": random_walk_positions, "laplacian": laplacian_positions}.get(config.node_positions)
@@ -161,16 +165,15 @@ def structure(
 
 
 def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> NodeClassification:
-    """Read the graph; it stays in memory. A trial takes all of it: one update is one look at it anyway."""
+    """Read the graph into memory. A dry run uses the whole graph, since one update uses all of it anyway."""
     recipe = cast(NodesRecipe, source.recipe)
     graph = read_graph(recipe.data, source.base)
     refuse_other_data({"file": (graph.name, graph.fingerprint())}, folder)
-    alone = f", {graph.isolated:,} nodes have none" if graph.isolated else ""
+    isolated = f", {graph.isolated:,} nodes have none" if graph.isolated else ""
     say(
         f"graph: {len(graph):,} nodes with {graph.features.size(1):,} features, {len(graph.label_names)}"
-        f" classes; {graph.edges.size(1):,} edges, counted in each direction{alone}"
+        f" classes; {graph.edges.size(1):,} edges, counted in each direction{isolated}"
     )
     counts = {split: len(nodes) for split, nodes in graph.splits.items()}
-    names = {"train": "training", "valid": "validation", "test": "test"}
-    say("; ".join(f"{names[split]}: {count:,} nodes" for split, count in counts.items()))
+    say("; ".join(f"{PARTS[split]}: {count:,} nodes" for split, count in counts.items()))
     return NodeClassification(recipe, graph)

@@ -1,4 +1,4 @@
-"""What the recipes of all tasks have in common, and a recipe with the place it came from."""
+"""The settings that the recipes of all tasks share, and a recipe with the file it was read from."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,35 +12,49 @@ from regard.training.settings import TrainingSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One TOML file. Each task has its own class, with sections for its data and for what it measures."""
+    """The settings of one TOML file. Each task has a subclass with sections for its data and validation."""
 
-    model_kind: ClassVar[str]  # the model of the task where `[model]` names no `kind`
+    model_kind: ClassVar[str]  # the kind of model where `[model]` names no `kind`
+    other_model_kinds: ClassVar[bool] = False  # True if the task can train other kinds than `model_kind`
+    has_r_drop: ClassVar[bool] = False  # True if the task's loss can have an R-Drop term
     name: str
     description: str = ""
-    card: str = ""  # goes into the model card: licence and attribution of the data, limits
-    model: dict[str, Any] = field(default_factory=dict)  # its kind, a preset and what differs from it
+    card: str = ""  # text for the model card: licence and attribution of the data, limits
+    model: dict[str, Any] = field(default_factory=dict)  # kind, preset, and settings that differ from it
     batches: LoaderSettings = field(default_factory=LoaderSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     distributed: DistributedSettings = field(default_factory=DistributedSettings)
 
     @property
-    def measured(self) -> tuple[str, ...]:
-        """What validation gives besides the loss: `training.best_metric` is one of them."""
+    def metric_names(self) -> tuple[str, ...]:
+        """The metrics of a validation besides the loss; `training.best_metric` is one of them or the loss."""
         return ()
+
+    @property
+    def chosen_model_kind(self) -> str:
+        """The kind of model to train: that of `[model]`, or the task's default."""
+        return self.model.get("kind", self.model_kind)
 
     def __post_init__(self) -> None:
         names = ("best_metric", "second_metric")
         for name, metric in zip(names, self.training.choosing, strict=False):
-            if metric not in ("loss", *self.measured):
+            if metric not in ("loss", *self.metric_names):
                 raise RecipeError(
                     f"training.{name} is {metric!r}, which validation does not measure",
-                    f"it gives {', '.join(('loss', *self.measured))}",
+                    f"choose one of {', '.join(('loss', *self.metric_names))}",
                 )
+        if not self.other_model_kinds and self.chosen_model_kind != self.model_kind:
+            raise RecipeError(
+                f"model.kind = {self.chosen_model_kind!r}: this task trains {self.model_kind!r} models only",
+                "leave model.kind out",
+            )
+        if self.training.r_drop and not self.has_r_drop:
+            raise RecipeError("training.r_drop is for translation only", "leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeFile:
-    """A recipe with its source: the table that was read, the text verbatim, and where its paths begin."""
+    """A recipe and its source: the table that was read, its text, the folder its paths are relative to."""
 
     recipe: Recipe
     table: dict[str, Any]

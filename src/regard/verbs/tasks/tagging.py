@@ -1,4 +1,4 @@
-"""Labels of words: parts of speech and their like, from CoNLL-U files."""
+"""Tagging: a label for each word, such as its part of speech, learned from CoNLL-U files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,32 +14,32 @@ from regard.data.batch import IGNORED
 from regard.data.conllu import Column, ConlluSettings, Sentence, Treebank, labels_of
 from regard.data.examples import Examples
 from regard.data.labelled import LabelSet, split
-from regard.data.tagged import before_words, pieces_of, tagged_texts
+from regard.data.tagged import encode_word, tagged_texts, word_prefix
 from regard.data.texts import EncodedText
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
-from regard.errors import DataError, RecipeError
+from regard.errors import DataError
 from regard.evaluation.classification import SEED, accuracy, bootstrap_interval, confusion, macro_f1
 from regard.evaluation.score import Score
 from regard.training.objective import LabelCrossEntropy, Objective
 from regard.verbs.data_fingerprints import refuse_other_data
 from regard.verbs.load_encoder import encoder_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import TRIAL, HeldOutData, Measured, Say, Task, held_settings
+from regard.verbs.tasks.task import HeldOutData, Say, ScoreReport, Task, settings_of_test_data
 from regard.verbs.tasks.text import (
     Encode,
     WordDropoutSettings,
     encoder_config,
-    most_tokens,
+    load_or_train_tokenizer,
+    max_text_tokens,
     predictions_and_labels,
-    refuse_r_drop,
-    stored_tokenizer,
     training_examples,
 )
+from regard.verbs.tasks.validation_split import PARTS, ValidationSplit, examples_kept, settings_by_part
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
 
-REMEMBERED = 100_000  # words whose pieces are kept
-WORDS = "words.json"  # in a model folder: the column of CoNLL-U that its labels are of
+CACHED_WORDS = 100_000  # words whose pieces are cached
+WORDS = "words.json"  # file of a model folder: the CoNLL-U column of its labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,26 +50,21 @@ class TaggingSettings(WordDropoutSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggedDataSettings:
-    """Where the sentences are, and in which column the label of a word stands.
+class TaggedDataSettings(ValidationSplit):
+    """`[data]`: CoNLL-U files, and the column of the labels.
 
-    Without `valid`, a share of the training sentences is put by.
+    Without `valid`, a share of the training sentences is held out.
     """
 
     train: ConlluSettings
     valid: ConlluSettings | None = None
     test: ConlluSettings | None = None
     column: Column = "upos"
-    valid_share: float = 0.1
-
-    def __post_init__(self) -> None:
-        if not 0 < self.valid_share < 1:
-            raise RecipeError(f"data.valid_share = {self.valid_share} is no share", "0.1 is a tenth")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingRecipe(Recipe):
-    """Data, tokeniser, model, training."""
+    """Recipe of a tagger: data, tokeniser, model, training."""
 
     model_kind: ClassVar[str] = "encoder_only"
     task: TaggingSettings
@@ -77,19 +72,15 @@ class TaggingRecipe(Recipe):
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
 
     @property
-    def measured(self) -> tuple[str, ...]:
+    def metric_names(self) -> tuple[str, ...]:
         return ("accuracy", "macro_f1")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        refuse_r_drop(self)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tagged:
-    """The words of a sentence and the number of the label of each; where it begins in its file.
+class TaggedSentence:
+    """The words of a sentence, the number of each word's label, and the sentence's first line in its file.
 
-    A label that training has never seen is IGNORED: no answer is right, and it has no part in the loss.
+    A label that is not in the training data is IGNORED: it counts as wrong, and adds nothing to the loss.
     """
 
     words: tuple[str, ...]
@@ -98,10 +89,10 @@ class Tagged:
 
 
 class Tagging(Task):
-    """Sentences to train on, to validate on and to test on.
+    """Training, validation and test sentences with their labels.
 
-    Words whose label training has never seen count as wrong; together they are one class more for macro-F1,
-    whose F1 is 0.
+    A word whose label is not in the training data counts as wrong; for macro-F1 all such words are one more
+    class, with an F1 of 0.
     """
 
     use = 'regard tag --model . "..."'
@@ -110,7 +101,7 @@ class Tagging(Task):
         self,
         recipe: TaggingRecipe,
         labels: tuple[str, ...],
-        parts: Mapping[str, Sequence[Tagged]],
+        parts: Mapping[str, Sequence[TaggedSentence]],
         tokenizer: Tokenizer,
         files: Mapping[str, bytes],
     ) -> None:
@@ -120,7 +111,7 @@ class Tagging(Task):
         self.config = encoder_config(
             recipe, head="tokens", vocab_size=tokenizer.vocab_size, num_labels=len(labels)
         )
-        self._parts, self._max_tokens = parts, most_tokens(recipe, self.config)
+        self._parts, self._max_tokens = parts, max_text_tokens(recipe, self.config)
         self._valid, self._test = (self._texts(part, tokenizer.encode_words) for part in ("valid", "test"))
 
     def _texts(self, part: str, encode: Encode) -> list[EncodedText]:
@@ -139,40 +130,40 @@ class Tagging(Task):
         )
 
     def validate(self, model: Any) -> dict[str, float]:
-        said, truth, loss = predictions_and_labels(model, self._valid, self.tokenizer.pad_id)
-        table = _table(np.concatenate(truth), np.concatenate(said), len(self.labels))
+        predictions, labels, loss = predictions_and_labels(model, self._valid, self.tokenizer.pad_id)
+        table = _confusion(np.concatenate(labels), np.concatenate(predictions), len(self.labels))
         return {"loss": loss, "accuracy": 100 * accuracy(table), "macro_f1": 100 * macro_f1(table)}
 
     def test(self, model: Any) -> list[Score]:
         if not self._test:
             return []
         column = self.recipe.data.column
-        return _measured(model, self._test, len(self.labels), self.tokenizer.pad_id, column).scores
+        return _evaluate(model, self._test, len(self.labels), self.tokenizer.pad_id, column).scores
 
 
-def _table(truth: np.ndarray, said: np.ndarray, num_labels: int) -> np.ndarray:
-    """Which labels are taken for which; the last row is of all those that training has never seen."""
-    return confusion(np.where(truth == IGNORED, num_labels, truth), said, num_labels + 1)
+def _confusion(labels: np.ndarray, predictions: np.ndarray, num_labels: int) -> np.ndarray:
+    """The confusion matrix (rows: true labels); its last row counts labels not in the training data."""
+    return confusion(np.where(labels == IGNORED, num_labels, labels), predictions, num_labels + 1)
 
 
-def _measured(
+def _evaluate(
     model: Any, texts: Sequence[EncodedText], num_labels: int, pad_id: int, column: Column
-) -> Measured:
-    """Intervals by resampling sentences, whose words hang together."""
+) -> ScoreReport:
+    """Accuracy and macro-F1; intervals resample sentences, since a sentence's words are not independent."""
     by_text = predictions_and_labels(model, texts, pad_id)
-    said, truth = (np.concatenate(each) for each in by_text[:2])
+    predictions, labels = (np.concatenate(each) for each in by_text[:2])
     lines = np.repeat([text.line for text in texts], [len(text.labels) for text in texts])
-    sentences, sentence = np.unique(lines, return_inverse=True)  # of each word, which one it is of
-    table = _table(truth, said, num_labels)
+    sentences, sentence = np.unique(lines, return_inverse=True)  # `sentence`: the sentence of each word
+    table = _confusion(labels, predictions, num_labels)
     low, high = bootstrap_interval(
-        np.bincount(sentence[said == truth], minlength=len(sentences)).tolist(),
+        np.bincount(sentence[predictions == labels], minlength=len(sentences)).tolist(),
         np.bincount(sentence).tolist(),
     )
-    f1_low, f1_high = _f1_interval(truth, said, sentence, num_labels)
-    unseen = int(np.count_nonzero(truth == IGNORED))
-    counted = f"words:{len(truth)}|sentences:{len(sentences)}|column:{column}"
-    counted += f"|unseen:{unseen}" if unseen else ""
-    signature = f"{counted}|bs:1000|seed:12345|version:regard {version('regard')}"
+    f1_low, f1_high = _f1_interval(labels, predictions, sentence, num_labels)
+    unseen = int(np.count_nonzero(labels == IGNORED))
+    examples = f"words:{len(labels)}|sentences:{len(sentences)}|column:{column}"
+    examples += f"|unseen:{unseen}" if unseen else ""
+    signature = f"{examples}|bs:1000|seed:12345|version:regard {version('regard')}"
     scores = [
         Score(
             name="accuracy",
@@ -189,40 +180,45 @@ def _measured(
             signature=signature,
         ),
     ]
-    return Measured(scores=scores, confusion=table[:num_labels, :num_labels])
+    return ScoreReport(scores=scores, confusion=table[:num_labels, :num_labels])
 
 
 def _f1_interval(
-    truth: np.ndarray, said: np.ndarray, sentence: np.ndarray, num_labels: int, resamples: int = 1000
+    labels: np.ndarray,
+    predictions: np.ndarray,
+    sentence: np.ndarray,
+    num_labels: int,
+    resamples: int = 1000,
 ) -> tuple[float, float]:
-    """The 95 % interval of macro-F1; `sentence` says of each word which one it is of, from 0."""
-    draw = np.random.Generator(np.random.PCG64(SEED))
+    """The 95 % bootstrap interval of macro-F1; `sentence` is the number of each word's sentence, from 0."""
+    random = np.random.Generator(np.random.PCG64(SEED))
     count, values = int(sentence.max()) + 1, np.empty(resamples)
     for number in range(resamples):
-        times = np.bincount(draw.integers(0, count, count), minlength=count)[sentence]
-        values[number] = macro_f1(_table(np.repeat(truth, times), np.repeat(said, times), num_labels))
+        times = np.bincount(random.integers(0, count, count), minlength=count)[sentence]
+        table = _confusion(np.repeat(labels, times), np.repeat(predictions, times), num_labels)
+        values[number] = macro_f1(table)
     low, high = np.percentile(values, [2.5, 97.5])
     return float(low), float(high)
 
 
-def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
-    """Test sentences; how many words have a label that the model does not know is said."""
+def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
+    """Test sentences; a warning counts the words whose label the model does not know."""
     recipe = cast(TaggingRecipe, source.recipe)
     model = encoder_that("labels words", ("tokens",), loaded, allow_fresh=False)
-    settings, base = held_settings(recipe.data, data, source.base)
+    settings, base = settings_of_test_data(recipe.data, data, source.base)
     bank, column, tokenizer = Treebank(settings, base), recipe.data.column, loaded.tokenizers.source
-    labels = LabelSet.known(loaded.labels, {})
+    labels = LabelSet.of_model(loaded.labels, {})
     sentences = [_tagged(each, column, labels, str(bank.path)) for each in bank]
     if not sentences:
         raise DataError(f"{bank.path}: no sentence", "name another file")
-    texts = _in_windows(sentences, tokenizer, tokenizer.encode_words, most_tokens(recipe, model.config))
+    texts = _in_windows(sentences, tokenizer, tokenizer.encode_words, max_text_tokens(recipe, model.config))
     words = sum(len(each.words) for each in sentences)
-    if unseen := _unseen(sentences, str(bank.path)):
-        console.warn(f"{bank.path}: {unseen}; the table leaves them out")
+    if unseen := _unseen_labels(sentences, str(bank.path)):
+        console.warn(f"{bank.path}: {unseen}; the confusion matrix leaves them out")
     return HeldOutData(
-        counted=f"{len(sentences):,} sentences, {words:,} words",
-        measure=partial(
-            _measured,
+        size=f"{len(sentences):,} sentences, {words:,} words",
+        evaluate=partial(
+            _evaluate,
             texts=texts,
             num_labels=len(loaded.labels),
             pad_id=tokenizer.pad_id,
@@ -232,10 +228,10 @@ def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutDa
 
 
 def _in_windows(
-    sentences: Sequence[Tagged], tokenizer: Tokenizer, encode: Encode, max_tokens: int
+    sentences: Sequence[TaggedSentence], tokenizer: Tokenizer, encode: Encode, max_tokens: int
 ) -> list[EncodedText]:
-    """Each sentence in windows of at most `max_tokens`."""
-    pieces = lru_cache(REMEMBERED)(partial(pieces_of, encode=encode, before=before_words(tokenizer)))
+    """The sentences, each cut into windows of at most `max_tokens`."""
+    pieces = lru_cache(CACHED_WORDS)(partial(encode_word, encode=encode, prefix=word_prefix(tokenizer)))
     return [
         text
         for sentence in sentences
@@ -250,13 +246,12 @@ def _in_windows(
 
 
 def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> Tagging:
-    """Read all sentences; they stay in memory."""
+    """Read all sentences into memory, and train the tokeniser."""
     recipe = cast(TaggingRecipe, source.recipe)
     data = recipe.data
-    given = {"train": data.train, "valid": data.valid, "test": data.test}
-    banks = {part: Treebank(settings, source.base) for part, settings in given.items() if settings}
-    prints = {part: (bank.name, bank.fingerprint(data.column)) for part, bank in banks.items()}
-    refuse_other_data(prints, folder)
+    banks = {part: Treebank(settings, source.base) for part, settings in settings_by_part(data).items()}
+    fingerprints = {part: (bank.name, bank.fingerprint(data.column)) for part, bank in banks.items()}
+    refuse_other_data(fingerprints, folder)
     sentences = {part: list(bank) for part, bank in banks.items()}
     train = sentences["train"]
     name = str(banks["train"].path)
@@ -266,39 +261,40 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         for part in banks
     }
     if "valid" not in parts:
-        kept, taken = split([0] * len(train), data.valid_share, recipe.training.seed)
-        parts["valid"] = [parts["train"][number] for number in taken]
+        kept, held_out = split([0] * len(train), data.valid_share, recipe.training.seed)
+        parts["valid"] = [parts["train"][number] for number in held_out]
         parts["train"] = [parts["train"][number] for number in kept]
-    for part, title in (("train", "training"), ("valid", "validation"), ("test", "test")):
+    for part, title in PARTS.items():
         if part in parts:
             words = sum(len(each.words) for each in parts[part])
             if not parts[part]:
                 raise DataError(f"data.{part} has no sentence", "look at the file and at data.valid_share")
-            unseen = _unseen(parts[part], f"data.{part}")
+            unseen = _unseen_labels(parts[part], f"data.{part}")
             say(f"{title}: {len(parts[part]):,} sentences, {words:,} words{unseen and f'; {unseen}'}")
-    tokenizer, files = stored_tokenizer(
+    tokenizer, files = load_or_train_tokenizer(
         (word for each in parts["train"] for word in each.words), recipe.tokenizer, folder, say
     )
-    if limit is not None:
-        parts = {part: each[: limit if part == "train" else TRIAL] for part, each in parts.items()}
+    parts = {part: each[: examples_kept(part, limit)] for part, each in parts.items()}
     return Tagging(recipe, labels.names, parts, tokenizer, files)
 
 
-def _tagged(sentence: Sentence, column: Column, labels: LabelSet, name: str) -> Tagged:
-    return Tagged(
+def _tagged(sentence: Sentence, column: Column, labels: LabelSet, name: str) -> TaggedSentence:
+    return TaggedSentence(
         words=sentence.forms,
         labels=tuple(labels.numbers.get(label, IGNORED) for label in labels_of(sentence, column, name)),
         line=sentence.first_line,
     )
 
 
-def _unseen(sentences: Sequence[Tagged], name: str) -> str:
-    """How many words have a label that training has never seen, in words; empty if none has.
+def _unseen_labels(sentences: Sequence[TaggedSentence], name: str) -> str:
+    """A sentence that counts the words whose label is not in the training data; empty if there are none.
 
     Raises:
-        DataError: all have; these are labels of another kind.
+        DataError: no word has a label of the training data.
     """
     count = sum(each.labels.count(IGNORED) for each in sentences)
     if count == sum(len(each.labels) for each in sentences):
-        raise DataError(f"{name}: no word has a label that training has seen", "look at data.column")
-    return f"{count:,} words have a label that training has never seen, and count as wrong" if count else ""
+        raise DataError(f"{name}: no word has a label of the training data", "look at data.column")
+    return (
+        f"{count:,} words have a label that is not in the training data and count as wrong" if count else ""
+    )

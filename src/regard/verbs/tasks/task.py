@@ -1,4 +1,4 @@
-"""Task: a recipe whose data are ready; all that training, scoring and the model folder need of it."""
+"""Task: what training, scoring and the model folder need to know of a recipe and its data."""
 
 import dataclasses
 import math
@@ -23,87 +23,86 @@ from regard.training.objective import Objective
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.weights.model_folder import LoadedModel
 
-Say = Callable[[str], None]
-TRIAL = 32  # validation and test examples of a dry run
-TOKENIZERS = "tokenizers"  # where in its folder a task keeps its tokenisers; those that are there are used
-TAKEN_FROM = "taken_from"  # in their manifest: the trained model that they are of, where this run made none
+Say = Callable[[str], None]  # prints one line about the progress of a verb
+TOKENIZERS = "tokenizers"  # folder of a run's tokenisers; a task uses those that are there
+TAKEN_FROM = "taken_from"  # key of their manifest: the pretrained model that they were copied from
 
 
 class Task(ABC):
-    """What a kind of task knows once its data are read. Nothing here draws random numbers.
+    """A recipe whose data have been read. A task uses no random numbers.
 
     Attributes:
-        config: the model's settings, the sizes that the data say filled in.
-        files: what the model folder holds beside weights, config and recipe: tokenisers, `generation.json`.
-        labels: the names of the classes, in the order of the model's logits; empty where there are none.
-        use: a line for the shell that uses the model, for its card.
-        trial_share: of a trial: the share of the work of a validation that is left in it; NaN if not known.
+        config: the model's settings, with the sizes that follow from the data.
+        files: files of the model folder beside weights, config and recipe: tokenisers, `generation.json`.
+        labels: the names of the classes, in the order of the model's logits; empty if there are none.
+        use: a shell command that uses the model, for the model card.
+        dry_run_share: the share of a full validation's work that a dry run does; NaN if unknown.
     """
 
-    recipe: Any  # its own class of Recipe
+    recipe: Any  # the task's own subclass of Recipe
     config: ModelConfig
     files: Mapping[str, bytes]
     labels: tuple[str, ...] = ()
     use: str
-    trial_share: float = math.nan
+    dry_run_share: float = math.nan
 
     @abstractmethod
     def objective(self) -> Objective:
-        """What training makes smaller."""
+        """The loss that training minimises."""
 
     @abstractmethod
     def examples(self) -> Examples:
-        """What it is made smaller on."""
+        """The training examples."""
 
     def loader(self, group: Group = SINGLE) -> Loader:
-        """This process's share of the training batches, which are the same for any number of processes."""
+        """This process's share of the training batches, which do not depend on the number of processes."""
         examples = self.examples()
         if group.size > 1:
             examples = ProcessShare(examples, group.rank, group.size)
         return Loader(examples, self.recipe.batches, seed=self.recipe.training.seed)
 
     def target_entropy(self, loader: Loader) -> float | None:
-        """The training loss, in nats, of a model that knows how frequent each target is and nothing else.
+        """The training loss, in nats, of a model that knows the frequency of each target and nothing else.
 
-        None where a training loss that stays there need not mean that nothing is learned.
+        None if a training loss that stays at this value does not mean that the model learns nothing.
         """
         return None
 
     @abstractmethod
     def validate(self, model: Any) -> dict[str, float]:
-        """`loss` in nats per prediction, and what else the recipe measures, on the validation data.
+        """`loss` in nats per prediction, and the recipe's other metrics, on the validation data.
 
-        The model is in evaluation mode and gradients are off.
+        The caller puts the model into evaluation mode and turns gradients off.
         """
 
     @abstractmethod
     def test(self, model: Any) -> list[Score]:
-        """Scores on the test data; none where the recipe names no such data."""
+        """Scores on the test data; empty if the recipe names no test data."""
 
     def verdict(self, metrics: Mapping[str, float]) -> str:
-        """How the scores of a finished run compare with what was expected; empty where nothing was."""
+        """How the scores of a finished run compare with the expected ones; empty if none were expected."""
         return ""
 
 
 @runtime_checkable
 class Prepare(Protocol):
-    """From a recipe to its task: read the data, train the tokenisers, write down in `folder` what is costly.
+    """Makes a task from a recipe: reads the data, trains the tokenisers, caches costly results in `folder`.
 
-    Called once more for the same folder, it finds what it wrote. With `limit` it is a trial: everything is
-    read, so that whatever is wrong with it is found, but only so many training examples are kept, and
-    TRIAL others.
+    A second call with the same folder uses the cached results. With `limit` it prepares a dry run: it reads
+    all data, so that it finds all errors in them, but keeps only `limit` training examples and
+    DRY_RUN_EXAMPLES of each other part.
 
     Raises:
-        DataError: a corpus cannot be read, or nothing is left of it.
-        FolderError: a corpus is not what it was when `folder` was made.
+        DataError: a corpus cannot be read, or no example is left of it.
+        FolderError: a corpus has changed since `folder` was made.
     """
 
     def __call__(self, source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> Task: ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
-    """What a model reaches on test data; `confusion[i, j]`: how often class i is taken for class j."""
+class ScoreReport:
+    """Scores of a model on test data; `confusion[i, j]` counts examples of class i predicted as class j."""
 
     scores: list[Score]
     confusion: np.ndarray | None = None
@@ -111,42 +110,41 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutData:
-    """Test data for a trained model: how many there are of what, and what a model reaches on them."""
+    """Test data for a trained model: their size in words ("15 texts"), and a function that scores a model."""
 
-    counted: str
-    measure: Callable[[Any], Measured]
+    size: str
+    evaluate: Callable[[Any], ScoreReport]
 
 
 @runtime_checkable
-class TestData(Protocol):
-    """The test data of the recipe that a trained model was made by; or `data`, which is read as those are.
+class OpenTestData(Protocol):
+    """Opens the test data of a trained model's recipe, or `data` in the same format.
 
     `data` is a file, or NAME:FILE of the catalogue.
 
     Raises:
-        DataError: they cannot be read, or hold what the model does not know.
-        RecipeError: the recipe names no data to test on, and there is no `data`.
+        DataError: the data cannot be read, or hold classes or features that the model does not know.
+        RecipeError: the recipe names no test data, and `data` is None.
     """
 
     def __call__(self, source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData: ...
 
 
-def held_settings(given: Any, data: str | None, base: Path) -> tuple[Any, Path]:
-    """The settings of the test data among those `given` in a recipe, and the folder their paths begin at.
+def settings_of_test_data(data_settings: Any, data: str | None, base: Path) -> tuple[Any, Path]:
+    """The settings of the test data in a recipe's `[data]`, and the folder that their paths are relative to.
 
-    `data` takes the place of their `file`; where there are none, it is read as the training data are. Where
-    there is neither, the validation data have to do, which is said.
+    `data` replaces their `file`; if `[data]` has no `test`, the settings of the training data are used. If
+    there is no `data` either, the validation data are used and a note says so.
     """
     if data is not None:
-        return dataclasses.replace(given.test or given.train, file=data), Path.cwd()
-    if given.test is None and given.valid is None:
+        return dataclasses.replace(data_settings.test or data_settings.train, file=data), Path.cwd()
+    if data_settings.test is None and data_settings.valid is None:
         raise RecipeError("the model's recipe names no test data", "name a file with --data FILE")
-    if given.test is None:
-        console.note("the model's recipe names no test data: these are its validation data")
-    return given.test or given.valid, base
+    if data_settings.test is None:
+        console.note("the model's recipe names no test data; using its validation data")
+    return data_settings.test or data_settings.valid, base
 
 
 def model_config(recipe: Recipe, **sizes: Any) -> ModelConfig:
-    """What the recipe's `[model]` asks for, of its `kind` or the task's own."""
-    kind = recipe.model.get("kind", recipe.model_kind)
-    return config_class(kind).from_table(recipe.model, **sizes)
+    """The config that the recipe's `[model]` describes, with the sizes that follow from the data."""
+    return config_class(recipe.chosen_model_kind).from_table(recipe.model, **sizes)

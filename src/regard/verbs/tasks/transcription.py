@@ -1,7 +1,7 @@
-"""Transcription: what is said in recordings, by any model that gives logits of labels and a blank."""
+"""Transcription of recordings into labels, by a conformer with a CTC output."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -11,19 +11,20 @@ import numpy as np
 import torch
 
 from regard.data.examples import Examples
-from regard.data.loader import bucketed
+from regard.data.loader import bucket_by_length
 from regard.data.transcriptions import (
     Recordings,
     TranscriptionBatch,
     TranscriptionExamples,
     TranscriptionSettings,
+    label_ids,
     labels_of,
-    numbered,
     read_recordings,
     refuse_other_features,
     refuse_too_short,
 )
-from regard.decoding.ctc import search_of
+from regard.decoding.controls import Beam, BeamSize
+from regard.decoding.ctc import alignment_search
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import bootstrap_interval
 from regard.evaluation.score import Score
@@ -33,13 +34,21 @@ from regard.training.ctc import TemporalClassification
 from regard.training.objective import Objective
 from regard.verbs.box import model_that
 from regard.verbs.data_fingerprints import refuse_other_data
-from regard.verbs.decoding_defaults import beam_of
+from regard.verbs.decoding_defaults import default_beam
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import TRIAL, HeldOutData, Measured, Say, Task, held_settings, model_config
+from regard.verbs.tasks.task import (
+    HeldOutData,
+    Say,
+    ScoreReport,
+    Task,
+    model_config,
+    settings_of_test_data,
+)
+from regard.verbs.tasks.validation_split import PARTS, examples_kept, settings_by_part
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
 
-BATCH_FRAMES = 16_384  # padded frames that are looked at together in validation and test
+BATCH_FRAMES = 16_384  # padded frames in a batch of validation and test
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +60,7 @@ class TranscriptionTaskSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TranscriptionDataSettings:
-    """Where the recordings are."""
+    """`[data]`: files of recordings and their transcripts."""
 
     train: TranscriptionSettings
     valid: TranscriptionSettings
@@ -59,41 +68,26 @@ class TranscriptionDataSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlignmentSettings:
-    """How labels are found: by the likeliest alignment (`beam_size` 1), or by prefix beam search."""
-
-    beam_size: int = 1
-
-    def __post_init__(self) -> None:
-        if self.beam_size < 1:
-            raise RecipeError(f"decoding.beam_size = {self.beam_size} finds nothing", "1 is the fastest")
-
-
-@dataclass(frozen=True, kw_only=True)
 class TranscriptionRecipe(Recipe):
-    """Data, model, training, decoding."""
+    """Recipe of a transcription model: data, model, training, decoding."""
 
     model_kind: ClassVar[str] = "conformer"
     task: TranscriptionTaskSettings
     data: TranscriptionDataSettings
-    decoding: AlignmentSettings = field(default_factory=AlignmentSettings)
+    decoding: Beam = field(default_factory=Beam)  # of 1: the most probable alignment
 
     @property
-    def measured(self) -> tuple[str, ...]:
+    def metric_names(self) -> tuple[str, ...]:
         return ("label_error_rate",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        kind = self.model.get("kind", self.model_kind)
-        if kind != ConformerConfig.kind:
-            raise RecipeError(f"model.kind = {kind!r} reads no frames", "leave model.kind out")
-        for name in ("label_smoothing", "r_drop"):
-            if getattr(self.training, name):
-                raise RecipeError(f"training.{name} is for labels that have a place", f"{name} = 0.0")
+        if self.training.label_smoothing:
+            raise RecipeError("training.label_smoothing is not for CTC", "label_smoothing = 0.0")
 
 
 class Transcription(Task):
-    """Recordings to train on, to validate on, to test on; the labels of the first are all there are."""
+    """Training, validation and test recordings; the model knows the labels of the training recordings."""
 
     use = "regard transcribe --model . RECORDINGS.npz"
 
@@ -106,7 +100,7 @@ class Transcription(Task):
     ) -> None:
         self.recipe: TranscriptionRecipe = recipe
         self.labels, self.config = labels, config
-        self.files = {"generation.json": json_bytes({"beam_size": recipe.decoding.beam_size})}
+        self.files = {"generation.json": json_bytes(asdict(recipe.decoding))}
         self._parts = {part: TranscriptionExamples(each, labels) for part, each in parts.items()}
 
     def objective(self) -> Objective:
@@ -121,92 +115,99 @@ class Transcription(Task):
         with torch.no_grad():
             losses = [objective(model, batch.to(model.device)) for batch in batches]
         loss = sum(float(loss.nll) for loss in losses) / sum(loss.num_targets for loss in losses)
-        edits, labels = _edits(model, examples, self.labels, self.recipe.decoding.beam_size)
-        return {"loss": loss, "label_error_rate": 100 * sum(edits) / max(1, sum(labels))}
+        edits, lengths = _edits_and_lengths(model, examples, self.labels, self.recipe.decoding)
+        return {"loss": loss, "label_error_rate": 100 * sum(edits) / max(1, sum(lengths))}
 
     def test(self, model: Any) -> list[Score]:
         if "test" not in self._parts:
             return []
-        return _measured(model, self._parts["test"], self.labels, self.recipe.decoding.beam_size).scores
+        return _evaluate(model, self._parts["test"], self.labels, self.recipe.decoding).scores
 
 
-def _measured(
-    model: Conformer, examples: TranscriptionExamples, labels: Sequence[str], beam_size: int
-) -> Measured:
-    """Edits of labels per label of the reference; the interval is of recordings resampled."""
-    edits, of = _edits(model, examples, labels, beam_size)
-    low, high = bootstrap_interval(edits, of)
+def _evaluate(
+    model: Conformer, examples: TranscriptionExamples, labels: Sequence[str], beam: BeamSize
+) -> ScoreReport:
+    """The label error rate: edits per label of the reference; the interval resamples recordings."""
+    edits, lengths = _edits_and_lengths(model, examples, labels, beam)
+    low, high = bootstrap_interval(edits, lengths)
     score = Score(
         name="label error rate",
-        value=100 * sum(edits) / sum(of),
+        value=100 * sum(edits) / sum(lengths),
         low=100 * low,
         high=100 * high,
-        signature=f"recordings:{len(edits)}|labels:{sum(of)}|beam:{beam_size}|bs:1000"
+        signature=f"recordings:{len(edits)}|labels:{sum(lengths)}|beam:{beam.width}|bs:1000"
         f"|version:regard {version('regard')}",
     )
-    return Measured(scores=[score])
+    return ScoreReport(scores=[score])
 
 
-def _edits(
-    model: Conformer, examples: TranscriptionExamples, labels: Sequence[str], beam_size: int
+def _edits_and_lengths(
+    model: Conformer, examples: TranscriptionExamples, labels: Sequence[str], beam: BeamSize
 ) -> tuple[list[int], list[int]]:
-    """Of each recording: edits between what is found and what was said, and how many labels that has."""
-    search = search_of(beam_size)
-    edits, of = [], []
+    """For each recording the edit distance of its transcript to the reference, and the reference's length."""
+    search = alignment_search(beam)
+    edits, lengths = [], []
     for batch in _batches(examples):
         with torch.no_grad():
             logits = model(*batch.to(model.device).inputs).float().cpu()
-        found = search(logits, model.subsampled(batch.frame_lengths))
-        for line, transcript in zip(batch.lines.tolist(), found, strict=True):
-            said = examples.recordings.texts[line - 1]
-            edits.append(edit_distance([labels[number] for number in transcript.ids], said))
-            of.append(len(said))
-    return edits, of
+        transcripts = search(logits, model.subsampled(batch.frame_lengths))
+        for line, transcript in zip(batch.lines.tolist(), transcripts, strict=True):
+            reference = examples.recordings.texts[line - 1]
+            edits.append(edit_distance([labels[number] for number in transcript.ids], reference))
+            lengths.append(len(reference))
+    return edits, lengths
 
 
 def _batches(examples: TranscriptionExamples) -> list[TranscriptionBatch]:
     numbers = np.arange(len(examples))
-    groups = bucketed(numbers, *examples.lengths(numbers, 0), BATCH_FRAMES)
+    groups = bucket_by_length(numbers, *examples.lengths(numbers, 0), BATCH_FRAMES)
     return [examples.batch(group, 0) for group in groups]
 
 
-def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
-    """Test recordings, whose features and labels are those that the model knows.
+def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
+    """Test recordings; they must have the model's features and labels.
 
-    Beside other frames, `NAME.npz`, their text is `NAME.txt`.
+    If `data` is `NAME.npz`, their transcripts are in `NAME.txt`.
     """
     model = model_that("transcribes", Conformer, loaded)
-    given = cast(TranscriptionRecipe, source.recipe).data
+    data_settings = cast(TranscriptionRecipe, source.recipe).data
     if data is None:
-        settings, base = held_settings(given, None, source.base)
+        settings, base = settings_of_test_data(data_settings, None, source.base)
     else:
+        settings, base = data_settings.test or data_settings.train, Path.cwd()
         text = f"{data.removesuffix('.npz')}.txt"
-        settings, base = (
-            replace(given.test or given.train, frames=data, text=text, synthetic=None),
-            Path.cwd(),
-        )
+        settings = replace(settings, frames=data, text=text, synthetic=None)
     recordings = read_recordings(settings, base)
     refuse_other_features(recordings, model.config.num_features)
-    numbered(recordings, loaded.labels)
-    spoken = sum(map(len, recordings.texts))
-    if not spoken:
-        raise DataError(f"{recordings.name}: nothing is said in any recording", "an error rate needs labels")
+    label_ids(recordings, loaded.labels)
+    _refuse_no_labels(recordings)
     return HeldOutData(
-        counted=f"{len(recordings):,} recordings, {spoken:,} labels",
-        measure=partial(
-            _measured,
+        size=f"{len(recordings):,} recordings, {_num_labels(recordings):,} labels",
+        evaluate=partial(
+            _evaluate,
             examples=TranscriptionExamples(recordings, loaded.labels),
             labels=loaded.labels,
-            beam_size=beam_of(loaded),
+            beam=default_beam(loaded),
         ),
     )
 
 
+def _num_labels(recordings: Recordings) -> int:
+    return sum(map(len, recordings.texts))
+
+
+def _refuse_no_labels(recordings: Recordings) -> None:
+    if not _num_labels(recordings):
+        raise DataError(f"{recordings.name}: all transcripts are empty", "an error rate needs labels")
+
+
 def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> Transcription:
-    """Read or make all recordings; they stay in memory, four bytes a number."""
+    """Read or synthesise all recordings into memory, four bytes a number."""
     recipe = cast(TranscriptionRecipe, source.recipe)
-    given = {"train": recipe.data.train, "valid": recipe.data.valid, "test": recipe.data.test}
-    parts = {part: read_recordings(settings, source.base) for part, settings in given.items() if settings}
+    parts = {
+        part: read_recordings(settings, source.base)
+        for part, settings in settings_by_part(recipe.data).items()
+    }
     refuse_other_data({part: (each.name, each.fingerprint()) for part, each in parts.items()}, folder)
     train = parts["train"]
     labels = labels_of(train)
@@ -215,17 +216,13 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     )
     for part in parts.values():
         refuse_other_features(part, train.num_features)
-        numbered(part, labels)
+        label_ids(part, labels)
         refuse_too_short(part, config.subsampling_factor)
-    for part, name in (("train", "training"), ("valid", "validation"), ("test", "test")):
-        if part in parts:
-            frames = sum(map(len, parts[part].frames))
-            spoken = sum(map(len, parts[part].texts))
-            say(f"{name}: {len(parts[part]):,} recordings, {frames:,} frames, {spoken:,} labels")
-            if part != "train" and not spoken:
-                raise DataError(
-                    f"{parts[part].name}: nothing is said in any recording", "an error rate needs labels"
-                )
+    for part, recordings in parts.items():
+        frames, count = sum(map(len, recordings.frames)), _num_labels(recordings)
+        say(f"{PARTS[part]}: {len(recordings):,} recordings, {frames:,} frames, {count:,} labels")
+        if part != "train":
+            _refuse_no_labels(recordings)
     if limit is not None:
-        parts = {part: each.first(limit if part == "train" else TRIAL) for part, each in parts.items()}
+        parts = {part: each.first(examples_kept(part, limit) or limit) for part, each in parts.items()}
     return Transcription(recipe, labels, config, parts)

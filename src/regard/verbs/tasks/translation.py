@@ -1,4 +1,4 @@
-"""Translation: one sequence into another, by any model that decodes; spelling and dates are that too."""
+"""Sequence-to-sequence tasks: translation, and others such as spelling and the formats of dates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,14 +27,14 @@ from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import (
     TAKEN_FROM,
     TOKENIZERS,
-    TRIAL,
     HeldOutData,
-    Measured,
     Say,
+    ScoreReport,
     Task,
-    held_settings,
     model_config,
+    settings_of_test_data,
 )
+from regard.verbs.tasks.validation_split import DRY_RUN_EXAMPLES, PARTS, examples_kept, settings_by_part
 from regard.verbs.translation_scoring import scoring_for
 from regard.verbs.validation import ValidationSettings, decoded_scores, validator, verdict
 from regard.weights.folder import verify_folder, write_folder
@@ -44,14 +44,14 @@ from regard.weights.strict_json import json_bytes
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationSettings:
-    """`[task]`: it need not be there."""
+    """`[task]`, which a recipe of a translation may leave out."""
 
     kind: Literal["translation"] = "translation"
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataSettings:
-    """Where the text is, and what to do with lines that cannot be used."""
+class TranslationDataSettings:
+    """`[data]`: the parallel corpora, and what to do with lines that cannot be used."""
 
     train: CorpusSettings
     valid: CorpusSettings
@@ -61,22 +61,24 @@ class DataSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationRecipe(Recipe):
-    """Data, tokeniser, model, training, validation, decoding."""
+    """Recipe of a translation: data, tokeniser, model, training, validation, decoding."""
 
     model_kind: ClassVar[str] = "encoder_decoder"
+    other_model_kinds: ClassVar[bool] = True
+    has_r_drop: ClassVar[bool] = True
     task: TranslationSettings = field(default_factory=TranslationSettings)
-    data: DataSettings
+    data: TranslationDataSettings
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
     validation: ValidationSettings = field(default_factory=ValidationSettings)
     decoding: GenerationSettings = field(default_factory=GenerationSettings)
 
     @property
-    def measured(self) -> tuple[str, ...]:
+    def metric_names(self) -> tuple[str, ...]:
         return self.validation.metrics
 
 
 class Translation(Task):
-    """Tokenisers, the folder of training shards, the pairs to validate and test on."""
+    """Tokenisers, the folder of training shards, validation and test pairs."""
 
     use = 'regard translate --model . "..."'
 
@@ -95,7 +97,7 @@ class Translation(Task):
             tgt_vocab_size=tokenizers.target.vocab_size,
         )
         refuse_few_positions(self.config, shards)
-        decoding = recipe.decoding.with_(split_above=recipe.decoding.split_above or usual_length(shards))
+        decoding = recipe.decoding.with_(split_above=recipe.decoding.split_above or length_quantile(shards))
         self.files = {**tokenizers.files(), "generation.json": json_bytes(decoding.to_dict())}
         self._validate = validator(valid, tokenizers, recipe.validation, recipe.decoding)
 
@@ -117,79 +119,78 @@ class Translation(Task):
         return self._validate(model)
 
     def test(self, model: Any) -> list[Score]:
-        """Decoded as the recipe says."""
+        """Scores of the test pairs, decoded with the recipe's `[decoding]`."""
         if not self._test:
             return []
-        return _measured(model, self._test, self.tokenizers, self.recipe, self.recipe.decoding).scores
+        return _evaluate(model, self._test, self.tokenizers, self.recipe, self.recipe.decoding).scores
 
     def verdict(self, metrics: Mapping[str, float]) -> str:
         return verdict(self.recipe.validation, metrics)
 
 
-def _measured(
+def _evaluate(
     model: Any,
     pairs: list[Pair],
     tokenizers: TokenizerPair,
     recipe: TranslationRecipe,
     decoding: GenerationSettings,
-) -> Measured:
-    found = decoded_scores(model, pairs, tokenizers, recipe.validation, decoding.with_(n_best=1))
-    return Measured(scores=list(found.values()))
+) -> ScoreReport:
+    scores = decoded_scores(model, pairs, tokenizers, recipe.validation, decoding.with_(n_best=1))
+    return ScoreReport(scores=list(scores.values()))
 
 
 def refuse_few_positions(config: ModelConfig, shards: Path) -> None:
-    """Raise a ConfigError if a training line is longer than the positions that the model is to learn."""
+    """Raise a ConfigError if a training line is longer than the model's learned positions."""
     if not isinstance(config, TransformerConfig) or config.positions != "learned":
         return
-    found = Shards(shards)
-    everything = np.arange(len(found))
-    for copy in found.copies:
-        sides = copy.source_lengths(everything), copy.target_lengths(everything) - 1
+    opened = Shards(shards)
+    examples = np.arange(len(opened))
+    for copy in opened.copies:
+        sides = copy.source_lengths(examples), copy.target_lengths(examples) - 1
         longest = max(int(lengths.max()) for lengths in sides)
         if longest > config.max_positions:
             raise ConfigError(
                 f"max_positions = {config.max_positions} is too small: a training line has {longest} tokens",
                 f"model.max_positions = {longest}, or batches.max_tokens = {config.max_positions},"
-                " which leaves out longer lines",
+                " to leave out longer lines",
             )
 
 
-def usual_length(shards: Path) -> int:
-    """The source tokens, without the mark, that all but a hundredth of the training examples have at most."""
-    found = Shards(shards)
-    lengths = found.copy(0).source_lengths(np.arange(len(found)))
+def length_quantile(shards: Path) -> int:
+    """The 99 % quantile of the training sources' lengths in tokens, the end token not counted."""
+    opened = Shards(shards)
+    lengths = opened.copy(0).source_lengths(np.arange(len(opened)))
     return int(np.quantile(lengths, 0.99, method="higher")) - 1
 
 
-def hold(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
-    """The test pairs, decoded as the model's folder says."""
+def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
+    """The test pairs, decoded with the defaults of the model folder's `generation.json`."""
     recipe = cast(TranslationRecipe, source.recipe)
-    given = recipe.data.test or recipe.data.train
-    if data is not None and given.file is None:
+    if data is not None and (recipe.data.test or recipe.data.train).file is None:
         raise DataError(
-            f"{data}: the test data of this model's recipe are no single file",
+            f"{data}: the test data of this model's recipe are two files, not one",
             "name the two files with --src and --ref",
         )
     model_that("translates", SequenceToSequence, loaded)
-    settings, base = held_settings(recipe.data, data, source.base)
+    settings, base = settings_of_test_data(recipe.data, data, source.base)
     pairs = list(open_corpus(settings, recipe.data.lines, base))
     if not pairs:
         raise DataError(f"{data or 'the test data'}: no pair is left", "look at data.lines of the recipe")
     decoding = decoding_defaults(GenerationSettings, loaded)
     return HeldOutData(
-        counted=f"{len(pairs):,} pairs",
-        measure=partial(
-            _measured, pairs=pairs, tokenizers=loaded.tokenizers, recipe=recipe, decoding=decoding
+        size=f"{len(pairs):,} pairs",
+        evaluate=partial(
+            _evaluate, pairs=pairs, tokenizers=loaded.tokenizers, recipe=recipe, decoding=decoding
         ),
     )
 
 
 def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> Translation:
-    """Train the tokenisers and tokenise the training corpus into `folder`, unless that is done already."""
+    """Train the tokenisers and tokenise the training corpus into `folder`, unless `folder` has both."""
     recipe = cast(TranslationRecipe, source.recipe)
-    settings = {"train": recipe.data.train, "valid": recipe.data.valid, "test": recipe.data.test}
     corpora = {
-        part: open_corpus(given, recipe.data.lines, source.base) for part, given in settings.items() if given
+        part: open_corpus(settings, recipe.data.lines, source.base)
+        for part, settings in settings_by_part(recipe.data).items()
     }
     refuse_other_data({part: (each.name, each.fingerprint()) for part, each in corpora.items()}, folder)
     corpus = corpora["train"]
@@ -211,20 +212,20 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         f"training: {report.pairs:,} pairs, {report.source_tokens:,} source and"
         f" {report.target_tokens:,} target tokens{counts_of_skipped(report.skipped)}"
     )
-    valid, test = _pairs(corpora, "valid", "validation", say), _pairs(corpora, "test", "test", say)
-    if valid and "bleu" in recipe.validation.metrics:  # refused now rather than after hours of training
+    valid, test = _pairs(corpora, "valid", say), _pairs(corpora, "test", say)
+    if valid and "bleu" in recipe.validation.metrics:  # refuse it now rather than after hours of training
         scoring_for([[pair.target for pair in valid]], recipe.validation.tokenize, say)
-    most = None if limit is None else TRIAL
-    task = Translation(recipe, tokenizers, folder / "train", valid[:most], test[:most])
-    task.trial_share = min(TRIAL / (recipe.validation.sentences or len(valid) or 1), 1.0)
+    count = examples_kept("valid", limit)
+    task = Translation(recipe, tokenizers, folder / "train", valid[:count], test[:count])
+    task.dry_run_share = min(DRY_RUN_EXAMPLES / (recipe.validation.sentences or len(valid) or 1), 1.0)
     return task
 
 
-def _pairs(corpora: Mapping[str, Corpus], part: str, name: str, say: Say) -> list[Pair]:
+def _pairs(corpora: Mapping[str, Corpus], part: str, say: Say) -> list[Pair]:
     if part not in corpora:
         return []
     pairs = list(corpora[part])
-    say(f"{name}: {len(pairs):,} pairs{counts_of_skipped(corpora[part].skipped)}")
+    say(f"{PARTS[part]}: {len(pairs):,} pairs{counts_of_skipped(corpora[part].skipped)}")
     return pairs
 
 

@@ -12,7 +12,7 @@ from regard.decoding.continuation import (
     prompt_stepper,
     start,
 )
-from regard.decoding.controls import Controls
+from regard.decoding.controls import Beam, BeamSize
 from regard.decoding.step import Stepper
 from regard.errors import DataError
 from regard.inspection.answer import answer_log_prob
@@ -48,7 +48,7 @@ class DecoderOnlyReader:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
-        self.model = model_that("goes on with texts", DecoderOnly, loaded)
+        self.model = model_that("continues texts", DecoderOnly, loaded)
         self.settings = decoding_defaults(ContinuationSettings, loaded)
         self.tokenizer = loaded.tokenizers.source
         self._begin_id = self.tokenizer.bos_id if self.settings.begin else None
@@ -56,7 +56,7 @@ class DecoderOnlyReader:
     def read(self, request: Request) -> InspectedRun:
         forced_text = self._forced_text(request)
         prompt = self._prompt(forced_text)
-        search = self._search(request.beam_size or 1)
+        search = self._search(request)
         ids, ended = forced_text.forced, False
         if request.target is None:
             new = self._new_tokens(prompt, request)
@@ -97,9 +97,9 @@ class DecoderOnlyReader:
 
     def stream(self, request: Request, lock: ModelLock) -> Iterator[AnswerToken]:
         prompt = self._prompt(self._forced_text(request))
-        if not is_worth_streaming(self.model, len(prompt.context), self._search(request.beam_size or 1)):
+        if not is_worth_streaming(self.model, len(prompt.context), self._search(request)):
             return iter(())
-        search = self._search(1)
+        search = self._search(Beam())
         assert isinstance(search, DecodingLoop)
         new_tokens = self._new_tokens(prompt, request)
         request.changes.refuse_tokens_beyond(len(prompt.context) + new_tokens)
@@ -146,8 +146,8 @@ class DecoderOnlyReader:
             wanted = min(wanted, trained - length)
         return min(wanted, (self.model.max_length or MAX_TOKENS) - length, MAX_TOKENS - length)
 
-    def _search(self, beam_size: int) -> Search:
-        return self.settings.changed(Controls(beam_size=beam_size)).strategy(
+    def _search(self, beam: BeamSize) -> Search:
+        return self.settings.changed(beam.or_greedy.controls).strategy(
             pad_id=self.tokenizer.pad_id,
             unk_id=self.tokenizer.unk_id,
             bos_id=self.tokenizer.bos_id,

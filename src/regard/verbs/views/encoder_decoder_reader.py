@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import torch
 
 from regard.decoding.base_search import DecodingLoop, Search
-from regard.decoding.batches import deterministic, padded, reach
-from regard.decoding.controls import Controls
+from regard.decoding.batches import deterministic, max_positions, padded
+from regard.decoding.controls import Beam, BeamSize
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.hypothesis import Request as DecodingRequest
 from regard.decoding.scoring import forced_scores
@@ -17,7 +17,7 @@ from regard.inspection.passes import translation_pass
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.verbs.box import model_that
 from regard.verbs.decoding_defaults import decoding_defaults
-from regard.verbs.prefixes import prefix_of, usual_prefix
+from regard.verbs.prefixes import default_prefix, prefix_of
 from regard.verbs.search_results import translation_search as make_search
 from regard.verbs.views.inspected_run import (
     AnswerToken,
@@ -39,12 +39,12 @@ class EncoderDecoderReader:
         self.model = model_that("translates", SequenceToSequence, loaded)
         self.settings = decoding_defaults(GenerationSettings, loaded).with_(n_best=1)
         self.source, self.target = loaded.tokenizers.source, loaded.tokenizers.target
-        default_prefix = usual_prefix(self.settings.prefixes, "translation")
-        self.prefix_rule = prefix_of(default_prefix, self.source, lower_capitals=self.settings.lower_capitals)
+        usual = default_prefix(self.settings.prefixes, "translation")
+        self.prefix_rule = prefix_of(usual, self.source, lower_capitals=self.settings.lower_capitals)
 
     def read(self, request: Request) -> InspectedRun:
         src_ids = self._source_ids(request)
-        search = self._search(request.beam_size)
+        search = self._search(request)
         tgt_ids, log_prob, forced = self._answer(request, src_ids, search)
         score = log_prob / search.length_penalty(len(tgt_ids) + 1)
         special_ids = {"bos_id": self.target.bos_id, "eos_id": self.source.eos_id}
@@ -71,9 +71,9 @@ class EncoderDecoderReader:
 
     def stream(self, request: Request, lock: ModelLock) -> Iterator[AnswerToken]:
         src_ids = self._source_ids(request)
-        if not is_worth_streaming(self.model, len(src_ids), self._search(request.beam_size)):
+        if not is_worth_streaming(self.model, len(src_ids), self._search(request)):
             return iter(())
-        search = self._search(1)
+        search = self._search(Beam())
         assert isinstance(search, DecodingLoop)
         decoding_request = self._decoding_request(src_ids, self._prefix(request))
         return stream_tokens(
@@ -127,19 +127,21 @@ class EncoderDecoderReader:
         request.changes.refuse_tokens_beyond(len(ids) + 1)
         return ids
 
-    def _search(self, beam_size: int | None) -> Search:
-        if beam_size is None and self.settings.draws:
-            beam_size = 1
-        return make_search(self.settings.changed(Controls(beam_size=beam_size)), self.loaded.tokenizers)
+    def _search(self, beam: BeamSize) -> Search:
+        """The search with this beam; without one the model's own, greedy where that samples."""
+        beam = beam.or_greedy if self.settings.samples else beam
+        return make_search(self.settings.changed(beam.controls), self.loaded.tokenizers)
 
     def _decoding_request(self, src_ids: list[int], prefix: tuple[int, ...]) -> DecodingRequest:
         return DecodingRequest(
-            src_len=len(src_ids), prefix=prefix, most=reach([self.model]) - 1, source=tuple(src_ids)
+            src_len=len(src_ids), prefix=prefix, most=max_positions([self.model]) - 1, source=tuple(src_ids)
         )
 
     def _stepper(self, src_ids: list[int]) -> Stepper:
         """A stepper that has read the source."""
         stepper = ModelStepper(self.model)
-        sources = padded([[*src_ids, self.source.eos_id]], self.source.pad_id, most=reach([self.model]))
+        sources = padded(
+            [[*src_ids, self.source.eos_id]], self.source.pad_id, most=max_positions([self.model])
+        )
         stepper.start(*sources)
         return stepper

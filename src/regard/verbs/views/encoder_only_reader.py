@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.tagged import before_words, pieces_of, words_of
+from regard.data.tagged import encode_word, split_words, word_prefix
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
 from regard.inspection.passes import ForcedPass, encoder_pass
@@ -62,9 +62,10 @@ class EncoderOnlyReader:
     def _words(self, text: str) -> list[list[int]]:
         """The ids of a text, as one list for each word."""
         if self.head == "tokens":
-            before = before_words(self.tokenizer)
+            before = word_prefix(self.tokenizer)
             words = [
-                pieces_of(word, encode=self.tokenizer.encode_words, before=before) for word in words_of(text)
+                encode_word(word, encode=self.tokenizer.encode_words, prefix=before)
+                for word in split_words(text)
             ]
             return [list(ids) or [self.tokenizer.unk_id] for ids in words]
         if self.head == "masked_language_model":
@@ -105,7 +106,7 @@ class EncoderOnlyReader:
             case "regression":
                 return {"value": float(logits[0])}
             case "tokens":
-                return {"tags": word_tags(self.loaded, logits[0], words, words_of(text))}
+                return {"tags": word_tags(self.loaded, logits[0], words, split_words(text))}
         masked = self._masked_positions(forced.sequences["text"])
         return {"tags": mask_predictions(self.tokenizer, logits[0], masked)} if masked else None
 

@@ -26,7 +26,7 @@ def pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     found = tokenizer.tokens(ids)
     if _is_byte_level(tokenizer):
         return [_text_of(piece) for piece in found]
-    return found if tokenizer.is_ours else [piece.replace(METASPACE, " ") for piece in found]
+    return found if tokenizer.trained_by_regard else [piece.replace(METASPACE, " ") for piece in found]
 
 
 @lru_cache(maxsize=8)

@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.inspection.passes import AttentionSite, attention_sites
 from regard.inspection.record import blocks, record
 from regard.inspection.recording import Recording
-from regard.layers.kernels import attention_weights
+from regard.layers.scaled_dot_product import attention_weights
 from regard.verbs.views.inspected_run import InspectedRun
 
 Resource = dict | list | np.ndarray

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from regard.decoding.controls import BeamSize
 from regard.errors import DataError
 from regard.recipe import read
 
@@ -43,11 +44,11 @@ class Changes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(BeamSize):
     """One text to look at.
 
     `target` forces the whole answer and `prefix` its beginning. `prefix_ids` forces the beginning of all
-    predicted ids, which for a decoder-only model include the text's own. `beam_size` None means the model's
+    predicted ids, which for a decoder-only model include the text's own. No beam size means the model's
     own setting, or greedy search in a decoder-only model. `max_new_tokens` limits the continuation of a
     decoder-only model.
 
@@ -59,7 +60,6 @@ class Request:
     target: str | None = None
     prefix: str | None = None
     prefix_ids: tuple[int, ...] | None = None
-    beam_size: int | None = None
     max_new_tokens: int | None = None
     changes: Changes = field(default_factory=Changes)
 
@@ -77,10 +77,11 @@ class Request:
                 raise DataError(
                     f"the {name} has {len(text):,} characters, more than {MAX_CHARACTERS:,}", "shorten it"
                 )
-        for name, minimum, maximum in (("beam_size", 1, MAX_BEAM), ("max_new_tokens", 1, MAX_TOKENS)):
+        [beam] = fields(BeamSize)
+        for name, most in ((beam.name, MAX_BEAM), ("max_new_tokens", MAX_TOKENS)):
             value = getattr(self, name)
-            if value is not None and not minimum <= value <= maximum:
-                raise DataError(f"{name} = {value} is not from {minimum} to {maximum}", f"{name} = {minimum}")
+            if value is not None and not 1 <= value <= most:
+                raise DataError(f"{name} = {value} is not from 1 to {most}", f"{name} = 1")
 
     def to_dict(self) -> dict[str, Any]:
         """The values that are set, without changes: `from_json` makes the request for the whole model."""
@@ -99,7 +100,7 @@ class Request:
 
 def refuse_answers(request: Request) -> None:
     """Raise a DataError if the request has settings of generation, for a model that does not generate."""
-    for name in ("target", "prefix", "prefix_ids", "beam_size", "max_new_tokens"):
+    for name in (each.name for each in fields(request) if each.name not in ("text", "changes")):
         if getattr(request, name) is not None:
             raise DataError(
                 f"{name} is for a model that generates text, but this one does not", f"leave {name} out"

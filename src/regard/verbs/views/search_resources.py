@@ -20,7 +20,7 @@ def _beam(recorded: RecordedPass, search_record: SearchRecord) -> Resource:
     tree = beam_tree(search_record.search, search_record.decode)
     tokens = recorded.run.tokens([node.token_id for node in tree.nodes])
     return {
-        "beam_size": tree.beam_size,
+        "beam_size": tree.size,
         "nodes": [
             {
                 "id": node.id,

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import UInt8
 
 from regard.data.corpus import locate
-from regard.data.images import normalised, read_images, refuse_other_sizes
+from regard.data.images import normalise, read_images, refuse_other_sizes
 from regard.errors import DataError
 from regard.inspection.passes import image_pass
 from regard.models.vision import VisionTransformer
@@ -37,7 +37,7 @@ class VisionReader:
         before = int(self.model.class_token is not None)
         refuse_long(config.grid**2 + before, "the image", None)
         request.changes.refuse_tokens_beyond(config.grid**2 + before)
-        normalised_image = normalised(pixels[None], mean=config.pixel_mean, deviation=config.pixel_std)
+        normalised_image = normalise(pixels[None], mean=config.pixel_mean, deviation=config.pixel_std)
         forced = image_pass(self.model, normalised_image)
         with torch.no_grad():
             logits = forced()
