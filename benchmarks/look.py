@@ -82,7 +82,7 @@ def passes(name: str, looker: "Looker", count: int, bar: float | None) -> list[d
     """A plain forced pass, one with everything recorded, and a whole look up to its summary."""
     import torch
 
-    from regard.verbs.looking.recorded_pass import RecordedPass
+    from regard.verbs.views.recorded_pass import RecordedPass
 
     tokenizer = looker.loaded.tokenizers.source
     ids = (tokenizer.encode(SENTENCE) * TOKENS)[: TOKENS - 1]
@@ -101,9 +101,9 @@ def passes(name: str, looker: "Looker", count: int, bar: float | None) -> list[d
 def served(looker: "Looker", count: int) -> list[dict[str, Any]]:
     """What the page asks, as it asks: a look with a search, its resources one by one, a first token."""
     from regard.serving.local import LocalServer
-    from regard.serving.looks import Looks
+    from regard.serving.look_store import LookStore
 
-    with LocalServer(Looks(looker)) as server:
+    with LocalServer(LookStore(looker)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
 
         def post(path: str, size: int | None = None) -> bytes:

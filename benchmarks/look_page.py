@@ -127,13 +127,13 @@ def _page() -> Iterator[Any]:
 def _served(looker: "Looker", tokens: int) -> Iterator[str]:
     """The address of a look at a text of so many tokens, said once more as its answer."""
     from regard.serving.local import LocalServer
-    from regard.serving.looks import Looks
+    from regard.serving.look_store import LookStore
     from regard.verbs.look import Request
 
     tokenizer = looker.loaded.tokenizers.source
     ids = (tokenizer.encode("Where is the station of the town?") * tokens)[: tokens - 1]
     text = tokenizer.decode(ids)
-    with LocalServer(Looks(looker, Request(text=text, target=text))) as server:
+    with LocalServer(LookStore(looker, Request(text=text, target=text))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.url
         server.shutdown()

@@ -7,6 +7,7 @@ what lies between the operations (Python, the way to them) is what is left of th
 """
 
 import argparse
+import ctypes
 import signal
 import tempfile
 from collections.abc import Callable
@@ -18,12 +19,23 @@ from benchmarks.common import part
 from benchmarks.common.results import Result, Table
 from benchmarks.common.roof import peak_of
 
-KERNELS = (  # of native/
-    *("linear", "likeliest", "attend_to_self", "attend_to_memory", "norm", "activate", "rotate"),
+PLANNED = (  # as plan.c numbers them
+    *("embed", "linear", "norm", "activate", "rotate", "attend_to_self", "attend_to_memory", "add"),
+)
+KERNELS = (  # of fast/native/
+    *("linear", "top_candidates", "attend_to_memory", "norm", "activate"),
     *("add_dropped", "post_norm", "post_norm_backward", "relu_dropped", "relu_dropped_backward"),
     *("attention_forward", "attention_backward", "cross_entropy"),
 )
-PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "linear", "likeliest")
+PRODUCTS = (
+    "aten::mm",
+    "aten::addmm",
+    "aten::addmm_",
+    "aten::bmm",
+    "aten::baddbmm",
+    "linear",
+    "top_candidates",
+)
 LOSS = "loss: softmax over the vocabulary, label smoothing"
 WITHIN = {  # the nearest operation around another that says what it is for -> its kind
     "Optimizer.step": "Adam",
@@ -144,22 +156,21 @@ def _decoding(model: Path | None, sentences: int, beam: int) -> tuple[Any, float
 
 
 def _show_kernels() -> None:
-    """Let the profiler see the kernels in C, which are no operations of PyTorch: one by one, unplanned."""
+    """Let the profiler see the kernels in C, which PyTorch does not know; those of a plan one by one."""
     import torch
 
-    from regard.models import straight_seated
-    from regard.native import (
+    from regard.fast.native import (
         activation,
-        around,
         attention,
         attention_training,
         cross_entropy,
         kernels,
         linear,
         norm,
+        plan,
+        residual,
         rotary,
     )
-    from regard.native.plan import Unplanned
 
     known = kernels.kernel
 
@@ -172,12 +183,21 @@ def _show_kernels() -> None:
 
         return called if name in KERNELS else kernel
 
-    def refused(*_given: Any) -> None:
-        raise Unplanned
+    def one_by_one(name: str) -> Callable[..., Any]:
+        run_plan = known(name)
 
-    for room in (activation, around, attention, attention_training, cross_entropy, linear, norm, rotary):
+        def called(calls: Any, count: int, run: int) -> int:
+            failed = 0
+            for number in range(count):
+                with torch.profiler.record_function(PLANNED[calls[number].kind]):
+                    failed |= run_plan(ctypes.byref(calls[number]), 1, run)
+            return failed
+
+        return called
+
+    for room in (activation, attention, attention_training, cross_entropy, linear, norm, residual, rotary):
         room.kernel = seen  # type: ignore[assignment]
-    straight_seated.Plan = refused  # type: ignore[assignment]
+    plan.kernel = one_by_one  # type: ignore[assignment]
 
 
 class _Watch:

@@ -30,12 +30,16 @@ from regard.layers import EncoderBlock
 EncoderBlock.of_size(8, 2, d_ff=16, norm_position="post")
 """
 WRONG = {
-    'regard.translate("a", bem_size=4)': 'No parameter named "bem_size"',
+    'regard.translate("a", bem_size=4)': 'No overloads for "translate"',
     "regard.Translator(beam_sise=4)": 'No parameter named "beam_sise"',
     'regard.translate("a", beam_size="4")': 'parameter "beam_size"',
     'regard.translate("a", precision="fp16")': 'parameter "precision"',
-    'regard.generate("a", model="m", temprature=1)': 'No parameter named "temprature"',
-    'regard.classify("a", model="m", tops=1)': 'No parameter named "tops"',
+    'regard.generate("a", model="m", temprature=1)': 'No overloads for "generate"',
+    'regard.classify("a", model="m", tops=1)': 'No overloads for "classify"',
+    'regard.embed("a", model="m", threds=1)': 'No parameter named "threds"',
+    'regard.translate("a").append("b")': 'attribute "append" for class "str"',
+    'regard.translate(["a"]).strip()': 'attribute "strip" for class "list[str]"',
+    'regard.generate("a", model="m", num=2).strip()': 'attribute "strip" for class "list[str]"',
     'regard.summarize(5, model="m")': 'parameter "text"',
     "regard.layers.EncoderBlock.of_size(8, 2, ff=3)": 'No parameter named "ff"',
 }

@@ -139,10 +139,10 @@ def test_a_confusion_off_a_terminal_has_a_row_and_a_column_for_each_class(plain,
         ["yes", "1", "11", "91.7"],
         ["precision", "85.7", "84.6"],
     ]
-    assert accuracy == "accuracy 85.0: 17 of 20; all shares in percent"
+    assert accuracy == "accuracy 85.0: 17 of 20; all values in percent"
 
 
-def test_a_class_that_is_never_said_nor_true_has_no_row_and_is_named(plain, capsys):
+def test_a_class_that_is_never_predicted_nor_true_has_no_row_and_is_named(plain, capsys):
     console.confusion(["a", "b", "c", "d"], [[3, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
     shown = capsys.readouterr().out.splitlines()[2:]
     assert [line.split() for line in shown[:4]] == [
@@ -151,7 +151,7 @@ def test_a_class_that_is_never_said_nor_true_has_no_row_and_is_named(plain, caps
         ["c", "0", "0", "0.0"],
         ["precision", "100.0", "0.0"],
     ]
-    assert shown[5] == "neither occurs nor is said: b, d"
+    assert shown[5] == "neither occur nor are predicted: b, d"
 
 
 def test_a_confusion_of_one_class_is_shown_on_the_narrowest_terminal(terminal, capsys):
@@ -159,7 +159,7 @@ def test_a_confusion_of_one_class_is_shown_on_the_narrowest_terminal(terminal, c
     assert "accuracy 100.0: 3 of 3" in uncoloured(capsys.readouterr().out)
 
 
-def test_a_confusion_too_wide_for_the_terminal_says_what_each_class_is_taken_for(terminal, capsys):
+def test_a_confusion_matrix_too_wide_for_the_terminal_names_frequent_errors(terminal, capsys):
     count = 30
     table = [[5 if i == j else 2 * (j == i + 1) for j in range(count)] for i in range(count)]
     console.confusion([f"class {i}" for i in range(count)], table)
@@ -206,9 +206,7 @@ class Update:
     left: Left = field(default_factory=Left)
 
 
-def test_the_first_update_is_shown_at_once_and_the_next_when_nothing_was_said_for_long(
-    plain, capsys, monkeypatch
-):
+def test_the_first_update_is_shown_at_once_and_the_next_after_silence(plain, capsys, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
     with console.Progress(8000, done=5000) as progress:
@@ -281,13 +279,13 @@ def test_lines_that_are_done_have_a_bar_on_a_terminal(terminal, capsys, monkeypa
     assert "1/4,000 lines" not in shown.replace("0/4,000", "")
 
 
-def test_off_a_terminal_nothing_is_said_of_lines(plain, capsys):
+def test_without_a_terminal_line_progress_prints_nothing(plain, capsys):
     with console.LinesProgress(4) as progress:
         progress.advance(4)
     assert capsys.readouterr() == ("", "")
 
 
-def test_downloads_are_told_when_they_are_whole(plain, capsys):
+def test_downloads_are_reported_when_they_are_complete(plain, capsys):
     with console.downloads() as progress:
         progress("a/train.gz", 10, 1000)
         progress("a/train.gz", 1000, 1000)
@@ -326,7 +324,7 @@ def test_on_a_logarithmic_axis_an_exponential_is_a_straight_line(plain, capsys):
     assert [row.split("|")[1] for row in on_log] == [row.split("|")[1] for row in straight]
 
 
-def test_series_are_told_apart_without_colour(plain, capsys):
+def test_series_differ_without_colour(plain, capsys):
     console.plot("scores", {"chrf": [(1, 10.0), (2, 20.0)], "bleu": [(1, 1.0), (2, 15.0)]})
     shown = capsys.readouterr().out
     assert "o bleu" in shown
@@ -334,14 +332,14 @@ def test_series_are_told_apart_without_colour(plain, capsys):
 
 
 @pytest.mark.parametrize("points", [[(5, 1.5)], [(1, 0.0), (2, 0.0)], [(1, 3.0), (1, 3.0)]])
-def test_a_plot_of_one_value_is_drawn(plain, capsys, points):
+def test_one_value_can_be_plotted(plain, capsys, points):
     console.plot("loss", {"train": points, "none": []}, log=True)
     shown = capsys.readouterr().out
     assert "none" not in shown
     assert re.search("[⠁-⣿]", shown)
 
 
-def test_nothing_to_plot_is_nothing_drawn(plain, capsys):
+def test_without_values_nothing_is_plotted(plain, capsys):
     console.plot("loss", {"train": []})
     assert capsys.readouterr().out == ""
 

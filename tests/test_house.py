@@ -15,25 +15,27 @@ MODULES = {
 }
 MAY_USE = {
     "errors": "",
+    "registry": "errors",
+    "lazy_names": "",
     "user_cache": "",
     "stop_signals": "",
     "parent_process": "",
-    "native": "user_cache errors",
-    "layers": "native",
+    "layers": "",
     "recipe": "errors",
     "braille": "",
     "console": "braille errors",
     "evaluation": "data errors",
-    "data": "user_cache errors",
-    "models": "layers native errors",
-    "decoding": "models layers parent_process stop_signals errors",
+    "data": "user_cache registry lazy_names errors",
+    "models": "layers registry lazy_names errors",
+    "fast": "models layers user_cache errors",
+    "decoding": "fast models layers parent_process stop_signals registry lazy_names errors",
     "distributed": "models layers parent_process stop_signals errors",
     "inspection": "models layers decoding errors",
-    "weights": "models layers data errors",
-    "training": "models layers native data weights distributed console errors",
+    "weights": "models layers data registry lazy_names errors",
+    "training": "fast models layers data weights distributed console registry lazy_names errors",
     "export": "models layers data weights decoding errors",
-    "verbs": "training export inspection evaluation weights decoding distributed models layers data native "
-    "page recipe console stop_signals errors",
+    "verbs": "training export inspection evaluation weights decoding distributed fast models layers data "
+    "page recipe console stop_signals registry lazy_names errors",
     "page": "",
     "serving": "verbs inspection decoding weights page console errors",
     "cli": "serving verbs recipe console stop_signals errors",
@@ -89,6 +91,21 @@ def test_imports_run_down(file):
     assert room(file) in MAY_USE, f"{room(file)} is no room of the house: give it a place in the table"
     upward = {room(used) for used in uses(file)} - {room(file), *MAY_USE[room(file)].split()}
     assert not upward, f"{room(file)} may not use {', '.join(sorted(upward))}"
+
+
+@pytest.mark.parametrize("file", sorted((HOUSE / "layers").glob("*.py")), ids=lambda file: file.name)
+def test_layers_import_torch_and_jaxtyping_alone(file):
+    """So that a file of them can be copied into a notebook and runs."""
+    outside = {name.split(".")[0] for name in imported(file)} - set(sys.stdlib_module_names)
+    assert outside <= {"torch", "jaxtyping", "regard"}
+    assert {room(used) for used in uses(file)} <= {"layers"}
+
+
+def test_kernels_know_no_models():
+    for file in sorted((HOUSE / "fast" / "native").glob("*.py")):
+        others = {used for used in uses(file) if "native" not in used.parts}
+        assert {room(used) for used in others} - {"fast"} <= {"errors", "user_cache"}, file.name
+        assert not [used for used in others if room(used) == "fast" and used.name != "__init__.py"], file.name
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(HOUSE)))

@@ -1,4 +1,4 @@
-"""The strict reader refuses what it does not know and says what would do."""
+"""The recipe reader refuses unknown keys and wrong types, with a hint."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +74,7 @@ def test_a_table_becomes_the_dataclass_it_describes():
         ({"name": "x", "path": 3}, "path must be a path, not 3", "a path"),
     ],
 )
-def test_a_mistake_is_named_in_full_with_what_would_do(table, message, hint):
+def test_a_mistake_is_named_in_full_with_a_hint(table, message, hint):
     with pytest.raises(RecipeError) as caught:
         read(Outer, table)
     assert caught.value.message == message

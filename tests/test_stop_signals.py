@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from regard.stop_signals import STOPS, handlers, leave_closed_terminal, on_stop, restore
+from regard.stop_signals import STOPS, handlers, on_stop, redirect_closed_terminal, restore
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has neither SIGHUP nor such terminals")
 
@@ -39,9 +39,9 @@ def test_what_is_ignored_stays_ignored():
 
 WRITER = """
 import sys
-from regard.stop_signals import leave_closed_terminal
+from regard.stop_signals import redirect_closed_terminal
 sys.stdin.readline()
-leave_closed_terminal()
+redirect_closed_terminal()
 print("out", flush=True)
 print("err", file=sys.stderr, flush=True)
 """
@@ -62,4 +62,4 @@ def test_words_to_a_pipe_still_arrive():
     command = [sys.executable, "-c", WRITER]
     done = subprocess.run(command, input="\n", capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("out\n", "err\n")
-    leave_closed_terminal()  # and pytest's own are left alone
+    redirect_closed_terminal()  # and pytest's own are left alone

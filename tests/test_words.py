@@ -127,6 +127,14 @@ AREAS: dict[str, tuple[Iterable[Path], Callable[[Path], Prose]]] = {
     ),
     "recipes": (sorted((ROOT / "recipes").glob("*.toml")), whole),
     "page texts": (sorted([*STATIC.rglob("*.js"), *STATIC.glob("*.html")]), visible_texts),
+    "code": (
+        sorted(
+            path
+            for package in ("data", "weights", "evaluation", "distributed", "training")
+            for path in (ROOT / "src/regard" / package).rglob("*.py")
+        ),
+        whole,
+    ),
 }
 CASES = [
     pytest.param(path, prose, id=str(path.relative_to(ROOT)))

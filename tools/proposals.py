@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.catalogue import find
-from regard.models.build import parameters_of
+from regard.models.build import count_config_parameters
 from regard.recipe import read_toml
 from regard.verbs.experiments import experiments
 from regard.weights.checkpoint import RunFolder
@@ -273,7 +273,7 @@ def table() -> str:
 
 
 def parameters(run: Path) -> int:
-    return parameters_of(load_model(run / "best").config)
+    return count_config_parameters(load_model(run / "best").config)
 
 
 def toml(row: dict[str, Any]) -> str:

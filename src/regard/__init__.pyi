@@ -1,19 +1,16 @@
 """What type checkers and editors see of `regard`. Written by tools/stub.py: change the verbs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Sequence
+from numpy import ndarray
 from pathlib import Path
-from typing import Any, Literal
-
 from regard.errors import RegardError as RegardError
 from regard.errors import UserError as UserError
 from regard.verbs.average import average as average
-from regard.verbs.classify import Classifier as Classifier
-from regard.verbs.classify import classify as classify
-from regard.verbs.classify import classify_file as classify_file
-from regard.verbs.classify_images import ImageClassifier as ImageClassifier
-from regard.verbs.classify_images import classify_images as classify_images
-from regard.verbs.classify_nodes import NodeClassifier as NodeClassifier
-from regard.verbs.classify_nodes import classify_nodes as classify_nodes
+from regard.verbs.classify import Classifier as _Classifier
+from regard.verbs.classify_images import ImageClassifier as _ImageClassifier
+from regard.verbs.classify_nodes import NodeClassifier as _NodeClassifier
 from regard.verbs.compare import compare as compare
 from regard.verbs.convert import convert as convert
 from regard.verbs.curves import curves as curves
@@ -21,39 +18,33 @@ from regard.verbs.data import data_check as data_check
 from regard.verbs.data import data_get as data_get
 from regard.verbs.data import data_list as data_list
 from regard.verbs.data import data_show as data_show
-from regard.verbs.demo import demo as demo
+from regard.verbs.demo import DemoResult
 from regard.verbs.doctor import doctor as doctor
-from regard.verbs.embed import Embedder as Embedder
-from regard.verbs.embed import embed as embed
-from regard.verbs.embed import embed_file as embed_file
-from regard.verbs.embed import embed_similar as embed_similar
-from regard.verbs.evaluate import evaluate as evaluate
-from regard.verbs.fill import Filler as Filler
-from regard.verbs.fill import fill as fill
-from regard.verbs.fill import fill_file as fill_file
+from regard.verbs.embed import Embedder as _Embedder
+from regard.verbs.embed import Similar
+from regard.verbs.evaluate import Evaluation
+from regard.verbs.fill import Filler as _Filler
 from regard.verbs.generate import Generator as _Generator
-from regard.verbs.load import load as load
+from regard.verbs.load import Loaded as _Loaded
 from regard.verbs.look import Look as Look
-from regard.verbs.look import Looker as Looker
-from regard.verbs.look import look as look
+from regard.verbs.look import Looker as _Looker
 from regard.verbs.new import new as new
-from regard.verbs.plot import plot_alignment as plot_alignment
-from regard.verbs.plot import plot_attention as plot_attention
 from regard.verbs.plot import plot_curves as plot_curves
-from regard.verbs.plot import plot_positions as plot_positions
 from regard.verbs.plot import plot_schedule as plot_schedule
 from regard.verbs.recipes import recipes as recipes
 from regard.verbs.recipes import recipes_show as recipes_show
-from regard.verbs.score import score as score
+from regard.verbs.score import Scored
 from regard.verbs.summarize import Summarizer as _Summarizer
-from regard.verbs.tag import Tagger as Tagger
-from regard.verbs.tag import tag as tag
-from regard.verbs.tag import tag_file as tag_file
-from regard.verbs.train import train as train
-from regard.verbs.transcribe import Transcriber as Transcriber
-from regard.verbs.transcribe import transcribe as transcribe
+from regard.verbs.tag import Tagger as _Tagger
+from regard.verbs.train import TrainResult
+from regard.verbs.transcribe import Transcriber as _Transcriber
 from regard.verbs.translate import Translator as _Translator
+from regard.verbs.views.request import Changes
 from regard.weights.model_folder import LoadedModel
+from torch import Tensor
+from typing import Any
+from typing import Literal
+from typing import overload
 
 __version__: str
 __all__ = [
@@ -114,42 +105,548 @@ __all__ = [
     "translate_file",
 ]
 
-class Generator(_Generator):
-    """A model, loaded once, that goes on with texts.
-
-    What it says to a prompt depends on that prompt and the seed alone, not on other prompts. Controls
-    (`regard.decoding.controls`) that are not given are the model's own, from its `generation.json`; `num`
-    continuations are made of each prompt. With precision "int8" products are of whole numbers of 8 bits, on a
-    CPU; a draft model stays float32.
+class Classifier(_Classifier):
+    """A model, loaded once, that classifies texts. An answer depends on its text alone.
 
     Args:
-        model: a model or run folder, or what `regard.load` gives.
-        num: texts for each prompt.
-
-    Raises:
-        FolderError: the model does not go on with texts. ConfigError: a control cannot work, or contradicts
-            another. RecipeError: there are no products of int8 here.
+        model: a model or run folder, or what `regard.load` returns.
     """
 
     def __init__(
         self,
         model: str | Path | LoadedModel,
         *,
-        sample: bool | None = None,
+        batch_tokens: int = 4096,
+        allow_fresh_head: bool = False,
+        top: int = 1,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        """Args:
+            batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            allow_fresh_head: Accept a model whose head is untrained.
+            top: Give that many classes, most probable first: LINE, LABEL, PROBABILITY between tabs.
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
+        """
+
+
+@overload
+def classify(  # pyright: ignore[reportOverlappingOverload]
+    text: str,
+    *,
+    model: str | Path | LoadedModel,
+    batch_tokens: int = 4096,
+    allow_fresh_head: bool = False,
+    top: Literal[1] = 1,
+    device: str = "auto",
+    threads: int | None = None,
+) -> str | float | None:
+    """The class of a text, or of each text of several.
+
+    An empty text has the class None; a regression model gives a number. With `top` above 1 the answer is a
+    list of (label, probability), most probable first. For many calls keep a `Classifier`.
+
+    Args:
+        text: one text, or several.
+        model: a model or run folder, or what `regard.load` returns.
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        allow_fresh_head: Accept a model whose head is untrained.
+        top: Give that many classes, most probable first: LINE, LABEL, PROBABILITY between tabs.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        FolderError: the model does not classify, or its head is untrained and `allow_fresh_head` is not set.
+        DataError: a text is not a str.
+    """
+
+@overload
+def classify(  # pyright: ignore[reportOverlappingOverload]
+    text: str,
+    *,
+    model: str | Path | LoadedModel,
+    batch_tokens: int = 4096,
+    allow_fresh_head: bool = False,
+    top: int,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[tuple[str, float]] | float:
+    ...
+
+@overload
+def classify(  # pyright: ignore[reportOverlappingOverload]
+    text: Iterable[str],
+    *,
+    model: str | Path | LoadedModel,
+    batch_tokens: int = 4096,
+    allow_fresh_head: bool = False,
+    top: Literal[1] = 1,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[str | float | None]:
+    ...
+
+@overload
+def classify(  # pyright: ignore[reportOverlappingOverload]
+    text: Iterable[str],
+    *,
+    model: str | Path | LoadedModel,
+    batch_tokens: int = 4096,
+    allow_fresh_head: bool = False,
+    top: int,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[list[tuple[str, float]] | float]:
+    ...
+
+
+@overload
+def classify_file(  # pyright: ignore[reportOverlappingOverload]
+    input: str | Path,
+    *,
+    model: str | Path | LoadedModel,
+    batch_tokens: int = 4096,
+    allow_fresh_head: bool = False,
+    top: Literal[1] = 1,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[str | float | None]:
+    """The answers of `classify` to the lines of a file, plain or gzipped.
+
+    Args:
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
+        model: a model or run folder, or what `regard.load` returns.
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        allow_fresh_head: Accept a model whose head is untrained.
+        top: Give that many classes, most probable first: LINE, LABEL, PROBABILITY between tabs.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+    """
+
+@overload
+def classify_file(  # pyright: ignore[reportOverlappingOverload]
+    input: str | Path,
+    *,
+    model: str | Path | LoadedModel,
+    batch_tokens: int = 4096,
+    allow_fresh_head: bool = False,
+    top: int,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[list[tuple[str, float]] | float]:
+    ...
+
+
+class ImageClassifier(_ImageClassifier):
+    """A model, loaded once, that classifies images. An image's class does not depend on its batch.
+
+    Args:
+        model: a model or run folder, or what `regard.load` gives.
+        top: how many classes to return for each image, most likely first.
+        threads: CPU threads; None is PyTorch's default.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | LoadedModel,
+        *,
+        top: int = 1,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        """Args:
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
+        """
+
+
+@overload
+def classify_images(  # pyright: ignore[reportOverlappingOverload]
+    input: str | Path | ndarray,
+    *,
+    model: str | Path | LoadedModel,
+    top: Literal[1] = 1,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[str]:
+    """The class of each image of an IDX or NPZ file (its array `images`), or of an array of bytes.
+
+    A file is a path, or NAME:FILE of a known data set.
+
+    With `top` above 1 the result for an image is a list of `top` (label, probability), most likely first.
+    For many calls keep an `ImageClassifier`.
+
+    Args:
+        input: the file, or the array: images x channels x height x width.
+        model: a model or run folder, or what `regard.load` gives.
+        top: how many classes to return for each image, most likely first.
+        threads: CPU threads; None is PyTorch's default.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        DataError: the file is damaged, or its images do not have the model's size.
+        FolderError: the model is not for images.
+    """
+
+@overload
+def classify_images(  # pyright: ignore[reportOverlappingOverload]
+    input: str | Path | ndarray,
+    *,
+    model: str | Path | LoadedModel,
+    top: int,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[list[tuple[str, float]]]:
+    ...
+
+
+class NodeClassifier(_NodeClassifier):
+    """A model, loaded once, that classifies the nodes of graphs.
+
+    Args:
+        model: a model or run folder, or what `regard.load` gives.
+        top: how many classes to return for each node, most likely first.
+        threads: CPU threads; None is PyTorch's default.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | LoadedModel,
+        *,
+        top: int = 1,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        """Args:
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
+        """
+
+
+@overload
+def classify_nodes(  # pyright: ignore[reportOverlappingOverload]
+    input: str | Path,
+    *,
+    model: str | Path | LoadedModel,
+    top: Literal[1] = 1,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[str]:
+    """The class of each node of the graph in an NPZ file (`features`, `edges`), or in NAME:FILE.
+
+    With `top` above 1 the result for a node is a list of `top` (label, probability), most likely first.
+    For many calls keep a `NodeClassifier`.
+
+    Args:
+        input: the file of the graph.
+        model: a model or run folder, or what `regard.load` gives.
+        top: how many classes to return for each node, most likely first.
+        threads: CPU threads; None is PyTorch's default.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        DataError: the file is damaged, or its nodes do not have as many features as the model reads.
+        FolderError: the model is not for graphs.
+    """
+
+@overload
+def classify_nodes(  # pyright: ignore[reportOverlappingOverload]
+    input: str | Path,
+    *,
+    model: str | Path | LoadedModel,
+    top: int,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[list[tuple[str, float]]]:
+    ...
+
+
+def demo(
+    *,
+    out: str | Path | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+) -> DemoResult:
+    """Train `recipes/dates.toml`, show translated dates with their alignment, and print what to try next.
+
+    A demo that was stopped is resumed. If it is finished, only its results are shown.
+
+    Args:
+        out: the run folder; None is `runs/demo-...`.
+        threads: CPU threads; None is PyTorch's default.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+    """
+
+
+class Embedder(_Embedder):
+    """An encoder, loaded once, that embeds texts. A vector depends on its text alone.
+
+    A sentence encoder pools as its folder says (Reimers and Gurevych 2019); any other encoder gives the mean
+    of its token states, normalised to length 1.
+
+    Args:
+        model: a model or run folder, or what `regard.load` returns.
+
+    Raises:
+        FolderError: the model is no encoder.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | LoadedModel,
+        *,
+        batch_tokens: int = 4096,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        """Args:
+            batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
+        """
+
+
+def embed(
+    text: str | Iterable[str],
+    *,
+    model: str | Path | LoadedModel,
+    batch_tokens: int = 4096,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Tensor:
+    """The vectors of several texts, [texts, d_model]; of one text its vector, [d_model].
+
+    For many calls keep an `Embedder`.
+
+    Args:
+        text: one text, or several.
+        model: a model or run folder, or what `regard.load` returns.
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        FolderError: the model is no encoder. DataError: a text is not a str.
+    """
+
+
+def embed_file(
+    input: str | Path,
+    *,
+    model: str | Path | LoadedModel,
+    batch_tokens: int = 4096,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Tensor:
+    """The vectors of the lines of a file, plain or gzipped.
+
+    Args:
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
+        model: a model or run folder, or what `regard.load` returns.
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+    """
+
+
+def embed_similar(
+    text: Iterable[str],
+    *,
+    similar_to: str,
+    model: str | Path | LoadedModel,
+    batch_tokens: int = 4096,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[Similar]:
+    """All texts with their similarity to `similar_to`, most similar first.
+
+    Args:
+        text: the texts to rank.
+        similar_to: the text that they are compared with.
+        model: a model or run folder, or what `regard.load` returns.
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+    """
+
+
+def evaluate(
+    *,
+    model: str | Path | LoadedModel | None = None,
+    data: str | Path | None = None,
+    src: str | Path | None = None,
+    ref: str | Path | Iterable[str | Path] = (),
+    tokenize: Literal["auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200", "spBLEU-1K", "none"] = "auto",
+    lowercase: bool = False,
+    by_length: bool = False,
+    beam_size: int | None = None,
+    workers: int | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+) -> Evaluation:
+    """Score a model on the test data of its recipe, on `data`, or on its translations of `src`.
+
+    Args:
+        model: a model or run folder, or what `regard.load` gives; None is the included model.
+        data: a file of test data in the format of the recipe's; NAME:FILE is a file of the catalogue.
+        src: a file to translate, one sentence a line; the translations are scored against `ref`.
+        ref: one or several files of references, aligned with `src` line by line.
+        tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
+            is tokenised already.
+        lowercase: ignore case.
+        by_length: also give BLEU by the length of the source; only with `src`.
+        precision: precision of matrix products: "float32" or "int8"; see `Translator`.
+        beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
+        workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
+            set]
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+
+    Raises:
+        DataError: a file cannot be read, files have different numbers of lines, or the data hold classes or
+            features that the model does not know.
+        RecipeError: the recipe names no test data, and `data` is None.
+    """
+
+
+class Filler(_Filler):
+    """A model, loaded once, that predicts masked tokens. A prediction depends on its text alone.
+
+    Args:
+        model: a model or run folder, or what `regard.load` returns.
+
+    Raises:
+        FolderError: the model does not predict masked tokens.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | LoadedModel,
+        *,
+        batch_tokens: int = 4096,
+        allow_fresh_head: bool = False,
+        top: int = 5,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        """Args:
+            batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            allow_fresh_head: Accept a model whose head is untrained.
+            top: Give that many predictions for each masked token.
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
+        """
+
+
+@overload
+def fill(  # pyright: ignore[reportOverlappingOverload]
+    text: str,
+    *,
+    model: str | Path | LoadedModel,
+    batch_tokens: int = 4096,
+    allow_fresh_head: bool = False,
+    top: int = 5,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[list[tuple[str, float]]]:
+    """For each masked token of a text a list of (token, probability), most probable first; or of each text.
+
+    A masked token is written [MASK] or <mask>, or by the model's own name for it. For many calls keep a
+    `Filler`.
+
+    Args:
+        text: one text, or several.
+        model: a model or run folder, or what `regard.load` returns.
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        allow_fresh_head: Accept a model whose head is untrained.
+        top: Give that many predictions for each masked token.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        FolderError: the model does not predict masked tokens.
+        DataError: a text is not a str, has no masked token, or is too long.
+    """
+
+@overload
+def fill(  # pyright: ignore[reportOverlappingOverload]
+    text: Iterable[str],
+    *,
+    model: str | Path | LoadedModel,
+    batch_tokens: int = 4096,
+    allow_fresh_head: bool = False,
+    top: int = 5,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[list[list[tuple[str, float]]]]:
+    ...
+
+
+def fill_file(
+    input: str | Path,
+    *,
+    model: str | Path | LoadedModel,
+    batch_tokens: int = 4096,
+    allow_fresh_head: bool = False,
+    top: int = 5,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[list[list[tuple[str, float]]]]:
+    """The answers of `fill` to the lines of a file, plain or gzipped.
+
+    Args:
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
+        model: a model or run folder, or what `regard.load` returns.
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        allow_fresh_head: Accept a model whose head is untrained.
+        top: Give that many predictions for each masked token.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+    """
+
+
+class Generator(_Generator):
+    """A model, loaded once, that continues texts.
+
+    A continuation depends on its prompt and the seed alone, not on the batch. Controls that are not given are
+    the model's own, from its generation.json. A draft model stays float32.
+
+    Args:
+        model: a model or run folder, or what `regard.load` returns.
+        num: texts for each prompt.
+
+    Raises:
+        FolderError: the model does not continue texts. ConfigError: a control cannot work, or contradicts
+            another. RecipeError: there is no int8 on this device.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | LoadedModel,
+        *,
         beam_size: int | None = None,
-        length_penalty: Literal["wu", "power", "none"] | None = None,
-        alpha: float | None = None,
         early_stopping: bool | None = None,
         heuristic_stopping: bool | None = None,
         beam_groups: int | None = None,
         diversity: float | None = None,
         must_contain: Sequence[str] = (),
+        sample: bool | None = None,
         temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
         min_p: float | None = None,
         typical_p: float | None = None,
         seed: int | None = None,
+        mbr: Literal["chrf", "bleu"] | None = None,
+        mbr_samples: int | None = None,
+        length_penalty: Literal["wu", "power", "none"] | None = None,
+        alpha: float | None = None,
         repetition_penalty: float | None = None,
         presence_penalty: float | None = None,
         frequency_penalty: float | None = None,
@@ -165,8 +662,6 @@ class Generator(_Generator):
         prompt_lookup: int | None = None,
         draft_model: str | None = None,
         draft_tokens: int | None = None,
-        mbr: Literal["chrf", "bleu"] | None = None,
-        mbr_samples: int | None = None,
         num: int = 1,
         device: str = "auto",
         threads: int | None = None,
@@ -175,68 +670,70 @@ class Generator(_Generator):
         """Load the model; controls that are not given are its own.
 
         Args:
-            sample: Sample at random, or search. [default: the model's own]
             beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
-            length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
+            early_stopping: Stop a beam when as many hypotheses as its size have finished.
+            heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
+                present length, scores below the worst of them.
+            beam_groups: Split the beam into that many groups that avoid each other's tokens.
+            diversity: The penalty of a token for each hypothesis of an earlier group that takes it.
+            must_contain: Force this text, or one of several with | between them.
+            sample: Sample at random, or search. [default: the model's own]
+            temperature: Below 1 probable tokens become more probable; 0 takes the most probable.
+            top_k: Sample from the K most probable tokens; 0: from all.
+            top_p: Sample from the most probable tokens whose probabilities add up to P.
+            min_p: Sample from the tokens at least P times as probable as the most probable.
+            typical_p: Sample from the tokens of most typical information whose probabilities add up to P.
+            seed: The seed of the samples. [default: 0]
+            mbr: Of many samples take the one most similar to the others (minimum Bayes risk).
+            mbr_samples: How many samples for minimum Bayes risk. [default: 32]
+            length_penalty: Divide a log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
             alpha: The A of the length penalty.
-            early_stopping: End a beam when as many hypotheses as its size have ended.
-            heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
-                as many that ended.
-            beam_groups: Part the beam into that many groups that avoid each other's tokens.
-            diversity: What a token costs a group for each earlier group's hypothesis that takes it.
-            must_contain: Say this, or one of several with | between them.
-            temperature: Below 1 the likely is likelier; 0 takes the likeliest.
-            top_k: Draw from the K likeliest tokens; 0 from all.
-            top_p: Draw from the likeliest that hold the probability P.
-            min_p: Draw from those at least P times as likely as the likeliest.
-            typical_p: Draw from the tokens of most typical information that hold the probability P.
-            seed: Another one draws another text. [default: 0]
-            repetition_penalty: Above 1: what the text or its prompt has is less likely (CTRL's).
-            presence_penalty: Taken from the logit of each token that was said.
-            frequency_penalty: The same as often as it was said.
-            no_repeat_ngram_size: Say no N tokens in the same order twice; 0 allows it.
-            no_repeat_source_ngram_size: Say no N tokens in the order in which the source has them.
-            ban: Never say this.
-            boost: Add X to the logits of this (below 0: take away).
-            min_new_tokens: No end before that many tokens.
-            max_new_tokens: Tokens at most. [default: the model's own]
-            max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+            repetition_penalty: Above 1: tokens of the text or its prompt become less likely (as in CTRL).
+            presence_penalty: Subtract X from the logit of each token in the output.
+            frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
+            no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
+            no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
+            ban: Never output this text.
+            boost: Add X to the logits of this text (below 0: subtract).
+            min_new_tokens: The least number of new tokens.
+            max_new_tokens: The greatest number of new tokens. [default: the model's own]
+            max_context: A language model reads at most the last N tokens; 0: all. [default: as many as it
                 was trained on]
-            stop: End before this text, which is not shown.
+            stop: Stop before this text.
             end_ids: Another token (its number) that ends a text.
-            prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
+            prompt_lookup: Propose N tokens from the text so far and verify them in one step; the output
                 stays the same.
-            draft_model: Guess tokens by this smaller model and read them at once; the answer stays the
-                same.
-            draft_tokens: How many the smaller model guesses. [default: 4]
-            mbr: Of many samples take that which is most like the others.
-            mbr_samples: How many samples. [default: 32]
+            draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
+                the same.
+            draft_tokens: How many tokens the draft model proposes. [default: 4]
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
-            precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
-                scores.
+            precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
         """
 
 
-def generate(
-    prompt: str | Iterable[str],
+@overload
+def generate(  # pyright: ignore[reportOverlappingOverload]
+    prompt: str,
     *,
     model: str | Path | LoadedModel,
-    sample: bool | None = None,
     beam_size: int | None = None,
-    length_penalty: Literal["wu", "power", "none"] | None = None,
-    alpha: float | None = None,
     early_stopping: bool | None = None,
     heuristic_stopping: bool | None = None,
     beam_groups: int | None = None,
     diversity: float | None = None,
     must_contain: Sequence[str] = (),
+    sample: bool | None = None,
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
     min_p: float | None = None,
     typical_p: float | None = None,
     seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
     repetition_penalty: float | None = None,
     presence_penalty: float | None = None,
     frequency_penalty: float | None = None,
@@ -252,88 +749,86 @@ def generate(
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
-    mbr: Literal["chrf", "bleu"] | None = None,
-    mbr_samples: int | None = None,
-    num: int = 1,
+    num: Literal[1] = 1,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
-) -> Any:
-    """A text that begins with the prompt, or one for each prompt of several.
+) -> str:
+    """The prompt and its continuation, or those of each prompt of several.
 
-    With `num` above 1 there is a list of that many in the place of each. For many calls, or to see the text
-    as it comes, keep a `Generator`, whose settings these are. Of several prompts an empty one stays empty
-    where the model has never seen the beginning of a text.
+    For many calls, or to stream the text, keep a `Generator`. Of several prompts an empty one stays empty if
+    the model knows no beginning of a text.
 
     Args:
-        prompt: one text to go on with, or several.
-        model: a model or run folder, or what `regard.load` gives.
+        prompt: one text to continue, or several.
+        model: a model or run folder, or what `regard.load` returns.
         num: texts for each prompt.
-        sample: Sample at random, or search. [default: the model's own]
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
-        length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
+        early_stopping: Stop a beam when as many hypotheses as its size have finished.
+        heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
+            present length, scores below the worst of them.
+        beam_groups: Split the beam into that many groups that avoid each other's tokens.
+        diversity: The penalty of a token for each hypothesis of an earlier group that takes it.
+        must_contain: Force this text, or one of several with | between them.
+        sample: Sample at random, or search. [default: the model's own]
+        temperature: Below 1 probable tokens become more probable; 0 takes the most probable.
+        top_k: Sample from the K most probable tokens; 0: from all.
+        top_p: Sample from the most probable tokens whose probabilities add up to P.
+        min_p: Sample from the tokens at least P times as probable as the most probable.
+        typical_p: Sample from the tokens of most typical information whose probabilities add up to P.
+        seed: The seed of the samples. [default: 0]
+        mbr: Of many samples take the one most similar to the others (minimum Bayes risk).
+        mbr_samples: How many samples for minimum Bayes risk. [default: 32]
+        length_penalty: Divide a log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
         alpha: The A of the length penalty.
-        early_stopping: End a beam when as many hypotheses as its size have ended.
-        heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
-            as many that ended.
-        beam_groups: Part the beam into that many groups that avoid each other's tokens.
-        diversity: What a token costs a group for each earlier group's hypothesis that takes it.
-        must_contain: Say this, or one of several with | between them.
-        temperature: Below 1 the likely is likelier; 0 takes the likeliest.
-        top_k: Draw from the K likeliest tokens; 0 from all.
-        top_p: Draw from the likeliest that hold the probability P.
-        min_p: Draw from those at least P times as likely as the likeliest.
-        typical_p: Draw from the tokens of most typical information that hold the probability P.
-        seed: Another one draws another text. [default: 0]
-        repetition_penalty: Above 1: what the text or its prompt has is less likely (CTRL's).
-        presence_penalty: Taken from the logit of each token that was said.
-        frequency_penalty: The same as often as it was said.
-        no_repeat_ngram_size: Say no N tokens in the same order twice; 0 allows it.
-        no_repeat_source_ngram_size: Say no N tokens in the order in which the source has them.
-        ban: Never say this.
-        boost: Add X to the logits of this (below 0: take away).
-        min_new_tokens: No end before that many tokens.
-        max_new_tokens: Tokens at most. [default: the model's own]
-        max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+        repetition_penalty: Above 1: tokens of the text or its prompt become less likely (as in CTRL).
+        presence_penalty: Subtract X from the logit of each token in the output.
+        frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
+        no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
+        no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
+        ban: Never output this text.
+        boost: Add X to the logits of this text (below 0: subtract).
+        min_new_tokens: The least number of new tokens.
+        max_new_tokens: The greatest number of new tokens. [default: the model's own]
+        max_context: A language model reads at most the last N tokens; 0: all. [default: as many as it
             was trained on]
-        stop: End before this text, which is not shown.
+        stop: Stop before this text.
         end_ids: Another token (its number) that ends a text.
-        prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
+        prompt_lookup: Propose N tokens from the text so far and verify them in one step; the output
             stays the same.
-        draft_model: Guess tokens by this smaller model and read them at once; the answer stays the
-            same.
-        draft_tokens: How many the smaller model guesses. [default: 4]
-        mbr: Of many samples take that which is most like the others.
-        mbr_samples: How many samples. [default: 32]
+        draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
+            the same.
+        draft_tokens: How many tokens the draft model proposes. [default: 4]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
-            scores.
+        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
 
     Returns:
         str for a str, list[str] for several; with `num` above 1 list[str] and list[list[str]].
     """
 
-
-def generate_file(
-    input: str | Path,
+@overload
+def generate(  # pyright: ignore[reportOverlappingOverload]
+    prompt: str,
     *,
     model: str | Path | LoadedModel,
-    sample: bool | None = None,
     beam_size: int | None = None,
-    length_penalty: Literal["wu", "power", "none"] | None = None,
-    alpha: float | None = None,
     early_stopping: bool | None = None,
     heuristic_stopping: bool | None = None,
     beam_groups: int | None = None,
     diversity: float | None = None,
     must_contain: Sequence[str] = (),
+    sample: bool | None = None,
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
     min_p: float | None = None,
     typical_p: float | None = None,
     seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
     repetition_penalty: float | None = None,
     presence_penalty: float | None = None,
     frequency_penalty: float | None = None,
@@ -349,94 +844,475 @@ def generate_file(
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
-    mbr: Literal["chrf", "bleu"] | None = None,
-    mbr_samples: int | None = None,
-    num: int = 1,
+    num: int,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
-) -> list[Any]:
-    """What `generate` gives of each line of a file, plain or gzipped.
+) -> list[str]:
+    ...
+
+@overload
+def generate(  # pyright: ignore[reportOverlappingOverload]
+    prompt: Iterable[str],
+    *,
+    model: str | Path | LoadedModel,
+    beam_size: int | None = None,
+    early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
+    beam_groups: int | None = None,
+    diversity: float | None = None,
+    must_contain: Sequence[str] = (),
+    sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    typical_p: float | None = None,
+    seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
+    repetition_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    frequency_penalty: float | None = None,
+    no_repeat_ngram_size: int | None = None,
+    no_repeat_source_ngram_size: int | None = None,
+    ban: Sequence[str] = (),
+    boost: Sequence[str] = (),
+    min_new_tokens: int | None = None,
+    max_new_tokens: int | None = None,
+    max_context: int | None = None,
+    stop: Sequence[str] = (),
+    end_ids: Sequence[int] = (),
+    prompt_lookup: int | None = None,
+    draft_model: str | None = None,
+    draft_tokens: int | None = None,
+    num: Literal[1] = 1,
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+) -> list[str]:
+    ...
+
+@overload
+def generate(  # pyright: ignore[reportOverlappingOverload]
+    prompt: Iterable[str],
+    *,
+    model: str | Path | LoadedModel,
+    beam_size: int | None = None,
+    early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
+    beam_groups: int | None = None,
+    diversity: float | None = None,
+    must_contain: Sequence[str] = (),
+    sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    typical_p: float | None = None,
+    seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
+    repetition_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    frequency_penalty: float | None = None,
+    no_repeat_ngram_size: int | None = None,
+    no_repeat_source_ngram_size: int | None = None,
+    ban: Sequence[str] = (),
+    boost: Sequence[str] = (),
+    min_new_tokens: int | None = None,
+    max_new_tokens: int | None = None,
+    max_context: int | None = None,
+    stop: Sequence[str] = (),
+    end_ids: Sequence[int] = (),
+    prompt_lookup: int | None = None,
+    draft_model: str | None = None,
+    draft_tokens: int | None = None,
+    num: int,
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+) -> list[list[str]]:
+    ...
+
+
+@overload
+def generate_file(  # pyright: ignore[reportOverlappingOverload]
+    input: str | Path,
+    *,
+    model: str | Path | LoadedModel,
+    beam_size: int | None = None,
+    early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
+    beam_groups: int | None = None,
+    diversity: float | None = None,
+    must_contain: Sequence[str] = (),
+    sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    typical_p: float | None = None,
+    seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
+    repetition_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    frequency_penalty: float | None = None,
+    no_repeat_ngram_size: int | None = None,
+    no_repeat_source_ngram_size: int | None = None,
+    ban: Sequence[str] = (),
+    boost: Sequence[str] = (),
+    min_new_tokens: int | None = None,
+    max_new_tokens: int | None = None,
+    max_context: int | None = None,
+    stop: Sequence[str] = (),
+    end_ids: Sequence[int] = (),
+    prompt_lookup: int | None = None,
+    draft_model: str | None = None,
+    draft_tokens: int | None = None,
+    num: Literal[1] = 1,
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+) -> list[str]:
+    """The answers of `generate` to the lines of a file, plain or gzipped.
 
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a prompt.
-        model: a model or run folder, or what `regard.load` gives.
+        model: a model or run folder, or what `regard.load` returns.
         num: texts for each prompt.
-        sample: Sample at random, or search. [default: the model's own]
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
-        length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
+        early_stopping: Stop a beam when as many hypotheses as its size have finished.
+        heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
+            present length, scores below the worst of them.
+        beam_groups: Split the beam into that many groups that avoid each other's tokens.
+        diversity: The penalty of a token for each hypothesis of an earlier group that takes it.
+        must_contain: Force this text, or one of several with | between them.
+        sample: Sample at random, or search. [default: the model's own]
+        temperature: Below 1 probable tokens become more probable; 0 takes the most probable.
+        top_k: Sample from the K most probable tokens; 0: from all.
+        top_p: Sample from the most probable tokens whose probabilities add up to P.
+        min_p: Sample from the tokens at least P times as probable as the most probable.
+        typical_p: Sample from the tokens of most typical information whose probabilities add up to P.
+        seed: The seed of the samples. [default: 0]
+        mbr: Of many samples take the one most similar to the others (minimum Bayes risk).
+        mbr_samples: How many samples for minimum Bayes risk. [default: 32]
+        length_penalty: Divide a log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
         alpha: The A of the length penalty.
-        early_stopping: End a beam when as many hypotheses as its size have ended.
-        heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
-            as many that ended.
-        beam_groups: Part the beam into that many groups that avoid each other's tokens.
-        diversity: What a token costs a group for each earlier group's hypothesis that takes it.
-        must_contain: Say this, or one of several with | between them.
-        temperature: Below 1 the likely is likelier; 0 takes the likeliest.
-        top_k: Draw from the K likeliest tokens; 0 from all.
-        top_p: Draw from the likeliest that hold the probability P.
-        min_p: Draw from those at least P times as likely as the likeliest.
-        typical_p: Draw from the tokens of most typical information that hold the probability P.
-        seed: Another one draws another text. [default: 0]
-        repetition_penalty: Above 1: what the text or its prompt has is less likely (CTRL's).
-        presence_penalty: Taken from the logit of each token that was said.
-        frequency_penalty: The same as often as it was said.
-        no_repeat_ngram_size: Say no N tokens in the same order twice; 0 allows it.
-        no_repeat_source_ngram_size: Say no N tokens in the order in which the source has them.
-        ban: Never say this.
-        boost: Add X to the logits of this (below 0: take away).
-        min_new_tokens: No end before that many tokens.
-        max_new_tokens: Tokens at most. [default: the model's own]
-        max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+        repetition_penalty: Above 1: tokens of the text or its prompt become less likely (as in CTRL).
+        presence_penalty: Subtract X from the logit of each token in the output.
+        frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
+        no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
+        no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
+        ban: Never output this text.
+        boost: Add X to the logits of this text (below 0: subtract).
+        min_new_tokens: The least number of new tokens.
+        max_new_tokens: The greatest number of new tokens. [default: the model's own]
+        max_context: A language model reads at most the last N tokens; 0: all. [default: as many as it
             was trained on]
-        stop: End before this text, which is not shown.
+        stop: Stop before this text.
         end_ids: Another token (its number) that ends a text.
-        prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
+        prompt_lookup: Propose N tokens from the text so far and verify them in one step; the output
             stays the same.
-        draft_model: Guess tokens by this smaller model and read them at once; the answer stays the
-            same.
-        draft_tokens: How many the smaller model guesses. [default: 4]
-        mbr: Of many samples take that which is most like the others.
-        mbr_samples: How many samples. [default: 32]
+        draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
+            the same.
+        draft_tokens: How many tokens the draft model proposes. [default: 4]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
-            scores.
+        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+    """
+
+@overload
+def generate_file(  # pyright: ignore[reportOverlappingOverload]
+    input: str | Path,
+    *,
+    model: str | Path | LoadedModel,
+    beam_size: int | None = None,
+    early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
+    beam_groups: int | None = None,
+    diversity: float | None = None,
+    must_contain: Sequence[str] = (),
+    sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    typical_p: float | None = None,
+    seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
+    repetition_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    frequency_penalty: float | None = None,
+    no_repeat_ngram_size: int | None = None,
+    no_repeat_source_ngram_size: int | None = None,
+    ban: Sequence[str] = (),
+    boost: Sequence[str] = (),
+    min_new_tokens: int | None = None,
+    max_new_tokens: int | None = None,
+    max_context: int | None = None,
+    stop: Sequence[str] = (),
+    end_ids: Sequence[int] = (),
+    prompt_lookup: int | None = None,
+    draft_model: str | None = None,
+    draft_tokens: int | None = None,
+    num: int,
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+) -> list[list[str]]:
+    ...
+
+
+def load(
+    model: str | Path | LoadedModel | None = None,
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Loaded:
+    """Load the model of a model folder, a run folder, or a Hugging Face folder of a known family.
+
+    Every verb takes the result as its `model`.
+
+    Args:
+        model: a folder; None is the included model.
+        threads: CPU threads; None is PyTorch's default.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        FolderError: a file is missing or damaged, or the family is unknown.
     """
 
 
-class Summarizer(_Summarizer):
-    """A model, loaded once, that says texts in short: a `Translator` of whole documents, each a line.
+class Looker(_Looker):
+    """A loaded model, for looks at many texts.
+
+    Threads may share a looker; they use the model in turn.
 
     Args:
-        model: a model or run folder, or what `regard.load` gives.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        n_best: candidates of each text; a beam is as wide as that at least.
-        prefix: what stands before each text; what the model's folder says of summaries without.
-        split: leave it out, or "off": a document is summarized whole.
-        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
-            given.
+        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+
+    Raises:
+        FolderError: there are no looks for this kind of model.
     """
 
     def __init__(
         self,
         model: str | Path | LoadedModel | None = None,
         *,
-        sample: bool | None = None,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        """Args:
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
+        """
+
+    def look(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        text: str,
+        *,
+        target: str | None = None,
+        prefix: str | None = None,
+        prefix_ids: Sequence[int] | None = None,
         beam_size: int | None = None,
-        length_penalty: Literal["wu", "power", "none"] | None = None,
-        alpha: float | None = None,
+        max_new_tokens: int | None = None,
+        changes: Changes | None = None,
+    ) -> Look:
+        """What the model does with a text; see `look`.
+
+        Args:
+            beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
+        """
+
+
+def look(
+    text: str,
+    model: str | Path | LoadedModel | None = None,
+    *,
+    target: str | None = None,
+    prefix: str | None = None,
+    prefix_ids: Sequence[int] | None = None,
+    beam_size: int | None = None,
+    max_new_tokens: int | None = None,
+    changes: Changes | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Look:
+    """What a model does with one text: attention, alignment, predictions, beam and more.
+
+    For an image classifier `text` is FILE:NUMBER, an image counted from 0.
+
+    `look.paths()` names the resources, and `look.get(path)` computes one on first use. The model answers by
+    itself; `target` forces another answer, `prefix` (or `prefix_ids`) the beginning of one. `changes`
+    switches heads, layers or tokens off. For many texts keep a `Looker`.
+
+    Args:
+        text: the input.
+        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        target: an answer to force.
+        prefix: the beginning of an answer to force.
+        prefix_ids: the same as token ids.
+        max_new_tokens: limit of a decoder-only model's continuation; by default 24, or what fits its length.
+        changes: heads, layers and tokens to switch off.
+        beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        FolderError: there are no looks for this kind of model. DataError: the text is empty or too long.
+    """
+
+
+def plot_alignment(
+    text: str,
+    *,
+    out: str | Path,
+    model: str | Path | LoadedModel | None = None,
+    target: str | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    size: Literal["screen", "column", "page"] = "screen",
+) -> Path:
+    """Draw the attention from each token of the answer, or of `target`, to the source tokens.
+
+    Args:
+        text: the input.
+        out: the figure to write: .svg, .png or .pdf.
+        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        target: an answer to force; by default the model's own.
+        size: "screen": cells of one size; "column", "page": as wide as one or two columns of a paper.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        FolderError: the model has no attention to a source. MissingExtra: matplotlib is not installed.
+    """
+
+
+def plot_attention(
+    text: str,
+    *,
+    out: str | Path,
+    model: str | Path | LoadedModel | None = None,
+    attention: str | None = None,
+    heads: Sequence[int] = (),
+    target: str | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    size: Literal["screen", "column", "page"] = "screen",
+) -> Path:
+    """Draw the weights of each head of one attention for `text`.
+
+    Args:
+        text: the input.
+        out: the figure to write: .svg, .png or .pdf.
+        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        attention: its name, such as decoder.blocks.1.cross_attention; by default the last.
+        heads: their numbers from 0; by default all.
+        target: an answer to force; by default the model's own.
+        size: "screen": cells of one size; "column", "page": as wide as one or two columns of a paper.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        ConfigError: the model has no such attention or head. MissingExtra: matplotlib is not installed.
+    """
+
+
+def plot_positions(
+    *,
+    out: str | Path,
+    model: str | Path | LoadedModel | None = None,
+    scheme: Literal["sinusoidal", "rotary", "alibi"] = "sinusoidal",
+    length: int = 64,
+    d_model: int = 128,
+    num_heads: int = 4,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Path:
+    """Draw the first `length` positions of a model, or of a scheme that needs no training.
+
+    Args:
+        out: the figure to write: .svg, .png or .pdf.
+        model: a model or run folder, or the result of `regard.load`; by default `scheme` is drawn.
+        scheme: "sinusoidal", "rotary" or "alibi"; for learned positions give a model.
+        length: number of positions.
+        d_model: width of the scheme.
+        num_heads: heads of the scheme.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        ConfigError: the model has no positions. MissingExtra: matplotlib is not installed.
+    """
+
+
+def score(
+    *,
+    model: str | Path | LoadedModel | None = None,
+    src: str | Path,
+    ref: str | Path,
+    prefix: str | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Scored:
+    """The log-probability of each line of `ref` as the translation of that line of `src`.
+
+    A source is encoded as by `translate`.
+
+    Args:
+        model: a model or run folder, or what `regard.load` returns; the model in the box without.
+        src: a file of sources, one sentence a line.
+        ref: a file of their translations, aligned line by line.
+        prefix: The text before each source, such as >>fra<<. [default: the model's own]
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        DataError: the files have different numbers of lines, or a line is too long.
+    """
+
+
+class Summarizer(_Summarizer):
+    """A model, loaded once, that summarizes documents, each a line.
+
+    Args:
+        model: a model or run folder, or what `regard.load` returns.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | LoadedModel,
+        *,
+        beam_size: int | None = None,
         early_stopping: bool | None = None,
         heuristic_stopping: bool | None = None,
         beam_groups: int | None = None,
         diversity: float | None = None,
         must_contain: Sequence[str] = (),
+        sample: bool | None = None,
         temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
         min_p: float | None = None,
         typical_p: float | None = None,
         seed: int | None = None,
+        mbr: Literal["chrf", "bleu"] | None = None,
+        mbr_samples: int | None = None,
+        length_penalty: Literal["wu", "power", "none"] | None = None,
+        alpha: float | None = None,
         repetition_penalty: float | None = None,
         presence_penalty: float | None = None,
         frequency_penalty: float | None = None,
@@ -452,13 +1328,10 @@ class Summarizer(_Summarizer):
         prompt_lookup: int | None = None,
         draft_model: str | None = None,
         draft_tokens: int | None = None,
-        mbr: Literal["chrf", "bleu"] | None = None,
-        mbr_samples: int | None = None,
         batch_tokens: int = 4096,
-        n_best: int = 1,
         prefix: str | None = None,
-        split: Literal["auto", "on", "off"] = "auto",
         workers: int | None = None,
+        n_best: int = 1,
         device: str = "auto",
         threads: int | None = None,
         precision: Literal["float32", "int8"] = "float32",
@@ -466,68 +1339,76 @@ class Summarizer(_Summarizer):
         """Load the model; controls that are not given are its own.
 
         Args:
-            sample: Sample at random, or search. [default: the model's own]
             beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
-            length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
+            early_stopping: Stop a beam when as many hypotheses as its size have finished.
+            heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
+                present length, scores below the worst of them.
+            beam_groups: Split the beam into that many groups that avoid each other's tokens.
+            diversity: The penalty of a token for each hypothesis of an earlier group that takes it.
+            must_contain: Force this text, or one of several with | between them.
+            sample: Sample at random, or search. [default: the model's own]
+            temperature: Below 1 probable tokens become more probable; 0 takes the most probable.
+            top_k: Sample from the K most probable tokens; 0: from all.
+            top_p: Sample from the most probable tokens whose probabilities add up to P.
+            min_p: Sample from the tokens at least P times as probable as the most probable.
+            typical_p: Sample from the tokens of most typical information whose probabilities add up to P.
+            seed: The seed of the samples. [default: 0]
+            mbr: Of many samples take the one most similar to the others (minimum Bayes risk).
+            mbr_samples: How many samples for minimum Bayes risk. [default: 32]
+            length_penalty: Divide a log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
             alpha: The A of the length penalty.
-            early_stopping: End a beam when as many hypotheses as its size have ended.
-            heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
-                as many that ended.
-            beam_groups: Part the beam into that many groups that avoid each other's tokens.
-            diversity: What a token costs a group for each earlier group's hypothesis that takes it.
-            must_contain: Say this, or one of several with | between them.
-            temperature: Below 1 the likely is likelier; 0 takes the likeliest.
-            top_k: Draw from the K likeliest tokens; 0 from all.
-            top_p: Draw from the likeliest that hold the probability P.
-            min_p: Draw from those at least P times as likely as the likeliest.
-            typical_p: Draw from the tokens of most typical information that hold the probability P.
-            seed: Another one draws another text. [default: 0]
-            repetition_penalty: Above 1: what the text or its prompt has is less likely (CTRL's).
-            presence_penalty: Taken from the logit of each token that was said.
-            frequency_penalty: The same as often as it was said.
-            no_repeat_ngram_size: Say no N tokens in the same order twice; 0 allows it.
-            no_repeat_source_ngram_size: Say no N tokens in the order in which the source has them.
-            ban: Never say this.
-            boost: Add X to the logits of this (below 0: take away).
-            min_new_tokens: No end before that many tokens.
-            max_new_tokens: Tokens at most. [default: the model's own]
-            max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+            repetition_penalty: Above 1: tokens of the text or its prompt become less likely (as in CTRL).
+            presence_penalty: Subtract X from the logit of each token in the output.
+            frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
+            no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
+            no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
+            ban: Never output this text.
+            boost: Add X to the logits of this text (below 0: subtract).
+            min_new_tokens: The least number of new tokens.
+            max_new_tokens: The greatest number of new tokens. [default: the model's own]
+            max_context: A language model reads at most the last N tokens; 0: all. [default: as many as it
                 was trained on]
-            stop: End before this text, which is not shown.
+            stop: Stop before this text.
             end_ids: Another token (its number) that ends a text.
-            prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
+            prompt_lookup: Propose N tokens from the text so far and verify them in one step; the output
                 stays the same.
-            draft_model: Guess tokens by this smaller model and read them at once; the answer stays the
-                same.
-            draft_tokens: How many the smaller model guesses. [default: 4]
-            mbr: Of many samples take that which is most like the others.
-            mbr_samples: How many samples. [default: 32]
+            draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
+                the same.
+            draft_tokens: How many tokens the draft model proposes. [default: 4]
+            batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            prefix: The text before each source, such as >>fra<<. [default: the model's own]
+            workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
+                set]
+            n_best: Give that many candidates of each text: LINE, SCORE, TEXT between tabs. A beam is at
+                least as wide.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
-            precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
-                scores.
+            precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
         """
 
 
-def summarize(
-    text: str | Iterable[str],
+@overload
+def summarize(  # pyright: ignore[reportOverlappingOverload]
+    text: str,
     *,
     model: str | Path | LoadedModel,
-    sample: bool | None = None,
     beam_size: int | None = None,
-    length_penalty: Literal["wu", "power", "none"] | None = None,
-    alpha: float | None = None,
     early_stopping: bool | None = None,
     heuristic_stopping: bool | None = None,
     beam_groups: int | None = None,
     diversity: float | None = None,
     must_contain: Sequence[str] = (),
+    sample: bool | None = None,
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
     min_p: float | None = None,
     typical_p: float | None = None,
     seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
     repetition_penalty: float | None = None,
     presence_penalty: float | None = None,
     frequency_penalty: float | None = None,
@@ -543,73 +1424,209 @@ def summarize(
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
-    mbr: Literal["chrf", "bleu"] | None = None,
-    mbr_samples: int | None = None,
     batch_tokens: int = 4096,
-    n_best: int = 1,
     prefix: str | None = None,
     workers: int | None = None,
+    n_best: Literal[1] = 1,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
-) -> Any:
-    """A text in short, or each of several.
-
-    With `n_best` above 1 there is a list of that many, best first, in the place of each. For many calls keep
-    a `Summarizer`.
+) -> str:
+    """The summary of a text, or of each text of several. For many calls keep a `Summarizer`.
 
     Args:
         text: one text, or several.
-        model: a model or run folder, or what `regard.load` gives.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        n_best: candidates of each text; a beam is as wide as that at least.
-        prefix: what stands before each text; what the model's folder says of summaries without.
-        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
-            given.
-        sample: Sample at random, or search. [default: the model's own]
+        model: a model or run folder, or what `regard.load` returns.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
-        length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
+        early_stopping: Stop a beam when as many hypotheses as its size have finished.
+        heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
+            present length, scores below the worst of them.
+        beam_groups: Split the beam into that many groups that avoid each other's tokens.
+        diversity: The penalty of a token for each hypothesis of an earlier group that takes it.
+        must_contain: Force this text, or one of several with | between them.
+        sample: Sample at random, or search. [default: the model's own]
+        temperature: Below 1 probable tokens become more probable; 0 takes the most probable.
+        top_k: Sample from the K most probable tokens; 0: from all.
+        top_p: Sample from the most probable tokens whose probabilities add up to P.
+        min_p: Sample from the tokens at least P times as probable as the most probable.
+        typical_p: Sample from the tokens of most typical information whose probabilities add up to P.
+        seed: The seed of the samples. [default: 0]
+        mbr: Of many samples take the one most similar to the others (minimum Bayes risk).
+        mbr_samples: How many samples for minimum Bayes risk. [default: 32]
+        length_penalty: Divide a log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
         alpha: The A of the length penalty.
-        early_stopping: End a beam when as many hypotheses as its size have ended.
-        heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
-            as many that ended.
-        beam_groups: Part the beam into that many groups that avoid each other's tokens.
-        diversity: What a token costs a group for each earlier group's hypothesis that takes it.
-        must_contain: Say this, or one of several with | between them.
-        temperature: Below 1 the likely is likelier; 0 takes the likeliest.
-        top_k: Draw from the K likeliest tokens; 0 from all.
-        top_p: Draw from the likeliest that hold the probability P.
-        min_p: Draw from those at least P times as likely as the likeliest.
-        typical_p: Draw from the tokens of most typical information that hold the probability P.
-        seed: Another one draws another text. [default: 0]
-        repetition_penalty: Above 1: what the text or its prompt has is less likely (CTRL's).
-        presence_penalty: Taken from the logit of each token that was said.
-        frequency_penalty: The same as often as it was said.
-        no_repeat_ngram_size: Say no N tokens in the same order twice; 0 allows it.
-        no_repeat_source_ngram_size: Say no N tokens in the order in which the source has them.
-        ban: Never say this.
-        boost: Add X to the logits of this (below 0: take away).
-        min_new_tokens: No end before that many tokens.
-        max_new_tokens: Tokens at most. [default: the model's own]
-        max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+        repetition_penalty: Above 1: tokens of the text or its prompt become less likely (as in CTRL).
+        presence_penalty: Subtract X from the logit of each token in the output.
+        frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
+        no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
+        no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
+        ban: Never output this text.
+        boost: Add X to the logits of this text (below 0: subtract).
+        min_new_tokens: The least number of new tokens.
+        max_new_tokens: The greatest number of new tokens. [default: the model's own]
+        max_context: A language model reads at most the last N tokens; 0: all. [default: as many as it
             was trained on]
-        stop: End before this text, which is not shown.
+        stop: Stop before this text.
         end_ids: Another token (its number) that ends a text.
-        prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
+        prompt_lookup: Propose N tokens from the text so far and verify them in one step; the output
             stays the same.
-        draft_model: Guess tokens by this smaller model and read them at once; the answer stays the
-            same.
-        draft_tokens: How many the smaller model guesses. [default: 4]
-        mbr: Of many samples take that which is most like the others.
-        mbr_samples: How many samples. [default: 32]
+        draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
+            the same.
+        draft_tokens: How many tokens the draft model proposes. [default: 4]
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        prefix: The text before each source, such as >>fra<<. [default: the model's own]
+        workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
+            set]
+        n_best: Give that many candidates of each text: LINE, SCORE, TEXT between tabs. A beam is at
+            least as wide.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
-            scores.
+        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
 
     Returns:
         str for a str, list[str] for several; with `n_best` above 1 list[str] and list[list[str]].
     """
+
+@overload
+def summarize(  # pyright: ignore[reportOverlappingOverload]
+    text: str,
+    *,
+    model: str | Path | LoadedModel,
+    beam_size: int | None = None,
+    early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
+    beam_groups: int | None = None,
+    diversity: float | None = None,
+    must_contain: Sequence[str] = (),
+    sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    typical_p: float | None = None,
+    seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
+    repetition_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    frequency_penalty: float | None = None,
+    no_repeat_ngram_size: int | None = None,
+    no_repeat_source_ngram_size: int | None = None,
+    ban: Sequence[str] = (),
+    boost: Sequence[str] = (),
+    min_new_tokens: int | None = None,
+    max_new_tokens: int | None = None,
+    max_context: int | None = None,
+    stop: Sequence[str] = (),
+    end_ids: Sequence[int] = (),
+    prompt_lookup: int | None = None,
+    draft_model: str | None = None,
+    draft_tokens: int | None = None,
+    batch_tokens: int = 4096,
+    prefix: str | None = None,
+    workers: int | None = None,
+    n_best: int,
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+) -> list[str]:
+    ...
+
+@overload
+def summarize(  # pyright: ignore[reportOverlappingOverload]
+    text: Iterable[str],
+    *,
+    model: str | Path | LoadedModel,
+    beam_size: int | None = None,
+    early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
+    beam_groups: int | None = None,
+    diversity: float | None = None,
+    must_contain: Sequence[str] = (),
+    sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    typical_p: float | None = None,
+    seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
+    repetition_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    frequency_penalty: float | None = None,
+    no_repeat_ngram_size: int | None = None,
+    no_repeat_source_ngram_size: int | None = None,
+    ban: Sequence[str] = (),
+    boost: Sequence[str] = (),
+    min_new_tokens: int | None = None,
+    max_new_tokens: int | None = None,
+    max_context: int | None = None,
+    stop: Sequence[str] = (),
+    end_ids: Sequence[int] = (),
+    prompt_lookup: int | None = None,
+    draft_model: str | None = None,
+    draft_tokens: int | None = None,
+    batch_tokens: int = 4096,
+    prefix: str | None = None,
+    workers: int | None = None,
+    n_best: Literal[1] = 1,
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+) -> list[str]:
+    ...
+
+@overload
+def summarize(  # pyright: ignore[reportOverlappingOverload]
+    text: Iterable[str],
+    *,
+    model: str | Path | LoadedModel,
+    beam_size: int | None = None,
+    early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
+    beam_groups: int | None = None,
+    diversity: float | None = None,
+    must_contain: Sequence[str] = (),
+    sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    typical_p: float | None = None,
+    seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
+    repetition_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    frequency_penalty: float | None = None,
+    no_repeat_ngram_size: int | None = None,
+    no_repeat_source_ngram_size: int | None = None,
+    ban: Sequence[str] = (),
+    boost: Sequence[str] = (),
+    min_new_tokens: int | None = None,
+    max_new_tokens: int | None = None,
+    max_context: int | None = None,
+    stop: Sequence[str] = (),
+    end_ids: Sequence[int] = (),
+    prompt_lookup: int | None = None,
+    draft_model: str | None = None,
+    draft_tokens: int | None = None,
+    batch_tokens: int = 4096,
+    prefix: str | None = None,
+    workers: int | None = None,
+    n_best: int,
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+) -> list[list[str]]:
+    ...
 
 
 def summarize_file(
@@ -617,21 +1634,23 @@ def summarize_file(
     output: str | Path,
     *,
     model: str | Path | LoadedModel,
-    sample: bool | None = None,
     beam_size: int | None = None,
-    length_penalty: Literal["wu", "power", "none"] | None = None,
-    alpha: float | None = None,
     early_stopping: bool | None = None,
     heuristic_stopping: bool | None = None,
     beam_groups: int | None = None,
     diversity: float | None = None,
     must_contain: Sequence[str] = (),
+    sample: bool | None = None,
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
     min_p: float | None = None,
     typical_p: float | None = None,
     seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
     repetition_penalty: float | None = None,
     presence_penalty: float | None = None,
     frequency_penalty: float | None = None,
@@ -647,113 +1666,275 @@ def summarize_file(
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
-    mbr: Literal["chrf", "bleu"] | None = None,
-    mbr_samples: int | None = None,
-    batch_tokens: int = 4096,
-    n_best: int = 1,
-    prefix: str | None = None,
     as_json: bool = False,
+    batch_tokens: int = 4096,
+    prefix: str | None = None,
     workers: int | None = None,
+    n_best: int = 1,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
 ) -> int:
-    """Say each line of a file in short, into another, which appears when it is whole; the number of lines.
+    """Summarize each line of a file into another, which appears when it is whole; the number of lines.
 
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
         output: the file to write.
-        model: a model or run folder, or what `regard.load` gives.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        n_best: candidates of each text; a beam is as wide as that at least.
-        prefix: what stands before each text; what the model's folder says of summaries without.
+        model: a model or run folder, or what `regard.load` returns.
         as_json: write a line of JSON for each line.
-        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
-            given.
-        sample: Sample at random, or search. [default: the model's own]
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
-        length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
+        early_stopping: Stop a beam when as many hypotheses as its size have finished.
+        heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
+            present length, scores below the worst of them.
+        beam_groups: Split the beam into that many groups that avoid each other's tokens.
+        diversity: The penalty of a token for each hypothesis of an earlier group that takes it.
+        must_contain: Force this text, or one of several with | between them.
+        sample: Sample at random, or search. [default: the model's own]
+        temperature: Below 1 probable tokens become more probable; 0 takes the most probable.
+        top_k: Sample from the K most probable tokens; 0: from all.
+        top_p: Sample from the most probable tokens whose probabilities add up to P.
+        min_p: Sample from the tokens at least P times as probable as the most probable.
+        typical_p: Sample from the tokens of most typical information whose probabilities add up to P.
+        seed: The seed of the samples. [default: 0]
+        mbr: Of many samples take the one most similar to the others (minimum Bayes risk).
+        mbr_samples: How many samples for minimum Bayes risk. [default: 32]
+        length_penalty: Divide a log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
         alpha: The A of the length penalty.
-        early_stopping: End a beam when as many hypotheses as its size have ended.
-        heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
-            as many that ended.
-        beam_groups: Part the beam into that many groups that avoid each other's tokens.
-        diversity: What a token costs a group for each earlier group's hypothesis that takes it.
-        must_contain: Say this, or one of several with | between them.
-        temperature: Below 1 the likely is likelier; 0 takes the likeliest.
-        top_k: Draw from the K likeliest tokens; 0 from all.
-        top_p: Draw from the likeliest that hold the probability P.
-        min_p: Draw from those at least P times as likely as the likeliest.
-        typical_p: Draw from the tokens of most typical information that hold the probability P.
-        seed: Another one draws another text. [default: 0]
-        repetition_penalty: Above 1: what the text or its prompt has is less likely (CTRL's).
-        presence_penalty: Taken from the logit of each token that was said.
-        frequency_penalty: The same as often as it was said.
-        no_repeat_ngram_size: Say no N tokens in the same order twice; 0 allows it.
-        no_repeat_source_ngram_size: Say no N tokens in the order in which the source has them.
-        ban: Never say this.
-        boost: Add X to the logits of this (below 0: take away).
-        min_new_tokens: No end before that many tokens.
-        max_new_tokens: Tokens at most. [default: the model's own]
-        max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+        repetition_penalty: Above 1: tokens of the text or its prompt become less likely (as in CTRL).
+        presence_penalty: Subtract X from the logit of each token in the output.
+        frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
+        no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
+        no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
+        ban: Never output this text.
+        boost: Add X to the logits of this text (below 0: subtract).
+        min_new_tokens: The least number of new tokens.
+        max_new_tokens: The greatest number of new tokens. [default: the model's own]
+        max_context: A language model reads at most the last N tokens; 0: all. [default: as many as it
             was trained on]
-        stop: End before this text, which is not shown.
+        stop: Stop before this text.
         end_ids: Another token (its number) that ends a text.
-        prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
+        prompt_lookup: Propose N tokens from the text so far and verify them in one step; the output
             stays the same.
-        draft_model: Guess tokens by this smaller model and read them at once; the answer stays the
-            same.
-        draft_tokens: How many the smaller model guesses. [default: 4]
-        mbr: Of many samples take that which is most like the others.
-        mbr_samples: How many samples. [default: 32]
+        draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
+            the same.
+        draft_tokens: How many tokens the draft model proposes. [default: 4]
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        prefix: The text before each source, such as >>fra<<. [default: the model's own]
+        workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
+            set]
+        n_best: Give that many candidates of each text: LINE, SCORE, TEXT between tabs. A beam is at
+            least as wide.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
-            scores.
+        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+    """
+
+
+class Tagger(_Tagger):
+    """A model, loaded once, that labels words. A label depends on its sentence alone.
+
+    A sentence is a list of its words, or a text: words are then separated by white space, and punctuation at
+    their ends is a word of its own. `column`: the CoNLL-U column of the labels, as in the training data.
+
+    Args:
+        model: a model or run folder, or what `regard.load` returns.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | LoadedModel,
+        *,
+        batch_tokens: int = 4096,
+        allow_fresh_head: bool = False,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        """Args:
+            batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            allow_fresh_head: Accept a model whose head is untrained.
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
+        """
+
+
+def tag(
+    text: str | Sequence[str],
+    *,
+    model: str | Path | LoadedModel,
+    words: bool = False,
+    batch_tokens: int = 4096,
+    allow_fresh_head: bool = False,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[tuple[str, str]]:
+    """The words of a sentence, each with its label. For many sentences keep a `Tagger`.
+
+    Args:
+        text: the sentence: a list of its words, or a text, which is split at white space and punctuation.
+        model: a model or run folder, or what `regard.load` returns.
+        words: split a text at white space only.
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        allow_fresh_head: Accept a model whose head is untrained.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        FolderError: the model labels no words, or its head is untrained and `allow_fresh_head` is not set.
+    """
+
+
+def tag_file(
+    input: str | Path,
+    *,
+    model: str | Path | LoadedModel,
+    conllu: bool = False,
+    words: bool = False,
+    batch_tokens: int = 4096,
+    allow_fresh_head: bool = False,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[list[tuple[str, str]]]:
+    """The answers of `tag` to the lines of a file, plain or gzipped, or to the sentences of a CoNLL-U file.
+
+    `Tagger.conllu` gives the lines of CoNLL-U back, with the labels filled in.
+
+    Args:
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a sentence.
+        model: a model or run folder, or what `regard.load` returns.
+        conllu: read CoNLL-U, even if the file is not called *.conllu or *.conllu.gz.
+        words: split lines at white space only.
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        allow_fresh_head: Accept a model whose head is untrained.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+    """
+
+
+def train(
+    recipe: str | Path,
+    *,
+    out: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    init: str | Path | None = None,
+    resume: bool = False,
+    dry_run: bool = False,
+    device: str = "auto",
+    threads: int | None = None,
+    workers: int = 1,
+    quiet: bool = False,
+    on_report: Callable[[dict[str, Any]], None] | None = None,
+) -> TrainResult:
+    """Train a recipe, or resume a run.
+
+    A run folder with the same recipe is resumed, one with another recipe is refused. Only
+    `training.max_steps` may differ: the run then becomes longer or shorter.
+
+    Args:
+        recipe: a TOML file, the name of a recipe that comes with regard, or a run folder to resume.
+        out: the run folder; None is `runs/NAME`.
+        overrides: settings `section.key=value` that replace those of the recipe.
+        init: a pretrained model to start from, a model or run folder; None is `model.init` of the recipe.
+        resume: raise an error if there is no run to resume.
+        dry_run: read all data, build the model, do some updates, and print the time and memory of the run;
+            keep nothing.
+            faster than one of two. Under torchrun leave it 1: torchrun starts the processes.
+        quiet: print warnings only: no notes, no progress, no scores.
+        on_report: called with each record of `metrics.jsonl` when it is written: records of `kind` "train"
+            every `training.report_every` updates, "validation", "collapse" and others. An exception in it
+            ends the training. If several processes train, only the first calls it.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        UserError: the recipe, the data or the folder cannot be used.
+        RunError: training failed.
+        Interrupted: a signal stopped it.
+    """
+
+
+class Transcriber(_Transcriber):
+    """A model, loaded once, that transcribes. A transcript does not depend on the batch of its recording.
+
+    Args:
+        model: a model or run folder, or what `regard.load` gives.
+        threads: CPU threads; None is PyTorch's default.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | LoadedModel,
+        *,
+        beam_size: int | None = None,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        """Args:
+            beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
+        """
+
+
+def transcribe(
+    input: str | Path | Sequence[ndarray],
+    *,
+    model: str | Path | LoadedModel,
+    beam_size: int | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[str]:
+    """The transcript of each recording in an NPZ file (arrays `frames` and `lengths`) or in a list of arrays.
+
+    Labels are separated by spaces. For many calls keep a `Transcriber`.
+
+    Args:
+        input: the file, or arrays: frames x features.
+        model: a model or run folder, or what `regard.load` gives.
+        beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        DataError: the file is damaged, or frames do not have as many features as the model reads.
+        FolderError: the model does not transcribe.
     """
 
 
 class Translator(_Translator):
     """A model, loaded once, that translates lines.
 
-    What it says of a line depends on that line alone: not on `batch_tokens`, nor on the line's neighbours,
-    nor on `workers`, the processes that share many lines (None: one for each core of a CPU, but only one
-    where `threads` are given). With precision "int8" products are of whole numbers of 8 bits, on a CPU.
+    A translation depends on its line alone: not on the batch, the other lines or the number of workers.
 
-    A model is trained on lines that mostly hold one sentence. `split` says what is done with several: "on"
-    translates each sentence alone and puts them together as they stood, "off" leaves lines as they are, and
-    "auto" splits what `texts` is given, and of other lines those longer than the model was trained on
-    (`split_above` in its generation.json) or than it can read. Limits and penalties are then of a sentence.
+    A model is trained on lines that mostly hold one sentence. `split` decides about lines of several: "on"
+    translates each sentence alone and joins the translations, "off" leaves lines as they are, and "auto"
+    splits the texts of `texts`, and of other lines those longer than the model was trained on (`split_above`
+    in its generation.json) or can read. Length limits and penalties then apply to each sentence.
 
     Args:
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        n_best: candidates of each text; a beam is as wide as that at least.
-        prefix: what stands before each text; what the model's folder says without.
-        split: "auto", "on" or "off", as above.
-        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
-            given.
+        model: a model or run folder, or what `regard.load` returns; the model in the box without.
     """
 
     def __init__(
         self,
         model: str | Path | LoadedModel | None = None,
         *,
-        sample: bool | None = None,
         beam_size: int | None = None,
-        length_penalty: Literal["wu", "power", "none"] | None = None,
-        alpha: float | None = None,
         early_stopping: bool | None = None,
         heuristic_stopping: bool | None = None,
         beam_groups: int | None = None,
         diversity: float | None = None,
         must_contain: Sequence[str] = (),
+        sample: bool | None = None,
         temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
         min_p: float | None = None,
         typical_p: float | None = None,
         seed: int | None = None,
+        mbr: Literal["chrf", "bleu"] | None = None,
+        mbr_samples: int | None = None,
+        length_penalty: Literal["wu", "power", "none"] | None = None,
+        alpha: float | None = None,
         repetition_penalty: float | None = None,
         presence_penalty: float | None = None,
         frequency_penalty: float | None = None,
@@ -769,13 +1950,11 @@ class Translator(_Translator):
         prompt_lookup: int | None = None,
         draft_model: str | None = None,
         draft_tokens: int | None = None,
-        mbr: Literal["chrf", "bleu"] | None = None,
-        mbr_samples: int | None = None,
         batch_tokens: int = 4096,
-        n_best: int = 1,
         prefix: str | None = None,
-        split: Literal["auto", "on", "off"] = "auto",
         workers: int | None = None,
+        n_best: int = 1,
+        split: Literal["auto", "on", "off"] = "auto",
         device: str = "auto",
         threads: int | None = None,
         precision: Literal["float32", "int8"] = "float32",
@@ -783,68 +1962,78 @@ class Translator(_Translator):
         """Load the model; controls that are not given are its own.
 
         Args:
-            sample: Sample at random, or search. [default: the model's own]
             beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
-            length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
+            early_stopping: Stop a beam when as many hypotheses as its size have finished.
+            heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
+                present length, scores below the worst of them.
+            beam_groups: Split the beam into that many groups that avoid each other's tokens.
+            diversity: The penalty of a token for each hypothesis of an earlier group that takes it.
+            must_contain: Force this text, or one of several with | between them.
+            sample: Sample at random, or search. [default: the model's own]
+            temperature: Below 1 probable tokens become more probable; 0 takes the most probable.
+            top_k: Sample from the K most probable tokens; 0: from all.
+            top_p: Sample from the most probable tokens whose probabilities add up to P.
+            min_p: Sample from the tokens at least P times as probable as the most probable.
+            typical_p: Sample from the tokens of most typical information whose probabilities add up to P.
+            seed: The seed of the samples. [default: 0]
+            mbr: Of many samples take the one most similar to the others (minimum Bayes risk).
+            mbr_samples: How many samples for minimum Bayes risk. [default: 32]
+            length_penalty: Divide a log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
             alpha: The A of the length penalty.
-            early_stopping: End a beam when as many hypotheses as its size have ended.
-            heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
-                as many that ended.
-            beam_groups: Part the beam into that many groups that avoid each other's tokens.
-            diversity: What a token costs a group for each earlier group's hypothesis that takes it.
-            must_contain: Say this, or one of several with | between them.
-            temperature: Below 1 the likely is likelier; 0 takes the likeliest.
-            top_k: Draw from the K likeliest tokens; 0 from all.
-            top_p: Draw from the likeliest that hold the probability P.
-            min_p: Draw from those at least P times as likely as the likeliest.
-            typical_p: Draw from the tokens of most typical information that hold the probability P.
-            seed: Another one draws another text. [default: 0]
-            repetition_penalty: Above 1: what the text or its prompt has is less likely (CTRL's).
-            presence_penalty: Taken from the logit of each token that was said.
-            frequency_penalty: The same as often as it was said.
-            no_repeat_ngram_size: Say no N tokens in the same order twice; 0 allows it.
-            no_repeat_source_ngram_size: Say no N tokens in the order in which the source has them.
-            ban: Never say this.
-            boost: Add X to the logits of this (below 0: take away).
-            min_new_tokens: No end before that many tokens.
-            max_new_tokens: Tokens at most. [default: the model's own]
-            max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+            repetition_penalty: Above 1: tokens of the text or its prompt become less likely (as in CTRL).
+            presence_penalty: Subtract X from the logit of each token in the output.
+            frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
+            no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
+            no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
+            ban: Never output this text.
+            boost: Add X to the logits of this text (below 0: subtract).
+            min_new_tokens: The least number of new tokens.
+            max_new_tokens: The greatest number of new tokens. [default: the model's own]
+            max_context: A language model reads at most the last N tokens; 0: all. [default: as many as it
                 was trained on]
-            stop: End before this text, which is not shown.
+            stop: Stop before this text.
             end_ids: Another token (its number) that ends a text.
-            prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
+            prompt_lookup: Propose N tokens from the text so far and verify them in one step; the output
                 stays the same.
-            draft_model: Guess tokens by this smaller model and read them at once; the answer stays the
-                same.
-            draft_tokens: How many the smaller model guesses. [default: 4]
-            mbr: Of many samples take that which is most like the others.
-            mbr_samples: How many samples. [default: 32]
+            draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
+                the same.
+            draft_tokens: How many tokens the draft model proposes. [default: 4]
+            batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            prefix: The text before each source, such as >>fra<<. [default: the model's own]
+            workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
+                set]
+            n_best: Give that many candidates of each text: LINE, SCORE, TEXT between tabs. A beam is at
+                least as wide.
+            split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
+                longer than the lines that the model was trained on.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
-            precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
-                scores.
+            precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
         """
 
 
-def translate(
-    text: str | Iterable[str],
+@overload
+def translate(  # pyright: ignore[reportOverlappingOverload]
+    text: str,
     *,
     model: str | Path | LoadedModel | None = None,
-    sample: bool | None = None,
     beam_size: int | None = None,
-    length_penalty: Literal["wu", "power", "none"] | None = None,
-    alpha: float | None = None,
     early_stopping: bool | None = None,
     heuristic_stopping: bool | None = None,
     beam_groups: int | None = None,
     diversity: float | None = None,
     must_contain: Sequence[str] = (),
+    sample: bool | None = None,
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
     min_p: float | None = None,
     typical_p: float | None = None,
     seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
     repetition_penalty: float | None = None,
     presence_penalty: float | None = None,
     frequency_penalty: float | None = None,
@@ -860,77 +2049,219 @@ def translate(
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
-    mbr: Literal["chrf", "bleu"] | None = None,
-    mbr_samples: int | None = None,
     batch_tokens: int = 4096,
-    n_best: int = 1,
     prefix: str | None = None,
-    split: Literal["auto", "on", "off"] = "auto",
     workers: int | None = None,
+    n_best: Literal[1] = 1,
+    split: Literal["auto", "on", "off"] = "auto",
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
-) -> Any:
+) -> str:
     """The translation of a text, or of each text of several, by `model` or the model in the box.
 
-    A text may have several sentences and lines: each sentence is translated alone, and they are put together
-    with the spaces and line breaks that stood between them; with `split` "off" only lines are apart. With
-    `n_best` above 1 there is a list of that many, best first, in the place of each translation. For many
-    calls keep a `Translator`, which also tells scores.
+    A text may have several sentences and lines: each sentence is translated alone, and the translations are
+    joined by the spaces and line breaks between the sentences; with `split` "off" each line is. For many
+    calls keep a `Translator`, which also gives scores.
 
     Args:
         text: one text, or several.
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        n_best: candidates of each text; a beam is as wide as that at least.
-        prefix: what stands before each text; what the model's folder says without.
-        split: "auto" and "on" translate each sentence alone, "off" each line.
-        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
-            given.
-        sample: Sample at random, or search. [default: the model's own]
+        model: a model or run folder, or what `regard.load` returns; the model in the box without.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
-        length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
+        early_stopping: Stop a beam when as many hypotheses as its size have finished.
+        heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
+            present length, scores below the worst of them.
+        beam_groups: Split the beam into that many groups that avoid each other's tokens.
+        diversity: The penalty of a token for each hypothesis of an earlier group that takes it.
+        must_contain: Force this text, or one of several with | between them.
+        sample: Sample at random, or search. [default: the model's own]
+        temperature: Below 1 probable tokens become more probable; 0 takes the most probable.
+        top_k: Sample from the K most probable tokens; 0: from all.
+        top_p: Sample from the most probable tokens whose probabilities add up to P.
+        min_p: Sample from the tokens at least P times as probable as the most probable.
+        typical_p: Sample from the tokens of most typical information whose probabilities add up to P.
+        seed: The seed of the samples. [default: 0]
+        mbr: Of many samples take the one most similar to the others (minimum Bayes risk).
+        mbr_samples: How many samples for minimum Bayes risk. [default: 32]
+        length_penalty: Divide a log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
         alpha: The A of the length penalty.
-        early_stopping: End a beam when as many hypotheses as its size have ended.
-        heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
-            as many that ended.
-        beam_groups: Part the beam into that many groups that avoid each other's tokens.
-        diversity: What a token costs a group for each earlier group's hypothesis that takes it.
-        must_contain: Say this, or one of several with | between them.
-        temperature: Below 1 the likely is likelier; 0 takes the likeliest.
-        top_k: Draw from the K likeliest tokens; 0 from all.
-        top_p: Draw from the likeliest that hold the probability P.
-        min_p: Draw from those at least P times as likely as the likeliest.
-        typical_p: Draw from the tokens of most typical information that hold the probability P.
-        seed: Another one draws another text. [default: 0]
-        repetition_penalty: Above 1: what the text or its prompt has is less likely (CTRL's).
-        presence_penalty: Taken from the logit of each token that was said.
-        frequency_penalty: The same as often as it was said.
-        no_repeat_ngram_size: Say no N tokens in the same order twice; 0 allows it.
-        no_repeat_source_ngram_size: Say no N tokens in the order in which the source has them.
-        ban: Never say this.
-        boost: Add X to the logits of this (below 0: take away).
-        min_new_tokens: No end before that many tokens.
-        max_new_tokens: Tokens at most. [default: the model's own]
-        max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+        repetition_penalty: Above 1: tokens of the text or its prompt become less likely (as in CTRL).
+        presence_penalty: Subtract X from the logit of each token in the output.
+        frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
+        no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
+        no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
+        ban: Never output this text.
+        boost: Add X to the logits of this text (below 0: subtract).
+        min_new_tokens: The least number of new tokens.
+        max_new_tokens: The greatest number of new tokens. [default: the model's own]
+        max_context: A language model reads at most the last N tokens; 0: all. [default: as many as it
             was trained on]
-        stop: End before this text, which is not shown.
+        stop: Stop before this text.
         end_ids: Another token (its number) that ends a text.
-        prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
+        prompt_lookup: Propose N tokens from the text so far and verify them in one step; the output
             stays the same.
-        draft_model: Guess tokens by this smaller model and read them at once; the answer stays the
-            same.
-        draft_tokens: How many the smaller model guesses. [default: 4]
-        mbr: Of many samples take that which is most like the others.
-        mbr_samples: How many samples. [default: 32]
+        draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
+            the same.
+        draft_tokens: How many tokens the draft model proposes. [default: 4]
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        prefix: The text before each source, such as >>fra<<. [default: the model's own]
+        workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
+            set]
+        n_best: Give that many candidates of each text: LINE, SCORE, TEXT between tabs. A beam is at
+            least as wide.
+        split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
+            longer than the lines that the model was trained on.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
-            scores.
+        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
 
     Returns:
         str for a str, list[str] for several; with `n_best` above 1 list[str] and list[list[str]].
     """
+
+@overload
+def translate(  # pyright: ignore[reportOverlappingOverload]
+    text: str,
+    *,
+    model: str | Path | LoadedModel | None = None,
+    beam_size: int | None = None,
+    early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
+    beam_groups: int | None = None,
+    diversity: float | None = None,
+    must_contain: Sequence[str] = (),
+    sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    typical_p: float | None = None,
+    seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
+    repetition_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    frequency_penalty: float | None = None,
+    no_repeat_ngram_size: int | None = None,
+    no_repeat_source_ngram_size: int | None = None,
+    ban: Sequence[str] = (),
+    boost: Sequence[str] = (),
+    min_new_tokens: int | None = None,
+    max_new_tokens: int | None = None,
+    max_context: int | None = None,
+    stop: Sequence[str] = (),
+    end_ids: Sequence[int] = (),
+    prompt_lookup: int | None = None,
+    draft_model: str | None = None,
+    draft_tokens: int | None = None,
+    batch_tokens: int = 4096,
+    prefix: str | None = None,
+    workers: int | None = None,
+    n_best: int,
+    split: Literal["auto", "on", "off"] = "auto",
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+) -> list[str]:
+    ...
+
+@overload
+def translate(  # pyright: ignore[reportOverlappingOverload]
+    text: Iterable[str],
+    *,
+    model: str | Path | LoadedModel | None = None,
+    beam_size: int | None = None,
+    early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
+    beam_groups: int | None = None,
+    diversity: float | None = None,
+    must_contain: Sequence[str] = (),
+    sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    typical_p: float | None = None,
+    seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
+    repetition_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    frequency_penalty: float | None = None,
+    no_repeat_ngram_size: int | None = None,
+    no_repeat_source_ngram_size: int | None = None,
+    ban: Sequence[str] = (),
+    boost: Sequence[str] = (),
+    min_new_tokens: int | None = None,
+    max_new_tokens: int | None = None,
+    max_context: int | None = None,
+    stop: Sequence[str] = (),
+    end_ids: Sequence[int] = (),
+    prompt_lookup: int | None = None,
+    draft_model: str | None = None,
+    draft_tokens: int | None = None,
+    batch_tokens: int = 4096,
+    prefix: str | None = None,
+    workers: int | None = None,
+    n_best: Literal[1] = 1,
+    split: Literal["auto", "on", "off"] = "auto",
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+) -> list[str]:
+    ...
+
+@overload
+def translate(  # pyright: ignore[reportOverlappingOverload]
+    text: Iterable[str],
+    *,
+    model: str | Path | LoadedModel | None = None,
+    beam_size: int | None = None,
+    early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
+    beam_groups: int | None = None,
+    diversity: float | None = None,
+    must_contain: Sequence[str] = (),
+    sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    typical_p: float | None = None,
+    seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
+    repetition_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    frequency_penalty: float | None = None,
+    no_repeat_ngram_size: int | None = None,
+    no_repeat_source_ngram_size: int | None = None,
+    ban: Sequence[str] = (),
+    boost: Sequence[str] = (),
+    min_new_tokens: int | None = None,
+    max_new_tokens: int | None = None,
+    max_context: int | None = None,
+    stop: Sequence[str] = (),
+    end_ids: Sequence[int] = (),
+    prompt_lookup: int | None = None,
+    draft_model: str | None = None,
+    draft_tokens: int | None = None,
+    batch_tokens: int = 4096,
+    prefix: str | None = None,
+    workers: int | None = None,
+    n_best: int,
+    split: Literal["auto", "on", "off"] = "auto",
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+) -> list[list[str]]:
+    ...
 
 
 def translate_file(
@@ -938,21 +2269,23 @@ def translate_file(
     output: str | Path,
     *,
     model: str | Path | LoadedModel | None = None,
-    sample: bool | None = None,
     beam_size: int | None = None,
-    length_penalty: Literal["wu", "power", "none"] | None = None,
-    alpha: float | None = None,
     early_stopping: bool | None = None,
     heuristic_stopping: bool | None = None,
     beam_groups: int | None = None,
     diversity: float | None = None,
     must_contain: Sequence[str] = (),
+    sample: bool | None = None,
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
     min_p: float | None = None,
     typical_p: float | None = None,
     seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
     repetition_penalty: float | None = None,
     presence_penalty: float | None = None,
     frequency_penalty: float | None = None,
@@ -968,14 +2301,12 @@ def translate_file(
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
-    mbr: Literal["chrf", "bleu"] | None = None,
-    mbr_samples: int | None = None,
-    batch_tokens: int = 4096,
-    n_best: int = 1,
-    prefix: str | None = None,
-    split: Literal["auto", "on", "off"] = "auto",
     as_json: bool = False,
+    batch_tokens: int = 4096,
+    prefix: str | None = None,
     workers: int | None = None,
+    n_best: int = 1,
+    split: Literal["auto", "on", "off"] = "auto",
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -985,52 +2316,74 @@ def translate_file(
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
         output: the file to write.
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        n_best: candidates of each text; a beam is as wide as that at least.
-        prefix: what stands before each text; what the model's folder says without.
-        split: "on" translates each sentence of a line alone, "off" a line as it is; "auto" splits long lines.
+        model: a model or run folder, or what `regard.load` returns; the model in the box without.
         as_json: write a line of JSON for each line.
-        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
-            given.
-        sample: Sample at random, or search. [default: the model's own]
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
-        length_penalty: A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
+        early_stopping: Stop a beam when as many hypotheses as its size have finished.
+        heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
+            present length, scores below the worst of them.
+        beam_groups: Split the beam into that many groups that avoid each other's tokens.
+        diversity: The penalty of a token for each hypothesis of an earlier group that takes it.
+        must_contain: Force this text, or one of several with | between them.
+        sample: Sample at random, or search. [default: the model's own]
+        temperature: Below 1 probable tokens become more probable; 0 takes the most probable.
+        top_k: Sample from the K most probable tokens; 0: from all.
+        top_p: Sample from the most probable tokens whose probabilities add up to P.
+        min_p: Sample from the tokens at least P times as probable as the most probable.
+        typical_p: Sample from the tokens of most typical information whose probabilities add up to P.
+        seed: The seed of the samples. [default: 0]
+        mbr: Of many samples take the one most similar to the others (minimum Bayes risk).
+        mbr_samples: How many samples for minimum Bayes risk. [default: 32]
+        length_penalty: Divide a log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
         alpha: The A of the length penalty.
-        early_stopping: End a beam when as many hypotheses as its size have ended.
-        heuristic_stopping: End a beam when, at its present length, its best scores below the worst of
-            as many that ended.
-        beam_groups: Part the beam into that many groups that avoid each other's tokens.
-        diversity: What a token costs a group for each earlier group's hypothesis that takes it.
-        must_contain: Say this, or one of several with | between them.
-        temperature: Below 1 the likely is likelier; 0 takes the likeliest.
-        top_k: Draw from the K likeliest tokens; 0 from all.
-        top_p: Draw from the likeliest that hold the probability P.
-        min_p: Draw from those at least P times as likely as the likeliest.
-        typical_p: Draw from the tokens of most typical information that hold the probability P.
-        seed: Another one draws another text. [default: 0]
-        repetition_penalty: Above 1: what the text or its prompt has is less likely (CTRL's).
-        presence_penalty: Taken from the logit of each token that was said.
-        frequency_penalty: The same as often as it was said.
-        no_repeat_ngram_size: Say no N tokens in the same order twice; 0 allows it.
-        no_repeat_source_ngram_size: Say no N tokens in the order in which the source has them.
-        ban: Never say this.
-        boost: Add X to the logits of this (below 0: take away).
-        min_new_tokens: No end before that many tokens.
-        max_new_tokens: Tokens at most. [default: the model's own]
-        max_context: A language model sees at most the last N tokens; 0: all. [default: as many as it
+        repetition_penalty: Above 1: tokens of the text or its prompt become less likely (as in CTRL).
+        presence_penalty: Subtract X from the logit of each token in the output.
+        frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
+        no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
+        no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
+        ban: Never output this text.
+        boost: Add X to the logits of this text (below 0: subtract).
+        min_new_tokens: The least number of new tokens.
+        max_new_tokens: The greatest number of new tokens. [default: the model's own]
+        max_context: A language model reads at most the last N tokens; 0: all. [default: as many as it
             was trained on]
-        stop: End before this text, which is not shown.
+        stop: Stop before this text.
         end_ids: Another token (its number) that ends a text.
-        prompt_lookup: Guess that many tokens from the text so far and read them at once; the answer
+        prompt_lookup: Propose N tokens from the text so far and verify them in one step; the output
             stays the same.
-        draft_model: Guess tokens by this smaller model and read them at once; the answer stays the
-            same.
-        draft_tokens: How many the smaller model guesses. [default: 4]
-        mbr: Of many samples take that which is most like the others.
-        mbr_samples: How many samples. [default: 32]
+        draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
+            the same.
+        draft_tokens: How many tokens the draft model proposes. [default: 4]
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        prefix: The text before each source, such as >>fra<<. [default: the model's own]
+        workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
+            set]
+        n_best: Give that many candidates of each text: LINE, SCORE, TEXT between tabs. A beam is at
+            least as wide.
+        split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
+            longer than the lines that the model was trained on.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of products: "float32"; "int8" is faster on a CPU, a little less exact, as are
-            scores.
+        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
     """
+
+
+class Loaded(_Loaded):
+    """A model that every verb takes as its `model`, with a method to look at what it does.
+    """
+
+    def look(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        text: str,
+        *,
+        target: str | None = None,
+        prefix: str | None = None,
+        beam_size: int | None = None,
+        max_new_tokens: int | None = None,
+        changes: Changes | None = None,
+    ) -> Look:
+        """What the model does with a text; a notebook displays the result. See `regard.look`.
+
+        Args:
+            beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
+        """

@@ -1,7 +1,7 @@
-"""Progress, tables and plots in the terminal: the one file that knows the terminal.
+"""Output to the terminal: results, notes, tables, progress bars, plots and attention maps.
 
-Results go to stdout; progress, notes and warnings to stderr. On a terminal there are bars and colours
-(none where NO_COLOR is set), elsewhere plain lines for grep, never wrapped and never cut.
+Results go to stdout; progress, notes and warnings to stderr. A terminal gets bars and colours (no colours if
+NO_COLOR is set); files and pipes get plain lines for grep, never wrapped or cut.
 """
 
 import functools
@@ -20,15 +20,15 @@ from rich.text import Text
 
 from regard.braille import MARKS, Canvas
 
-HUES = ("cyan", "yellow", "magenta", "green")
-REFRESH, SILENCE = 0.5, 30.0  # seconds after which progress is shown anew: on a terminal, elsewhere
+COLOURS = ("cyan", "yellow", "magenta", "green")
+REFRESH_SECONDS, SILENT_SECONDS = 0.5, 30.0  # between updates of progress: on a terminal, elsewhere
 SHADES = " ░▒▓█"
 SHADES_ASCII = " .:*#"
 
 
 @runtime_checkable
 class ScoreLike(Protocol):
-    """What `scores` shows: a score in percent, perhaps with an interval, and how it was computed."""
+    """What `scores` prints: a score in percent, an optional interval, and a signature of its computation."""
 
     @property
     def name(self) -> str: ...
@@ -49,45 +49,45 @@ def _out() -> Console:
 
 @functools.cache
 def _err() -> Console:
-    """One for all, so that a note appears above a bar rather than through it."""
+    """The shared console of stderr, so that notes appear above a progress bar."""
     return Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def _line(text: str) -> str:
-    """The text in one line that moves no cursor, whatever is in it."""
+    """The text with control characters replaced by spaces."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def is_terminal() -> bool:
-    """Whether results go to a terminal, where there is room for colours and tables."""
+    """True if stdout is a terminal."""
     return _out().is_terminal
 
 
 def notes_to_terminal() -> bool:
-    """Whether notes and progress go to a terminal."""
+    """True if stderr is a terminal."""
     return _err().is_terminal
 
 
-# Words and tables
+# Lines and tables
 
 
 def say(text: str) -> None:
-    """A result, to stdout."""
+    """Print a result to stdout."""
     _out().print(Text(text))
 
 
 def note(text: str) -> None:
-    """Something worth knowing, to stderr."""
+    """Print a note to stderr."""
     _err().print(Text(_line(text)))
 
 
 def warn(text: str) -> None:
-    """Something that may be wrong, to stderr."""
+    """Print a warning to stderr."""
     _err().print(Text.assemble(("warning:", "bold yellow"), " ", _line(text)))
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table to stdout; a column of numbers only, gaps apart, is set to the right."""
+    """Print a table to stdout; columns of numbers, empty cells aside, are aligned to the right."""
     cells = [[_line(str(cell)) for cell in row] for row in rows]
     filled = [[row[i] for row in cells if row[i]] for i in range(len(columns))]
     right = [bool(column) and all(map(_is_number, column)) for column in filled]
@@ -115,7 +115,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
 
 
 def scores(title: str, found: Sequence[ScoreLike]) -> None:
-    """Scores to stdout, one a line: `BLEU 39.52 (38.11 to 40.93)` and its signature."""
+    """Print scores to stdout, one a line: `BLEU 39.52 (38.11 to 40.93)` and its signature."""
     if title:
         _out().print(Text(title, "bold"))
     for score in found:
@@ -127,47 +127,47 @@ def scores(title: str, found: Sequence[ScoreLike]) -> None:
 
 
 def confusion(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> None:
-    """Which classes are taken for which, to stdout: `counts[i][j]` says how often class i is for class j.
+    """Print a confusion matrix to stdout; `counts[i][j]` is how often class i was predicted as class j.
 
-    Classes that neither occur nor are said are named below. Where a terminal has no room for as many
-    columns, a line for each class says which other it is taken for most often.
+    Classes that neither occur nor are predicted are listed below it. If a terminal is too narrow for the
+    matrix, each class has a line with its most frequent wrong prediction.
     """
-    met = [i for i, row in enumerate(counts) if any(row) or any(other[i] for other in counts)]
-    absent = [label for i, label in enumerate(labels) if i not in met]
-    labels, counts = [labels[i] for i in met], [[counts[i][j] for j in met] for i in met]
+    present = [i for i, row in enumerate(counts) if any(row) or any(other[i] for other in counts)]
+    absent = [label for i, label in enumerate(labels) if i not in present]
+    labels, counts = [labels[i] for i in present], [[counts[i][j] for j in present] for i in present]
     right = [row[i] for i, row in enumerate(counts)]
-    true, said = [sum(row) for row in counts], [sum(column) for column in zip(*counts, strict=True)]
-    recall, precision = _shares(right, true), _shares(right, said)
+    actual, predicted = [sum(row) for row in counts], [sum(column) for column in zip(*counts, strict=True)]
+    recall, precision = _shares(right, actual), _shares(right, predicted)
     columns = ["", *labels, "recall"]
     rows = [[label, *row, share] for label, row, share in zip(labels, counts, recall, strict=True)]
     rows.append(["precision", *precision, ""])
     widths = [max(cell_len(str(row[i])) for row in [columns, *rows]) for i in range(len(columns))]
     if not _out().is_terminal or sum(widths) + 2 * len(widths) <= _out().width:
-        say("\nrows: what it is; columns: what the model says")
+        say("\nrows: true classes; columns: predicted classes")
         table("", columns, rows)
     else:
-        taken_for = [_most_taken_for(labels, row, i) for i, row in enumerate(counts)]
-        shown = list(zip(labels, true, precision, recall, taken_for, strict=True))
-        table("", ["class", "count", "precision", "recall", "taken for"], shown)
-    [accuracy] = _shares([sum(right)], [sum(true)])
-    say(f"accuracy {accuracy}: {sum(right):,} of {sum(true):,}; all shares in percent")
+        confused_with = [_most_frequent_error(labels, row, i) for i, row in enumerate(counts)]
+        shown = list(zip(labels, actual, precision, recall, confused_with, strict=True))
+        table("", ["class", "count", "precision", "recall", "most often mistaken for"], shown)
+    [accuracy] = _shares([sum(right)], [sum(actual)])
+    say(f"accuracy {accuracy}: {sum(right):,} of {sum(actual):,}; all values in percent")
     if absent:
-        say(f"neither occurs nor is said: {', '.join(absent)}")
+        say(f"neither occur nor are predicted: {', '.join(absent)}")
 
 
-def _most_taken_for(labels: Sequence[str], counts: Sequence[int], own: int) -> str:
-    """The class that another, number `own`, is taken for most often, and how often."""
+def _most_frequent_error(labels: Sequence[str], counts: Sequence[int], own: int) -> str:
+    """The most frequent wrong prediction for class number `own`, and its count; empty if there is none."""
     wrong = max((j for j in range(len(labels)) if j != own), key=lambda j: counts[j], default=own)
     return f"{labels[wrong]} ({counts[wrong]:,})" if wrong != own and counts[wrong] else ""
 
 
 def _shares(parts: Sequence[int], wholes: Sequence[int]) -> list[str]:
-    """In percent; of nothing 0."""
+    """Percentages; 0 if the whole is 0."""
     return [f"{100 * part / max(whole, 1):.1f}" for part, whole in zip(parts, wholes, strict=True)]
 
 
 def score_text(score: ScoreLike) -> str:
-    """`39.52`; a share of right answers `98.7 %`, never rounded up to what was not reached."""
+    """A score as text, such as `39.52`; exact match as `98.7 %`, rounded down."""
     if score.name == "exact match":
         return f"{math.floor(round(score.value * 10, 6)) / 10:.1f} %"
     return f"{score.value:.2f}"
@@ -182,7 +182,7 @@ def _is_number(cell: str) -> bool:
 
 @runtime_checkable
 class UpdateLike(Protocol):
-    """What `Progress.update` shows of an update of the weights."""
+    """What `Progress.update` shows of a weight update."""
 
     @property
     def step(self) -> int: ...
@@ -202,7 +202,7 @@ class UpdateLike(Protocol):
 
 @runtime_checkable
 class TimeLeftLike(Protocol):
-    """Seconds that are left; `whole`: whether nothing is missing from them."""
+    """The remaining seconds; `whole` is False if they lack the time of validations."""
 
     @property
     def seconds(self) -> float: ...
@@ -211,18 +211,19 @@ class TimeLeftLike(Protocol):
 
 
 class Progress:
-    """How far a training run is: a bar on a terminal, else one line for each report.
+    """The progress of a training run: a bar on a terminal, otherwise one line for each report.
 
-    `report` takes the records that go to `metrics.jsonl`; `update` each update. Of these the first is shown,
-    and later ones as often as a terminal can show them or, elsewhere, where nothing was said for a while. The
-    bar begins at `done` updates. A `+` after the time left: validations come on top, of which none was timed.
+    `report` takes the records of `metrics.jsonl` and `update` every weight update. The first update is
+    shown, and later ones at most every REFRESH_SECONDS on a terminal, or after SILENT_SECONDS without a line
+    elsewhere. The bar begins at `done` updates. A `+` after the remaining time means that it lacks the
+    validations, because none was timed yet.
     """
 
     def __init__(self, total_steps: int, *, done: int = 0) -> None:
         self.total_steps, self.done = total_steps, done
-        self._left: TimeLeftLike | None = None
-        self._shown: float | None = None  # when an update or a report was shown last
-        self._seconds, self._targets = 0.0, 0  # of the updates since then
+        self._time_left: TimeLeftLike | None = None
+        self._last_shown: float | None = None  # time of the last line or refresh
+        self._seconds, self._targets = 0.0, 0  # sums over the updates since then
         self._bar: bars.Progress | None = None
 
     def __enter__(self) -> "Progress":
@@ -232,7 +233,7 @@ class Progress:
                 bars.BarColumn(bar_width=None),
                 bars.TextColumn("{task.fields[facts]}"),
                 console=_err(),
-                auto_refresh=False,  # a report refreshes it: no thread beside the training
+                auto_refresh=False,  # `_show` refreshes it: no thread beside the training
                 redirect_stdout=False,
                 expand=True,
             )
@@ -246,6 +247,7 @@ class Progress:
             self._bar.stop()
 
     def report(self, record: Mapping[str, Any]) -> None:
+        """Show a record of `metrics.jsonl`."""
         kind, step = record.get("kind"), record.get("step", 0)
         if kind == "train":
             self._show(step, record["loss"], record["learning_rate"], record["tokens_per_second"])
@@ -254,21 +256,24 @@ class Progress:
         _err().print(Text("  ".join([f"step {step}", str(kind), *facts]), "green" * (kind == "validation")))
 
     def update(self, update: UpdateLike) -> None:
-        """Show it, if it is the first or time has passed; what is left is told with the next report, too."""
-        self._left = update.left
+        """Show an update if it is the first or enough time has passed since the last line or refresh."""
+        self._time_left = update.left
         self._targets += update.targets
         self._seconds += update.seconds
-        silence = math.inf if self._shown is None else time.monotonic() - self._shown
-        if silence >= (SILENCE if self._bar is None else REFRESH) and not update.is_reported:
+        silent_for = math.inf if self._last_shown is None else time.monotonic() - self._last_shown
+        if (
+            silent_for >= (SILENT_SECONDS if self._bar is None else REFRESH_SECONDS)
+            and not update.is_reported
+        ):
             speed = self._targets / max(self._seconds, 1e-9)
             self._show(update.step, update.loss, update.learning_rate, speed)
 
     def _show(self, step: int, loss: float, rate: float, speed: float) -> None:
         left = "-:--:--"
-        if self._left is not None:
-            left = duration(self._left.seconds) + "+" * (not self._left.whole)
+        if self._time_left is not None:
+            left = duration(self._time_left.seconds) + "+" * (not self._time_left.whole)
         facts = f"loss {_number(loss)}  lr {rate:.1e}  {speed:,.0f} tok/s  eta {left}"
-        self._shown = time.monotonic()
+        self._last_shown = time.monotonic()
         self._seconds, self._targets = 0.0, 0
         if self._bar is None:
             _err().print(Text(f"step {step}  {facts}"))
@@ -291,13 +296,13 @@ def _number(value: int | float) -> str:
 
 
 class LinesProgress:
-    """How many lines of a file are done: a bar with speed and time left on a terminal, else nothing."""
+    """The progress over the lines of a file: a bar with speed and time left on a terminal, else nothing."""
 
-    LEAST = 0.1  # seconds between two drawings
+    MIN_SECONDS = 0.1  # between two refreshes
 
     def __init__(self, total: int) -> None:
         self.total, self._done = total, 0
-        self._began = self._drawn = time.monotonic()
+        self._start_time = self._last_drawn = time.monotonic()
         self._bar: bars.Progress | None = None
 
     def __enter__(self) -> "LinesProgress":
@@ -312,7 +317,7 @@ class LinesProgress:
                 expand=True,
             )
             self._bar.start()
-            self._bar.add_task("", total=self.total, facts=self._facts(self._began))
+            self._bar.add_task("", total=self.total, facts=self._facts(self._start_time))
             self._bar.refresh()
         return self
 
@@ -322,28 +327,28 @@ class LinesProgress:
             self._bar.stop()
 
     def advance(self, lines: int) -> None:
-        """So many more lines are done."""
+        """Count `lines` more lines as done."""
         self._done += lines
         now = time.monotonic()
-        if self._bar is not None and now - self._drawn >= self.LEAST:
+        if self._bar is not None and now - self._last_drawn >= self.MIN_SECONDS:
             self._draw(now)
 
     def _draw(self, now: float) -> None:
         assert self._bar is not None
-        self._drawn = now
+        self._last_drawn = now
         self._bar.update(bars.TaskID(0), completed=self._done, facts=self._facts(now), refresh=True)
 
     def _facts(self, now: float) -> str:
-        if not self._done or now <= self._began:
+        if not self._done or now <= self._start_time:
             return "eta -:--:--"
-        speed = self._done / (now - self._began)
+        speed = self._done / (now - self._start_time)
         left = max(self.total - self._done, 0) / speed
         return f"{speed:,.1f} lines/s  eta {duration(left)}"
 
 
 @contextmanager
 def downloads() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Gives `progress(path, bytes done, bytes in all)`: a bar for each path, else a line when it is whole."""
+    """A function `progress(path, bytes done, total bytes)`: a bar for each path, or a line at its end."""
     if not _err().is_terminal:
         yield lambda path, done, total: note(f"{path}  {done:,} bytes") if done == total else None
         return
@@ -371,32 +376,32 @@ Points = Sequence[tuple[int, float]]  # step and value
 
 
 def plot(title: str, series: Mapping[str, Points], *, log: bool = False, height: int = 10) -> None:
-    """Curves to stdout, in braille dots; `log` for a logarithmic axis. A series of no points is left out."""
-    drawn = {name: points for name, points in series.items() if points}
-    if not drawn:
+    """Plot curves to stdout in braille dots, with a logarithmic y axis if `log`; empty series are skipped."""
+    plotted = {name: points for name, points in series.items() if points}
+    if not plotted:
         return
     out = _out()
-    ends = [point for points in drawn.values() for point in points]
-    x_low, x_high = min(x for x, _ in ends), max(x for x, _ in ends)
-    y_low, y_high = min(y for _, y in ends), max(y for _, y in ends)
+    all_points = [point for points in plotted.values() for point in points]
+    x_low, x_high = min(x for x, _ in all_points), max(x for x, _ in all_points)
+    y_low, y_high = min(y for _, y in all_points), max(y for _, y in all_points)
     log = log and y_low > 0
     labels = [f"{_tick(y_high)} ", f"{_tick(y_low)} "]
     margin = max(map(len, labels))
     canvas = Canvas(max(min(out.width, 100) - margin - 2, 10), height)
-    for number, points in enumerate(drawn.values()):
-        places = [
+    for number, points in enumerate(plotted.values()):
+        points_in_unit_square = [
             (_share(x, x_low, x_high, log=False), _share(y, y_low, y_high, log=log))
             for x, y in sorted(points)
         ]
-        canvas.line(places, number)
+        canvas.line(points_in_unit_square, number)
         if number:
-            canvas.marks(places, number)
-    legend = [Text(f"{MARKS[i % 4] or '·'} {name}", HUES[i % 4]) for i, name in enumerate(drawn)]
+            canvas.marks(points_in_unit_square, number)
+    legend = [Text(f"{MARKS[i % 4] or '·'} {name}", COLOURS[i % 4]) for i, name in enumerate(plotted)]
     out.print(Text.assemble((title, "bold"), "   ", Text("   ").join(legend)))
     for row, cells in enumerate(canvas.rows(ascii_only=not out.encoding.startswith("utf"))):
         label = labels[0] if row == 0 else labels[1] if row == height - 1 else ""
-        hued = [(drawn, HUES[series % 4]) if series is not None else drawn for drawn, series in cells]
-        out.print(Text.assemble(label.rjust(margin), "|", *hued))
+        styled = [(text, COLOURS[series % 4]) if series is not None else text for text, series in cells]
+        out.print(Text.assemble(label.rjust(margin), "|", *styled))
     first, last = f"step {x_low:,.0f}", f"{x_high:,.0f}"
     out.print(Text(" " * (margin + 1) + first + last.rjust(canvas.width - len(first))))
 
@@ -406,36 +411,36 @@ def _tick(value: float) -> str:
 
 
 def _share(value: int | float, low: int | float, high: int | float, *, log: bool) -> float:
-    """Where a value lies between the ends of its axis, from 0 to 1."""
+    """The position of a value on its axis, from 0 to 1."""
     if log:
         value, low, high = math.log(value), math.log(low), math.log(high)
     return (value - low) / (high - low) if high > low else 0.5
 
 
-# Alignments
+# Attention
 
 
 def alignment(source: Sequence[str], target: Sequence[str], weights: Sequence[Sequence[float]]) -> None:
-    """How much each target token (a row) looks at each source token (a column), to stdout.
+    """Print attention weights to stdout: rows are target tokens, columns source tokens.
 
-    On a terminal the cells are coloured, elsewhere shaded. Source tokens are written downwards; what is
-    wider than the terminal is continued below.
+    Cells are coloured on a terminal and shaded elsewhere. Source tokens are written vertically; columns
+    beyond the terminal's width continue below.
     """
     out = _out()
     source, target = [_line(token) for token in source], [_line(token) for token in target]
     margin = max(map(cell_len, target), default=0) + 1
-    at_once = max((out.width - margin) // 2, 1) if out.is_terminal else max(len(source), 1)
+    columns_at_once = max((out.width - margin) // 2, 1) if out.is_terminal else max(len(source), 1)
     shades = SHADES if out.encoding.startswith("utf") else SHADES_ASCII
     coloured = out.is_terminal and out.color_system is not None and not out.no_color
-    for start in range(0, len(source), at_once):
-        part = source[start : start + at_once]
+    for start in range(0, len(source), columns_at_once):
+        part = source[start : start + columns_at_once]
         height = max(map(len, part))
         for row in range(height):
             letters = [token.rjust(height)[row] for token in part]
             out.print(Text((" " * margin + "".join(map(_two_wide, letters))).rstrip()))
         for token, row_weights in zip(target, weights, strict=True):
             line = Text(" " * (margin - 1 - cell_len(token)) + token + " ")
-            for weight in row_weights[start : start + at_once]:
+            for weight in row_weights[start : start + columns_at_once]:
                 if coloured:
                     line.append("  ", _heat(weight))
                 else:
@@ -450,12 +455,12 @@ def _two_wide(letter: str) -> str:
 
 
 def _level(weight: float) -> int:
-    """0 to 4: what is under a twentieth is nothing, what is over two thirds is all."""
+    """The shade of a weight, from 0 (below 0.05) to 4 (0.67 or more)."""
     return sum(weight >= bound for bound in (0.05, 0.2, 0.4, 0.67))
 
 
 def _heat(weight: float) -> str:
-    """From grey, which shows on dark and on light, to orange; nothing is nothing."""
+    """The background of a weight, from grey, visible on dark and light, to orange; none below 0.02."""
     if weight < 0.02:
         return ""
     share = min(math.sqrt(weight), 1.0)

@@ -1,7 +1,7 @@
-"""What can go wrong for a user: one small family of exceptions, each with a message and a hint.
+"""The exceptions of regard, each with a message and a hint.
 
 RegardError            shown as one `error:` line and one `hint:` line
-├── UserError          something the user can mend: exit code 2
+├── UserError          something the user can correct: exit code 2
 │   ├── RecipeError    a recipe or a setting of it
 │   ├── ConfigError    a model configuration that cannot be built
 │   ├── DataError      a corpus, a line, an encoding, a data set
@@ -9,7 +9,7 @@ RegardError            shown as one `error:` line and one `hint:` line
 │   └── MissingExtra   an optional dependency that is not installed
 ├── RunError           a failure while running: exit code 1
 └── Interrupted        a signal: exit code 130 or 143
-    └── Stopped        a run that saved where it stands, all of its processes
+    └── Stopped        a training run that saved its state
 """
 
 import difflib
@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 
 class RegardError(Exception):
-    """A failure that is shown to the user: `message` says what is wrong, `hint` what to do."""
+    """An error that is shown to the user: `message` says what is wrong, `hint` what to do."""
 
     exit_code = 1
 
@@ -28,7 +28,7 @@ class RegardError(Exception):
 
 
 class UserError(RegardError):
-    """Something that the user can mend."""
+    """An error that the user can correct."""
 
     exit_code = 2
 
@@ -46,7 +46,7 @@ class DataError(UserError):
 
 
 class FolderError(UserError):
-    """A model or run folder that is missing, damaged or of another kind."""
+    """A model or run folder that is missing, damaged or has another format."""
 
 
 class MissingExtra(UserError):
@@ -59,11 +59,11 @@ class MissingExtra(UserError):
 
 
 class RunError(RegardError):
-    """A failure while running, not of the user's making."""
+    """A failure while running that the user did not cause."""
 
 
 class Interrupted(RegardError):
-    """Stopped by a signal; `exit_code` is 128 + its number."""
+    """An interruption by a signal; `exit_code` is 128 + its number."""
 
     def __init__(self, signal_number: int, message: str, hint: str = "") -> None:
         super().__init__(message, hint)
@@ -71,11 +71,11 @@ class Interrupted(RegardError):
 
 
 class Stopped(Interrupted):
-    """A run that was asked to stop, and saved where it stands; all of its processes have stopped there."""
+    """An interrupted training run that saved its state; all of its processes have stopped."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The hint for a misspelt name: the shortest that begins with it, else the nearest, else all known."""
+    """A hint for a misspelt name: the shortest known name that begins with it, else the nearest, else all."""
     known = sorted(known)
     begun = sorted((each for each in known if name and each.startswith(name)), key=len)
     near = begun or difflib.get_close_matches(name, known, n=1, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""End this process when the one that started it has ended, even by SIGKILL."""
+"""Ends this process when its parent has ended, even by SIGKILL."""
 
 import multiprocessing
 import os
@@ -6,14 +6,14 @@ import select
 import threading
 import time
 
-SECONDS = 0.5  # between two looks, where the system does not tell of the end of a process
+SECONDS = 0.5  # the polling interval on systems that do not report the end of a process
 
 
 def end_with(parent: int) -> None:
-    """From now on end this process, without a word, as soon as its parent has ended.
+    """Ends this process silently as soon as its parent has ended.
 
-    A thread waits for that. The parent-death signal of Linux would be sent too early: when the thread that
-    started this process ends.
+    A thread waits for it. The parent-death signal of Linux would come too early: when the thread that started
+    this process ends.
     """
     threading.Thread(target=_end_after, args=(parent,), name="parent process", daemon=True).start()
 
@@ -24,11 +24,11 @@ def _end_after(parent: int) -> None:
 
 
 def wait_for(parent: int) -> None:
-    """Return when the parent has ended."""
+    """Waits until the parent has ended."""
     if (descriptor := _descriptor(parent)) is not None:
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
-        while os.getppid() == parent:  # else its number is that of another one by now
+        while os.getppid() == parent:  # otherwise the id belongs to another process by now
             poll.poll()
     elif started_by := multiprocessing.parent_process():
         started_by.join()
@@ -38,10 +38,10 @@ def wait_for(parent: int) -> None:
 
 
 def _descriptor(process: int) -> int | None:
-    """A descriptor that can be read when the process has ended; None where there is no such thing."""
+    """A descriptor that becomes readable when the process ends; None if the system has none."""
     if not hasattr(os, "pidfd_open"):
         return None
     try:
         return os.pidfd_open(process)
-    except OSError:  # an older kernel; or it has ended, which the other ways see at once
+    except OSError:  # an older kernel, or the process has ended, which the fallbacks detect at once
         return None

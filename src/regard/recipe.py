@@ -1,4 +1,4 @@
-"""The strict reader: TOML -> frozen dataclasses; what is unknown or of the wrong type is refused."""
+"""Reads recipes: TOML tables into frozen dataclasses; unknown keys and wrong types are refused."""
 
 import dataclasses
 import math
@@ -12,11 +12,15 @@ from typing import Any, Literal, TypeVar, Union
 from regard.errors import RecipeError, did_you_mean
 
 Settings = TypeVar("Settings")
-INTEGERS = 2**63  # beyond them PyTorch has none
+INTEGERS = 2**63  # the bound of PyTorch's integers
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], str]:
-    """The table in a TOML file and its text, verbatim."""
+    """Reads a TOML file; returns its table and its text.
+
+    Raises:
+        RecipeError: the file is missing, not UTF-8 or not TOML.
+    """
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
@@ -24,7 +28,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
             f"{path}: no such recipe", "write one with `regard new SOURCE TARGET`, or see `regard recipes`"
         ) from None
     except IsADirectoryError:
-        raise RecipeError(f"{path} is a folder, not a recipe", "name the TOML file in it") from None
+        raise RecipeError(f"{path} is a folder, not a recipe", "give the TOML file in it") from None
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: not UTF-8 at byte {error.start}", "save the recipe as UTF-8") from None
     except OSError as error:
@@ -36,7 +40,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def apply_overrides(table: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """`table` with each `section.key=value` set; a value is TOML where it reads as TOML, else a string."""
+    """A copy of `table` with each `section.key=value` set; a value that is not TOML is a string."""
     result = _copy(table)
     for override in overrides:
         name, equals, text = override.partition("=")
@@ -48,7 +52,7 @@ def apply_overrides(table: Mapping[str, Any], overrides: Sequence[str]) -> dict[
             inner = inner.setdefault(key, {})
             if not isinstance(inner, dict):
                 raise RecipeError(
-                    f"--set {override}: {key} is a value, not a section", "name the value itself"
+                    f"--set {override}: {key} is a value, not a section", "set the value itself"
                 )
         inner[keys[-1]] = _value(text.strip())
     return result
@@ -66,7 +70,7 @@ def _value(text: str) -> Any:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], where: str = "") -> list[str]:
-    """One line for each setting in which two tables differ."""
+    """One line, "name: old -> new", for each setting in which two tables differ."""
     lines = []
     for key in sorted({*old, *new}):
         name, before, after = f"{where}{key}", old.get(key), new.get(key)
@@ -82,13 +86,13 @@ def _shown(value: Any) -> str:
 
 
 def read(cls: type[Settings], table: Mapping[str, Any], where: str = "") -> Settings:
-    """An instance of the frozen dataclass `cls` from a table.
+    """Reads a table into the frozen dataclass `cls`.
 
-    Nested dataclasses, `Literal`, unions, tuples and `Path` are read by their annotations; an integer
-    serves as a float. `where` is the dotted name of the table, for messages.
+    Annotations can be nested dataclasses, `Literal`, unions, tuples and `Path`; an integer is accepted as a
+    float. `where` is the dotted name of the table, for messages.
 
     Raises:
-        RecipeError: an unknown or missing key, or a value of the wrong type, named in full.
+        RecipeError: a key is unknown or missing, or a value has the wrong type.
     """
     assert dataclasses.is_dataclass(cls), cls
     fields = {field.name: field for field in dataclasses.fields(cls)}
@@ -99,7 +103,7 @@ def read(cls: type[Settings], table: Mapping[str, Any], where: str = "") -> Sett
     for name, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in table:
-            raise RecipeError(f"{_name(where, name)} is missing", f"add it: {_form(hints[name])}")
+            raise RecipeError(f"{_name(where, name)} is missing", f"add it: {_description(hints[name])}")
     values = {key: _read_value(hints[key], value, _name(where, key)) for key, value in table.items()}
     return cls(**values)
 
@@ -110,15 +114,15 @@ def _name(where: str, key: str) -> str:
 
 def _read_value(kind: Any, value: Any, name: str) -> Any:
     if type(value) is int and not -INTEGERS <= value < INTEGERS:
-        raise RecipeError(f"{name} is an integer of {value.bit_length():,} bits", "there are 64 at the most")
+        raise RecipeError(f"{name} is an integer of {value.bit_length():,} bits", "the limit is 64 bits")
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         return value
     if origin is Literal:
         if value in arguments and type(value) in {type(choice) for choice in arguments}:
             return value
-        hint = did_you_mean(value, map(str, arguments)) if isinstance(value, str) else _form(kind)
-        raise RecipeError(f"{name} must be {_form(kind)}, not {value!r}", hint)
+        hint = did_you_mean(value, map(str, arguments)) if isinstance(value, str) else _description(kind)
+        raise RecipeError(f"{name} must be {_description(kind)}, not {value!r}", hint)
     if origin in (Union, types.UnionType):
         return _read_union(arguments, value, name, kind)
     if origin is tuple:
@@ -151,29 +155,31 @@ def _read_union(choices: tuple[Any, ...], value: Any, name: str, kind: Any) -> A
 
 def _read_plain(kind: Any, value: Any, name: str) -> Any:
     if kind is float and type(value) in (int, float) and not math.isfinite(value):
-        raise RecipeError(f"{name} must be a finite number, not {value}", "NaN and infinity set nothing")
+        raise RecipeError(f"{name} must be a finite number, not {value}", "NaN and infinity are not allowed")
     if kind is float and type(value) is int:
         return float(value)
     if kind is Path and isinstance(value, str):
         return Path(value)
-    if type(value) is kind:  # not isinstance: True is no number
+    if type(value) is kind:  # not isinstance: True is not an integer here
         return value
     raise _wrong(name, kind, value)
 
 
 def _wrong(name: str, kind: Any, value: Any) -> RecipeError:
-    return RecipeError(f"{name} must be {_form(kind)}, not {value!r}", f"write {name} as {_form(kind)}")
+    return RecipeError(
+        f"{name} must be {_description(kind)}, not {value!r}", f"write {name} as {_description(kind)}"
+    )
 
 
-def _form(kind: Any) -> str:
-    """How a value of this type is written, in words."""
+def _description(kind: Any) -> str:
+    """A description of the values of a type, for messages."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         return "one of " + ", ".join(map(repr, arguments))
     if origin in (Union, types.UnionType):
-        return " or ".join(_form(choice) for choice in arguments if choice is not type(None))
+        return " or ".join(_description(choice) for choice in arguments if choice is not type(None))
     if origin is tuple:
-        return f"a list, each {_form(arguments[0])}"
+        return f"a list, each {_description(arguments[0])}"
     if dataclasses.is_dataclass(kind) or origin is dict or kind is dict:
         return "a table"
     words = {int: "an integer", float: "a number", bool: "true or false", str: "a string", Path: "a path"}

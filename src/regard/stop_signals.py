@@ -1,4 +1,4 @@
-"""The signals that ask a process to end: SIGTERM, and SIGHUP when its terminal is closed."""
+"""Handlers of the stop signals: SIGTERM, and SIGHUP when the terminal is closed."""
 
 import os
 import signal
@@ -10,13 +10,13 @@ HANGUP = getattr(signal, "SIGHUP", None)  # Windows has none
 
 
 def handlers() -> dict[int, Any]:
-    """What answers each of them. Those that are ignored are left out, and stay so: `nohup` means it."""
+    """The handlers of the stop signals, without ignored ones, which stay ignored (`nohup`)."""
     found = {number: signal.getsignal(number) for number in STOPS}
     return {number: handler for number, handler in found.items() if handler is not signal.SIG_IGN}
 
 
 def on_stop(handler: Any) -> dict[int, Any]:
-    """Let `handler` answer them; what did before."""
+    """Sets the handler of the stop signals; returns the previous handlers."""
     before = handlers()
     for number in before:
         signal.signal(number, handler)
@@ -24,17 +24,17 @@ def on_stop(handler: Any) -> dict[int, Any]:
 
 
 def restore(before: dict[int, Any]) -> None:
-    """Undo `on_stop`, which gave `before`."""
+    """Restores the handlers that `on_stop` returned."""
     for number, handler in before.items():
         signal.signal(number, handler)
 
 
-def leave_closed_terminal() -> None:
-    """Let stdout and stderr go nowhere if their terminal is closed: each word to it would be an error."""
+def redirect_closed_terminal() -> None:
+    """Redirects stdout and stderr to the null device if their terminal is closed, where writing fails."""
     for descriptor in (1, 2):
         try:
             is_closed = stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor)
-        except OSError:  # this process has none
+        except OSError:  # the descriptor is not open
             continue
         if is_closed:
             nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -1,4 +1,4 @@
-"""Where this user's cache is: what lies there can be had again."""
+"""The location of the user's cache, whose content can be downloaded or computed again."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def user_cache(part: str) -> Path:
-    """`regard/PART` in it. The folder need not be there."""
+    """The folder `regard/PART` in the user's cache; it may not exist yet."""
     home = Path.home()
     if sys.platform == "darwin":
         cache = home / "Library" / "Caches"

@@ -25,7 +25,7 @@ def browser():
 
 @pytest.fixture
 def visit(browser):
-    """Opens a watched page at an address; `settings` are those of a browser's context."""
+    """Opens a recorded page at an address; `settings` are those of a browser's context."""
     with ExitStack() as stack:
 
         def visited(address, fragment="", **settings):
@@ -75,9 +75,9 @@ def lookers(recurrent_folder, decoder_folder, encoder_folder, vision_folder):
 @pytest.fixture(scope="package")
 def addresses(serve, lookers):
     """Where each kind is served."""
-    from regard.serving.looks import Looks
+    from regard.serving.look_store import LookStore
 
-    return {kind: serve(Looks(looker, request)) for kind, (looker, request) in lookers.items()}
+    return {kind: serve(LookStore(looker, request)) for kind, (looker, request) in lookers.items()}
 
 
 @pytest.fixture(scope="package")

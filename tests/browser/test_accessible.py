@@ -52,15 +52,15 @@ def test_axe_finds_nothing_against_any_view_of_any_model(
     visit, addresses, files, violations, kind, place, theme
 ):
     """Served and saved pages are made of the same views: each is looked at in one of the two themes."""
-    seen = visit(addresses[kind] if place == "served" else file_address(files[kind]))
+    page_visit = visit(addresses[kind] if place == "served" else file_address(files[kind]))
     found = {}
-    for view in seen.views():
-        seen.view(view, theme=theme)
-        seen.open_all()
-        found[view] = violations(seen.page)
+    for view in page_visit.views():
+        page_visit.view(view, theme=theme)
+        page_visit.open_all()
+        found[view] = violations(page_visit.page)
     assert len(found) >= 8
     assert [item for item in found.items() if item[1]] == []
-    seen.assert_quiet()
+    page_visit.assert_quiet()
 
 
 @pytest.mark.parametrize(
@@ -69,19 +69,21 @@ def test_axe_finds_nothing_against_any_view_of_any_model(
 def test_axe_finds_nothing_against_a_narrow_page_the_tour_and_forced_colours(
     visit, addresses, violations, settings
 ):
-    seen = visit(addresses["encoder_decoder"], "#view=heads&tour=3", **settings)
-    seen.page.wait_for_selector("aside.tour")
-    seen.page.evaluate("() => scrollTo(0, document.documentElement.scrollHeight)")  # out from under the card
-    assert violations(seen.page) == []
-    width = seen.page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
+    page_visit = visit(addresses["encoder_decoder"], "#view=heads&tour=3", **settings)
+    page_visit.page.wait_for_selector("aside.tour")
+    page_visit.page.evaluate(
+        "() => scrollTo(0, document.documentElement.scrollHeight)"
+    )  # out from under the card
+    assert violations(page_visit.page) == []
+    width = page_visit.page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
     assert width <= 0, "nothing is wider than the page (1.4.10)"
 
 
 class Keys:
     """What a hand on the keyboard can do; that the focus is seen is checked at each step."""
 
-    def __init__(self, seen):
-        self.seen, self.page = seen, seen.page
+    def __init__(self, page_visit):
+        self.page_visit, self.page = page_visit, page_visit.page
 
     def press(self, *keys):
         for key in keys:
@@ -101,84 +103,84 @@ class Keys:
 
 
 def test_a_walk_with_nothing_but_the_keyboard(visit, addresses):
-    seen = visit(addresses["encoder_decoder"])
-    keys = Keys(seen)
+    page_visit = visit(addresses["encoder_decoder"])
+    keys = Keys(page_visit)
     # a link over the views' list to the view itself
     keys.tab_to(".skip", most=1)
     keys.press("Enter")
-    assert seen.page.evaluate("() => document.activeElement.localName") == "main"
+    assert page_visit.page.evaluate("() => document.activeElement.localName") == "main"
     # ask something else
     keys.tab_to("textarea")
     keys.press("Control+A")
-    seen.page.keyboard.type("The dog sleeps.")
+    page_visit.page.keyboard.type("The dog sleeps.")
     keys.press("Control+Enter")
-    seen.settled()
-    assert "Hund" in seen.page.inner_text(".answer")
+    page_visit.settled()
+    assert "Hund" in page_visit.page.inner_text(".answer")
     # choose a token of the answer, by arrows, and see what else there was
     keys.tab_to(".chip")
     keys.press("ArrowRight", "Enter")
-    assert seen.page.query_selector_all(".alternatives button, .alternatives table")
+    assert page_visit.page.query_selector_all(".alternatives button, .alternatives table")
     # another view, and its table
     keys.tab_to("nav.views a[href*='view=matrix']", key="Shift+Tab")
     keys.press("Enter")
-    seen.page.wait_for_selector("main:not([aria-busy]) > .body.of-matrix")
+    page_visit.page.wait_for_selector("main:not([aria-busy]) > .body.of-matrix")
     keys.tab_to("summary")
     keys.press("Enter")
-    seen.page.wait_for_selector("table[role=grid] td")
+    page_visit.page.wait_for_selector("table[role=grid] td")
     keys.tab_to("td")
-    before = seen.page.evaluate("() => ({ ...document.activeElement.dataset })")
+    before = page_visit.page.evaluate("() => ({ ...document.activeElement.dataset })")
     keys.press("ArrowDown", "ArrowRight", "ArrowRight")
-    after = seen.page.evaluate("() => ({ ...document.activeElement.dataset })")
+    after = page_visit.page.evaluate("() => ({ ...document.activeElement.dataset })")
     assert int(after["row"]) == int(before["row"]) + 1
     assert int(after["column"]) == int(before["column"]) + 2
-    assert seen.page.evaluate(FOCUS)
+    assert page_visit.page.evaluate(FOCUS)
     # from a cell of the drawing to its arithmetic
     keys.tab_to("[role=application]", key="Shift+Tab")
     keys.press("ArrowDown", "ArrowRight", "Enter")
-    seen.page.wait_for_selector("main:not([aria-busy]) > .body.of-arithmetic .formula")
-    assert "They agree" in seen.page.inner_text(".verdict")
-    seen.assert_quiet()
+    page_visit.page.wait_for_selector("main:not([aria-busy]) > .body.of-arithmetic .formula")
+    assert "They agree" in page_visit.page.inner_text(".verdict")
+    page_visit.assert_quiet()
 
 
 def test_the_tour_is_taken_left_and_taken_up_again_by_keyboard(visit, addresses):
-    seen = visit(addresses["encoder_decoder"])
-    keys = Keys(seen)
+    page_visit = visit(addresses["encoder_decoder"])
+    keys = Keys(page_visit)
     keys.tab_to("header button")
     while "tour" not in keys.here:
         keys.tab_to("header button", most=1)
     keys.press("Enter")
     for step in range(1, 4):
-        seen.page.wait_for_selector(f"aside.tour .count:has-text('{step} of')")
+        page_visit.page.wait_for_selector(f"aside.tour .count:has-text('{step} of')")
         assert keys.here == "Next"
-        assert step <= int(seen.page.inner_text(".tour .count").split()[-1]) <= 10
+        assert step <= int(page_visit.page.inner_text(".tour .count").split()[-1]) <= 10
         keys.press("Enter")
-    seen.page.wait_for_selector("aside.tour .count:has-text('4 of')")
+    page_visit.page.wait_for_selector("aside.tour .count:has-text('4 of')")
     keys.press("Escape")
-    seen.page.wait_for_selector("aside.tour", state="detached")
-    assert seen.page.query_selector("header button:has-text('Continue the tour (4)')")
-    seen.assert_quiet()
+    page_visit.page.wait_for_selector("aside.tour", state="detached")
+    assert page_visit.page.query_selector("header button:has-text('Continue the tour (4)')")
+    page_visit.assert_quiet()
 
 
-def test_a_slider_has_a_name_and_says_its_value(visit, addresses):
-    seen = visit(addresses["decoder_only"])
+def test_a_slider_has_a_name_and_a_spoken_value(visit, addresses):
+    page_visit = visit(addresses["decoder_only"])
     for view, names in (("sampler", ("Temperature", "Top-k", "Top-p")), ("heads", ("",))):
-        seen.view(view)
-        sliders = seen.page.get_by_role("slider")
+        page_visit.view(view)
+        sliders = page_visit.page.get_by_role("slider")
         assert sliders.count() >= len(names)
         for name in filter(None, names):
-            assert seen.page.get_by_role("slider", name=name, exact=True).count() == 1
+            assert page_visit.page.get_by_role("slider", name=name, exact=True).count() == 1
         for number in range(sliders.count()):
             assert sliders.nth(number).get_attribute("aria-label")
             assert sliders.nth(number).get_attribute("aria-valuetext")
 
 
 def test_the_titles_of_both_sides_stand_whole_in_the_drawing_of_heads(visit, addresses):
-    seen = visit(addresses["recurrent"])  # whose tokens are shorter than the titles
-    seen.view("heads")
+    page_visit = visit(addresses["recurrent"])  # whose tokens are shorter than the titles
+    page_visit.view("heads")
     inside = """() => {
         const chart = document.querySelector("svg.lines");
         const box = chart.getBoundingClientRect();
         return [...chart.querySelectorAll(":scope > text")].map((one) => one.getBoundingClientRect())
             .map(({ left, right }) => left >= box.left - 1 && right <= box.right + 1);
     }"""
-    assert seen.page.evaluate(inside) == [True, True]
+    assert page_visit.page.evaluate(inside) == [True, True]

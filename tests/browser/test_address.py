@@ -16,38 +16,38 @@ def seen_in(page):
 
 
 def test_the_same_page_loaded_again_shows_the_same(visit, addresses):
-    seen = visit(addresses["encoder_decoder"])
+    page_visit = visit(addresses["encoder_decoder"])
     for view, state in STATES.items():
-        seen.view(view, **state)
-        seen.page.wait_for_timeout(50)
-        before = seen_in(seen.page)
-        seen.page.reload()
-        seen.page.wait_for_selector(f"main:not([aria-busy]) > .body.of-{view}")
-        assert seen_in(seen.page) == before, view
-    seen.assert_quiet()
+        page_visit.view(view, **state)
+        page_visit.page.wait_for_timeout(50)
+        before = seen_in(page_visit.page)
+        page_visit.page.reload()
+        page_visit.page.wait_for_selector(f"main:not([aria-busy]) > .body.of-{view}")
+        assert seen_in(page_visit.page) == before, view
+    page_visit.assert_quiet()
 
 
 def test_what_was_asked_is_in_the_address_and_back_leads_back(visit, addresses):
-    seen = visit(addresses["encoder_decoder"])
-    first = seen.page.inner_text(".answer")
-    seen.page.fill("textarea", "The dog sleeps.")
-    seen.page.click("button:has-text('Look')")
-    seen.settled()
-    second = seen.page.inner_text(".answer")
+    page_visit = visit(addresses["encoder_decoder"])
+    first = page_visit.page.inner_text(".answer")
+    page_visit.page.fill("textarea", "The dog sleeps.")
+    page_visit.page.click("button:has-text('Look')")
+    page_visit.settled()
+    second = page_visit.page.inner_text(".answer")
     assert second != first
-    link = seen.page.url
+    link = page_visit.page.url
     other = visit(link)
     assert other.page.inner_text(".answer") == second
     assert other.page.input_value("textarea") == "The dog sleeps."
-    seen.page.click("nav.views a[href*='view=heads']")
-    seen.page.wait_for_selector("main:not([aria-busy]) > .body.of-heads")
-    seen.page.go_back()
-    seen.page.wait_for_selector("main:not([aria-busy]) > .body.of-answer .answer")
-    assert seen.page.inner_text(".answer") == second
-    seen.page.go_back()
-    seen.page.wait_for_selector(f".answer:has-text('{first.split()[0]}')")  # the model is asked again
-    assert seen.page.inner_text(".answer") == first
-    seen.assert_quiet()
+    page_visit.page.click("nav.views a[href*='view=heads']")
+    page_visit.page.wait_for_selector("main:not([aria-busy]) > .body.of-heads")
+    page_visit.page.go_back()
+    page_visit.page.wait_for_selector("main:not([aria-busy]) > .body.of-answer .answer")
+    assert page_visit.page.inner_text(".answer") == second
+    page_visit.page.go_back()
+    page_visit.page.wait_for_selector(f".answer:has-text('{first.split()[0]}')")  # the model is asked again
+    assert page_visit.page.inner_text(".answer") == first
+    page_visit.assert_quiet()
     other.assert_quiet()
 
 
@@ -71,34 +71,34 @@ def hold_back(page):
 
 def test_what_is_typed_while_an_earlier_look_is_on_its_way_stays(visit, addresses):
     """Back to a Look takes as long as the model does; the box can be written in meanwhile."""
-    seen = visit(addresses["encoder_decoder"])
-    first = seen.page.inner_text(".answer")
-    seen.page.fill("textarea", "The dog sleeps.")
-    seen.page.click("button:has-text('Look')")
-    seen.settled()
-    let_through = hold_back(seen.page)
-    seen.page.fill("textarea", "A cat")
+    page_visit = visit(addresses["encoder_decoder"])
+    first = page_visit.page.inner_text(".answer")
+    page_visit.page.fill("textarea", "The dog sleeps.")
+    page_visit.page.click("button:has-text('Look')")
+    page_visit.settled()
+    let_through = hold_back(page_visit.page)
+    page_visit.page.fill("textarea", "A cat")
     let_through()
-    seen.page.wait_for_selector(f".answer:has-text('{first.split()[0]}')")
-    assert seen.page.inner_text(".answer") == first
-    assert seen.page.input_value("textarea") == "A cat"
-    seen.page.click("button:has-text('Theme')")
-    seen.page.wait_for_selector(".regard[data-theme]", state="attached")
-    assert seen.page.input_value("textarea") == "A cat"
-    seen.assert_quiet()
+    page_visit.page.wait_for_selector(f".answer:has-text('{first.split()[0]}')")
+    assert page_visit.page.inner_text(".answer") == first
+    assert page_visit.page.input_value("textarea") == "A cat"
+    page_visit.page.click("button:has-text('Theme')")
+    page_visit.page.wait_for_selector(".regard[data-theme]", state="attached")
+    assert page_visit.page.input_value("textarea") == "A cat"
+    page_visit.assert_quiet()
 
 
 def test_a_question_voids_the_step_back_that_is_not_answered_yet(visit, addresses):
-    seen = visit(addresses["encoder_decoder"])
-    seen.page.fill("textarea", "The dog sleeps.")
-    seen.page.click("button:has-text('Look')")
-    seen.settled()
-    let_through = hold_back(seen.page)
-    seen.page.fill("textarea", "The cat sleeps.")
-    with seen.page.expect_request("**/api/stream"):
-        seen.page.click("button:has-text('Look')")
+    page_visit = visit(addresses["encoder_decoder"])
+    page_visit.page.fill("textarea", "The dog sleeps.")
+    page_visit.page.click("button:has-text('Look')")
+    page_visit.settled()
+    let_through = hold_back(page_visit.page)
+    page_visit.page.fill("textarea", "The cat sleeps.")
+    with page_visit.page.expect_request("**/api/stream"):
+        page_visit.page.click("button:has-text('Look')")
     let_through()
-    seen.settled()
-    assert seen.page.input_value("textarea") == "The cat sleeps."
-    assert "Katze" in seen.page.inner_text(".answer")
-    seen.assert_quiet()
+    page_visit.settled()
+    assert page_visit.page.input_value("textarea") == "The cat sleeps."
+    assert "Katze" in page_visit.page.inner_text(".answer")
+    page_visit.assert_quiet()

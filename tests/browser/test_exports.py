@@ -14,10 +14,10 @@ PICTURE = b"\x89PNG\r\n\x1a\n"
 WHOLE = ("encoder_decoder", "vision")  # between them they have all views
 
 
-def saved(seen, view, kind, folder):
+def saved(page_visit, view, kind, folder):
     """What the first figure of a view is saved as."""
-    with seen.page.expect_download() as caught:
-        seen.page.locator("main figure").first.get_by_role("button", name=f"Save as {kind}").click()
+    with page_visit.page.expect_download() as caught:
+        page_visit.page.locator("main figure").first.get_by_role("button", name=f"Save as {kind}").click()
     file = folder / f"{view}.{kind.lower()}"
     caught.value.save_as(file)
     assert caught.value.suggested_filename.endswith(file.suffix)
@@ -27,55 +27,55 @@ def saved(seen, view, kind, folder):
 @pytest.mark.parametrize("kind", WHOLE)
 def test_every_view_is_saved_as_svg_png_and_csv(visit, addresses, tmp_path, kind):
     assert set(WHOLE) < set(KINDS)
-    seen = visit(addresses[kind])
-    names = seen.views()
+    page_visit = visit(addresses[kind])
+    names = page_visit.views()
     for view in names:
-        seen.view(view)
-        seen.page.wait_for_selector("main figure")
-        drawing = ElementTree.parse(saved(seen, view, "SVG", tmp_path)).getroot()
+        page_visit.view(view)
+        page_visit.page.wait_for_selector("main figure")
+        drawing = ElementTree.parse(saved(page_visit, view, "SVG", tmp_path)).getroot()
         assert drawing.tag.endswith("}svg"), view
         marks = {"rect", "path", "line", "image", "circle", "text"}
         assert any(node.tag.rpartition("}")[2] in marks for node in drawing.iter()), view
-        picture = saved(seen, view, "PNG", tmp_path).read_bytes()
+        picture = saved(page_visit, view, "PNG", tmp_path).read_bytes()
         assert picture.startswith(PICTURE), view
         width, height = struct.unpack(">II", picture[16:24])
         assert min(width, height) >= 20, view
-        with saved(seen, view, "CSV", tmp_path).open(encoding="utf-8-sig", newline="") as file:
+        with saved(page_visit, view, "CSV", tmp_path).open(encoding="utf-8-sig", newline="") as file:
             head, *rows = csv.reader(file)
         assert rows, view
         assert {len(row) for row in rows} == {len(head)}, view
-    seen.assert_quiet()
+    page_visit.assert_quiet()
 
 
 @pytest.mark.parametrize("kind", [pytest.param("encoder_decoder", marks=pytest.mark.nightly), "vision"])
 def test_what_is_saved_is_on_white_whatever_the_theme(visit, addresses, tmp_path, kind):
-    seen = visit(addresses[kind])
-    for view in seen.views():
+    page_visit = visit(addresses[kind])
+    for view in page_visit.views():
         found = {}
         for theme in ("light", "dark"):
-            seen.view(view, theme=theme)
-            seen.page.wait_for_selector("main figure")
-            found[theme] = [saved(seen, view, file, tmp_path).read_bytes() for file in ("SVG", "PNG")]
+            page_visit.view(view, theme=theme)
+            page_visit.page.wait_for_selector("main figure")
+            found[theme] = [saved(page_visit, view, file, tmp_path).read_bytes() for file in ("SVG", "PNG")]
         assert found["dark"] == found["light"], view
         assert b'fill="#ffffff"' in found["dark"][0], view
         assert b"light-dark" not in found["dark"][0], view
-    seen.assert_quiet()
+    page_visit.assert_quiet()
 
 
 def test_the_page_stays_dark_after_something_was_saved(visit, addresses, tmp_path):
-    seen = visit(addresses["vision"])
+    page_visit = visit(addresses["vision"])
     for view in ("patches", "matrix", "positions"):
-        seen.view(view, theme="dark")
-        chart = seen.page.locator("main figure .chart").first
+        page_visit.view(view, theme="dark")
+        chart = page_visit.page.locator("main figure .chart").first
         before = chart.screenshot()
-        saved(seen, view, "PNG", tmp_path)
+        saved(page_visit, view, "PNG", tmp_path)
         assert chart.screenshot() == before, view
 
 
 def test_all_heads_are_saved_before_they_were_in_sight(visit, addresses, tmp_path):
-    seen = visit(addresses["encoder_decoder"], viewport={"width": 400, "height": 300})
-    seen.view("grid", part="encoder")
-    text = saved(seen, "grid", "SVG", tmp_path).read_text("utf-8")
+    page_visit = visit(addresses["encoder_decoder"], viewport={"width": 400, "height": 300})
+    page_visit.view("grid", part="encoder")
+    text = saved(page_visit, "grid", "SVG", tmp_path).read_text("utf-8")
     pictures = [base64.b64decode(found) for found in re.findall(r'href="data:image/png;base64,([^"]+)', text)]
     assert len(pictures) >= 8
     assert all(min(struct.unpack(">II", picture[16:24])) > 1 for picture in pictures)

@@ -37,9 +37,9 @@ def made_up(kind):
 def hostile_addresses(serve, tmp_path_factory):
     """Where such looks are served, and where they are saved."""
     from regard.page.assets import one_file
-    from regard.serving.looks import Looks
+    from regard.serving.look_store import LookStore
 
-    class Held(Looks):
+    class Held(LookStore):
         """One look, and a new one is the same."""
 
         def __init__(self, look):
@@ -73,35 +73,35 @@ def hostile_addresses(serve, tmp_path_factory):
 )
 def test_two_hundred_hostile_texts_stay_texts_in_every_view(visit, hostile_addresses, kind, place):
     assert len(HOSTILE) >= 200
-    seen = visit(hostile_addresses[kind][place])
-    for view in seen.views():
-        seen.view(view)
-        seen.open_all()
-        assert [text for text in seen.pieces() if UNSEEN.search(text)] == [], view
-        assert seen.strange() == [], view
-        assert seen.page.query_selector_all("main [role=alert]") == [], view
-    seen.assert_quiet()
+    page_visit = visit(hostile_addresses[kind][place])
+    for view in page_visit.views():
+        page_visit.view(view)
+        page_visit.open_all()
+        assert [text for text in page_visit.pieces() if UNSEEN.search(text)] == [], view
+        assert page_visit.strange() == [], view
+        assert page_visit.page.query_selector_all("main [role=alert]") == [], view
+    page_visit.assert_quiet()
 
 
 @pytest.mark.parametrize("place", ["served", "saved"])
 def test_each_token_is_shown_as_it_is(visit, hostile_addresses, place):
-    seen = visit(hostile_addresses["encoder_decoder"][place])
+    page_visit = visit(hostile_addresses["encoder_decoder"][place])
     for view, selector in (
         ("answer", ".answer .chip > bdi.token"),
         ("matrix", ".token-line .piece > bdi.token"),
     ):
-        seen.view(view)
-        shown = seen.texts(selector)
+        page_visit.view(view)
+        shown = page_visit.texts(selector)
         assert len(shown) == len(HOSTILE) * (2 if view == "matrix" else 1)
         for text, found in zip(HOSTILE, shown[-len(HOSTILE) :], strict=True):
             assert as_shown(text).fullmatch(found), (text, found)
 
 
 def test_each_label_is_shown_as_it_is(visit, hostile_addresses):
-    seen = visit(hostile_addresses["encoder_only"]["saved"])
-    seen.view("answer")
-    seen.open_all()
-    shown = seen.texts("table tbody th")
+    page_visit = visit(hostile_addresses["encoder_only"]["saved"])
+    page_visit.view("answer")
+    page_visit.open_all()
+    shown = page_visit.texts("table tbody th")
     for text, found in zip(HOSTILE, shown, strict=False):
         assert as_shown(text).fullmatch(found), (text, found)
     assert len(shown) >= 40
@@ -112,12 +112,12 @@ def test_drawings_and_tables_of_hostile_tokens_are_saved_whole(visit, hostile_ad
     import csv
     from xml.etree import ElementTree
 
-    seen = visit(hostile_addresses["encoder_decoder"]["saved"])
-    seen.view("answer")
+    page_visit = visit(hostile_addresses["encoder_decoder"]["saved"])
+    page_visit.view("answer")
     saved = {}
     for kind in ("SVG", "CSV", "PNG"):
-        with seen.page.expect_download() as caught:
-            seen.page.get_by_role("button", name=f"Save as {kind}").first.click()
+        with page_visit.page.expect_download() as caught:
+            page_visit.page.get_by_role("button", name=f"Save as {kind}").first.click()
         saved[kind] = tmp_path / f"saved.{kind}"
         caught.value.save_as(saved[kind])
     drawn = ElementTree.parse(saved["SVG"])
@@ -134,21 +134,21 @@ def test_drawings_and_tables_of_hostile_tokens_are_saved_whole(visit, hostile_ad
     with saved["CSV"].open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))
     assert not [cell for row in rows for cell in row if cell.startswith(("=", "@", "+", "\t"))]
-    seen.assert_quiet()
+    page_visit.assert_quiet()
 
 
 def test_what_is_typed_is_asked_and_shown_as_text(visit, addresses):
     """Through the text box and the real model, and as the fragment of a link."""
     from urllib.parse import quote
 
-    seen = visit(addresses["decoder_only"])
+    page_visit = visit(addresses["decoder_only"])
     for text in TYPED:
-        seen.view("answer")
-        seen.page.fill("textarea", text)
-        seen.page.click("button:has-text('Look')")
-        seen.settled()
-        assert seen.page.input_value("textarea") == text
-        assert seen.strange() == []
+        page_visit.view("answer")
+        page_visit.page.fill("textarea", text)
+        page_visit.page.click("button:has-text('Look')")
+        page_visit.settled()
+        assert page_visit.page.input_value("textarea") == text
+        assert page_visit.strange() == []
     for fragment in (
         f"#view={quote(TYPED[1])}&part={quote(TYPED[0])}&head=__proto__&row=1e999&theme={quote(TYPED[1])}",
         f"#ask={quote(TYPED[0])}",
@@ -158,7 +158,7 @@ def test_what_is_typed_is_asked_and_shown_as_text(visit, addresses):
         other = visit(addresses["decoder_only"], fragment)
         assert other.strange() == []
         other.assert_quiet()
-    seen.assert_quiet()
+    page_visit.assert_quiet()
 
 
 def test_a_folder_and_a_file_with_hostile_names(visit, untrained, tmp_path):
@@ -170,8 +170,8 @@ def test_a_folder_and_a_file_with_hostile_names(visit, untrained, tmp_path):
     folder = tmp_path / "<img src=x onerror=alert(1)>"
     shutil.copytree(untrained, folder)
     file = look("1 2 3", folder, device="cpu").to_html(tmp_path / '"><svg onload=alert(1)>#?.html')
-    seen = visit(file_address(file))
-    assert folder.name in seen.page.inner_text("h1")
-    assert folder.name in seen.page.title()
-    assert seen.strange() == []
-    seen.assert_quiet()
+    page_visit = visit(file_address(file))
+    assert folder.name in page_visit.page.inner_text("h1")
+    assert folder.name in page_visit.page.title()
+    assert page_visit.strange() == []
+    page_visit.assert_quiet()

@@ -24,9 +24,9 @@ def page(request, tmp_path_factory):
     return file_address(file), request.param
 
 
-def order(seen, selector):
+def order(page_visit, selector):
     """The places of these from left to right; they stand in one line."""
-    middles = seen.page.eval_on_selector_all(selector, MIDDLES)
+    middles = page_visit.page.eval_on_selector_all(selector, MIDDLES)
     assert max(top for _, top in middles) - min(top for _, top in middles) < 12, "one line"
     return sorted(range(len(middles)), key=lambda place: middles[place][0])
 
@@ -38,30 +38,32 @@ def expected(turned):
 
 def test_the_words_of_an_alignment_run_as_they_are_read(visit, page):
     address, arabic = page
-    seen = visit(address)
-    seen.view("alignment")
+    page_visit = visit(address)
+    page_visit.view("alignment")
     for number, side in ((3, "source"), (4, "written")):  # after the bands and those that are lit
-        assert order(seen, f"svg.ribbon > g:nth-of-type({number}) > text") == expected(side == arabic), side
-    seen.assert_quiet()
+        assert order(page_visit, f"svg.ribbon > g:nth-of-type({number}) > text") == expected(
+            side == arabic
+        ), side
+    page_visit.assert_quiet()
 
 
 def test_the_lists_beside_a_matrix_run_as_they_are_read(visit, page):
     address, arabic = page
-    seen = visit(address, viewport={"width": 1600, "height": 900})
-    seen.view("matrix", part="cross", layer=0)
+    page_visit = visit(address, viewport={"width": 1600, "height": 900})
+    page_visit.view("matrix", part="cross", layer=0)
     lists = [".token-field:nth-of-type(1) .piece", ".token-field:nth-of-type(2) .piece"]
     for selector, side in zip(lists, ("written", "source"), strict=True):
-        middles = seen.page.eval_on_selector_all(f".token-lines {selector}", MIDDLES)
+        middles = page_visit.page.eval_on_selector_all(f".token-lines {selector}", MIDDLES)
         first_line = [middle for middle in middles if abs(middle[1] - middles[0][1]) < 4]
         assert len(first_line) >= 2
         across = [x for x, _ in first_line]
         assert across == sorted(across, reverse=side == arabic), side
-    seen.assert_quiet()
+    page_visit.assert_quiet()
 
 
 def test_the_tokens_of_an_answer_run_as_they_are_read(visit, page):
     address, arabic = page
-    seen = visit(address, viewport={"width": 1600, "height": 900})
-    seen.view("answer")
-    assert order(seen, ".answer .chip") == expected(arabic == "written")
-    seen.assert_quiet()
+    page_visit = visit(address, viewport={"width": 1600, "height": 900})
+    page_visit.view("answer")
+    assert order(page_visit, ".answer .chip") == expected(arabic == "written")
+    page_visit.assert_quiet()

@@ -19,18 +19,18 @@ VIEWS = {
 
 @pytest.mark.parametrize("place", ["served", "saved"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_view_is_drawn_and_nothing_outside_is_asked(visit, addresses, files, kind, place):
-    seen = visit(addresses[kind] if place == "served" else file_address(files[kind]))
-    views = seen.views()
+def test_every_view_is_drawn_without_outside_requests(visit, addresses, files, kind, place):
+    page_visit = visit(addresses[kind] if place == "served" else file_address(files[kind]))
+    views = page_visit.views()
     assert set(views) >= VIEWS[kind], VIEWS[kind] - set(views)
     for view in views:
-        body = seen.view(view)
-        seen.open_all()
+        body = page_visit.view(view)
+        page_visit.open_all()
         assert body.inner_text().strip(), view
-        assert seen.page.query_selector_all("main [role=alert]") == [], view
-        assert seen.page.query_selector("main svg, main canvas, main table, main .answer"), view
-    assert seen.strange() == []
-    seen.assert_quiet()
+        assert page_visit.page.query_selector_all("main [role=alert]") == [], view
+        assert page_visit.page.query_selector("main svg, main canvas, main table, main .answer"), view
+    assert page_visit.strange() == []
+    page_visit.assert_quiet()
 
 
 def test_attributions_are_those_of_the_answer_whose_tokens_keep_their_places(visit, addresses, lookers):
@@ -38,9 +38,9 @@ def test_attributions_are_those_of_the_answer_whose_tokens_keep_their_places(vis
     looker, request = lookers["decoder_only"]
     summary = looker(request).summary
     start, written = summary["answer"]["start"], summary["sequences"]["written"]["ids"]
-    seen = visit(addresses["decoder_only"])
-    seen.view("attribution", row=start + 1)
-    places = seen.page.evaluate(
+    page_visit = visit(addresses["decoder_only"])
+    page_visit.view("attribution", row=start + 1)
+    places = page_visit.page.evaluate(
         """() => {
         const chosen = document.querySelector("main .body select");
         return [chosen.value, ...[...chosen.options].map((option) => option.value)];
@@ -50,10 +50,10 @@ def test_attributions_are_those_of_the_answer_whose_tokens_keep_their_places(vis
 
 
 def test_a_stranger_would_be_noticed(visit, addresses):
-    """The watch itself is watched: each thing that the tests say does not happen, made to happen."""
-    seen = visit(addresses["encoder_only"])
-    seen.page.evaluate("() => fetch('https://stranger.example/').catch(() => {})")
-    seen.page.evaluate(
+    """The checks themselves are checked: everything that must not happen is made to happen."""
+    page_visit = visit(addresses["encoder_only"])
+    page_visit.page.evaluate("() => fetch('https://stranger.example/').catch(() => {})")
+    page_visit.page.evaluate(
         """() => {
         const image = document.createElement("img");
         image.src = "http://127.0.0.1:9/";
@@ -62,8 +62,8 @@ def test_a_stranger_would_be_noticed(visit, addresses):
         alert("a dialog");
     }"""
     )
-    seen.page.wait_for_timeout(200)
-    assert any("an error" in line for line in seen.said)
-    assert "dialog: a dialog" in seen.said
-    assert seen.page.evaluate("() => window.reports.length") >= 2
-    assert len(seen.strange()) == 1
+    page_visit.page.wait_for_timeout(200)
+    assert any("an error" in line for line in page_visit.messages)
+    assert "dialog: a dialog" in page_visit.messages
+    assert page_visit.page.evaluate("() => window.reports.length") >= 2
+    assert len(page_visit.strange()) == 1

@@ -1,4 +1,4 @@
-"""A page that is watched: what it says, what it asks of the network, what it would rather not have done."""
+"""A page under test: its console messages, network requests and policy violations are recorded."""
 
 import re
 from pathlib import Path
@@ -30,10 +30,10 @@ ALLOWED = (  # the elements that the page may be made of
 )
 
 
-# The page hears of another address a moment later; without a change it hears nothing.
-GO = """(chosen) => new Promise((heard) => {
-  window.addEventListener("hashchange", heard, { once: true });
-  setTimeout(heard, 500);
+# The page receives a change of its address a moment later, and nothing without a change.
+GO = """(chosen) => new Promise((changed) => {
+  window.addEventListener("hashchange", changed, { once: true });
+  setTimeout(changed, 500);
   location.hash = chosen;
 })"""
 
@@ -43,32 +43,34 @@ class Visit:
 
     def __init__(self, context: Any, address: str) -> None:
         self.address = address
-        self.said: list[str] = []
-        self.strangers: list[str] = []
+        self.messages: list[str] = []
+        self.outside_requests: list[str] = []
         context.route("**/*", self._let_through)
         context.add_init_script(LISTEN)
         self.page = context.new_page()
         self.page.set_default_timeout(30_000)
-        self.page.on("console", lambda told: told.type in ("error", "warning") and self._say(told))
-        self.page.on("pageerror", lambda error: self.said.append(f"error: {error}"))
+        self.page.on("console", lambda message: message.type in ("error", "warning") and self._log(message))
+        self.page.on("pageerror", lambda error: self.messages.append(f"error: {error}"))
         self.page.on(
-            "dialog", lambda dialog: (self.said.append(f"dialog: {dialog.message}"), dialog.dismiss())
+            "dialog", lambda dialog: (self.messages.append(f"dialog: {dialog.message}"), dialog.dismiss())
         )
-        self.page.on("popup", lambda popup: self.said.append(f"window: {popup.url}"))
-        self.page.on("request", lambda request: self._own(request.url) or self.strangers.append(request.url))
+        self.page.on("popup", lambda popup: self.messages.append(f"window: {popup.url}"))
+        self.page.on(
+            "request", lambda request: self._is_own(request.url) or self.outside_requests.append(request.url)
+        )
 
-    def _say(self, told: Any) -> None:
-        self.said.append(f"{told.type}: {told.text}")
+    def _log(self, message: Any) -> None:
+        self.messages.append(f"{message.type}: {message.text}")
 
-    def _own(self, url: str) -> bool:
-        """Whether a request is one for the page's own data: to its server, or for the file that it is."""
+    def _is_own(self, url: str) -> bool:
+        """True for requests of the page's own data: to its server, or for its file."""
         if url.startswith(("data:", "blob:")):
             return True
         own = self.address.partition("#")[0]
         return url.startswith(own) if own.startswith("http") else url.partition("#")[0] == own
 
     def _let_through(self, route: Any) -> None:
-        if self._own(route.request.url):
+        if self._is_own(route.request.url):
             route.continue_()
         else:
             route.abort()
@@ -83,7 +85,7 @@ class Visit:
         return self.page.evaluate(VIEWS)
 
     def view(self, name: str, **state: object) -> Any:
-        """Goes to a view by its address; gives its body when it is drawn."""
+        """Go to a view by its address, and return its body when it is drawn."""
         chosen = "&".join(f"{key}={quote(str(value))}" for key, value in {"view": name, **state}.items())
         self.page.evaluate(GO, chosen)
         theme = state.get("theme")
@@ -92,18 +94,18 @@ class Visit:
         return self.page.wait_for_selector(DRAWN.format(name))
 
     def settled(self) -> None:
-        """Waits for the answer to what was asked, and its view."""
+        """Wait for the answer to a request, and its view."""
         self.page.wait_for_selector("main:not([aria-busy]) .ask > .said:empty", state="attached")
 
     def open_all(self) -> None:
-        """Opens whatever can be opened: tables behind charts, forms."""
+        """Open all that can be opened: tables behind charts, forms."""
         self.page.evaluate(
             "() => document.querySelectorAll('details').forEach((one) => { one.open = true; })"
         )
-        self.page.wait_for_timeout(20)  # `toggle` is told later
+        self.page.wait_for_timeout(20)  # `toggle` events come later
 
     def pieces(self) -> list[str]:
-        """All text of the page, node by node, but what stands in boxes to be changed."""
+        """All text of the page, node by node, except in input fields."""
         return self.page.evaluate(PIECES)
 
     def texts(self, selector: str) -> list[str]:
@@ -111,13 +113,13 @@ class Visit:
         return self.page.eval_on_selector_all(selector, "(found) => found.map((one) => one.textContent)")
 
     def strange(self) -> list[str]:
-        """Elements that the page is not made of, and attributes that run or lead away."""
+        """Elements that are not allowed, and attributes that run code or lead away."""
         return self.page.evaluate(STRANGE, ALLOWED.split())
 
     def assert_quiet(self) -> None:
-        """Nothing was said on the console, asked of a stranger, refused by the policy or run."""
-        assert self.said == []
-        assert self.strangers == []
+        """No console message, no outside request, no policy violation, no injected code that ran."""
+        assert self.messages == []
+        assert self.outside_requests == []
         assert self.page.evaluate("() => window.reports") == []
         assert self.page.evaluate("() => window.ran") is None
 

@@ -58,7 +58,7 @@ def test_mistakes_are_one_error_and_one_hint(capsys, encoder_folder, model, tmp_
     fresh = encoder_folder("classification", LABELS, fresh_head=True)
     asked = {
         "both TEXT and --input": ["x", "--input", "y", "--model", str(model)],
-        "nobody has trained": ["x", "--model", str(fresh)],
+        "is untrained": ["x", "--model", str(fresh)],
         "no such file": ["--input", str(tmp_path / "nothing"), "--model", str(model)],
         "classify needs a model": ["x"],
     }

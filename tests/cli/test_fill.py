@@ -33,8 +33,8 @@ def test_each_guess_is_a_line(capsys, model, tmp_path):
 def test_mistakes_are_one_error_and_one_hint(capsys, model, their_encoder, tmp_path):
     asked = {
         "both TEXT and --input": ["x", "--input", "y", "--model", model],
-        "text 1 hides nothing": ["a film", "--model", model],
-        "nobody has trained a head": ["a [MASK]", "--model", str(their_encoder("DistilBertModel")[0])],
+        "text 1 has no masked token": ["a film", "--model", model],
+        "it has no trained head": ["a [MASK]", "--model", str(their_encoder("DistilBertModel")[0])],
         "no such file": ["--input", str(tmp_path / "nothing"), "--model", model],
         "--top is 0, but must be at least 1": ["a [MASK]", "--top", "0", "--model", model],
     }

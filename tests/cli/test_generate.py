@@ -111,7 +111,7 @@ def test_whoever_writes_a_line_and_waits_gets_its_text(model, arguments):
 
 def test_a_stream_writes_whole_characters_as_soon_as_they_are_there(monkeypatch, model):
     written = []
-    monkeypatch.setattr("regard.cli.generate._write", written.append)
+    monkeypatch.setattr("regard.cli.generate.write", written.extend)
     assert run(["generate", "To be", "--model", model, "--stream", "--seed", "2"]) == 0
     assert "".join(written) == generate("To be", model=model, seed=2) + "\n"
     assert written[0] == "To be"
@@ -134,10 +134,10 @@ def told(capsys, *arguments) -> tuple[str, str]:
     ("arguments", "error"),
     [
         (["x", "--input", "y"], "both PROMPT and --input are given"),
-        (["x", "--stream", "--json"], "--json prints a text when it is whole"),
-        (["x", "--stream", "--num", "2"], "one text is shown as it comes"),
-        (["x", "--stream", "--beam-size", "2"], "one text is shown as it comes"),
-        (["x", "--temperature", "0", "--top-k", "3"], "top_k = 3 is for drawing, but temperature = 0"),
+        (["x", "--stream", "--json"], "--json prints whole texts only"),
+        (["x", "--stream", "--num", "2"], "only a single text can be streamed"),
+        (["x", "--stream", "--beam-size", "2"], "only a single text can be streamed"),
+        (["x", "--temperature", "0", "--top-k", "3"], "top_k = 3 is for sampling, but temperature = 0"),
         (["x", "--temperature", "0", "--num", "3"], "greedy search finds one"),
         (["x", "--beam-size", "2", "--num", "3"], "num (3) is more than beam_size (2)"),
         (["--input", "missing.txt"], "no such file"),
@@ -184,7 +184,7 @@ def test_more_than_the_model_sees_is_said_in_one_line(capsys, without_beginnings
     assert run(["generate", "To be, or", "--model", str(without_beginnings), "--stream"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("To be, or")
-    assert err.startswith("warning: prompt 1 has 9 tokens, but the model sees at most the last 8")
+    assert err.startswith("warning: prompt 1 has 9 tokens, but the model reads at most the last 8")
     assert err.count("\n") == 1
     error, hint = told(capsys, "To be", "--model", without_beginnings, "--max-context", "99")
     assert "max_context = 99" in error
@@ -193,7 +193,7 @@ def test_more_than_the_model_sees_is_said_in_one_line(capsys, without_beginnings
 
 def test_a_translator_is_sent_to_its_own_verb(capsys, untrained):
     error, hint = told(capsys, "1 2", "--model", untrained)
-    assert "no model that goes on with texts" in error
+    assert "no model that continues texts" in error
     assert "regard translate" in hint
 
 

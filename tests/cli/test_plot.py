@@ -74,8 +74,8 @@ def test_mistakes_are_one_line_and_a_hint(capsys, tmp_path, untrained, encoder_f
     for arguments, message in (
         (["attention", "1", *model, "--attention", "nowhere", *out], "no attention 'nowhere'"),
         (["attention", "1", *model, "--head", "9", *out], "no head 9"),
-        (["attention", "1", *model, "--out", str(tmp_path / "x.jpg")], "no figure is written as .jpg"),
-        (["alignment", "a film", "--model", str(encoder_folder("pooled")), *out], "look at a source"),
+        (["attention", "1", *model, "--out", str(tmp_path / "x.jpg")], "cannot be written as .jpg"),
+        (["alignment", "a film", "--model", str(encoder_folder("pooled")), *out], "no attention to a source"),
         (["schedule", "nowhere.toml", *out], "no such recipe"),
         (["curves", str(tmp_path), *out], "no measurements"),
         (["atention", "1"], "no command `regard plot atention`"),

@@ -116,7 +116,7 @@ def test_classify(shell):
     lines = [line.split("\t") for line in shell("classify", SENTENCES[0], "--model", "classes").splitlines()]
     assert [line[0] for line in lines] in (["good"], ["bad"])
     told = shell("classify", SENTENCES[0], "--model", "sentences", fails=True)
-    assert "nobody has trained a head" in told
+    assert "it has no trained head" in told
 
 
 @NIGHTLY

@@ -8,7 +8,7 @@ import pytest
 
 from regard import console
 from regard.cli import run
-from regard.cli.translate import _say_demonstration
+from regard.cli.translate import _note_demonstration
 from regard.verbs.translate import translate
 
 
@@ -87,10 +87,10 @@ def seen(monkeypatch):
     def made(*, out, err):
         monkeypatch.setattr(console, "is_terminal", lambda: out)
         monkeypatch.setattr(console, "notes_to_terminal", lambda: err)
-        _say_demonstration.cache_clear()
+        _note_demonstration.cache_clear()
 
     yield made
-    _say_demonstration.cache_clear()
+    _note_demonstration.cache_clear()
 
 
 def test_a_person_is_told_once_that_the_box_holds_a_demonstration(seen, capsys, monkeypatch, untrained):
@@ -167,7 +167,7 @@ def test_a_text_and_a_file_at_once_are_refused(capsys, untrained):
         (["--beam-groups", "2"], ("beam_groups = 2", "diversity")),
         (["--ban", "1", "--must-contain", "1"], ("must_contain", "ban")),
         (["--boost", "1"], ("boost = '1'", "TEXT=X")),
-        (["--must-contain", "x y z"], ("must_contain = 'x y z'", "cannot be said")),
+        (["--must-contain", "x y z"], ("must_contain = 'x y z'", "has no tokens for it")),
     ],
 )
 def test_controls_that_contradict_are_refused_with_both_names(capsys, untrained, arguments, named):

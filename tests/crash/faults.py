@@ -1,12 +1,12 @@
-"""Saves into a run folder again and again, dying or failing each time at the next call to the disk.
+"""Saves into a run folder repeatedly, and each time dies or fails at the next call to the disk.
 
 Run as `python faults.py FOLDER FAULT`, with FAULT one of `kill`, `torn` or the name of an errno. PyTorch is
-imported once; each saving runs in a fork of this process. Whatever happens, these must hold, else the
-exit code is 1 and the reason is on standard error:
+imported once; each save runs in a fork of this process. The following must always hold, else the exit code is
+1 and the reason is on standard error:
 
-- a reader who looks at once finds a whole checkpoint and a whole best model, old or new;
-- the next process that takes the lock finds them too, sweeps what lay about, and saves anew;
-- an error is told as one of ours, and what was not saved is never reported as saved.
+- an immediate reader finds an intact checkpoint and an intact best model, old or new;
+- the next process that takes the lock finds them too, removes partial files, and saves again;
+- an error is a RegardError, and what was not saved is never reported as saved.
 """
 
 import errno
@@ -49,7 +49,7 @@ torch.set_num_threads(1)
 
 
 class Faults:
-    """Counts the calls that touch the disk, and lets the one numbered `at` go wrong."""
+    """Counts the calls that write to the disk, and makes call number `at` fail."""
 
     def __init__(self, fault: str, at: int) -> None:
         self.fault, self.at, self.count = fault, at, 0
@@ -80,7 +80,7 @@ class Faults:
         if self.fault in ("kill", "torn"):
             os._exit(KILLED)
         number = getattr(errno, self.fault)
-        if name == "save_file":  # as the library says it
+        if name == "save_file":  # the error of the library
             raise SafetensorError(
                 f"Error while serializing: I/O error: {os.strerror(number)} (os error {number})"
             )
@@ -102,7 +102,7 @@ def best(step):
 
 
 def save(path, step):
-    """All that a trainer writes between two updates."""
+    """Everything that a trainer writes between two updates."""
     with RunFolder(path).lock() as run:
         run.cut_metrics(step - 1)
         run.write_text("recipe.toml", f"step = {step}")
@@ -114,7 +114,7 @@ def save(path, step):
 
 
 def forked(work):
-    """The exit code of `work` in a process of its own."""
+    """Runs `work` in a child process; returns its exit code."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -123,7 +123,7 @@ def forked(work):
         code = 0
     except RegardError as error:
         code = error.exit_code if error.message and "\n" not in error.message else 99
-    except BaseException:  # noqa: BLE001 - a traceback is what must never be seen; the parent tells
+    except BaseException:  # noqa: BLE001 - a traceback must never be shown; the parent reports
         traceback.print_exc()
         code = 99
     os._exit(code)
@@ -149,7 +149,7 @@ def check(path, code, fault):
         assert not litter, litter
         assert run.latest().step == newest.step
         assert run.best().manifest["step"] == winner.manifest["step"]
-        assert run.sweep() == run.broken == []
+        assert run.rename_damaged() == run.broken == []
         run.prune(2)
     save(path, 4)
     assert [checkpoint.step for checkpoint in run.checkpoints()] == [4, newest.step]
@@ -171,7 +171,7 @@ def main(folder, fault):
         shutil.copytree(start, path)
         code = forked(lambda path=path, at=at: save_badly(path, fault, at))
         if code == UNTOUCHED:
-            print(at - 1)  # how many calls there are, each of which went wrong once
+            print(at - 1)  # the number of calls, each of which failed once
             return
         try:
             check(path, code, fault)

@@ -1,4 +1,4 @@
-"""Trains a recipe in forked children that are killed at random moments, until one comes to the end.
+"""Trains a recipe in forked children that are killed at random times, until one finishes.
 
     killed_at_random.py RECIPE FOLDER KILLS STEPS SEED WORKERS
 
@@ -23,7 +23,7 @@ SPARE = 3  # parts of a run after the last kill, which on a busy machine falls l
 
 
 def start(recipe: str, out: Path, workers: int) -> int:
-    """The process id of a child that trains; it leaves with exit code 0 when it has come to the end."""
+    """Starts a child that trains; returns its process id. Its exit code is 0 when training is finished."""
     child = os.fork()
     if child:
         return child
@@ -37,18 +37,18 @@ def start(recipe: str, out: Path, workers: int) -> int:
 
 
 def wait_for_step(child: int, metrics: Path, step: int) -> None:
-    """Until the child has reported `step`."""
+    """Waits until the child has reported `step`."""
     while os.waitpid(child, os.WNOHANG) == (0, 0):
         lines = metrics.read_text().splitlines() if metrics.exists() else []
         if any(json.loads(line)["step"] >= step for line in lines[-1:] if line.endswith("}")):
             return
         time.sleep(0.001)
-    raise AssertionError(f"came to its end before step {step}")
+    raise AssertionError(f"finished before step {step}")
 
 
 def main(recipe: str, folder: Path, kills: int, max_steps: int, seed: int, workers: int) -> None:
     torch.set_num_threads(1)
-    assert os.waitpid(start(recipe, folder / "left alone", workers), 0)[1] == 0
+    assert os.waitpid(start(recipe, folder / "uninterrupted", workers), 0)[1] == 0
     draw = random.Random(seed)
     steps = []
     for kill in range(kills):
@@ -61,7 +61,7 @@ def main(recipe: str, folder: Path, kills: int, max_steps: int, seed: int, worke
         checkpoint = RunFolder(folder / "killed").latest()
         steps.append(checkpoint.step if checkpoint else None)
     assert os.waitpid(start(recipe, folder / "killed", workers), 0)[1] == 0
-    digests = [digest(RunFolder(folder / name).latest()) for name in ("left alone", "killed")]
+    digests = [digest(RunFolder(folder / name).latest()) for name in ("uninterrupted", "killed")]
     print(json.dumps({"steps": steps, "digests": digests}))
 
 

@@ -1,4 +1,4 @@
-"""Nothing is lost, wherever a saving is cut off: at every single call to the disk."""
+"""Nothing is lost if a save is interrupted at any call to the disk."""
 
 import os
 import re
@@ -47,7 +47,7 @@ with RunFolder(sys.argv[1]).lock() as run:
 
 @pytest.fixture
 def memory():
-    """A folder in memory where there is one, which is quicker and wears no disk."""
+    """A folder on a RAM disk if there is one, which is faster and does not wear the disk."""
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=place) as folder:
         yield folder
@@ -77,8 +77,8 @@ def test_a_saving_may_die_or_fail_at_any_call_and_nothing_is_lost(memory, fault,
     assert int(done.stdout) >= calls
 
 
-def test_a_disk_that_is_full_is_told_and_the_checkpoint_before_stays(tmp_path):
-    """A real limit of the kernel's, so that the errors of the safetensors library are its own."""
+def test_a_disk_that_is_full_is_reported_and_the_previous_checkpoint_stays(tmp_path):
+    """A real limit of the kernel, so that the safetensors library raises its own errors."""
     done = subprocess.run(
         [sys.executable, "-c", FILLED, str(tmp_path)],
         capture_output=True,
@@ -87,12 +87,12 @@ def test_a_disk_that_is_full_is_told_and_the_checkpoint_before_stays(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    told = done.stdout.splitlines()
-    assert len(told) == 2
-    assert all(re.fullmatch(r"cannot save .*step-00000002: File too large", line) for line in told)
+    caught = done.stdout.splitlines()
+    assert len(caught) == 2
+    assert all(re.fullmatch(r"cannot save .*step-00000002: File too large", line) for line in caught)
 
 
-def test_a_run_killed_at_random_moments_always_goes_on_from_a_whole_checkpoint(tmp_path):
+def test_a_run_killed_at_random_moments_always_resumes_from_an_intact_checkpoint(tmp_path):
     last = 0
     for round_number in range(3):
         with subprocess.Popen(

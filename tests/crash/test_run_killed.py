@@ -1,4 +1,4 @@
-"""Killed at ten random moments and resumed each time, a run ends in the bits of the run left alone."""
+"""A run killed at ten random times and resumed each time ends in the bits of the uninterrupted run."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ beam_size = 1
 """
 
 
-def test_a_run_killed_ten_times_ends_in_the_bits_of_the_run_left_alone(tmp_path):
+def test_a_run_killed_ten_times_ends_in_the_bits_of_the_uninterrupted_run(tmp_path):
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(RECIPE)
     script = Path(__file__).with_name("killed_at_random.py")
@@ -57,7 +57,7 @@ def test_a_run_killed_ten_times_ends_in_the_bits_of_the_run_left_alone(tmp_path)
     assert len(set(found["steps"])) > 5, "the kills fell all over the run"
     left_alone, killed = found["digests"]
     assert left_alone == killed, found
-    runs = [RunFolder(tmp_path / name) for name in ("left alone", "killed")]
+    runs = [RunFolder(tmp_path / name) for name in ("uninterrupted", "killed")]
     best = [run.best().manifest["files"]["model.safetensors"] for run in runs]
     assert best[0] == best[1]
     losses = [[record["loss"] for record in run.metrics() if "loss" in record] for run in runs]

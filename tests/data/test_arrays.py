@@ -1,4 +1,4 @@
-"""IDX and NPZ files: read as they are, refused where they are not what they say."""
+"""IDX and NPZ files are read exactly; damaged and inconsistent files are refused."""
 
 import gzip
 import struct
@@ -19,7 +19,7 @@ def idx(array: np.ndarray, kind: int = 8) -> bytes:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_an_idx_file_is_read_whatever_its_name_says(tmp_path, packed):
+def test_an_idx_file_is_recognised_by_its_content(tmp_path, packed):
     path = tmp_path / "images"
     path.write_bytes(gzip.compress(idx(NUMBERS)) if packed else idx(NUMBERS))
     assert np.array_equal(read_array(path, ""), NUMBERS)
@@ -37,7 +37,7 @@ def test_an_npz_file_is_read_by_the_name_of_its_array(tmp_path, compressed):
 
 
 def test_what_unpacks_to_more_than_half_of_the_memory_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory_file, "memory", lambda: 2 * 10**6)
+    monkeypatch.setattr(memory_file, "total_memory", lambda: 2 * 10**6)
     large = np.zeros(10**7, np.uint8)
     np.savez_compressed(tmp_path / "a.npz", small=NUMBERS, large=large)
     (tmp_path / "a.idx.gz").write_bytes(gzip.compress(idx(large)))
@@ -65,7 +65,7 @@ NPZ_WITHOUT_END = b"PK\x03\x04" + b"\0" * 40
         (GOOD[:3], "ends 1 bytes too early"),
         (GOOD[:9], "too early"),
         (GOOD[:-1], "ends 1 bytes too early"),
-        (GOOD + b"x", "goes on after the 2 x 3 x 4 bytes"),
+        (GOOD + b"x", "more than the 2 x 3 x 4 bytes"),
         (b"\1" + GOOD[1:], "neither IDX nor NPZ"),
         (b"<!DOCTYPE html>", "neither IDX nor NPZ"),
         (struct.pack(">HBB", 0, 8, 0), "neither IDX nor NPZ"),
@@ -90,7 +90,7 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path, content, message):
 def test_damage_anywhere_in_a_packed_file_is_found(tmp_path):
     path = tmp_path / "images"
     packed = bytearray(gzip.compress(idx(np.arange(250, dtype=np.uint8)), mtime=0))
-    for place in range(12, len(packed)):  # before it stand times and names, which say nothing
+    for place in range(12, len(packed)):  # before it are times and names, which do not matter
         broken = bytearray(packed)
         broken[place] ^= 0x55
         path.write_bytes(broken)
@@ -105,7 +105,7 @@ def test_no_pickle_is_read(tmp_path):
         read_array(path, "images")
 
 
-def test_what_is_no_file_is_said(tmp_path):
+def test_what_is_no_file_is_reported(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         read_array(tmp_path / "images", "images")
     with pytest.raises(DataError, match="is a folder"):
@@ -121,9 +121,10 @@ def test_all_arrays_of_an_npz_file_can_be_had(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(NPZ_WITHOUT_END, "damaged"), (GOOD, "no NPZ file"), (b"", "no NPZ file")]
+    ("content", "message"),
+    [(NPZ_WITHOUT_END, "damaged"), (GOOD, "not an NPZ file"), (b"", "not an NPZ file")],
 )
-def test_what_holds_no_arrays_by_name_is_refused(tmp_path, content, message):
+def test_what_has_no_arrays_by_name_is_refused(tmp_path, content, message):
     path = tmp_path / "arrays.npz"
     path.write_bytes(content)
     with pytest.raises(DataError, match=message):

@@ -1,4 +1,4 @@
-"""Corpora as they arrive: read whole, or with what is left out counted, or refused in a line."""
+"""Random broken corpora are read completely, or with skipped lines counted, or refused in one line."""
 
 import codecs
 import gzip
@@ -45,7 +45,7 @@ FORMATS = ("two files", *(form for form in LINES if form != "text"))
 
 @dataclass(frozen=True, kw_only=True)
 class BadCorpus:
-    """Something to read: `read` gives the examples, `skipped` what the latest reading left out."""
+    """A corpus to read: `read` gives the examples, `skipped` the counts of skipped lines."""
 
     name: str
     read: Callable[[], Iterator[Any]]
@@ -55,7 +55,7 @@ class BadCorpus:
 
 
 def bad_corpus(chance: random.Random, folder: Path) -> BadCorpus:
-    """A corpus of a random format, with random misfortunes, under random policies."""
+    """A corpus of a random format, with random defects and random policies."""
     form = chance.choice(FORMATS)
     policy = LinePolicy(
         max_characters=MOST, **{reason: chance.choice(("skip", "skip", "error")) for reason in REASONS}
@@ -70,7 +70,7 @@ def bad_corpus(chance: random.Random, folder: Path) -> BadCorpus:
 
 
 def complaint(corpus: BadCorpus) -> str | None:
-    """What is wrong with the way this corpus is read; None where it is right."""
+    """What is wrong with how this corpus is read; None if nothing is."""
     try:
         examples = list(corpus.read())
     except RegardError as error:
@@ -87,10 +87,10 @@ def complaint(corpus: BadCorpus) -> str | None:
 
 
 def _ill_told(error: RegardError) -> str | None:
-    """An error is one line, and a hint is one line, that a terminal can show."""
+    """What is wrong with an error: message and hint must each be one printable line."""
     for part in (str(error.message), error.hint or "-"):
         if not part.strip() or "\n" in part or "\0" in part:
-            return f"told badly: {part!r}"
+            return f"not one printable line: {part!r}"
     return None
 
 
@@ -150,7 +150,7 @@ def _opened(
 
 
 def _count(path: Path) -> int:
-    """Lines of a file: line feeds, and what stands after the last; -1 where they cannot be told."""
+    """The number of lines of a file; -1 if it cannot be determined."""
     content = path.read_bytes()
     if content[:2] == b"\x1f\x8b":
         try:
@@ -165,7 +165,7 @@ CORPORA = 500
 
 
 @pytest.mark.parametrize("part", range(5))
-def test_what_a_corpus_holds_is_read_counted_or_refused(tmp_path, part):
+def test_what_a_corpus_has_is_read_counted_or_refused(tmp_path, part):
     formats, counted = set(), 0
     for seed in range(part * CORPORA // 5, (part + 1) * CORPORA // 5):
         corpus = bad_corpus(random.Random(seed), tmp_path)

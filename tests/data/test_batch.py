@@ -1,4 +1,4 @@
-"""Laws of a batch: padding stands on the right, and lengths, targets and lines keep to their rows."""
+"""Batches: padding is on the right, and lengths, targets and lines match their rows."""
 
 import numpy as np
 import pytest

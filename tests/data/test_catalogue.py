@@ -1,4 +1,4 @@
-"""The catalogue: a data set is found, whole, or the user is told what to do."""
+"""The catalogue: a data set is found and verified, or an error has a hint."""
 
 import contextlib
 import gzip
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from regard.data import catalogue
-from regard.data.catalogue import DataFile, DataSet, check, data_set, data_sets, find, get, make
+from regard.data.catalogue import DataFile, DataSet, check, convert, data_set, data_sets, find, get
 from regard.data.download import download
 from regard.errors import DataError
 
@@ -37,17 +37,17 @@ def toy(tmp_path, monkeypatch):
         licence="none",
         repository="owner/toys",
         commit="c0ffee",
-        note="drawn by hand",
+        note="made by hand",
         files=(
             DataFile(name="plain.txt", size=12, sha256=sha256(HELLO), path="a/plain"),
             DataFile(name="packed.txt.gz", size=32, sha256=sha256(HELLO), path="a/plain"),
-            DataFile(name="unpacked.txt", size=12, sha256=sha256(HELLO), path="a/theirs.gz"),
+            DataFile(name="unpacked.txt", size=12, sha256=sha256(HELLO), path="a/original.gz"),
             DataFile(
                 name="recoded.txt",
                 size=3,
                 sha256=sha256("é\n".encode()),
                 path="a/latin",
-                making="latin-1",
+                conversion="latin-1",
             ),
         ),
     )
@@ -64,7 +64,7 @@ def server(tmp_path):
     toys = root / "owner" / "toys" / "c0ffee" / "a"
     toys.mkdir(parents=True)
     (toys / "plain").write_bytes(HELLO)
-    (toys / "theirs.gz").write_bytes(gzip.compress(HELLO))
+    (toys / "original.gz").write_bytes(gzip.compress(HELLO))
     (toys / "latin").write_bytes("é\n".encode("latin-1"))
     with serving(root) as running:
         yield running
@@ -116,7 +116,9 @@ def test_every_record_is_complete():
         assert len(record.commit) == 40
         assert record.files
         assert all(len(file.sha256) == 64 and file.size > 0 for file in record.files)
-        assert record.note or all(file.path for file in record.files), "what cannot be had says why"
+        assert record.note or all(file.path for file in record.files), (
+            "a file that cannot be downloaded needs a note"
+        )
 
 
 @needs_data
@@ -127,7 +129,7 @@ def test_the_data_sets_on_this_machine_are_whole(name):
     assert all(found.path and found.path.stat().st_size == found.file.size for found in found)
 
 
-def test_without_a_folder_the_cache_of_the_user_is_looked_in(monkeypatch, tmp_path):
+def test_without_a_folder_the_cache_of_the_user_is_searched(monkeypatch, tmp_path):
     monkeypatch.delenv("REGARD_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("sys.platform", "linux")
@@ -171,7 +173,7 @@ def test_a_damaged_file_is_refused(toy, tmp_path, content):
 
 
 @pytest.mark.parametrize(
-    ("spec", "says"),
+    ("spec", "expected_hint"),
     [
         ("toy:plain.txt", "regard data get toy"),
         ("toy:plian.txt", "'plain.txt'"),
@@ -179,10 +181,10 @@ def test_a_damaged_file_is_refused(toy, tmp_path, content):
         ("plain.txt", "NAME:FILE"),
     ],
 )
-def test_what_is_not_found_says_what_to_do(toy, spec, says):
+def test_what_is_not_found_has_a_hint(toy, spec, expected_hint):
     with pytest.raises(DataError) as caught:
         find(spec)
-    assert says in caught.value.hint
+    assert expected_hint in caught.value.hint
 
 
 def test_a_path_is_no_name_of_the_catalogue(toy):
@@ -196,21 +198,21 @@ def test_a_path_is_no_name_of_the_catalogue(toy):
 
 
 def test_what_is_got_is_whole_and_is_not_fetched_again(toy, server):
-    told = []
-    paths = get("toy", lambda path, done, total: told.append((path, done, total)), server=server.url)
+    messages = []
+    paths = get("toy", lambda path, done, total: messages.append((path, done, total)), server=server.url)
     assert [path.name for path in paths] == [file.name for file in toy.files]
     assert {found.state for found in check("toy")} == {"ok"}
-    assert ("a/plain", 12, 12) in told
+    assert ("a/plain", 12, 12) in messages
     assert len(server.asked) == 3, "each of their files once"
     get("toy", server=server.url)
     assert len(server.asked) == 3
     assert {path.name for path in paths[0].parent.iterdir()} == {file.name for file in toy.files}
 
 
-def test_a_download_goes_on_where_it_was_cut_off(toy, server, tmp_path):
+def test_a_download_resumes_where_it_was_cut_off(toy, server, tmp_path):
     part = tmp_path / "part"
     server.missing = 100
-    with pytest.raises(DataError, match="cut off after 12 of 112 bytes"):
+    with pytest.raises(DataError, match="interrupted after 12 of 112 bytes"):
         download(f"{server.url}/owner/toys/c0ffee/a/plain", part, lambda done, total: None)
     server.missing = 0
     part.write_bytes(HELLO[:5])
@@ -230,29 +232,29 @@ def test_what_is_not_ours_is_not_kept(toy, server, tmp_path):
 
 
 def test_a_file_that_cannot_be_had_is_named_with_the_reason(toy, server, monkeypatch):
-    drawn = DataFile(name="drawn.txt", size=1, sha256=sha256(b""))
-    record = DataSet(**{**vars(toy), "files": (*toy.files, drawn)})
+    unavailable = DataFile(name="drawn.txt", size=1, sha256=sha256(b""))
+    record = DataSet(**{**vars(toy), "files": (*toy.files, unavailable)})
     monkeypatch.setattr(catalogue, "data_sets", lambda: {"toy": record})
-    with pytest.raises(DataError, match=r"drawn\.txt of toy cannot be downloaded: drawn by hand") as caught:
+    with pytest.raises(DataError, match=r"drawn\.txt of toy cannot be downloaded: made by hand") as caught:
         get("toy", server=server.url)
     assert "REGARD_DATA" in caught.value.hint
     assert [found.state for found in check("toy")] == ["ok"] * 4 + ["missing"], "the rest was got"
 
 
-def test_without_a_network_the_way_round_is_told(toy):
+def test_without_a_network_there_is_a_hint(toy):
     with pytest.raises(DataError, match="cannot be reached") as caught:
         get("toy", server="http://127.0.0.1:9")
     assert "REGARD_DATA" in caught.value.hint
 
 
-def test_an_answer_of_the_server_is_told(toy, server):
+def test_an_error_of_the_server_is_reported(toy, server):
     with pytest.raises(DataError, match="404"):
         download(f"{server.url}/nothing", server.root / "nothing", lambda done, total: None)
 
 
 @needs_data
 def test_the_split_of_tatoeba_is_made_from_its_authors_archive():
-    """The archive is put together again: order within a split is kept, so any order between splits does."""
+    """The archive is rebuilt from our files; order matters only within a split."""
 
     def lines(split, language):
         path = find(f"tatoeba_en_de:{split}.{language}{'.gz' if split == 'train' else ''}")
@@ -269,10 +271,10 @@ def test_the_split_of_tatoeba_is_made_from_its_authors_archive():
         folder.writestr("deu.txt", "".join(f"{english}\t{german}\n" for english, german in pairs))
         folder.writestr("_about.txt", find("tatoeba_en_de:ABOUT.upstream.txt").read_bytes())
     for file in data_set("tatoeba_en_de").files:
-        assert sha256(make(file, archive.getvalue())) == file.sha256
+        assert sha256(convert(file, archive.getvalue())) == file.sha256
 
 
 def test_an_archive_that_is_none_is_refused():
     file = data_set("tatoeba_en_de").file("test.de")
-    with pytest.raises(DataError, match="not what it was"):
-        make(file, b"no archive")
+    with pytest.raises(DataError, match="the source has changed"):
+        convert(file, b"no archive")

@@ -1,4 +1,4 @@
-"""Laws of reading: one stated policy for every oddity a line can have, and nothing lost in silence."""
+"""Reading corpora: every kind of bad line has a policy, and nothing is lost silently."""
 
 import codecs
 import gzip
@@ -56,8 +56,8 @@ def test_a_line_ends_at_a_line_feed_and_nowhere_else(tmp_path):
 
 
 def test_a_byte_order_mark_is_dropped_at_the_start_and_kept_elsewhere(tmp_path):
-    mark = codecs.BOM_UTF8
-    (tmp_path / "text").write_bytes(mark + b"a\n" + mark + b"b\n")
+    bom = codecs.BOM_UTF8
+    (tmp_path / "text").write_bytes(bom + b"a\n" + bom + b"b\n")
     assert list(read_lines(tmp_path / "text")) == ["a", "\ufeffb"]
 
 
@@ -72,7 +72,7 @@ def test_a_last_line_needs_no_line_feed(tmp_path):
         assert list(read_lines(tmp_path / "text")) == ["a", "", "b"]
 
 
-def test_a_gzipped_file_is_known_by_its_bytes_whatever_its_name(tmp_path):
+def test_a_gzipped_file_is_known_by_its_bytes_not_its_name(tmp_path):
     for name in ("text", "text.gz"):
         (tmp_path / name).write_bytes(gzip.compress("ä\nb\n".encode()))
         assert list(read_lines(tmp_path / name)) == ["ä", "b"]
@@ -91,7 +91,7 @@ WIDE = ["utf-16", "utf-16-le", "utf-16-be", "utf-32"]
 
 
 @pytest.mark.parametrize("encoding", WIDE)
-def test_utf_16_is_told_as_utf_16(tmp_path, encoding):
+def test_utf_16_is_reported_as_utf_16(tmp_path, encoding):
     (tmp_path / "a").write_bytes("ein Haus\nzwei Häuser\n".encode(encoding))
     for read in (lambda: list(read_lines(tmp_path / "a")), lambda: read_text(tmp_path / "a")):
         with pytest.raises(DataError, match=r"a:? ?(UTF-16|UTF-16LE|UTF-16BE|UTF-32), not UTF-8") as caught:
@@ -101,10 +101,10 @@ def test_utf_16_is_told_as_utf_16(tmp_path, encoding):
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_a_pipe_is_no_corpus_and_nobody_waits_for_it(tmp_path):
-    """It can be read once, and a corpus is read for its digest, its tokenisers and its tokens."""
+    """A pipe can be read once, but a corpus is read for its digest, its tokenisers and its tokens."""
     os.mkfifo(tmp_path / "text.src")
     (tmp_path / "text.tgt").write_text("a\n")
-    with pytest.raises(DataError, match=r"text\.src is a pipe or a device, and data are read more than once"):
+    with pytest.raises(DataError, match=r"text\.src is a pipe or a device, but data are read more than once"):
         open_corpus(CorpusSettings(source="text.src", target="text.tgt"), LENIENT, tmp_path)
     assert locate("text.src", tmp_path, once=True) == tmp_path / "text.src"
 
@@ -152,7 +152,7 @@ def test_every_oddity_of_a_pair_is_counted_or_named(tmp_path):
     assert found(corpus) == [(1, "good", "gut"), (6, "last", "ende")]
     assert corpus.skipped == {"empty": 2, "too_long": 1, "control": 1}
     strict = replace(STRICT, max_characters=50)
-    assert "text.src:2: nothing on the line" in message(two_files(tmp_path, source, target, strict))
+    assert "text.src:2: the line is empty" in message(two_files(tmp_path, source, target, strict))
     only_long = replace(LENIENT, too_long="error", max_characters=50)
     assert "text.tgt:3: 51 characters, more than 50" in message(
         two_files(tmp_path, source, target, only_long)
@@ -162,7 +162,7 @@ def test_every_oddity_of_a_pair_is_counted_or_named(tmp_path):
 
 
 @pytest.mark.parametrize(("sources", "targets"), [(3, 5), (5, 3), (0, 1), (1, 0)])
-def test_unequal_files_are_an_error_that_says_how_many_lines_each_has(tmp_path, sources, targets):
+def test_unequal_files_are_an_error_with_the_number_of_lines_of_each(tmp_path, sources, targets):
     files = b"a\n" * sources, b"b\n" * targets
     text = message(two_files(tmp_path, *files, LinePolicy()))
     assert f"text.src has {sources} lines, text.tgt has {targets}" in text
@@ -217,10 +217,10 @@ oddities = st.sampled_from(
     ends=st.sampled_from([("\n", "\n"), ("\r\n", "\n"), ("\n", "\r\n")]),
     final=st.tuples(st.booleans(), st.booleans()),
     zipped=st.booleans(),
-    mark=st.booleans(),
+    bom=st.booleans(),
 )
-@example(pairs=[("a\0", "")], ends=("\n", "\n"), final=(True, True), zipped=False, mark=False)
-def test_every_line_of_any_file_is_read_or_counted(tmp_path, pairs, ends, final, zipped, mark):
+@example(pairs=[("a\0", "")], ends=("\n", "\n"), final=(True, True), zipped=False, bom=False)
+def test_every_line_of_any_file_is_read_or_counted(tmp_path, pairs, ends, final, zipped, bom):
     pairs = [(one.replace("\n", " "), other.replace("\n", " ")) for one, other in pairs]
     if not all(final):  # a last line that is empty and has no end is no line
         pairs.append(("end", "end"))
@@ -228,7 +228,7 @@ def test_every_line_of_any_file_is_read_or_counted(tmp_path, pairs, ends, final,
     for side in range(2):
         text = "".join(pair[side] + ends[side] for pair in pairs)
         content = (text if final[side] else text.removesuffix(ends[side])).encode()
-        content = codecs.BOM_UTF8 + content if mark else content
+        content = codecs.BOM_UTF8 + content if bom else content
         contents.append(gzip.compress(content, 1) if zipped else content)
     corpus = two_files(tmp_path, *contents, replace(LENIENT, max_characters=40))
 
@@ -237,7 +237,7 @@ def test_every_line_of_any_file_is_read_or_counted(tmp_path, pairs, ends, final,
         sides = [
             side.removesuffix("\r") if end == "\n" else side for side, end in zip(sides, ends, strict=True)
         ]
-        if line == 1 and not mark:
+        if line == 1 and not bom:
             sides = [side.removeprefix("\ufeff") for side in sides]
         problems = [
             "too_long"
@@ -267,7 +267,7 @@ def test_columns_of_a_tsv_file_are_counted_from_zero(tmp_path):
     corpus = one_file(tmp_path, content, **choices)
     assert found(corpus) == [(1, "Hello", "Hallo")]
     assert corpus.skipped == {"malformed": 1}
-    assert "text:2: 2 columns, but column 2 is asked for" in message(
+    assert "text:2: 2 columns, so there is no column 2" in message(
         one_file(tmp_path, content, STRICT, **choices)
     )
     assert found(one_file(tmp_path, "a\tb\n", format="tsv")) == [(1, "a", "b")]

@@ -1,4 +1,4 @@
-"""Each character of an ISO date is known to come from some of the date as it was written."""
+"""Each character of an ISO date is aligned with characters of the written date."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from regard.data.date_alignment import date_origins
 from regard.data.synthetic import synthetic_pairs
 
 
-def told(source, target):
-    """What each place of the target comes from, as text."""
+def aligned(source, target):
+    """The source text that each position of the target is aligned with."""
     origins = date_origins(source, target)
     return {place: "".join(source[each] for each in sorted(origins[place])) for place in sorted(origins)}
 
@@ -25,16 +25,16 @@ def told(source, target):
     ],
 )
 def test_digits_come_from_digits_and_months_from_their_names(source, target, expected):
-    assert list(told(source, target).values()) == expected
+    assert list(aligned(source, target).values()) == expected
 
 
-def test_what_is_no_date_tells_nothing():
+def test_what_is_no_date_has_no_alignment():
     assert date_origins("soon", "1999-01-01") == {}
     assert date_origins("", "1999-01-01") == {}
 
 
-def test_every_date_of_the_recipe_is_known_whole():
+def test_every_date_of_the_recipe_is_aligned_completely():
     pairs = synthetic_pairs("dates", size=500, seed=3, split="test", languages=("en", "de", "fr", "es"))
     for source, target in pairs:
-        assert list(told(source, target)) == [0, 1, 2, 3, 5, 6, 8, 9], source
-        assert all(told(source, target).values())
+        assert list(aligned(source, target)) == [0, 1, 2, 3, 5, 6, 8, 9], source
+        assert all(aligned(source, target).values())

@@ -1,4 +1,4 @@
-"""Running text becomes documents as it stands: nothing added, nothing lost, what cannot be read named."""
+"""Running text becomes documents unchanged; unreadable text is an error with its line."""
 
 import gzip
 import itertools
@@ -34,7 +34,7 @@ def written(tmp_path):
         ("line", ["One.", "Two.", "Three\u2028still three."]),
     ],
 )
-def test_a_document_is_what_the_recipe_says(written, document, expected):
+def test_a_document_is_what_the_recipe_sets(written, document, expected):
     documents = written(TEXT, document=document)
     assert list(documents) == expected
     assert list(documents) == expected, "they can be read again"
@@ -61,9 +61,9 @@ def test_a_record_is_a_field_of_a_line_of_json(written):
 )
 def test_a_record_that_holds_no_text_is_named(written, line, why):
     documents = written('{"text": "fine"}\n' + line, document="record")
-    with pytest.raises(DataError, match=rf"0\.txt:2: .*{why}") as told:
+    with pytest.raises(DataError, match=rf"0\.txt:2: .*{why}") as caught:
         list(documents)
-    assert told.value.hint
+    assert caught.value.hint
 
 
 def test_shares_of_one_text_are_those_of_its_characters(written):
@@ -89,9 +89,9 @@ def test_what_stands_around_a_book_can_be_left_out(written):
     assert list(written(book, **choices)) == ["Once.\nSTART\n"]
     assert list(written(book, document="line", **choices)) == ["Once.", "START"]
     for name, missing in (("after", "*** BEGIN"), ("before", "*** FINIS")):
-        with pytest.raises(DataError, match="no line begins with") as told:
+        with pytest.raises(DataError, match="no line begins with") as caught:
             list(written(book, **{**choices, name: missing}))
-        assert name in told.value.hint
+        assert name in caught.value.hint
 
 
 @pytest.mark.parametrize("document", ["file", "line"])
@@ -109,7 +109,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         Documents(DocumentSettings(file="none.txt"), tmp_path)
 
 
-def test_a_fingerprint_tells_texts_and_settings_apart_and_not_places(written, tmp_path):
+def test_a_fingerprint_depends_on_texts_and_settings_and_not_on_paths(written, tmp_path):
     first = written(TEXT).fingerprint()
     (tmp_path / "moved.txt").write_text(TEXT)
     assert Documents(DocumentSettings(file="moved.txt"), tmp_path).fingerprint() == first
@@ -129,9 +129,9 @@ def test_a_fingerprint_tells_texts_and_settings_apart_and_not_places(written, tm
     ],
 )
 def test_settings_that_cannot_work_are_refused(choices):
-    with pytest.raises(RecipeError) as told:
+    with pytest.raises(RecipeError) as caught:
         DocumentSettings(**{"file": "a.txt", **choices})
-    assert told.value.hint
+    assert caught.value.hint
 
 
 def test_shares_of_one_file_may_overlap_or_not():

@@ -1,4 +1,4 @@
-"""What is read of a model folder lies in it, is a plain file, and is no larger than such files are."""
+"""Files of a model folder must be inside it, regular files, and of bounded size."""
 
 import errno
 import os
@@ -6,12 +6,12 @@ import os
 import pytest
 
 from regard.data import folder_file
-from regard.data.folder_file import inside, read_file, refuse_large
+from regard.data.folder_file import checked_inside, read_file, refuse_large
 from regard.errors import FolderError, RunError
 
 
 def sparse(path, size):
-    """A file of so many bytes that takes no room."""
+    """A sparse file of this size, which takes no disk space."""
     with path.open("wb") as file:
         file.truncate(size)
     return path
@@ -28,7 +28,7 @@ def test_a_file_of_gigabytes_is_refused_before_it_is_read(tmp_path, name):
 
 
 def test_weights_may_be_as_large_as_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder_file, "memory", lambda: 2**30)
+    monkeypatch.setattr(folder_file, "total_memory", lambda: 2**30)
     refuse_large(sparse(tmp_path / "model.safetensors", 2**30))
     with pytest.raises(FolderError, match="more than the 1,073,741,824 of this machine's memory"):
         refuse_large(sparse(tmp_path / "model.safetensors", 2**30 + 1))
@@ -70,19 +70,19 @@ def test_links_out_of_a_folder_are_refused(tmp_path):
             read_file(path, folder)
         assert "cp -L" in caught.value.hint
         with pytest.raises(FolderError):
-            inside(path, folder)
+            checked_inside(path, folder)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_a_named_pipe_is_no_file_of_a_folder(tmp_path):
     os.mkfifo(tmp_path / "tokenizer.json")
-    with pytest.raises(FolderError, match="no plain file"):
+    with pytest.raises(FolderError, match="not a regular file"):
         read_file(tmp_path / "tokenizer.json")
 
 
 @pytest.mark.parametrize(("number", "kind"), [(errno.EIO, RunError), (errno.ENOENT, FolderError)])
-def test_a_disk_that_fails_says_nothing_of_the_folder(tmp_path, monkeypatch, number, kind):
-    """A FolderError sets a checkpoint aside; only what is known of the file itself is one."""
+def test_a_disk_that_fails_does_not_mean_a_damaged_folder(tmp_path, monkeypatch, number, kind):
+    """A checkpoint with a FolderError is renamed, so only a fault of the file itself may raise one."""
 
     def fails(*given):
         raise OSError(number, os.strerror(number))

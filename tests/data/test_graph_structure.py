@@ -1,4 +1,4 @@
-"""What edges say: distances as of a search, walks as of powers, eigenvectors as of their definition."""
+"""Graph structure: distances, random walks and eigenvectors agree with their plain definitions."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def adjacency(nodes, edges):
 
 
 @given(graphs, st.integers(1, 4))
-def test_pairs_are_as_far_apart_as_the_powers_of_the_matrix_say(graph, most):
+def test_distances_of_pairs_agree_with_powers_of_the_matrix(graph, most):
     nodes, edges = graph[0], edges_of(graph[1])
     expected = {}
     reached = torch.eye(nodes)
@@ -43,12 +43,12 @@ def test_pairs_are_as_far_apart_as_the_powers_of_the_matrix_say(graph, most):
 
 
 def test_too_many_pairs_are_refused_before_they_are_made(monkeypatch):
-    monkeypatch.setattr(graph_structure, "MOST_PAIRS", 100)
+    monkeypatch.setattr(graph_structure, "MAX_PAIRS", 100)
     star = torch.stack([torch.arange(1, 40), torch.zeros(39, dtype=torch.int64)])
     star = torch.cat([star, star.flip(0)], dim=1)
     with pytest.raises(DataError, match="within 1 steps"):
         near_pairs(star, 40, 1)
-    monkeypatch.setattr(graph_structure, "MOST_PAIRS", 200)
+    monkeypatch.setattr(graph_structure, "MAX_PAIRS", 200)
     assert near_pairs(star, 40, 1)[0].size(1) == 40 + 78
     with pytest.raises(DataError, match="within 2 steps") as refusal:
         near_pairs(star, 40, 2)
@@ -56,7 +56,7 @@ def test_too_many_pairs_are_refused_before_they_are_made(monkeypatch):
 
 
 @given(graphs, st.integers(1, 5))
-def test_a_walk_is_back_with_the_chance_that_powers_of_its_steps_give(graph, count):
+def test_random_walk_positions_are_the_diagonals_of_matrix_powers(graph, count):
     nodes, edges = graph[0], edges_of(graph[1])
     matrix = adjacency(nodes, edges)
     step = matrix / matrix.sum(dim=1, keepdim=True).clamp(min=1)
@@ -64,8 +64,8 @@ def test_a_walk_is_back_with_the_chance_that_powers_of_its_steps_give(graph, cou
     torch.testing.assert_close(random_walk_positions(edges, nodes, count), expected)
 
 
-def test_many_walks_are_where_a_plain_product_says():
-    """All at once, in a dense matrix: more than a piece of them, and a node that no edge leaves."""
+def test_many_walks_agree_with_a_dense_product():
+    """Compared with a dense matrix product: more walks than a block, and a node without outgoing edges."""
     nodes = 3 * graph_structure.COLUMNS + 7
     edges = torch.randint(nodes - 1, (2, 900), generator=torch.Generator().manual_seed(0)).unique(dim=1)
     matrix = adjacency(nodes, edges)
@@ -77,7 +77,7 @@ def test_many_walks_are_where_a_plain_product_says():
     torch.testing.assert_close(random_walk_positions(edges, nodes, 5), torch.stack(expected, dim=1))
 
 
-def test_walks_are_followed_in_pieces(monkeypatch):
+def test_walks_are_computed_in_blocks(monkeypatch):
     edges = torch.randint(10, (2, 30), generator=torch.Generator().manual_seed(0)).unique(dim=1)
     whole = random_walk_positions(edges, 10, 6)
     monkeypatch.setattr(graph_structure, "COLUMNS", 3)
@@ -112,6 +112,6 @@ def test_parts_that_do_not_hang_together_and_lone_nodes_have_positions_too():
 
 
 def test_a_graph_too_large_to_be_taken_apart_is_refused():
-    with pytest.raises(DataError, match="too large") as refusal:
+    with pytest.raises(DataError, match="too many") as refusal:
         laplacian_positions(torch.empty(2, 0, dtype=torch.int64), 20_000, 4)
     assert "random_walk" in refusal.value.hint

@@ -1,4 +1,4 @@
-"""Graphs: read whole, refused where they do not fit, the same under every name of an array."""
+"""Graphs are read completely, refused if inconsistent, and equal under all accepted array names."""
 
 import os
 from pathlib import Path
@@ -9,11 +9,11 @@ import torch
 
 from regard.data.batch import IGNORED, Batch, LabelledBatch
 from regard.data.examples import Examples
-from regard.data.graph_files import GraphSettings, read_bare_graph, read_graph, read_test_graph
+from regard.data.graph_files import GraphSettings, read_graph, read_test_graph, read_unlabelled_graph
 from regard.data.graphs import GraphExamples
 from regard.errors import DataError
 
-# Six nodes, one (5) alone; a loop and an edge that is there twice.
+# Six nodes, one (5) alone; a loop and an edge that is same feature twice.
 ARRAYS = {
     "features": np.array([[2, 2, 0], [0, 0, 1], [1, 0, 3], [0, 0, 0], [4, 0, 0], [0, 1, 0]], np.float32),
     "edges": np.array([[0, 1, 2, 2, 4, 4], [1, 2, 1, 2, 3, 3]]),
@@ -64,7 +64,7 @@ def test_a_graph_is_read_with_its_splits(tmp_path):
     assert (len(graph), graph.isolated) == (6, 1)
 
 
-def test_an_edge_goes_both_ways_where_it_has_no_direction(tmp_path):
+def test_an_undirected_edge_leads_both_ways(tmp_path):
     assert pairs(read(tmp_path).edges) == {(0, 1), (1, 0), (1, 2), (2, 1), (4, 3), (3, 4)}
 
 
@@ -89,7 +89,7 @@ def test_features_that_are_mostly_zero_are_kept_sparse(tmp_path):
     assert not read(tmp_path).features.is_sparse
 
 
-def test_the_names_of_others_are_known(tmp_path):
+def test_the_names_of_other_libraries_are_known(tmp_path):
     arrays = {
         "x": ARRAYS["features"],
         "edge_index": ARRAYS["edges"],
@@ -98,9 +98,9 @@ def test_the_names_of_others_are_known(tmp_path):
         "val_idx": ARRAYS["valid"],
         "test_mask": ARRAYS["test"],
     }
-    np.savez(tmp_path / "theirs.npz", **arrays)
-    theirs = read_graph(GraphSettings(file="theirs.npz"), tmp_path)
-    assert theirs.fingerprint() == read(tmp_path).fingerprint()
+    np.savez(tmp_path / "other.npz", **arrays)
+    reference = read_graph(GraphSettings(file="other.npz"), tmp_path)
+    assert reference.fingerprint() == read(tmp_path).fingerprint()
 
 
 def test_classes_have_names_where_the_file_gives_them(tmp_path):
@@ -135,26 +135,26 @@ NAN[2, 1] = np.nan
         ({"features": FEATURES[0]}, "features are 3"),
         ({"features": FEATURES[:0]}, "features are 0 x 3"),
         ({"features": np.full((6, 3), "a")}, "not numbers"),
-        ({"features": FEATURES[:5]}, "labels are 6, features are of 5 nodes"),
+        ({"features": FEATURES[:5]}, "labels are 6, but features are of 5 nodes"),
         ({"edges": np.array([[0, 6], [1, 2]])}, "edge 1 is from 6 to 2, but there are 6 nodes"),
         ({"edges": np.array([[0, -1], [1, 2]])}, "edge 1 is from -1 to 2"),
         ({"edges": ARRAYS["edges"].T}, "edges are 6 x 2, not 2 x edges"),
-        ({"edges": ARRAYS["edges"].astype(float)}, "edges are float64, not whole numbers"),
-        ({"labels": np.array([0, 1, 1, np.nan, 1, 1])}, "labels are float64, not whole numbers"),
+        ({"edges": ARRAYS["edges"].astype(float)}, "edges are float64, not integers"),
+        ({"labels": np.array([0, 1, 1, np.nan, 1, 1])}, "labels are float64, not integers"),
         ({"labels": np.array([0, 1, 1, -1, -1, 1])}, "node 3 of 'test' has no label"),
         ({"labels": np.array([0, 1, 2, 0, 0, 1])}, "node 2 of 'valid' has label 2, which no training node"),
         ({"labels": np.array([1, 1, 1, 1, 1, 1])}, "all training nodes have label 1"),
-        ({"labels": np.array([0, 9, 9, 0, 0, 9])}, "a label is 9 among 6 nodes"),
+        ({"labels": np.array([0, 9, 9, 0, 0, 9])}, "a label is 9, but there are only 6 nodes"),
         ({"label_names": np.array(["a"])}, "a label is 1, but there are 1 label_names"),
-        ({"label_names": np.array(["a", "a"])}, "no list of different texts"),
+        ({"label_names": np.array(["a", "a"])}, "not a list of different texts"),
         ({"train": np.array([0, 1, 2])}, "node 2 is in 'train' and in 'valid'"),
         ({"train": np.array([0, 1, 6])}, "'train' names node 6 of 6"),
         ({"train": np.array([0, 1, -1])}, "'train' names node -1 of 6"),
         ({"train": np.array([0, 1, 1])}, "'train' names node 1 twice"),
-        ({"valid": np.array([], np.int64)}, "'valid' names no node"),
-        ({"test": np.array([True])}, "the mask 'test' is 1, there are 6 nodes"),
+        ({"valid": np.array([], np.int64)}, "'valid' has no node"),
+        ({"test": np.array([True])}, "the mask 'test' is 1, but there are 6 nodes"),
         ({"train": np.array([[0, 1]])}, "'train' is 1 x 2"),
-        ({"tset": ARRAYS["test"]}, "no graph has an array 'tset'"),
+        ({"tset": ARRAYS["test"]}, "unknown array 'tset'"),
         ({"x": FEATURES}, "has features twice"),
         (csr(FEATURES), "has features twice"),
     ],
@@ -176,13 +176,13 @@ def test_what_is_missing_is_named(tmp_path, name):
     ("part", "array", "message"),
     [
         ("x_indptr", [0, 2, 3, 5, 5, 6], "x_shape|features_shape"),
-        ("x_indptr", [0, 2, 3, 5, 5, 6, 8], "do not fit"),
-        ("x_indptr", [0, 3, 2, 5, 5, 6, 7], "do not fit"),
-        ("x_indices", [0, 1, 2, 0, 3, 0, 1], "leave the 3 columns"),
-        ("x_indices", [0, 0, 2, 0, 2, 0, 1], "there twice"),
+        ("x_indptr", [0, 2, 3, 5, 5, 6, 8], "do not match"),
+        ("x_indptr", [0, 3, 2, 5, 5, 6, 7], "do not match"),
+        ("x_indices", [0, 1, 2, 0, 3, 0, 1], "are outside the 3 columns"),
+        ("x_indices", [0, 0, 2, 0, 2, 0, 1], "same feature twice"),
         ("x_indices", [0.0, 1, 2, 0, 2, 0, 1], "float64"),
         ("x_data", [1, 1, 1, np.inf, 1, 1, 1], "feature 0 of node 2 is inf"),
-        ("x_shape", [6], "do not fit"),
+        ("x_shape", [6], "do not match"),
     ],
 )
 def test_a_sparse_matrix_that_is_none_is_refused(tmp_path, part, array, message):
@@ -192,7 +192,7 @@ def test_a_sparse_matrix_that_is_none_is_refused(tmp_path, part, array, message)
 
 def test_to_be_classified_a_graph_needs_no_labels(tmp_path):
     np.savez(tmp_path / "bare.npz", features=FEATURES, edges=ARRAYS["edges"])
-    features, edges = read_bare_graph(GraphSettings(file="bare.npz"), tmp_path)
+    features, edges = read_unlabelled_graph(GraphSettings(file="bare.npz"), tmp_path)
     graph = read(tmp_path)
     assert torch.equal(features, graph.features)
     assert torch.equal(edges, graph.edges)
@@ -227,7 +227,7 @@ def test_classes_are_those_of_their_names_where_a_graph_has_names(tmp_path):
         ({"label_names": np.array(["0", "x"])}, "node 5 of 'test' has label 'x', which the model does not"),
         ({"label_names": np.array([], "U1")}, "node 3 of 'test' has label 0, which the model does not"),
         ({"labels": np.array([0, 1, 1, 0, -1, -1])}, "node 5 of 'test' has no label"),
-        ({"test": np.array([], np.int64)}, "'test' names no node"),
+        ({"test": np.array([], np.int64)}, "'test' has no node"),
     ],
 )
 def test_test_nodes_that_cannot_be_scored_are_named(tmp_path, changes, message):
@@ -272,7 +272,7 @@ def test_signs_of_positions_are_those_of_the_epoch(tmp_path):
 
 
 @pytest.mark.skipif(not CORA.exists(), reason="the data are not here")
-def test_cora_is_read_as_its_page_says():
+def test_cora_has_the_sizes_of_its_page():
     graph = read_graph(GraphSettings(file="planetoid:cora.npz"), Path())
     assert (len(graph), graph.features.size(1), graph.edges.size(1)) == (2708, 1433, 10556)
     assert [len(graph.splits[split]) for split in ("train", "valid", "test")] == [140, 500, 1000]

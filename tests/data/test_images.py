@@ -1,4 +1,4 @@
-"""Images and their classes: read whole, refused where they do not fit, the same in every batch."""
+"""Images and labels are read completely, refused if inconsistent, and the same in every batch."""
 
 import struct
 
@@ -54,7 +54,7 @@ def test_colours_come_last_in_a_file_and_first_in_a_model(tmp_path):
     assert images.labels.tolist() == [0, 1]
 
 
-def test_as_many_as_are_asked_for(tmp_path):
+def test_as_many_as_requested(tmp_path):
     write(tmp_path)
     settings = ImageSettings(images="images", labels="labels", first=4)
     assert len(read_labelled_images(settings, tmp_path)) == 4
@@ -86,11 +86,11 @@ def test_what_is_no_image_is_refused(tmp_path, array, message):
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.array([0.0, np.nan]), "float64, not whole numbers"),
-        (np.array(["a", "b"]), "not whole numbers"),
-        (np.array([True, False]), "bool, not whole numbers"),
+        (np.array([0.0, np.nan]), "float64, not integers"),
+        (np.array(["a", "b"]), "not integers"),
+        (np.array([True, False]), "bool, not integers"),
         (np.array([0, 3, -2]), "label 3 is -2"),
-        (PIXELS, "10 x 6 x 6, not one an image"),
+        (PIXELS, "10 x 6 x 6, not one for each image"),
     ],
 )
 def test_what_is_no_class_is_refused(tmp_path, array, message):
@@ -101,7 +101,7 @@ def test_what_is_no_class_is_refused(tmp_path, array, message):
 
 def test_images_of_the_wrong_size_are_refused(images):
     refuse_other_sizes(images.pixels, images.name, size=6, channels=1)
-    with pytest.raises(DataError, match="images of 6 x 6 pixels in 1 channels, the model reads 8 x 8"):
+    with pytest.raises(DataError, match="images of 6 x 6 pixels in 1 channels, but the model reads 8 x 8"):
         refuse_other_sizes(images.pixels, images.name, size=8, channels=1)
     with pytest.raises(DataError, match="in 3"):
         refuse_other_sizes(images.pixels, images.name, size=6, channels=3)
@@ -148,7 +148,7 @@ def examples(images: Images, seed: int = 1, **bounds: float) -> ImageExamples:
     return ImageExamples(images, mean=mean, deviation=deviation, augmentation=augmentation, seed=seed)
 
 
-def test_a_batch_is_what_training_asks_for(images):
+def test_a_batch_has_the_interface_of_training(images):
     data = examples(images)
     batch = data.batch(np.array([3, 7]), 0)
     assert isinstance(data, Examples)

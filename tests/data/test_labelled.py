@@ -1,4 +1,4 @@
-"""Labelled texts: the right columns, a place for each mistake, classes in a stable order, shares of each."""
+"""Labelled texts: columns, line numbers of errors, a stable order of classes, stratified splits."""
 
 import json
 
@@ -10,9 +10,9 @@ from regard.data.labelled import (
     LabelSet,
     class_weights,
     classes_of,
+    numeric_labels,
     open_labelled,
     split,
-    values_of,
 )
 from regard.errors import DataError, RecipeError
 
@@ -71,7 +71,7 @@ def test_an_empty_text_is_left_out_and_counted(tmp_path):
     [
         ("good\tpos\nbad\n", {"format": "tsv"}, ":2: 1 columns, but line 1 has 2"),
         ("good\tpos\nbad\tneg\tmore\n", {"format": "tsv"}, ":2: 3 columns, but line 1 has 2"),
-        ("good\n", {"format": "tsv"}, ":1: 1 columns, but column 1 is asked for"),
+        ("good\n", {"format": "tsv"}, ":1: 1 columns, so there is no column 1"),
         ("good\tpos\nbad\t \n", {"format": "tsv"}, ":2: no label"),
         ("text\tclass\na\tb\n", {"format": "tsv", "header": True}, ":1: the header has no column 'label'"),
         ("text\ttext\tlabel\n", {"format": "tsv", "header": True}, ":1: the header has several columns"),
@@ -81,11 +81,11 @@ def test_an_empty_text_is_left_out_and_counted(tmp_path):
         ("[1]\n", {"format": "jsonl"}, ":1: a JSON list"),
         ("{\n", {"format": "jsonl"}, ":1: not JSON"),
         (" good\n", {"format": "labelled"}, ":1: no label"),
-        ('{"text": "a", "label": NaN}\n', {"format": "jsonl"}, r":1: not JSON \(NaN is no number\)"),
+        ('{"text": "a", "label": NaN}\n', {"format": "jsonl"}, r":1: 'label' is nan, not a finite number"),
         (
             '{"text": "a", "label": -Infinity}\n',
             {"format": "jsonl"},
-            r":1: not JSON \(-Infinity is no number",
+            r":1: 'label' is -inf, not a finite number",
         ),
     ],
 )
@@ -117,13 +117,13 @@ def test_what_names_no_class_is_named(tmp_path, text, settings, place):
     assert caught.value.hint
 
 
-def test_classes_are_texts_whole_numbers_and_truths(tmp_path):
+def test_classes_are_texts_integers_and_booleans(tmp_path):
     text = "".join(json.dumps({"text": "a", "label": label}) + "\n" for label in ("nanny", 3, True, "2.5"))
     found = rows(tmp_path, text, classes=True, format="jsonl")
     assert [label for _, label, _ in found] == ["nanny", "3", "true", "2.5"]
 
 
-def test_broken_lines_are_left_out_where_that_is_asked_for(tmp_path):
+def test_broken_lines_are_skipped_if_the_policy_says_so(tmp_path):
     found = corpus(tmp_path, "good\tpos\nbad\n", LinePolicy(malformed="skip"), format="tsv")
     assert len(list(found)) == 1
     assert found.skipped == {"malformed": 1}
@@ -154,7 +154,7 @@ def test_the_fingerprint_knows_the_columns_and_not_the_place(tmp_path):
 # Classes
 
 
-def test_classes_stand_in_an_order_of_their_own():
+def test_classes_have_a_fixed_order():
     assert LabelSet.of(["10", "9", "-1", "9"], {}).names == ("-1", "9", "10")
     assert LabelSet.of(["b", "a", "10"], {}).names == ("10", "a", "b")
     assert LabelSet.of(["a", "b"], {}) == LabelSet.of(["b", "a", "b"], {})
@@ -173,10 +173,10 @@ def test_one_class_is_none():
         LabelSet.of(["a", "a"], {})
 
 
-def test_a_label_that_training_never_saw_is_named(tmp_path):
+def test_a_label_that_does_not_occur_in_training_is_named(tmp_path):
     labels = LabelSet.of(["pos", "neg"], {})
     found = corpus(tmp_path, "pos good\nneu so so\n", format="labelled")
-    with pytest.raises(DataError, match="texts:2: label 'neu' was never seen in training") as caught:
+    with pytest.raises(DataError, match="texts:2: label 'neu' does not occur in training") as caught:
         classes_of(found, list(found), labels)
     assert "neg" in caught.value.hint
 
@@ -184,13 +184,13 @@ def test_a_label_that_training_never_saw_is_named(tmp_path):
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "high", "1,5"])
 def test_a_number_that_is_none_is_named(tmp_path, value):
     found = corpus(tmp_path, f"1.5 good\n{value} bad\n", format="labelled")
-    with pytest.raises(DataError, match=f"texts:2: '{value}' is no finite number"):
-        values_of(found, list(found))
+    with pytest.raises(DataError, match=f"texts:2: '{value}' is not a finite number"):
+        numeric_labels(found, list(found))
 
 
 def test_numbers_are_read(tmp_path):
     found = corpus(tmp_path, "1.5 good\n-2e-3 bad\n", format="labelled")
-    assert values_of(found, list(found)) == [1.5, -0.002]
+    assert numeric_labels(found, list(found)) == [1.5, -0.002]
 
 
 # Splits and weights

@@ -1,4 +1,4 @@
-"""Laws of loading: every example once an epoch, the same from any cursor, batches full and shared out."""
+"""The loader: every example once per epoch, the same batches from any cursor, full batches."""
 
 import os
 from itertools import islice, pairwise
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from regard.data.batch import PairBatch
 from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, open_corpus
 from regard.data.examples import PairExamples
-from regard.data.loader import Cursor, Loader, LoaderSettings, bucketed
+from regard.data.loader import Cursor, Loader, LoaderSettings, bucket_by_length
 from regard.data.shards import Shards, write_shards
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.errors import RecipeError
@@ -100,7 +100,7 @@ def test_an_epoch_gives_every_example_once(shards, window):
     assert loader.epoch_examples == EXAMPLES
 
 
-def test_rows_are_what_the_shards_hold(shards):
+def test_rows_are_those_of_the_shards(shards):
     for batch in loader_of(shards).epoch(0):
         for row, line in enumerate(batch.lines.tolist()):
             example = np.array([line - 1])
@@ -173,7 +173,9 @@ def test_no_batch_is_beyond_its_budget_but_a_single_long_example(shards, batch_t
 def test_batches_are_as_full_as_the_next_example_allows(shards):
     examples = np.arange(len(shards))
     copy = shards.copy(0)
-    batches = bucketed(examples, copy.target_lengths(examples) - 1, copy.source_lengths(examples), 200)
+    batches = bucket_by_length(
+        examples, copy.target_lengths(examples) - 1, copy.source_lengths(examples), 200
+    )
     assert sorted(np.concatenate(batches)) == list(examples)
     for batch, following in pairwise(batches):
         more = np.append(batch, following[0])
@@ -212,12 +214,12 @@ def test_a_sorted_corpus_is_mixed_in_every_window(tmp_path):
     loader = loader_of(ascending, window=1280, batch_tokens=500)
     reading = iter(loader)
     for window in range(4):
-        seen = []
+        lines = []
         while loader.cursor.window == window and loader.cursor.epoch == 0:
-            seen += flat([next(reading)])
-        middle = sum(line > 2560 for line in seen) / len(seen)
+            lines += flat([next(reading)])
+        middle = sum(line > 2560 for line in lines) / len(lines)
         assert 0.1 < middle < 0.9
-        assert max(seen) - min(seen) > 2560
+        assert max(lines) - min(lines) > 2560
 
 
 def test_batches_of_all_lengths_are_mixed(shards):

@@ -1,17 +1,17 @@
-"""Noise: shares as said, words whole, marks never, and the same draw wherever and whenever."""
+"""Masking: the right shares, whole words, never special tokens, and reproducible random numbers."""
 
 import numpy as np
 import pytest
 
-from regard.data.masking import Masking, MaskingSettings, WordDropout, draws
-from regard.data.texts import text_of
+from regard.data.masking import Masking, MaskingSettings, WordDropout, random_bits
+from regard.data.texts import encoded_text
 from regard.data.tokenizer import TokenizerSettings, train_tokenizer
 from regard.errors import RecipeError
 
 TOKENIZER = train_tokenizer(["abc abd"], "characters", TokenizerSettings(kind="characters", vocab_size=20))
 UNK, VOCAB = TOKENIZER.unk_id, 50
 PIECES = [[10 + word] * (1 + word % 3) for word in range(30)]
-TEXT = text_of(PIECES, [1], tokenizer=TOKENIZER, line=7)
+TEXT = encoded_text(PIECES, [1], tokenizer=TOKENIZER, line=7)
 
 
 def masking(seed=1, **settings):
@@ -22,10 +22,10 @@ def many(noise, count=400):
     return [noise(TEXT, epoch, 3) for epoch in range(count)]
 
 
-def test_draws_are_functions_of_seed_epoch_and_example():
-    assert draws(1, 2, 3, 4).tolist() == [59_216_506, 3_437_044_969, 749_270_510, 2_950_188_799]
-    seen = {tuple(draws(*numbers, 2)) for numbers in np.ndindex(3, 4, 5)}
-    assert len(seen) == 60
+def test_random_numbers_depend_on_seed_epoch_and_example():
+    assert random_bits(1, 2, 3, 4).tolist() == [59_216_506, 3_437_044_969, 749_270_510, 2_950_188_799]
+    unique = {tuple(random_bits(*numbers, 2)) for numbers in np.ndindex(3, 4, 5)}
+    assert len(unique) == 60
 
 
 @pytest.mark.parametrize("noise", [WordDropout(share=0.3, seed=1, unk_id=UNK), masking()])
@@ -35,7 +35,7 @@ def test_the_same_example_gets_the_same_noise_in_an_epoch_and_another_in_the_nex
     assert (noise(TEXT, 4, 2).ids != noise(TEXT, 4, 3).ids).any()
 
 
-def test_word_dropout_hides_whole_words_and_no_marks():
+def test_word_dropout_masks_whole_words_and_no_special_tokens():
     noise = WordDropout(share=0.3, seed=1, unk_id=UNK)
     hidden = 0
     for each in many(noise):
@@ -50,7 +50,7 @@ def test_word_dropout_hides_whole_words_and_no_marks():
 
 
 @pytest.mark.parametrize("whole_words", [True, False])
-def test_masks_fall_on_their_share_and_labels_say_what_was_there(whole_words):
+def test_masking_has_its_share_and_labels_are_the_masked_tokens(whole_words):
     found = many(masking(whole_words=whole_words, share=0.2))
     chosen = sum(len(each.places) for each in found)
     assert chosen / (400 * len(TEXT.ids)) == pytest.approx(0.2, abs=0.02)
@@ -63,16 +63,16 @@ def test_masks_fall_on_their_share_and_labels_say_what_was_there(whole_words):
 
 def test_eight_of_ten_are_hidden_one_is_another_and_one_stays():
     found = many(masking(), 1500)
-    seen = np.concatenate([each.ids[each.places] for each in found])
+    masked = np.concatenate([each.ids[each.places] for each in found])
     labels = np.concatenate([each.labels for each in found])
-    assert (seen == UNK).mean() == pytest.approx(0.8, abs=0.02)
-    assert (seen == labels).mean() == pytest.approx(0.1 + 0.1 / 46, abs=0.02)
-    others = seen[(seen != UNK) & (seen != labels)]
+    assert (masked == UNK).mean() == pytest.approx(0.8, abs=0.02)
+    assert (masked == labels).mean() == pytest.approx(0.1 + 0.1 / 46, abs=0.02)
+    others = masked[(masked != UNK) & (masked != labels)]
     assert others.min() >= 4
     assert set(others) | set(labels) == set(range(4, VOCAB)) | set(labels)
 
 
-def test_words_are_whole_where_that_is_asked_for():
+def test_words_are_whole_if_requested():
     for each in many(masking(whole_words=True), 100):
         for word in range(30):
             inside = np.isin(np.flatnonzero(TEXT.words == word), each.places)
@@ -85,9 +85,9 @@ def test_words_are_whole_where_that_is_asked_for():
 
 
 def test_something_is_always_hidden_but_what_is_unknown_already():
-    short = text_of([[9]], [0], tokenizer=TOKENIZER, line=1)
+    short = encoded_text([[9]], [0], tokenizer=TOKENIZER, line=1)
     assert masking()(short, 0, 0).labels.tolist() == [9]
-    unknown = text_of([[UNK], [UNK]], [0], tokenizer=TOKENIZER, line=1)
+    unknown = encoded_text([[UNK], [UNK]], [0], tokenizer=TOKENIZER, line=1)
     assert len(masking()(unknown, 0, 0).places) == 0
 
 

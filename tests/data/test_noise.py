@@ -1,4 +1,4 @@
-"""Laws of sampled segmentations: the library's own without dropout, a function of text and seed with it."""
+"""BPE-dropout: the library's segmentation without dropout, dependent on text and seed alone with it."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.corpus import Pair
-from regard.data.noise import BpeDropout, SampledTokenizer, mixed
+from regard.data.noise import BpeDropout, SampledTokenizer, derive_seed
 from regard.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizers
 from regard.errors import RecipeError
 
@@ -38,7 +38,7 @@ def test_without_dropout_it_is_the_librarys_segmentation(kind, text):
 
 @pytest.mark.parametrize("kind", TRAINED)
 @given(text=texts, seed=st.integers(0, 9), dropout=st.floats(0, 0.99))
-def test_whatever_is_dropped_the_text_stays(kind, text, seed, dropout):
+def test_dropout_does_not_change_the_text(kind, text, seed, dropout):
     tokenizer: Tokenizer = TRAINED[kind]
     ids = SampledTokenizer(tokenizer, dropout, seed).encode(text)
     assert tokenizer.decode(ids) == tokenizer.decode(tokenizer.encode(text))
@@ -54,7 +54,7 @@ def test_it_is_a_function_of_the_text_and_the_seed():
 
 
 def test_it_does_not_depend_on_what_is_remembered(monkeypatch):
-    monkeypatch.setattr(SampledTokenizer, "REMEMBERED", 2)
+    monkeypatch.setattr(SampledTokenizer, "CACHED", 2)
     forgetful = SampledTokenizer(TRAINED["bpe"], 0.3, 1).encode_batch(LINES)
     monkeypatch.undo()
     assert forgetful == SampledTokenizer(TRAINED["bpe"], 0.3, 1).encode_batch(LINES)
@@ -66,17 +66,17 @@ def test_it_is_the_same_in_another_process():
         test = runpy.run_path(sys.argv[1])
         print(test["SampledTokenizer"](test["TRAINED"]["bpe"], 0.5, 3).encode_batch(test["LINES"]))
     """
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program, __file__],
         env={**os.environ, "PYTHONHASHSEED": "7"},
         capture_output=True,
         check=True,
         text=True,
     ).stdout
-    assert told.strip() == str(SampledTokenizer(TRAINED["bpe"], 0.5, 3).encode_batch(LINES))
+    assert process.strip() == str(SampledTokenizer(TRAINED["bpe"], 0.5, 3).encode_batch(LINES))
 
 
-def test_each_merge_is_left_out_with_the_probability_asked_for():
+def test_each_merge_is_left_out_with_the_given_probability():
     sample = BpeDropout(ranks={("a", "b"): 0}, dropout=0.25, seed=1)
     apart = sum(sample("ab", variant) == ["a", "b"] for variant in range(20_000))
     assert apart / 20_000 == pytest.approx(0.25, abs=0.015)  # five standard errors
@@ -84,12 +84,12 @@ def test_each_merge_is_left_out_with_the_probability_asked_for():
 
 def test_a_merge_that_was_left_out_may_come_back_later():
     sample = BpeDropout(ranks=RANKS, dropout=0.5, seed=1)
-    seen = {tuple(sample("lower", variant)) for variant in range(500)}
-    assert ("lower",) in seen
-    assert ("l", "o", "w", "e", "r") in seen
-    assert ("low", "er") in seen
-    assert ("l", "o", "w", "er") in seen
-    assert all("".join(pieces) == "lower" for pieces in seen)
+    found = {tuple(sample("lower", variant)) for variant in range(500)}
+    assert ("lower",) in found
+    assert ("l", "o", "w", "e", "r") in found
+    assert ("low", "er") in found
+    assert ("l", "o", "w", "er") in found
+    assert all("".join(pieces) == "lower" for pieces in found)
 
 
 def test_merges_go_by_rank_and_then_from_the_left():
@@ -98,12 +98,12 @@ def test_merges_go_by_rank_and_then_from_the_left():
     assert segment("") == []
 
 
-def test_a_word_too_long_to_draw_for_is_segmented_plainly():
+def test_a_word_too_long_for_dropout_is_segmented_without():
     long = "lower" * 1000
     assert SampledTokenizer(TRAINED["bpe"], 0.9, 1).encode(long) == TRAINED["bpe"].encode(long)
 
 
-def test_frequent_words_are_seen_in_several_forms():
+def test_frequent_words_are_segmented_in_several_forms():
     sampled = SampledTokenizer(TRAINED["bpe"], 0.3, seed=1)
     assert len({tuple(sampled.encode(f"newest {number}")[:-2]) for number in range(200)}) > 5
 
@@ -115,6 +115,6 @@ def test_kinds_without_merges_are_refused():
 
 
 def test_mixed_seeds_differ_and_fit_a_generator():
-    seeds = {mixed(one, other) for one in range(50) for other in range(50)}
+    seeds = {derive_seed(one, other) for one in range(50) for other in range(50)}
     assert len(seeds) == 2500
     assert all(0 <= seed < 2**63 for seed in seeds)

@@ -1,4 +1,4 @@
-"""The shares of a batch are the batch, and an empty one counts nothing."""
+"""The shares of all processes together are the batch; an empty share counts no target."""
 
 import numpy as np
 import pytest

@@ -1,8 +1,8 @@
-"""The script of a text is told by its letters, and whether it puts spaces between words by the script."""
+"""The script of a text is detected from its letters, and spaces between words from the script."""
 
 import pytest
 
-from regard.data.scripts import script_of, writing_of
+from regard.data.scripts import detect_script, script_of
 
 
 @pytest.mark.parametrize(
@@ -31,20 +31,20 @@ from regard.data.scripts import script_of, writing_of
     ],
 )
 def test_a_text_is_recognised_by_its_letters(text, script, spaces):
-    found = writing_of([text])
+    found = detect_script([text])
     assert (found.script, found.spaces) == (script, spaces)
 
 
 def test_a_few_foreign_names_change_nothing():
     english = ["The station is not far from here, next to the old market."] * 20
-    assert writing_of([*english, "東京"]).script == "Latin"
-    assert 0.9 < writing_of([*english, "東京"]).share < 1
-    assert writing_of(["我们坐火车去东京，然后回家。"] * 20 + ["NHK の"]).script == "Han"
+    assert detect_script([*english, "東京"]).script == "Latin"
+    assert 0.9 < detect_script([*english, "東京"]).share < 1
+    assert detect_script(["我们坐火车去东京，然后回家。"] * 20 + ["NHK の"]).script == "Han"
 
 
 def test_several_texts_are_taken_together():
-    assert writing_of(["東京", "京都", "これは日本語です"]).script == "Japanese"
-    assert sum(writing_of(["Tokyo", "東京"]).shares.values()) == pytest.approx(1)
+    assert detect_script(["東京", "京都", "これは日本語です"]).script == "Japanese"
+    assert sum(detect_script(["Tokyo", "東京"]).shares.values()) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("character", [" ", "1", "。", "!", "\u0301", "µ", "\U0001f600", "\ue000"])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from regard.data.sentences import split_lines, split_sentences
 
-# A bar stands where a sentence ends; the rest of each line is the text.
+# A bar is where a sentence ends; the rest of each line is the text.
 CASES = """
 Hello. |World
 Where is the station? |Is it far?
@@ -126,12 +126,12 @@ def test_white_space_and_line_breaks(text, pieces):
     assert split_sentences(text) == pieces
 
 
-MARKS = st.sampled_from(
+SIGNS = st.sampled_from(
     [*".!?…。！？؟।;:,-–'\"“”„»«()[]「」 \n\r\t\u2028\xa0aAbB1Ü我هमै😊́", "Mr.", " z. B. ", "\r\n"]
 )
 
 
-TEXTS = st.text() | st.lists(MARKS).map("".join)
+TEXTS = st.text() | st.lists(SIGNS).map("".join)
 
 
 @given(TEXTS)

@@ -1,4 +1,4 @@
-"""Laws of shards: what is written is what is read, counted, made once, and never half there."""
+"""Shards are read as written, counted, made once, and never incomplete."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ from regard.data import shards as shards_file
 from regard.data.corpus import Corpus, LinePolicy, Row
 from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
-from regard.data.noise import SampledTokenizer, mixed
+from regard.data.noise import SampledTokenizer, derive_seed
 from regard.data.shards import Copy, Shards, write_shards
 from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
 from regard.errors import DataError
@@ -82,7 +82,7 @@ def test_each_copy_is_another_segmentation_of_the_same_lines(tmp_path, tokenizer
     shards = Shards(tmp_path)
     assert len(shards.copies) == 3
     for epoch in range(6):
-        sampled = SampledTokenizer(tokenizers.source, 0.2, mixed(4, epoch % 3))
+        sampled = SampledTokenizer(tokenizers.source, 0.2, derive_seed(4, epoch % 3))
         copy = shards.copy(epoch)
         assert seventh(copy).tolist() == [*sampled.encode(ROWS[7][0]), tokenizers.source.eos_id]
     texts = {tokenizers.source.decode(seventh(copy).tolist()) for copy in shards.copies}
@@ -133,7 +133,7 @@ def test_damaged_shards_are_refused_and_made_again(tmp_path, tokenizers, damaged
     whole = content(folder)
     for broken in (whole[damaged][:-1], None):
         (folder / damaged).unlink() if broken is None else (folder / damaged).write_bytes(broken)
-        with pytest.raises(DataError, match="no whole shards") as caught:
+        with pytest.raises(DataError, match="incomplete or damaged shards") as caught:
             Shards(folder)
         assert "\n" not in caught.value.message
         write_shards(corpus_of(ROWS), tokenizers, folder, max_tokens=50)
@@ -142,23 +142,23 @@ def test_damaged_shards_are_refused_and_made_again(tmp_path, tokenizers, damaged
 
 @pytest.mark.parametrize("byte", [0, 255])
 @pytest.mark.parametrize("damaged", ["copy-0.source.ids", "copy-0.target.starts", "lines"])
-def test_shards_of_the_right_size_and_other_numbers_are_told_and_made_again(
+def test_shards_of_the_right_size_and_other_numbers_are_reported_and_made_again(
     tmp_path, tokenizers, damaged, byte
 ):
-    folder, told = tmp_path / "shards", []
+    folder, messages = tmp_path / "shards", []
     write_shards(corpus_of(ROWS), tokenizers, folder, max_tokens=50)
     before = content(folder)
     middle = len(before[damaged]) // 2
     other = bytes([byte]) * 8
     (folder / damaged).write_bytes(before[damaged][:middle] + other + before[damaged][middle + 8 :])
-    write_shards(corpus_of(ROWS), tokenizers, folder, max_tokens=50, say=told.append)
+    write_shards(corpus_of(ROWS), tokenizers, folder, max_tokens=50, say=messages.append)
     assert content(folder) == before
-    [line] = told
-    assert f"{damaged} is not as it was written" in line
+    [line] = messages
+    assert f"{damaged} was changed after it was written" in line
     assert "made again" in line
 
 
-def test_a_description_that_was_changed_is_no_whole_one(tmp_path, tokenizers):
+def test_a_description_that_was_changed_is_refused(tmp_path, tokenizers):
     folder = tmp_path / "shards"
     write_shards(corpus_of(ROWS), tokenizers, folder, max_tokens=50, dropout=0.1, copies=3)
     text = (folder / "shards.json").read_text()
@@ -239,7 +239,7 @@ def test_vocabularies_beyond_65536_are_written_whole(tmp_path):
     assert pair.source.decode(copy.sources(np.array([len(rows) - 1]))[0].tolist()) == rows[-1][0]
 
 
-def test_the_description_says_what_was_left_out(tmp_path, tokenizers):
+def test_the_report_counts_what_was_skipped(tmp_path, tokenizers):
     write_shards(corpus_of([("", "a"), *ROWS]), tokenizers, tmp_path, max_tokens=50)
     description = json.loads((tmp_path / "shards.json").read_text("utf-8"))
     assert description["report"]["skipped"]["empty"] == 1

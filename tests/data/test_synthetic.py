@@ -1,4 +1,4 @@
-"""Tasks without a download: the same from the same seed, never tested on what was trained on, true."""
+"""Synthetic tasks: reproducible from the seed, correct, and with disjoint splits."""
 
 import builtins
 import datetime
@@ -23,7 +23,7 @@ pytest.importorskip("babel", reason="Babel is the extra `demo`")
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_seed_makes_the_pairs_and_a_longer_draw_begins_with_a_shorter_one(task):
+def test_a_seed_makes_the_pairs_and_a_larger_set_begins_with_a_smaller_one(task):
     short = list(synthetic_pairs(task, size=20, seed=7))
     long = list(synthetic_pairs(task, size=40, seed=7))
     assert len(long) == 40
@@ -72,7 +72,7 @@ def test_a_text_never_names_two_dates():
     assert len(named) > 9000
 
 
-def test_a_written_date_holds_its_day_and_the_end_of_its_year():
+def test_a_written_date_has_its_day_and_the_end_of_its_year():
     for source, target in synthetic_pairs("dates", size=1000, seed=1, split="test"):
         date = datetime.date.fromisoformat(target)
         assert str(date.day) in source
@@ -104,7 +104,7 @@ def test_a_date_of_numbers_keeps_the_rule_in_every_language():
             assert read_numbers(*numbers) == datetime.date.fromisoformat(target)
 
 
-def test_languages_are_those_asked_for():
+def test_languages_are_those_of_the_settings():
     german = " ".join(source for source, _ in synthetic_pairs("dates", size=500, seed=0, languages=("de",)))
     assert "Dezember" in german
     assert "December" not in german
@@ -132,7 +132,7 @@ def test_different_numbers_have_different_names(one, other):
 
 
 @given(st.sampled_from(["reverse", "copy", "sort"]), st.integers(8, 30), st.integers(5, 50))
-def test_sequences_have_the_length_and_the_symbols_asked_for(task, length, symbols):
+def test_sequences_have_the_length_and_the_symbols_of_the_settings(task, length, symbols):
     expected = {"reverse": lambda x: x[::-1], "copy": list, "sort": sorted}[task]
     for source, target in synthetic_pairs(task, size=3, seed=0, length=length, symbols=symbols):
         sequence = [int(symbol) for symbol in source.split(" ")]
@@ -141,26 +141,26 @@ def test_sequences_have_the_length_and_the_symbols_asked_for(task, length, symbo
         assert [int(symbol) for symbol in target.split(" ")] == expected(sequence)
 
 
-def test_pairs_are_drawn_when_they_are_asked_for():
+def test_pairs_are_generated_lazily():
     endless = synthetic_pairs("copy", size=10**12, seed=0)
     assert len(list(itertools.islice(endless, 3))) == 3
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ({"task": "datse"}, "'dates'"),
         ({"task": "dates", "languages": ("qq",)}, "en, de"),
         ({"task": "copy", "symbols": 1}, "symbols = 10"),
     ],
 )
-def test_a_mistake_is_told_at_once_with_what_would_do(arguments, says):
+def test_a_mistake_is_reported_at_once_with_a_hint(arguments, message):
     with pytest.raises(DataError) as caught:
         synthetic_pairs(**arguments, size=1, seed=0)
-    assert says in caught.value.hint
+    assert message in caught.value.hint
 
 
-def test_a_task_with_too_few_examples_for_a_split_says_so():
+def test_a_task_with_too_few_examples_for_a_split_is_refused():
     with pytest.raises(DataError, match="too few"):
         list(synthetic_pairs("copy", size=1, seed=0, length=1, symbols=2, split="test"))
 

@@ -1,4 +1,4 @@
-"""Spoken digits: the same for the same arguments, never twice alike, apart between splits, long enough."""
+"""Synthetic speech: reproducible, varied, with disjoint splits, and long enough for CTC."""
 
 import itertools
 
@@ -6,28 +6,28 @@ import numpy as np
 import pytest
 
 from regard.data.synthetic import split_of
-from regard.data.synthetic_speech import DIGITS, FEATURES, SOUNDS, spoken_digits
+from regard.data.synthetic_speech import DIGITS, FEATURES, SOUNDS, synthetic_utterance
 from regard.errors import DataError
 
-SAID = [spoken_digits(number, seed=5) for number in range(60)]
+UTTERANCES = [synthetic_utterance(number, seed=5) for number in range(60)]
 
 
 def test_a_number_and_a_seed_make_an_utterance():
-    again = spoken_digits(7, seed=5)
-    assert again.digits == SAID[7].digits
-    assert np.array_equal(again.frames, SAID[7].frames)
-    assert not np.array_equal(spoken_digits(7, seed=6).frames[:20], SAID[7].frames[:20])
+    again = synthetic_utterance(7, seed=5)
+    assert again.digits == UTTERANCES[7].digits
+    assert np.array_equal(again.frames, UTTERANCES[7].frames)
+    assert not np.array_equal(synthetic_utterance(7, seed=6).frames[:20], UTTERANCES[7].frames[:20])
 
 
 def test_utterances_differ_and_all_digits_occur():
-    assert len({said.digits for said in SAID}) > 55
-    assert {digit for said in SAID for digit in said.digits} == set(range(10))
-    assert {len(said.digits) for said in SAID} == set(range(3, 9))
+    assert len({utterance.digits for utterance in UTTERANCES}) > 55
+    assert {digit for utterance in UTTERANCES for digit in utterance.digits} == set(range(10))
+    assert {len(utterance.digits) for utterance in UTTERANCES} == set(range(3, 9))
 
 
 def test_no_digit_sounds_twice_the_same():
-    """The same digit alone, in the same words of another utterance."""
-    lone = [spoken_digits(number, seed=1, shortest=1, longest=1) for number in range(9)]
+    """The same digits in another utterance have other frames."""
+    lone = [synthetic_utterance(number, seed=1, shortest=1, longest=1) for number in range(9)]
     same = [(a, b) for a, b in itertools.combinations(lone, 2) if a.digits == b.digits]
     assert same
     for one, other in same:
@@ -36,29 +36,29 @@ def test_no_digit_sounds_twice_the_same():
 
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
-def test_what_is_said_belongs_to_one_split(split):
+def test_an_utterance_belongs_to_one_split(split):
     for number in range(5):
-        said = spoken_digits(number, seed=5, split=split)
-        assert split_of(" ".join(map(str, said.digits))) == split
+        utterance = synthetic_utterance(number, seed=5, split=split)
+        assert split_of(" ".join(map(str, utterance.digits))) == split
 
 
 def test_a_split_without_any_row_is_refused():
     assert "test" not in {split_of(str(digit)) for digit in range(10)}
     with pytest.raises(DataError, match="fall into test"):
-        spoken_digits(0, seed=1, split="test", shortest=1, longest=1)
+        synthetic_utterance(0, seed=1, split="test", shortest=1, longest=1)
 
 
 def test_frames_are_enough_for_every_label_and_the_blanks_between():
-    for said in SAID:
-        repeats = sum(one == other for one, other in itertools.pairwise(said.digits))
-        assert -(-len(said.frames) // 4) >= len(said.digits) + repeats
-        assert said.frames.shape[1] == FEATURES
-        assert said.frames.dtype == np.float32
-        assert np.isfinite(said.frames).all()
+    for utterance in UTTERANCES:
+        repeats = sum(one == other for one, other in itertools.pairwise(utterance.digits))
+        assert -(-len(utterance.frames) // 4) >= len(utterance.digits) + repeats
+        assert utterance.frames.shape[1] == FEATURES
+        assert utterance.frames.dtype == np.float32
+        assert np.isfinite(utterance.frames).all()
 
 
 def test_noise_lies_over_everything_or_nothing():
-    clean, noisy = (spoken_digits(3, seed=5, noise=noise) for noise in (0.0, 0.5))
+    clean, noisy = (synthetic_utterance(3, seed=5, noise=noise) for noise in (0.0, 0.5))
     assert clean.digits == noisy.digits
     rest = (noisy.frames - clean.frames).ravel()
     assert abs(rest.mean()) < 0.05

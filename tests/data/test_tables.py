@@ -1,4 +1,4 @@
-"""Tables: the format, the header and the delimiter are found; what is no table is named by its line."""
+"""Tables: format, header and delimiter are detected; errors have their line numbers."""
 
 import gzip
 import json
@@ -50,14 +50,14 @@ def test_json_lines_give_a_column_for_each_key_inner_ones_too(tmp_path):
     assert cells(table) == [("a", "b", "1"), (None, None, "true")]
     with pytest.raises(DataError, match=r"t\.json:1: a JSON list, not an object") as caught:
         open_table(write(tmp_path / "t.json", ["[1]"]), "jsonl")
-    assert "one JSON object a line" in caught.value.hint
+    assert "one JSON object per line" in caught.value.hint
 
 
 @pytest.mark.parametrize(
     ("first", "named"),
     [("Hi.\tHallo.", False), ("en\tde", True), ("English\tGerman", True), ("source\ttarget", True)],
 )
-def test_a_header_is_told_from_a_first_pair(tmp_path, first, named):
+def test_a_header_is_distinguished_from_a_first_pair(tmp_path, first, named):
     path = write(tmp_path / "t.tsv", [first, *(f"sentence {i}\tSatz {i}" for i in range(30))])
     table = open_table(path, "tsv")
     assert table.named == named
@@ -75,7 +75,7 @@ def test_a_header_is_told_from_a_first_pair(tmp_path, first, named):
         ("t", ["some text", "with\ta tab"], None),
     ],
 )
-def test_the_format_is_told_by_the_name_or_the_lines(tmp_path, name, lines, kind):
+def test_the_format_is_recognised_by_the_name_or_the_lines(tmp_path, name, lines, kind):
     path = write(tmp_path / name, lines)
     if name.endswith(".gz"):
         path.write_bytes(gzip.compress(path.read_bytes()))

@@ -1,4 +1,4 @@
-"""Texts and tagged sentences: marks, pieces, windows, batches; no word is lost or predicted twice."""
+"""Texts and tagged sentences: special tokens, pieces, windows, batches; each word is predicted once."""
 
 from functools import partial
 
@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 from regard.data.batch import Batch, LabelledBatch
 from regard.data.corpus import Pair
 from regard.data.examples import Examples
-from regard.data.tagged import tagged_texts, windows
-from regard.data.texts import NO_WORD, EncodedText, TextExamples, in_batches, text_batch, text_of, with_noise
+from regard.data.tagged import tagged_texts, word_windows
+from regard.data.texts import (
+    NO_WORD,
+    EncodedText,
+    TextExamples,
+    apply_noise,
+    encoded_text,
+    length_sorted_batches,
+    text_batch,
+)
 from regard.data.tokenizer import TokenizerSettings, train_tokenizer
 
 WORDS = ["the", "cat", "sat", "on", "the", "mat", "and", "the", "dog", "ran", "after", "the", "cat"]
@@ -21,10 +29,10 @@ KINDS = ("bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram
 
 
 def text(*pieces, label=0, line=1, **options):
-    return text_of(pieces, [label], tokenizer=TOKENIZER, line=line, **options)
+    return encoded_text(pieces, [label], tokenizer=TOKENIZER, line=line, **options)
 
 
-def test_a_text_stands_between_marks():
+def test_a_text_is_between_special_tokens():
     found = text([7, 8], [9], label=4, line=12)
     assert found.ids.tolist() == [TOKENIZER.bos_id, 7, 8, 9, TOKENIZER.eos_id]
     assert found.words.tolist() == [NO_WORD, 0, 0, 1, NO_WORD]
@@ -47,7 +55,7 @@ def test_words_end_to_end_are_the_text(kind, string):
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=60), st.integers(4, 20))
 def test_each_word_is_predicted_once_and_no_window_is_too_long(sizes, most):
-    found = windows(sizes, most)
+    found = word_windows(sizes, most)
     assert [word for window in found for word in range(window.start, window.stop)] == list(range(len(sizes)))
     for window in found:
         assert window.first <= window.start < window.stop <= window.end
@@ -55,9 +63,9 @@ def test_each_word_is_predicted_once_and_no_window_is_too_long(sizes, most):
 
 
 def test_what_fits_is_one_window_and_what_does_not_has_context():
-    [only] = windows([2] * 10, 20)
+    [only] = word_windows([2] * 10, 20)
     assert (only.first, only.end, only.start, only.stop) == (0, 10, 0, 10)
-    several = windows([1] * 100, 20)
+    several = word_windows([1] * 100, 20)
     assert len(several) < 100 / 10 + 2
     for window in several:
         assert window.start == 0 or window.start - window.first >= 5
@@ -65,7 +73,7 @@ def test_what_fits_is_one_window_and_what_does_not_has_context():
 
 
 @given(st.lists(st.lists(st.integers(4, 50), max_size=12), min_size=1, max_size=40), st.integers(6, 20))
-def test_the_label_of_a_word_stands_at_its_first_piece(pieces, most):
+def test_the_label_of_a_word_is_at_its_first_piece(pieces, most):
     labels = [number % 5 for number in range(len(pieces))]
     texts = tagged_texts(pieces, labels, tokenizer=TOKENIZER, line=3, max_tokens=most)
     assert np.concatenate([each.labels for each in texts]).tolist() == labels
@@ -91,7 +99,7 @@ def test_a_batch_keeps_every_id_label_and_line():
     assert batch.to("meta").lines.device.type == "meta"
 
 
-def test_labels_of_places_stand_row_by_row():
+def test_labels_of_places_are_row_by_row():
     sentences = [[[7, 8], [9]], [[4], [5, 5], [6]]]
     texts = [
         each
@@ -114,7 +122,7 @@ def test_numbers_to_predict_are_floats():
 def test_examples_take_turns_through_segmentations():
     first, second = [text([7, 8]), text([9])], [text([7], [8, 8, 8]), text([9])]
     asked = []
-    segmentations = [partial(told, each, asked) for each in (first, second)]
+    segmentations = [partial(texts_of, each, asked) for each in (first, second)]
     examples = TextExamples(segmentations, pad_id=0)
     both = np.array([0, 1])
     assert isinstance(examples, Examples)
@@ -126,29 +134,29 @@ def test_examples_take_turns_through_segmentations():
     assert asked == [first, second], "each is asked once"
 
 
-def told(texts, asked):
+def texts_of(texts, asked):
     asked.append(texts)
     return texts
 
 
 def test_noise_knows_the_epoch_and_the_example():
-    seen = []
+    calls = []
 
     def noise(text, epoch, example):
-        seen.append((epoch, example))
+        calls.append((epoch, example))
         return text
 
     texts = [text([number]) for number in range(4, 8)]
     TextExamples([lambda: texts], pad_id=0, noise=noise).batch(np.array([3, 1]), 5)
-    assert seen == [(5, 3), (5, 1)]
-    assert with_noise(noise, texts) == texts
-    assert seen[2:] == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    assert calls == [(5, 3), (5, 1)]
+    assert apply_noise(noise, texts) == texts
+    assert calls[2:] == [(0, 0), (0, 1), (0, 2), (0, 3)]
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=30), st.integers(1, 100))
 def test_all_texts_are_put_into_batches_once(lengths, batch_tokens):
     texts = [text([5] * length) for length in lengths]
-    groups = list(in_batches(texts, 0, batch_tokens))
+    groups = list(length_sorted_batches(texts, 0, batch_tokens))
     assert sorted(number for numbers, _ in groups for number in numbers) == list(range(len(texts)))
     for numbers, batch in groups:
         assert batch.lengths.tolist() == [len(texts[number].ids) for number in numbers]
@@ -156,7 +164,7 @@ def test_all_texts_are_put_into_batches_once(lengths, batch_tokens):
 
 
 def test_pairs_are_of_text_and_label():
-    """The words of this house: what is read of a file of labelled texts is a pair."""
+    """A record of a file of labelled texts is a `Pair` of text and label."""
     assert Pair(source="text", target="label", line=1).target == "label"
 
 

@@ -1,4 +1,4 @@
-"""Tokens are estimated within a fifth of what a trained tokeniser gives, with and without spaces."""
+"""The estimate of tokens is within 20 % of a trained tokeniser, with and without spaces."""
 
 import os
 import random
@@ -17,7 +17,7 @@ def true_tokens(texts, vocab_size):
 
 
 def made(count=2000):
-    """Sentences of made words, some of them frequent and many rare, as in a language."""
+    """Sentences of artificial words, a few frequent and many rare, as in a language."""
     draw = random.Random(0)
     syllables = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "u", "an", "er", "isch")]
     words = ["".join(draw.choices(syllables, k=draw.randint(1, 4))) for _ in range(3000)]
@@ -26,7 +26,7 @@ def made(count=2000):
 
 
 @pytest.mark.parametrize("vocab_size", [1000, 2500])
-def test_where_words_stand_between_spaces(vocab_size):
+def test_where_words_are_between_spaces(vocab_size):
     texts = made()
     true = true_tokens(texts, vocab_size)
     assert estimated_tokens(texts, vocab_size, spaces=True) == pytest.approx(true, rel=0.2)

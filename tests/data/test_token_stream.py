@@ -1,4 +1,4 @@
-"""A stream holds the tokens of every document, whole, however it was cut to be tokenised."""
+"""A token stream has all tokens of every document, however documents are split for tokenisation."""
 
 import dataclasses
 import itertools
@@ -10,7 +10,7 @@ import torch
 
 from regard.data import token_stream as stream_file
 from regard.data.documents import Documents, DocumentSettings
-from regard.data.token_stream import TextBatch, TokenStream, encoded, limited, parts, write_stream
+from regard.data.token_stream import TextBatch, TokenStream, encoded, limit_characters, parts, write_stream
 from regard.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
 from regard.errors import DataError
 
@@ -41,22 +41,22 @@ def test_a_document_that_is_cut_has_the_tokens_that_it_has_whole(kind, monkeypat
     tokenizer = tokenizer_of(kind)
     whole = tokenizer.encode_batch(TEXTS)
     for part in (1, 7, 40):
-        monkeypatch.setattr(stream_file, "PART", part)
+        monkeypatch.setattr(stream_file, "PART_CHARACTERS", part)
         found = [(text, list(itertools.chain.from_iterable(ids))) for text, ids in encoded(TEXTS, tokenizer)]
         assert found == list(zip(TEXTS, whole, strict=True))
 
 
 def test_parts_are_cut_before_line_feeds(monkeypatch):
-    monkeypatch.setattr(stream_file, "PART", 3)
+    monkeypatch.setattr(stream_file, "PART_CHARACTERS", 3)
     assert list(parts("abcdef\ng\n\nhijklm")) == ["abcdef", "\ng\n", "\nhijklm"]
     assert "".join(parts(VERSE)) == VERSE
 
 
-@pytest.mark.parametrize("marks", [True, False])
-def test_what_is_read_is_what_was_tokenised(tmp_path, documents, marks):
+@pytest.mark.parametrize("with_special", [True, False])
+def test_what_is_read_is_what_was_tokenised(tmp_path, documents, with_special):
     tokenizer = tokenizer_of("bpe")
-    stream = write_stream(documents, tokenizer, tmp_path / "stream", marks=marks)
-    end = [tokenizer.eos_id] if marks else []
+    stream = write_stream(documents, tokenizer, tmp_path / "stream", special_tokens=with_special)
+    end = [tokenizer.eos_id] if with_special else []
     expected = [[*ids, *end] for ids in tokenizer.encode_batch(TEXTS)]
     found = [stream.ids[first:last].tolist() for first, last in itertools.pairwise(stream.starts.tolist())]
     assert found == expected
@@ -67,20 +67,20 @@ def test_what_is_read_is_what_was_tokenised(tmp_path, documents, marks):
         "bytes": sum(len(text.encode()) for text in TEXTS),
         "unknown": 0,
     }
-    assert stream.num_targets == len(stream.ids) - (0 if marks else 1)
+    assert stream.num_targets == len(stream.ids) - (0 if with_special else 1)
 
 
-def test_the_mark_of_the_beginning_is_read_before_each_document(tmp_path, documents):
+def test_bos_is_read_before_each_document(tmp_path, documents):
     tokenizer = tokenizer_of("bpe")
-    stream = write_stream(documents, tokenizer, tmp_path / "stream", marks=True)
+    stream = write_stream(documents, tokenizer, tmp_path / "stream", special_tokens=True)
     labels, before = stream.read(np.arange(len(stream.ids)))
     expected = [[tokenizer.bos_id, *ids] for ids in tokenizer.encode_batch(TEXTS)]
     assert before.tolist() == list(itertools.chain.from_iterable(expected))
     assert labels.tolist() == stream.ids.tolist()
 
 
-def test_without_marks_the_token_before_is_read(tmp_path, documents):
-    stream = write_stream(documents, tokenizer_of("bpe"), tmp_path / "stream", marks=False)
+def test_without_special_tokens_the_previous_token_is_read(tmp_path, documents):
+    stream = write_stream(documents, tokenizer_of("bpe"), tmp_path / "stream", special_tokens=False)
     labels, before = stream.read(np.arange(1, len(stream.ids)))
     assert before.tolist() == stream.ids[:-1].tolist()
     assert labels.tolist() == stream.ids[1:].tolist()
@@ -88,50 +88,55 @@ def test_without_marks_the_token_before_is_read(tmp_path, documents):
 
 def test_unknown_characters_are_counted(tmp_path, documents):
     tokenizer = tokenizer_of("characters", ["But it is"])
-    report = write_stream(documents, tokenizer, tmp_path / "stream", marks=True).report
+    report = write_stream(documents, tokenizer, tmp_path / "stream", special_tokens=True).report
     known = set("But it is")
     assert report.unknown == sum(symbol not in known for text in TEXTS for symbol in text)
 
 
 def test_a_stream_is_made_once(tmp_path, documents, monkeypatch):
     tokenizer, folder = tokenizer_of("bpe"), tmp_path / "stream"
-    write_stream(documents, tokenizer, folder, marks=True)
+    write_stream(documents, tokenizer, folder, special_tokens=True)
     with monkeypatch.context() as patched:
         patched.setattr(stream_file, "encoded", None)
-        assert len(write_stream(documents, tokenizer, folder, marks=True).ids)
-    assert not write_stream(documents, tokenizer, folder, marks=False).marks  # made anew
+        assert len(write_stream(documents, tokenizer, folder, special_tokens=True).ids)
+    assert not write_stream(documents, tokenizer, folder, special_tokens=False).special_tokens  # made again
     (folder / "ids").write_bytes(b"short")
-    with pytest.raises(DataError, match="no whole stream"):
+    with pytest.raises(DataError, match="incomplete or damaged token stream"):
         TokenStream(folder)
-    assert len(write_stream(documents, tokenizer, folder, marks=False).ids)
+    assert len(write_stream(documents, tokenizer, folder, special_tokens=False).ids)
 
 
 @pytest.mark.parametrize("damaged", ["ids", "starts"])
-def test_a_stream_of_the_right_size_and_other_numbers_is_told_and_made_again(tmp_path, documents, damaged):
-    tokenizer, folder, told = tokenizer_of("bpe"), tmp_path / "stream", []
-    write_stream(documents, tokenizer, folder, marks=True)
+def test_a_stream_of_the_right_size_and_other_numbers_is_reported_and_made_again(
+    tmp_path, documents, damaged
+):
+    tokenizer, folder, messages = tokenizer_of("bpe"), tmp_path / "stream", []
+    write_stream(documents, tokenizer, folder, special_tokens=True)
     before = (folder / damaged).read_bytes()
     (folder / damaged).write_bytes(bytes(len(before)))
-    write_stream(documents, tokenizer, folder, marks=True, say=told.append)
+    write_stream(documents, tokenizer, folder, special_tokens=True, say=messages.append)
     assert (folder / damaged).read_bytes() == before
-    assert f"{damaged} is not as it was written" in told[0]
+    assert f"{damaged} was changed after it was written" in messages[0]
 
 
 def test_a_trial_reads_so_many_characters(tmp_path, documents):
-    assert list(limited(["abc", "def", "gh"], 5)) == ["abc", "de"]
-    assert list(limited(["abc", "def"], 3)) == ["abc"]
-    assert list(limited(["abc", "def"], None)) == ["abc", "def"]
-    stream = write_stream(documents, tokenizer_of("bpe"), tmp_path / "stream", marks=True, most=100)
+    assert list(limit_characters(["abc", "def", "gh"], 5)) == ["abc", "de"]
+    assert list(limit_characters(["abc", "def"], 3)) == ["abc"]
+    assert list(limit_characters(["abc", "def"], None)) == ["abc", "def"]
+    stream = write_stream(documents, tokenizer_of("bpe"), tmp_path / "stream", special_tokens=True, most=100)
     assert stream.report.characters == 100
 
 
 def test_no_text_is_no_stream(tmp_path):
     (tmp_path / "empty.txt").write_text(" \n")
-    with pytest.raises(DataError, match="no text is left") as told:
+    with pytest.raises(DataError, match="the selected text is empty") as messages:
         write_stream(
-            Documents(DocumentSettings(file="empty.txt"), tmp_path), tokenizer_of("bpe"), tmp_path, marks=True
+            Documents(DocumentSettings(file="empty.txt"), tmp_path),
+            tokenizer_of("bpe"),
+            tmp_path,
+            special_tokens=True,
         )
-    assert told.value.hint
+    assert messages.value.hint
 
 
 def test_a_batch_counts_what_is_predicted_and_moves_whole():

@@ -1,4 +1,4 @@
-"""Laws of tokenisers: back from ids comes the text; no text makes a mark; training repeats itself."""
+"""Tokenisers: ids decode to the text, no text encodes to a special token, training is deterministic."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def test_byte_level_tokenisers_give_back_every_string(kind, text):
 @given(text=st.text(st.sampled_from(SYMBOLS), max_size=60) | marked)
 @example(text="  ein  Mann ")
 @example(text="<s></s><unk><pad>")
-def test_the_others_give_back_every_string_of_known_symbols(kind, normalization, text):
+def test_the_other_kinds_give_back_every_string_of_known_symbols(kind, normalization, text):
     known = {"none": text, "nfc": unicodedata.normalize("NFC", text)}[normalization]
     tokenizer = trained(kind, normalization=normalization)
     ids = tokenizer.encode(text)
@@ -83,7 +83,7 @@ def test_words_give_back_every_string_of_known_words(words):
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "unknown"),
     [
         ("bpe", "ein <unk>er Mann"),
         ("characters", "ein <unk>er Mann"),
@@ -92,27 +92,27 @@ def test_words_give_back_every_string_of_known_words(words):
         ("words", "ein <unk> Mann"),
     ],
 )
-def test_what_is_unknown_is_seen(kind, told):
+def test_what_is_unknown_becomes_unk(kind, unknown):
     tokenizer = trained(kind)
     ids = tokenizer.encode("ein ☃er Mann")
     assert tokenizer.unk_id in ids
-    assert tokenizer.decode(ids) == told
+    assert tokenizer.decode(ids) == unknown
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_marks_leave_the_text_in_decoding(kind):
+def test_special_tokens_are_dropped_in_decoding(kind):
     tokenizer = trained(kind)
     ids = tokenizer.encode("ein Mann")
     assert tokenizer.decode([tokenizer.bos_id, *ids, tokenizer.eos_id, tokenizer.pad_id]) == "ein Mann"
 
 
-# Marks
+# Special tokens
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(text=marked)
 @example(text="<s></s>")
-def test_no_text_makes_a_mark(kind, text):
+def test_no_text_encodes_to_a_special_token(kind, text):
     tokenizer = trained(kind)
     for again in (tokenizer, Tokenizer.from_bytes(tokenizer.to_bytes())):
         ids = set(again.encode(text))
@@ -121,7 +121,7 @@ def test_no_text_makes_a_mark(kind, text):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_marks_come_first_and_are_counted(kind):
+def test_special_tokens_come_first_and_are_counted(kind):
     tokenizer = trained(kind)
     assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id) == (0, 1, 2, 3)
     assert tokenizer.tokens(range(4)) == list(SPECIALS)
@@ -184,7 +184,7 @@ def hostile(**changes: object) -> bytes:
         ),
         pytest.param(hostile(model={"type": "Other"}), id="another model"),
         pytest.param(hostile(model=[]), id="a model that is a list"),
-        pytest.param(hostile(added_tokens=[]), id="no marks"),
+        pytest.param(hostile(added_tokens=[]), id="no special tokens"),
         pytest.param(hostile(truncation={"max_length": 2}), id="truncation"),
         pytest.param(hostile(pre_tokenizer={"type": "Whitespace"}), id="another splitter"),
         pytest.param(
@@ -224,7 +224,7 @@ def test_a_panic_in_the_library_becomes_an_error():
 
 
 def test_a_lone_surrogate_is_named_by_its_place():
-    with pytest.raises(DataError, match="text 2 holds a lone surrogate at character 3"):
+    with pytest.raises(DataError, match="text 2 has a lone surrogate at character 3"):
         trained("bpe").encode_batch(["fine", "ab\ud800c"])
 
 
@@ -232,17 +232,17 @@ def test_a_lone_surrogate_is_named_by_its_place():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_vocab_size_is_an_upper_bound_that_counts_the_marks(kind):
+def test_vocab_size_is_an_upper_bound_that_counts_the_special_tokens(kind):
     size = 400 if kind in BYTE_KINDS else 180
     tokenizer = train_tokenizers(PAIRS, TokenizerSettings(kind=kind, vocab_size=size)).source
     assert tokenizer.vocab_size <= size
     if kind in ("bpe", "bytebpe", "wordpiece"):
-        assert tokenizer.vocab_size > size - 5  # but for merges that would spell a mark
+        assert tokenizer.vocab_size > size - 5  # but for merges that would spell a special token
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram", "bytebpe"])
 def test_a_vocabulary_smaller_than_its_symbols_is_refused(kind):
-    with pytest.raises(RecipeError, match="vocab_size = 20 is less than the corpus's symbols") as caught:
+    with pytest.raises(RecipeError, match="vocab_size = 20 is less than the") as caught:
         train_tokenizers(PAIRS, TokenizerSettings(kind=kind, vocab_size=20))
     assert caught.value.hint
 
@@ -258,14 +258,14 @@ def test_a_joint_vocabulary_is_learned_from_both_sides():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_lower_case_and_normal_forms_are_asked_for(kind):
+def test_lower_case_and_normal_forms_are_settings(kind):
     tokenizer = trained(kind, lowercase=True, normalization="nfkc")
     assert tokenizer.encode("EIN ﬁ cafe\u0301") == tokenizer.encode("ein fi café")
     assert tokenizer.decode(tokenizer.encode("EIN Mann")) == "ein mann"
 
 
 @pytest.mark.parametrize("kind", ["bpe", "bytebpe", "unigram"])
-def test_digits_stand_alone_where_that_is_asked_for(kind, tmp_path):
+def test_digits_are_single_pieces_if_requested(kind, tmp_path):
     lines = [f"in 1999 he paid 1999 dollars to B2B-19 at 19:{minute}" for minute in range(10, 60)]
     pairs = [Pair(source=text, target=text, line=line) for line, text in enumerate(lines, start=1)]
     settings = TokenizerSettings(kind=kind, vocab_size=450, split_digits=True)

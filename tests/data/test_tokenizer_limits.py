@@ -1,4 +1,4 @@
-"""No tokenizer.json makes much of little: what it may do to a text is bounded when it is read."""
+"""Limits of tokenizer.json: a file that could blow up a text is refused when it is read."""
 
 import base64
 import json
@@ -11,7 +11,7 @@ from regard.data.tokenizer import SPECIALS, Tokenizer
 from regard.data.tokenizer_pretrained import SpecialTokens, with_special_tokens
 from regard.errors import FolderError
 
-MARKS = SpecialTokens(pad=0, unk=1, bos=2, eos=3, vocab_size=8)
+SPECIAL_TOKENS = SpecialTokens(pad=0, unk=1, bos=2, eos=3, vocab_size=8)
 DOUBLE = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
 PREPEND = {"type": "Prepend", "prepend": "a" * 100}
 BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
@@ -21,7 +21,9 @@ def file(**changes: object) -> bytes:
     """A small tokenizer.json with these parts."""
     vocab = {piece: number for number, piece in enumerate((*SPECIALS, "a", "b", "▁", "##a"))}
     backend = tokenizers.Tokenizer(models.WordPiece(vocab, unk_token="<unk>"))
-    return json.dumps({**with_special_tokens(json.loads(backend.to_str()), MARKS), **changes}).encode()
+    return json.dumps(
+        {**with_special_tokens(json.loads(backend.to_str()), SPECIAL_TOKENS), **changes}
+    ).encode()
 
 
 def several(kind: str, *parts: object) -> dict[str, object]:
@@ -36,20 +38,20 @@ def charsmap(*texts: bytes) -> dict[str, object]:
 
 HOSTILE = {
     "36 decoders that double a letter": (several("decoder", *[DOUBLE] * 36), "decoder has more than"),
-    "few that double it": (several("decoder", *[DOUBLE] * 12), "decoder may make a text"),
+    "few that double it": (several("decoder", *[DOUBLE] * 12), "decoder can make a text"),
     "one long one": (
         {"decoder": DOUBLE | {"content": "a" * 1000}},
-        "decoder may make a text 1e[+]03 times as long, more than 16",
+        "decoder can make a text 1e[+]03 times as long, more than 16",
     ),
     "5,000 normalisers that prepend": (several("normalizer", *[PREPEND] * 5000), "normalizer has more than"),
     "few long ones": (several("normalizer", *[PREPEND] * 20), "puts 2,000 bytes before a text"),
     "a replacement that grows": (
         several("normalizer", *[DOUBLE | {"content": "aaa"}] * 8),
-        "may make a text 6.56e[+]03 times as long",
+        "can make a text 6.56e[+]03 times as long",
     ),
     "growth shared between roles": (
         several("normalizer", *[DOUBLE] * 8) | several("pre_tokenizer", *[BYTES] * 8),
-        "may make a text 6.55e[+]04",
+        "can make a text 6.55e[+]04",
     ),
     "nothing replaced": (several("decoder", DOUBLE | {"pattern": {"String": ""}}), "replaces the empty text"),
     "parts within parts": (
@@ -60,7 +62,7 @@ HOSTILE = {
     "a table that grows": ({"normalizer": charsmap(b"a" * 5000)}, "5e[+]03 times as long"),
     "a table that is none": (
         {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "?"}},
-        "no base64",
+        "not base64",
     ),
 }
 
@@ -87,18 +89,18 @@ def test_models_that_take_long_are_refused(change, why):
         Tokenizer.from_bytes(file(model=content["model"] | change))
 
 
-def test_marks_put_little_before_a_text():
-    processor = MARKS.post_processor()
+def test_special_tokens_put_little_before_a_text():
+    processor = SPECIAL_TOKENS.post_processor()
     long = SpecialTokens(pad=0, unk=1, bos=2, eos=3, vocab_size=8, prefix=(4,) * 1000).post_processor()
-    with pytest.raises(FolderError, match="a mark has 1,000 numbers"):
+    with pytest.raises(FolderError, match="a special token has 1,000 ids"):
         Tokenizer.from_bytes(file(post_processor=long))
     often = processor | {"single": [{"Sequence": {"id": "A", "type_id": 0}}] * 10_000}
-    with pytest.raises(FolderError, match="its template is not ours"):
+    with pytest.raises(FolderError, match="its template is not that of regard"):
         Tokenizer.from_bytes(file(post_processor=often))
 
 
 def test_the_bounds_let_known_tokenisers_in():
-    """ALBERT's normaliser, Llama's decoder: those of known families that do most."""
+    """ALBERT's normaliser and Llama's decoder have the largest growth of the known families."""
     albert = normalizers.Sequence(
         [
             normalizers.Replace("``", '"'),
@@ -123,7 +125,7 @@ def test_the_bounds_let_known_tokenisers_in():
     content = json.loads(backend.to_str())
     table = charsmap(b"\xd8\xb5\xd9\x84\xd9\x89 " * 4)  # as long as the longest of T5's, of U+FDFA
     content["normalizer"]["normalizers"].append(table)
-    tokenizer = Tokenizer.from_bytes(json.dumps(with_special_tokens(content, MARKS)).encode())
+    tokenizer = Tokenizer.from_bytes(json.dumps(with_special_tokens(content, SPECIAL_TOKENS)).encode())
     assert tokenizer.encode("") == []
 
 
@@ -138,7 +140,7 @@ def test_the_bounds_let_known_tokenisers_in():
     ids=lambda model: model["type"],
 )
 def test_a_tokeniser_without_the_piece_for_what_it_does_not_know_is_refused(model):
-    """The library tells only at the first such word."""
+    """The library would fail only at the first unknown word."""
     content = json.loads(file())
-    with pytest.raises(FolderError, match=r"piece for what is unknown"):
+    with pytest.raises(FolderError, match=r"unknown token"):
         Tokenizer.from_bytes(file(model=content["model"] | model))

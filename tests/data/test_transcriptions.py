@@ -1,4 +1,4 @@
-"""Recordings and what is said in them: read whole, refused where they do not fit, padded without trace."""
+"""Transcribed recordings are read completely, refused if inconsistent, and padded without an effect."""
 
 from pathlib import Path
 
@@ -12,12 +12,12 @@ from regard.data.transcriptions import (
     Recordings,
     TranscriptionExamples,
     TranscriptionSettings,
+    label_ids,
     labels_of,
-    numbered,
     read_recordings,
     refuse_other_features,
     refuse_too_short,
-    standardised,
+    standardise,
 )
 from regard.errors import DataError, RecipeError
 
@@ -38,23 +38,23 @@ def recordings(tmp_path) -> Recordings:
     return read_recordings(FILES, tmp_path)
 
 
-def test_recordings_are_read_with_what_is_said(recordings):
+def test_recordings_are_read_with_their_transcriptions(recordings):
     assert [len(frames) for frames in recordings.frames] == [5, 2, 9]
     assert recordings.texts == (("b", "a"), (), ("a", "a", "c"))
     assert (len(recordings), recordings.num_features) == (3, 4)
-    np.testing.assert_allclose(recordings.frames[2], standardised(FRAMES[7:]), rtol=1e-6)
+    np.testing.assert_allclose(recordings.frames[2], standardise(FRAMES[7:]), rtol=1e-6)
 
 
 def test_each_feature_of_a_recording_is_standardised():
-    found = standardised(FRAMES)
+    found = standardise(FRAMES)
     assert np.abs(found.mean(axis=0)).max() < 1e-6
     assert np.abs(found.std(axis=0) - 1).max() < 1e-5
-    np.testing.assert_allclose(standardised(7 * FRAMES + 2), found, atol=1e-5)
+    np.testing.assert_allclose(standardise(7 * FRAMES + 2), found, atol=1e-5)
 
 
 def test_a_feature_that_never_changes_becomes_zero():
-    assert not standardised(np.full((5, 3), 2.5, np.float32)).any()
-    assert not standardised(FRAMES[:1]).any()
+    assert not standardise(np.full((5, 3), 2.5, np.float32)).any()
+    assert not standardise(FRAMES[:1]).any()
 
 
 def test_digits_are_made_and_belong_to_their_split():
@@ -99,34 +99,34 @@ def test_what_does_not_fit_is_refused(tmp_path, change, message):
     ],
 )
 def test_recordings_come_from_one_place(settings):
-    with pytest.raises(RecipeError, match="one place"):
+    with pytest.raises(RecipeError, match="one source"):
         TranscriptionSettings(**settings)
 
 
 def test_making_nothing_is_refused():
-    with pytest.raises(RecipeError, match="make nothing"):
+    with pytest.raises(RecipeError, match="is too small"):
         TranscriptionSettings(synthetic="digits", size=0)
 
 
 def test_the_blank_comes_first_and_has_no_name(recordings):
     labels = labels_of(recordings)
     assert labels == ("", "a", "b", "c")
-    assert numbered(recordings, labels) == [[2, 1], [], [1, 1, 3]]
+    assert label_ids(recordings, labels) == [[2, 1], [], [1, 1, 3]]
 
 
 def test_a_label_that_training_never_met_is_refused_with_its_line(recordings):
-    with pytest.raises(DataError, match="text:3: label 'c' was never seen"):
-        numbered(recordings, ("", "a", "b"))
+    with pytest.raises(DataError, match="text:3: label 'c' does not occur"):
+        label_ids(recordings, ("", "a", "b"))
 
 
-def test_recordings_that_say_nothing_have_no_labels(tmp_path):
+def test_recordings_without_labels_are_refused(tmp_path):
     write(tmp_path, text="\n\n\n")
-    with pytest.raises(DataError, match="no recording says anything"):
+    with pytest.raises(DataError, match="no recording has a label"):
         labels_of(read_recordings(FILES, tmp_path))
 
 
-def test_labels_that_no_alignment_can_say_are_refused(recordings):
-    """The third has three labels, two of them alike: it needs four positions."""
+def test_labels_without_an_alignment_are_refused(recordings):
+    """The third recording has three labels, two of them equal: it needs four positions."""
     refuse_too_short(recordings, 2)
     with pytest.raises(
         DataError, match="text:3: 3 labels need 4 positions, but 9 frames become 3"
@@ -141,7 +141,7 @@ def test_other_features_are_refused(recordings):
         refuse_other_features(recordings, 80)
 
 
-def test_a_batch_is_what_training_asks_for(recordings):
+def test_a_batch_has_the_interface_of_training(recordings):
     examples = TranscriptionExamples(recordings, labels_of(recordings))
     batch = examples.batch(np.array([2, 1, 0]), 0)
     assert isinstance(examples, Examples)

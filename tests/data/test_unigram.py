@@ -1,4 +1,4 @@
-"""Laws of unigram vocabularies: probabilities, whole coverage, the size asked for, the same every time."""
+"""Unigram vocabularies: probabilities, full coverage, the given size, deterministic training."""
 
 import math
 from collections import Counter

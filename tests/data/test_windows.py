@@ -1,4 +1,4 @@
-"""Windows: what is trained on, and scores in which every token counts once."""
+"""Windows for training, and for scoring each token once."""
 
 import itertools
 import json
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from regard.data.batch import IGNORED
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.token_stream import TokenStream, TokenStreamReport
-from regard.data.windows import PackedExamples, WindowExamples, packed, scoring_batches
+from regard.data.windows import PackedExamples, WindowExamples, pack, scoring_batches
 from regard.errors import DataError
 
 BOS = 2
@@ -21,17 +21,17 @@ BOS = 2
 
 @pytest.fixture(scope="module")
 def stream_of(tmp_path_factory):
-    """A stream of documents of these lengths; its tokens are 10, 11, 12, ... so that each tells its place."""
+    """A stream of documents of these lengths; its tokens are 10, 11, 12, ... and identify their positions."""
     made = itertools.count()
 
-    def stream(*lengths: int, marks: bool = True) -> TokenStream:
+    def stream(*lengths: int, special_tokens: bool = True) -> TokenStream:
         folder = tmp_path_factory.mktemp("streams") / str(next(made))
         folder.mkdir()
         tokens = sum(lengths)
         report = TokenStreamReport(
             documents=len(lengths), tokens=tokens, characters=tokens, bytes=tokens, unknown=0
         )
-        facts = {"made_from": {}, "report": asdict(report), "marks": marks, "bos_id": BOS}
+        facts = {"made_from": {}, "report": asdict(report), "special_tokens": special_tokens, "bos_id": BOS}
         (folder / "stream.json").write_text(json.dumps(facts))
         (folder / "starts").write_bytes(np.cumsum([0, *lengths]).astype(np.int64).tobytes())
         (folder / "ids").write_bytes((np.arange(tokens) + 10).astype(np.uint32).tobytes())
@@ -60,22 +60,22 @@ def test_windows_lie_end_to_end_and_begin_elsewhere_in_each_epoch(stream_of):
     ]
 
 
-@pytest.mark.parametrize("marks", [True, False])
+@pytest.mark.parametrize("special_tokens", [True, False])
 @pytest.mark.parametrize("tokens", [8, 9, 15, 16, 17, 24])
-def test_a_short_text_has_windows_too(stream_of, tokens, marks):
-    if tokens == 8 and not marks:
+def test_a_short_text_has_windows_too(stream_of, tokens, special_tokens):
+    if tokens == 8 and not special_tokens:
         pytest.skip("7 predictions are no block")
-    examples = WindowExamples(stream_of(tokens, marks=marks), 8, seed=1)
+    examples = WindowExamples(stream_of(tokens, special_tokens=special_tokens), 8, seed=1)
     for epoch in range(20):
         labels = examples.batch(np.arange(len(examples)), epoch).labels
-        assert labels.min() >= (10 if marks else 11)
+        assert labels.min() >= (10 if special_tokens else 11)
         assert labels.max() < 10 + tokens
 
 
 def test_a_text_of_less_than_a_block_is_refused(stream_of):
-    with pytest.raises(DataError, match="has 7 tokens, less than a block of 8") as told:
+    with pytest.raises(DataError, match="has 7 tokens, less than a block of 8") as caught:
         WindowExamples(stream_of(7), 8, seed=1)
-    assert "task.block" in told.value.hint
+    assert "task.block" in caught.value.hint
 
 
 def test_a_loader_gives_each_window_once_an_epoch(stream_of):
@@ -91,7 +91,7 @@ def test_a_loader_gives_each_window_once_an_epoch(stream_of):
 def test_packing_keeps_every_piece_and_overfills_no_row(lengths):
     ends = list(itertools.accumulate(length % 12 + 1 for length in lengths))
     pieces = list(zip([0, *ends[:-1]], ends, strict=True))
-    rows = packed(pieces, 12)
+    rows = pack(pieces, 12)
     assert sorted(piece for row in rows for piece in row) == pieces
     assert all(sum(last - first for first, last in row) <= 12 for row in rows)
     assert all(row == sorted(row) for row in rows)
@@ -125,17 +125,19 @@ def test_packed_documents_are_whole_and_numbered(stream_of):
     lengths=st.lists(st.integers(1, 30), min_size=1, max_size=4),
     block=st.integers(2, 12),
     context=st.integers(0, 11),
-    apart=st.booleans(),
-    marks=st.booleans(),
+    separate_documents=st.booleans(),
+    special_tokens=st.booleans(),
     batch_tokens=st.integers(1, 60),
 )
 def test_every_token_is_scored_once_and_with_context(
-    stream_of, lengths, block, context, apart, marks, batch_tokens
+    stream_of, lengths, block, context, separate_documents, special_tokens, batch_tokens
 ):
-    stream, context = stream_of(*lengths, marks=marks), min(context, block - 1)
-    begins = {0, *itertools.accumulate(lengths)} if apart else {0}
+    stream, context = stream_of(*lengths, special_tokens=special_tokens), min(context, block - 1)
+    begins = {0, *itertools.accumulate(lengths)} if separate_documents else {0}
     found = []
-    for batch in scoring_batches(stream, block, context=context, apart=apart, batch_tokens=batch_tokens):
+    for batch in scoring_batches(
+        stream, block, context=context, separate_documents=separate_documents, batch_tokens=batch_tokens
+    ):
         assert batch.documents is None
         assert batch.ids.size(1) <= block
         assert batch.ids.numel() <= max(batch_tokens, batch.ids.size(1))
@@ -146,8 +148,8 @@ def test_every_token_is_scored_once_and_with_context(
             for place in predicted:
                 token = labels[place]
                 assert ids[place] == (
-                    BOS if marks and token - 10 in {0, *itertools.accumulate(lengths)} else token - 1
+                    BOS if special_tokens and token - 10 in {0, *itertools.accumulate(lengths)} else token - 1
                 )
             start = labels[predicted[0]] - 10 - predicted[0]  # of the window, in the stream
-            assert predicted[0] >= context or start in begins or (start == 1 and not marks)
-    assert sorted(found) == list(range(10 if marks else 11, 10 + sum(lengths)))
+            assert predicted[0] >= context or start in begins or (start == 1 and not special_tokens)
+    assert sorted(found) == list(range(10 if special_tokens else 11, 10 + sum(lengths)))

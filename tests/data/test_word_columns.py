@@ -1,4 +1,4 @@
-"""Words and labels in columns are the sentences that CoNLL-U would write."""
+"""Words and labels in columns are read as the equivalent CoNLL-U sentences."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_other_text_is_not_taken_for_words_in_columns(tmp_path, text):
     [
         ("a X\nb\n", r"a\.conll:2: 1 column, but the first word has 2"),
         ("a\n", r"a\.conll:1: a word without a label"),
-        ("a X\n\nb _\n", r"a\.conll:3: '_' is no label"),
+        ("a X\n\nb _\n", r"a\.conll:3: '_' is not a label"),
     ],
 )
 def test_a_line_that_breaks_the_format_is_named(tmp_path, text, what):

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from regard.decoding.batches import decode_all
 from regard.decoding.scoring import forced_scores
 from regard.decoding.settings import GenerationSettings
+from regard.fast.native import kernels
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.native import kernels
 
 EXACT_PLAIN = torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
 VOCAB = 60

@@ -39,7 +39,7 @@ class Letters:
 
 def search_of(controls, marks=MARKS, tokenizer=None, **settings):
     common = {"never": (0, 2), "n_best": 1, "limits": LengthLimits(), "least": 0, **settings}
-    return assembled(controls, marks=marks, length_penalty=Power(alpha=0.0), tokenizer=tokenizer, **common)
+    return assembled(controls, special=marks, length_penalty=Power(alpha=0.0), tokenizer=tokenizer, **common)
 
 
 @pytest.mark.parametrize(
@@ -109,11 +109,11 @@ def test_the_kind_of_search(given, kind):
 
 def test_the_numbers_of_a_beam_are_those_given():
     beam = search_of(Controls(beam_size=6, early_stopping=True), n_best=2)
-    assert (beam.beam_size, beam.n_best, beam.early_stopping, beam.heuristic_stopping) == (6, 2, True, False)
+    assert (beam.size, beam.n_best, beam.early_stopping, beam.heuristic_stopping) == (6, 2, True, False)
     assert search_of(Controls(beam_size=6, heuristic_stopping=True)).heuristic_stopping
     diverse = search_of(Controls(beam_size=6, beam_groups=3, diversity=0.5))
     assert isinstance(diverse, DiverseBeamSearch)
-    assert (diverse.beam_size, diverse.groups, diverse.diversity) == (6, 3, 0.5)
+    assert (diverse.size, diverse.groups, diverse.diversity) == (6, 3, 0.5)
 
 
 def test_guesses_are_as_many_as_are_asked_for_four_of_a_smaller_model():

@@ -18,10 +18,10 @@ from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.settings import GenerationSettings
 from regard.decoding.step import EnsembleStepper, ModelStepper
 from regard.errors import ConfigError, DataError
+from regard.fast.native import kernels
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
-from regard.native import kernels
 
 EXACT = kernels.available() or (
     torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
@@ -30,7 +30,7 @@ VOCAB = 1000
 COMMON = {"limits": LengthLimits(ratio=1.0, offset=2, most=10), "rules": (BannedTokens(ids=(0, 2)),)}
 SEARCHES = [
     GreedySearch(**COMMON),
-    BeamSearch(beam_size=5, length_penalty=Wu(alpha=0.6), n_best=2, **COMMON),
+    BeamSearch(size=5, length_penalty=Wu(alpha=0.6), n_best=2, **COMMON),
     Sampling(seed=3, n_best=2, **COMMON),
 ]
 SIZES = {

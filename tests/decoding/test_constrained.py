@@ -35,7 +35,7 @@ def meets(ids, constraints) -> bool:
 def search_of(constraints, *, beam_size, n_best=1, longest=4, **more) -> ConstrainedBeamSearch:
     limits = LengthLimits(ratio=0.0, offset=longest)
     return ConstrainedBeamSearch(
-        constraints=constraints, beam_size=beam_size, n_best=n_best, limits=limits, **{"rules": RULES, **more}
+        constraints=constraints, size=beam_size, n_best=n_best, limits=limits, **{"rules": RULES, **more}
     )
 
 
@@ -91,7 +91,7 @@ def test_it_depends_on_no_neighbour_and_goes_with_other_rules(make_table):
 
 
 def test_too_little_room_is_refused_with_both_numbers(make_table):
-    with pytest.raises(ConfigError, match="must_contain needs 3 tokens, but no more than 2") as told:
+    with pytest.raises(ConfigError, match="must_contain needs 3 tokens, but at most 2") as told:
         search_of((((5, 5, 4),),), beam_size=2, longest=2)(make_table().read([[4]]), ask([[4]]))
     assert "max_new_tokens" in told.value.hint
     for empty in ((), ((),), (((),),)):

@@ -247,8 +247,8 @@ def test_an_empty_prompt_needs_a_mark_that_the_model_knows():
         ({"top_k": -1}, "top_k is -1"),
         ({"top_p": 0.0}, "top_p is 0"),
         ({"top_p": 1.5}, "top_p is 1.5"),
-        ({"temperature": 0.0, "top_k": 5}, "top_k = 5 is for drawing, but temperature = 0"),
-        ({"beam_size": 4, "top_p": 0.9}, "top_p = 0.9 is for drawing, but beam_size = 4 searches"),
+        ({"temperature": 0.0, "top_k": 5}, "top_k = 5 is for sampling, but temperature = 0"),
+        ({"beam_size": 4, "top_p": 0.9}, "top_p = 0.9 is for sampling, but beam_size = 4 searches"),
         ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size is -1"),
     ],
 )

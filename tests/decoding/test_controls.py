@@ -33,10 +33,10 @@ def test_every_control_is_known_to_both_kinds_of_settings():
 def test_old_files_load_and_mean_what_they_meant():
     assert read(GenerationSettings, OLD["seq"], "generation.json") == GenerationSettings()
     sampled = read(GenerationSettings, {**OLD["seq"], "sample": True, "top_k": 9}, "generation.json")
-    assert (sampled.draws, sampled.top_k) == (True, 9)
-    assert read(ContinuationSettings, OLD["text"], "generation.json").draws
+    assert (sampled.samples, sampled.top_k) == (True, 9)
+    assert read(ContinuationSettings, OLD["text"], "generation.json").samples
     for greedy in ({"temperature": 0.0}, {"beam_size": 1, "temperature": 1.0}):
-        assert read(ContinuationSettings, {**OLD["text"], **greedy}, "generation.json").draws is False
+        assert read(ContinuationSettings, {**OLD["text"], **greedy}, "generation.json").samples is False
 
 
 @pytest.mark.parametrize(
@@ -123,12 +123,12 @@ def test_the_hint_names_sample_where_it_is_what_lacks():
 def test_a_search_that_is_asked_for_rules_out_what_was_set_for_others():
     drawing = GenerationSettings(sample=True, temperature=0.5, top_k=3, seed=7)
     beam = drawing.changed(Controls(beam_size=4))
-    assert (beam.draws, beam.temperature, beam.top_k, beam.seed) == (False, 1.0, 0, 0)
+    assert (beam.samples, beam.temperature, beam.top_k, beam.seed) == (False, 1.0, 0, 0)
     diverse = GenerationSettings(beam_size=4, beam_groups=2, diversity=0.5, no_repeat_ngram_size=3)
     drawn = diverse.changed(Controls(sample=True))
-    assert (drawn.draws, drawn.beam_groups, drawn.no_repeat_ngram_size) == (True, 1, 3)
+    assert (drawn.samples, drawn.beam_groups, drawn.no_repeat_ngram_size) == (True, 1, 3)
     greedy = diverse.changed(Controls(temperature=0.0))
-    assert (greedy.draws, greedy.beam_size, greedy.beam_groups) == (False, 1, 1)
+    assert (greedy.samples, greedy.beam_size, greedy.beam_groups) == (False, 1, 1)
     looking = ContinuationSettings(prompt_lookup=4)
     assert looking.changed(Controls(beam_size=3)).prompt_lookup == 0
     assert looking.changed(Controls(draft_model="small")).prompt_lookup == 0

@@ -47,7 +47,7 @@ def test_repeats_are_one_unless_a_blank_stands_between(alignment, said):
 def test_a_beam_wide_enough_finds_the_likeliest_of_all_and_its_probability(length, seed):
     log_probs = logits(length, seed).double().log_softmax(-1)
     expected = enumerated(log_probs)
-    found = PrefixBeamSearch(beam_size=1000).likeliest(log_probs.numpy())
+    found = PrefixBeamSearch(size=1000).search(log_probs.numpy())
     assert {each.ids for each in found} == set(expected)
     for each in found:
         assert each.log_prob == pytest.approx(expected[each.ids], abs=1e-9)
@@ -57,7 +57,7 @@ def test_a_beam_wide_enough_finds_the_likeliest_of_all_and_its_probability(lengt
 
 def test_probabilities_are_those_of_the_loss():
     rows = logits(7, 3)
-    for each in PrefixBeamSearch(beam_size=1000).likeliest(rows.double().log_softmax(-1).numpy())[:6]:
+    for each in PrefixBeamSearch(size=1000).search(rows.double().log_softmax(-1).numpy())[:6]:
         loss = F.ctc_loss(
             rows.double().log_softmax(-1)[:, None],
             torch.tensor([each.ids], dtype=torch.int64).view(1, -1),
@@ -74,7 +74,7 @@ def test_a_narrow_beam_never_claims_too_much(seed):
     expected = enumerated(log_probs)
     best = max(expected.values())
     for beam_size in (1, 2, 4):
-        found = PrefixBeamSearch(beam_size=beam_size).likeliest(log_probs.numpy())[0]
+        found = PrefixBeamSearch(size=beam_size).search(log_probs.numpy())[0]
         assert found.log_prob <= expected[found.ids] + 1e-9 <= best + 2e-9
 
 
@@ -82,14 +82,14 @@ def test_sums_beat_the_likeliest_alignment():
     """Two frames, blank 0.6 each: the likeliest alignment says nothing, more than half say one label."""
     rows = torch.tensor([[[0.6, 0.4, 1e-9]] * 2]).log()
     lengths = torch.tensor([2])
-    [greedy], [summed] = BestAlignment()(rows, lengths), PrefixBeamSearch(beam_size=4)(rows, lengths)
+    [greedy], [summed] = BestAlignment()(rows, lengths), PrefixBeamSearch(size=4)(rows, lengths)
     assert greedy.ids == ()
     assert greedy.log_prob == pytest.approx(2 * math.log(0.6), abs=1e-6)
     assert summed.ids == (1,)
     assert summed.log_prob == pytest.approx(math.log(0.64), abs=1e-6)
 
 
-@pytest.mark.parametrize("search", [BestAlignment(), PrefixBeamSearch(beam_size=4)])
+@pytest.mark.parametrize("search", [BestAlignment(), PrefixBeamSearch(size=4)])
 def test_neither_padding_nor_neighbours_are_heard(search):
     rows = torch.stack([logits(6, 1), logits(6, 2), logits(6, 3)])
     lengths = torch.tensor([6, 3, 0])
@@ -118,7 +118,7 @@ def test_sure_frames_leave_no_choice():
     rows = torch.full((1, 6, LABELS), -100.0)
     for t, label in enumerate([1, 1, 0, 1, 2, 2]):
         rows[0, t, label] = 0.0
-    for search in (BestAlignment(), PrefixBeamSearch(beam_size=1)):
+    for search in (BestAlignment(), PrefixBeamSearch(size=1)):
         [found] = search(rows, torch.tensor([6]))
         assert found.ids == (1, 1, 2)
         assert found.log_prob == pytest.approx(0.0, abs=1e-6)
@@ -155,7 +155,7 @@ def test_all_labels_at_once_are_what_one_after_the_other_is(labels, beam_size, s
     generator = torch.Generator().manual_seed(seed)
     log_probs = (2.0 * torch.randn(12, labels, generator=generator)).double().log_softmax(-1)
     expected = plainly(log_probs.tolist(), beam_size)
-    found = PrefixBeamSearch(beam_size=beam_size).likeliest(log_probs.numpy())
+    found = PrefixBeamSearch(size=beam_size).search(log_probs.numpy())
     assert [each.ids for each in found] == list(expected)
     assert [each.log_prob for each in found] == pytest.approx(list(expected.values()), abs=1e-9)
 
@@ -165,6 +165,6 @@ def test_what_is_impossible_is_left_to_the_last_and_equals_go_by_their_numbers()
     frames[:, 3] = -np.inf
     for beam_size in (1, 3, 5, 100):
         expected = plainly(frames.tolist(), beam_size)
-        found = PrefixBeamSearch(beam_size=beam_size).likeliest(frames)
+        found = PrefixBeamSearch(size=beam_size).search(frames)
         assert [each.ids for each in found] == list(expected)
         assert [each.log_prob for each in found] == pytest.approx(list(expected.values()))

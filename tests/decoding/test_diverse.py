@@ -50,7 +50,7 @@ def test_each_group_is_what_the_definition_says(make_table, penalty, beam_size, 
     for seed, diversity in ((0, 0.5), (1, 2.0), (2, 0.1)):
         table = make_table(vocab=7, seed=seed)
         search = DiverseBeamSearch(
-            beam_size=beam_size, n_best=beam_size, groups=groups, diversity=diversity,
+            size=beam_size, n_best=beam_size, groups=groups, diversity=diversity,
             length_penalty=penalty, limits=LIMITS, rules=RULES,
         )  # fmt: skip
         found = search(table.read(SOURCES), ask(SOURCES))
@@ -69,7 +69,7 @@ def test_each_group_is_what_the_definition_says(make_table, penalty, beam_size, 
 def test_as_many_as_groups_are_the_best_of_each(make_table):
     table = make_table(vocab=7)
     penalty = Power(alpha=0.0)
-    search = DiverseBeamSearch(beam_size=6, n_best=3, groups=3, diversity=3.0, limits=LIMITS, rules=RULES)
+    search = DiverseBeamSearch(size=6, n_best=3, groups=3, diversity=3.0, limits=LIMITS, rules=RULES)
     apart = 0
     for source, found in zip(SOURCES, search(table.read(SOURCES), ask(SOURCES)), strict=True):
         groups = plain_diverse(table, source, penalty=penalty, beam_size=6, groups=3, diversity=3.0)
@@ -83,16 +83,16 @@ def test_as_many_as_groups_are_the_best_of_each(make_table):
 def test_one_group_is_a_plain_beam_and_without_diversity_all_groups_are_one(make_table):
     common = {"limits": LIMITS, "rules": RULES}
     table = make_table(vocab=8)
-    plain = BeamSearch(beam_size=4, n_best=4, **common)(table.read(SOURCES), ask(SOURCES))
-    alone = DiverseBeamSearch(beam_size=4, n_best=4, groups=1, **common)
+    plain = BeamSearch(size=4, n_best=4, **common)(table.read(SOURCES), ask(SOURCES))
+    alone = DiverseBeamSearch(size=4, n_best=4, groups=1, **common)
     assert alone(table.read(SOURCES), ask(SOURCES)) == plain
-    half = BeamSearch(beam_size=2, n_best=2, **common)(table.read(SOURCES), ask(SOURCES))
-    same = DiverseBeamSearch(beam_size=4, n_best=4, groups=2, diversity=0.0, **common)
+    half = BeamSearch(size=2, n_best=2, **common)(table.read(SOURCES), ask(SOURCES))
+    same = DiverseBeamSearch(size=4, n_best=4, groups=2, diversity=0.0, **common)
     assert same(table.read(SOURCES), ask(SOURCES)) == half
 
 
 def test_groups_begin_with_different_words_when_that_is_worth_much(make_table):
-    search = DiverseBeamSearch(beam_size=3, n_best=3, groups=3, diversity=100.0, limits=LIMITS, rules=RULES)
+    search = DiverseBeamSearch(size=3, n_best=3, groups=3, diversity=100.0, limits=LIMITS, rules=RULES)
     for found in search(make_table(vocab=9).read(SOURCES), ask(SOURCES)):
         firsts = [each.ids[0] for each in found if each.ids]
         assert len(firsts) == len(set(firsts))
@@ -100,11 +100,11 @@ def test_groups_begin_with_different_words_when_that_is_worth_much(make_table):
 
 def test_what_is_found_depends_on_no_neighbour(make_table):
     sources = [[4 + number % 5, number] for number in range(12)]
-    search = DiverseBeamSearch(beam_size=4, n_best=4, groups=2, diversity=0.7, limits=LIMITS, rules=RULES)
+    search = DiverseBeamSearch(size=4, n_best=4, groups=2, diversity=0.7, limits=LIMITS, rules=RULES)
     together = search(make_table().read(sources), ask(sources))
     assert together == [search(make_table().read([each]), ask([each]))[0] for each in sources]
 
 
 def test_unequal_groups_are_refused():
     with pytest.raises(ConfigError, match="equal groups"):
-        DiverseBeamSearch(beam_size=5, groups=2)
+        DiverseBeamSearch(size=5, groups=2)

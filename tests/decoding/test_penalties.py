@@ -55,7 +55,7 @@ def test_what_the_text_has_is_weighed_once_by_the_sign_of_its_logit(histories, p
 @given(HISTORIES, st.floats(-2, 2), st.integers(0, 3))
 def test_presence_counts_once_and_frequency_each_time_and_what_was_given_never(histories, penalty, given_):
     logits = scores_of(histories)
-    said = GeneratedTokens(ids_of(histories), given=np.array([given_]))
+    said = GeneratedTokens(ids_of(histories), prefix_lengths=np.array([given_]))
     presence, frequency = logits.clone(), logits.clone()
     PresencePenalty(penalty=penalty)(presence, said)
     FrequencyPenalty(penalty=penalty)(frequency, said)
@@ -154,7 +154,7 @@ def test_a_wide_beam_finds_what_is_best_as_weighed(make_table, exhaustive_search
     """Of all translations; a weight may raise scores too, which must not end the search early."""
     table, penalty = make_table(vocab=7), Power(alpha=alpha)
     search = BeamSearch(
-        beam_size=4**4, n_best=4, rules=(rule, BannedTokens(ids=(0, 2))), length_penalty=penalty,
+        size=4**4, n_best=4, rules=(rule, BannedTokens(ids=(0, 2))), length_penalty=penalty,
         limits=LengthLimits(ratio=0.0, offset=4),
     )  # fmt: skip
     found = search(table.read([[4]]), [Request(src_len=1)])[0]

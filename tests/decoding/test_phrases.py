@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.decoding.hypothesis import Power, Request
-from regard.decoding.phrases import StopTexts, begun, phrases, up_to
+from regard.decoding.phrases import StopTexts, partial_stop, phrases, up_to
 from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
 from regard.decoding.sampling import Sampling
 from regard.decoding.search import BeamSearch, GreedySearch
@@ -37,7 +37,7 @@ def test_a_text_is_spelt_as_at_the_beginning_and_as_after_a_space():
     assert phrases(Letters(), "ab", "ban") == ((4, 5),)
     assert phrases(Joined(), "a", "ban") == ((4,), (9,))
     assert phrases(Letters(), "x|ab|d", "must_contain") == ((4, 5), (7,))
-    with pytest.raises(ConfigError, match="ban = 'x' cannot be said by this model"):
+    with pytest.raises(ConfigError, match="ban = 'x': this model has no tokens for it"):
         phrases(Letters(), "x", "ban")
     with pytest.raises(ConfigError, match="ban = 'a' needs a tokeniser"):
         phrases(None, "a", "ban")
@@ -49,7 +49,7 @@ def test_a_text_up_to_its_first_stop_has_none_and_what_waits_is_the_longest_begi
     assert text.startswith(shown)
     assert shown == text or any(text[len(shown) :].startswith(stop) for stop in stops)
     assert not any(stop in shown for stop in stops)
-    waiting = begun(text, stops)
+    waiting = partial_stop(text, stops)
     endings = [length for length in range(len(text) + 1) for stop in stops if len(stop) > length]
     assert waiting == max(
         (n for n in endings if any(len(stop) > n and text.endswith(stop[:n]) for stop in stops)), default=0
@@ -104,7 +104,7 @@ def test_several_tokens_end_a_text_and_none_before_its_least_length(make_table, 
 def test_a_wide_beam_finds_the_best_end_of_each(make_table, exhaustive_search):
     table = make_table(vocab=7)
     limits = LengthLimits(ratio=0.0, offset=3)
-    search = BeamSearch(beam_size=4**3, n_best=6, limits=limits, rules=(BannedTokens(ids=(0, 2)),), ends=(6,))
+    search = BeamSearch(size=4**3, n_best=6, limits=limits, rules=(BannedTokens(ids=(0, 2)),), ends=(6,))
     found = search(table.read([[4]]), [Request(src_len=1)])[0]
     every = exhaustive_search(
         table, [4], penalty=Power(alpha=0.0), n_best=10**6, lengths=range(4), allowed=lambda ids: 6 not in ids

@@ -68,7 +68,7 @@ def test_a_worker_that_is_killed_is_told_of(pool_of):
     pool = pool_of(square)
     other = next(process for _, process in pool.map(list(range(20))) if process != os.getpid())
     os.kill(other, signal.SIGKILL)
-    with pytest.raises(RunError, match="a worker ended"):
+    with pytest.raises(RunError, match="a worker died"):
         pool.map(list(range(20)))
 
 
@@ -110,7 +110,7 @@ try:
     pool.map(range(60))
 except RunError as error:
     print(error)
-pool._others.shutdown(wait=True)
+pool._workers.shutdown(wait=True)
 """
 
 
@@ -118,7 +118,7 @@ pool._others.shutdown(wait=True)
 def test_workers_that_are_ended_say_nothing():
     """The executor ends them by SIGTERM if one is killed. They are forks of the command line's process."""
     done = subprocess.run([sys.executable, "-c", ENDED], capture_output=True, text=True, timeout=60)
-    assert "a worker ended" in done.stdout
+    assert "a worker died" in done.stdout
     assert done.stderr == ""
 
 
@@ -159,7 +159,7 @@ def threads_there(_):
     return torch.get_num_threads()
 
 
-@pytest.mark.parametrize("search", [BeamSearch(beam_size=3), Sampling(seed=3, n_best=2)])
+@pytest.mark.parametrize("search", [BeamSearch(size=3), Sampling(seed=3, n_best=2)])
 def test_shared_batches_give_the_same_hypotheses(pool_of, search):
     config = EncoderDecoderConfig.from_table(
         {"d_model": 32, "num_heads": 2, "d_ff": 32, "num_encoder_layers": 1, "num_decoder_layers": 1},

@@ -77,7 +77,7 @@ def test_no_search_repeats_an_n_gram(make_table, search, size):
 def test_a_wide_beam_finds_the_best_without_repetition(make_table, exhaustive_search):
     table = make_table(vocab=6)
     rules = (BannedTokens(ids=(0, 2)), NoRepeatNGrams(size=1))
-    search = BeamSearch(beam_size=81, n_best=5, rules=rules, limits=LengthLimits(ratio=0.0, offset=4))
+    search = BeamSearch(size=81, n_best=5, rules=rules, limits=LengthLimits(ratio=0.0, offset=4))
     found = search(table.read([[4]]), [Request(src_len=1)])[0]
     best = exhaustive_search(
         table, [4], penalty=Power(alpha=0.0), n_best=5, lengths=range(5),

@@ -40,7 +40,7 @@ def test_a_beam_wide_enough_finds_the_n_best_of_all_translations(
     make_table, exhaustive_search, penalty, lengths
 ):
     table = make_table(vocab=6)
-    search = BeamSearch(beam_size=3**4, n_best=7, length_penalty=penalty, **options(lengths))
+    search = BeamSearch(size=3**4, n_best=7, length_penalty=penalty, **options(lengths))
     found = search(table.read(SOURCES), ask(SOURCES))
     for source, hypotheses in zip(SOURCES, found, strict=True):
         best = exhaustive_search(table, source, penalty=penalty, n_best=7, lengths=lengths)
@@ -54,9 +54,7 @@ def test_stopping_early_loses_nothing(make_table, plain_beam_search, penalty, be
         for lengths in (range(9), range(4, 7)):
             table = make_table(vocab=7, seed=seed)
             n_best = 1 + seed % beam_size
-            search = BeamSearch(
-                beam_size=beam_size, n_best=n_best, length_penalty=penalty, **options(lengths)
-            )
+            search = BeamSearch(size=beam_size, n_best=n_best, length_penalty=penalty, **options(lengths))
             found = search(table.read(SOURCES), ask(SOURCES))
             for source, hypotheses in zip(SOURCES, found, strict=True):
                 expected = plain_beam_search(
@@ -71,9 +69,7 @@ def test_a_hypothesis_that_could_still_win_is_waited_for(make_table):
     end = torch.tensor([0, 0, 0, 1.0, 0, 0]).log()
     table.known |= {((4,), (2, *[4] * length)): word for length in range(1, 6)}
     table.known |= {((4,), (2,)): short, ((4,), (2, *[4] * 6)): end}
-    search = BeamSearch(
-        beam_size=2, length_penalty=Power(alpha=1.0), limits=LengthLimits(ratio=0.0, offset=6)
-    )
+    search = BeamSearch(size=2, length_penalty=Power(alpha=1.0), limits=LengthLimits(ratio=0.0, offset=6))
     best = search(table.read([[4]]), ask([[4]]))[0][0]
     assert best.ids == [4] * 6  # six words at a mean of -0.17; the end at once had -0.51
 
@@ -81,7 +77,7 @@ def test_a_hypothesis_that_could_still_win_is_waited_for(make_table):
 def test_and_what_cannot_win_is_not_waited_for(make_table):
     table = make_table(vocab=6)
     table.known[(4,), (2,)] = torch.tensor([0, 0, 0, 0.6, 0.2, 0.2]).log()
-    search = BeamSearch(beam_size=2, length_penalty=Power(alpha=0.0))
+    search = BeamSearch(size=2, length_penalty=Power(alpha=0.0))
     assert search(table.read([[4]]), ask([[4]]))[0][0].ids == []
     assert len(table.sizes) == 1
 
@@ -91,7 +87,7 @@ def test_ends_do_not_starve_the_beam(make_table):
     ending = torch.tensor([0, 0, 0, 0.7, 0.3]).log()
     table.known |= {((4,), (2, *[4] * length)): ending for length in range(6)}
     limits = LengthLimits(ratio=0.0, offset=4)
-    search = BeamSearch(beam_size=3, n_best=3, length_penalty=Power(alpha=0.0), limits=limits)
+    search = BeamSearch(size=3, n_best=3, length_penalty=Power(alpha=0.0), limits=limits)
     assert [each.ids for each in search(table.read([[4]]), ask([[4]]))[0]] == [[], [4], [4, 4]]
 
 
@@ -120,7 +116,7 @@ def test_ties_go_to_the_lower_id(make_table, search):
 def test_equal_candidates_of_two_hypotheses_go_to_the_lower_id_too(make_table):
     table = make_table(vocab=600, sharpness=0.0)
     search = BeamSearch(
-        beam_size=4,
+        size=4,
         n_best=4,
         limits=LengthLimits(ratio=0.0, offset=2),
         rules=(MinimumLength(length=2, eos_id=3),),
@@ -129,7 +125,7 @@ def test_equal_candidates_of_two_hypotheses_go_to_the_lower_id_too(make_table):
     assert [each.ids for each in found] == [[0, 0], [1, 0], [2, 0], [4, 0]]
 
 
-@pytest.mark.parametrize("search", [GreedySearch(), BeamSearch(beam_size=3, length_penalty=Wu(alpha=1.0))])
+@pytest.mark.parametrize("search", [GreedySearch(), BeamSearch(size=3, length_penalty=Wu(alpha=1.0))])
 def test_a_prefix_is_said_and_counts(make_table, search):
     table = make_table(vocab=7)
     prefixes = [(), (6, 5), (4,), (5, 5, 5, 6)]
@@ -207,8 +203,8 @@ def test_nonsense_is_refused():
         GreedySearch(n_best=2)
     with pytest.raises(ConfigError, match="n_best is 0"):
         GreedySearch(n_best=0)
-    with pytest.raises(ConfigError, match="beam_size is 0"):
-        BeamSearch(beam_size=0)
-    with pytest.raises(ConfigError, match="more than beam_size") as error:
-        BeamSearch(beam_size=2, n_best=3)
-    assert "beam_size = 3" in error.value.hint
+    with pytest.raises(ConfigError, match="the size of a beam is 0"):
+        BeamSearch(size=0)
+    with pytest.raises(ConfigError, match="more than the size of the beam") as error:
+        BeamSearch(size=2, n_best=3)
+    assert "size = 3" in error.value.hint

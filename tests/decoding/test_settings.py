@@ -13,7 +13,7 @@ from regard.recipe import read
 
 def test_the_defaults_are_a_beam_with_the_penalty_of_the_paper():
     assert GenerationSettings().strategy() == BeamSearch(
-        beam_size=5,
+        size=5,
         length_penalty=Wu(alpha=0.6),
         limits=LengthLimits(ratio=1.0, offset=50, least=0, most=1024),
         rules=(BannedTokens(ids=(0, 2)),),
@@ -26,7 +26,7 @@ def test_each_setting_has_its_value():
     )
     search = settings.strategy(pad_id=5, bos_id=6, eos_id=7)
     assert isinstance(search, BeamSearch)
-    assert (search.beam_size, search.n_best, search.length_penalty) == (8, 3, Power(alpha=1.0))
+    assert (search.size, search.n_best, search.length_penalty) == (8, 3, Power(alpha=1.0))
     assert search.rules == (
         BannedTokens(ids=(5, 6)),
         MinimumLength(length=2, eos_id=7),

@@ -69,15 +69,15 @@ WALKS = {
 }
 
 
-def guessing(walk, drafter, tokens=4):
-    return SpeculativeDecoding.of(walk, drafter, tokens)
+def guessing(loop, drafter, tokens=4):
+    return SpeculativeDecoding.of(loop, drafter, tokens)
 
 
 @pytest.mark.parametrize("name", WALKS)
 @pytest.mark.parametrize("begin_id", [BOS, None])
 @pytest.mark.parametrize("drafter", ["lookup", "draft", "itself"])
 def test_a_text_goes_on_as_without_guesses(name, begin_id, drafter):
-    model, walk = continuing(positions="rotary"), WALKS[name]
+    model, loop = continuing(positions="rotary"), WALKS[name]
     begin = [] if begin_id is None else [begin_id]
     guess = (
         PromptLookup()
@@ -85,27 +85,27 @@ def test_a_text_goes_on_as_without_guesses(name, begin_id, drafter):
         else DraftModel(PromptStepper(continuing(0 if drafter == "itself" else 1, positions="rotary")), begin)
     )
     prompts = prompts_of(sentences(3, 18, 1, 33), begin_id=begin_id)
-    walk = type(walk)(**{**vars(walk), "limits": LengthLimits(offset=2**40, most=2**40)})
+    loop = type(loop)(**{**vars(loop), "limits": LengthLimits(offset=2**40, most=2**40)})
     with torch.no_grad():
-        expected = continue_all(walk, model, prompts, max_new_tokens=14)
-        same(continue_all(guessing(walk, guess), model, prompts, max_new_tokens=14), expected)
+        expected = continue_all(loop, model, prompts, max_new_tokens=14)
+        same(continue_all(guessing(loop, guess), model, prompts, max_new_tokens=14), expected)
 
 
 @pytest.mark.parametrize("name", WALKS)
 @pytest.mark.parametrize("drafter", ["lookup", "draft"])
 def test_a_sentence_is_translated_as_without_guesses(name, drafter):
-    model, walk = translating(), WALKS[name]
+    model, loop = translating(), WALKS[name]
     guess = PromptLookup() if drafter == "lookup" else DraftModel(ModelStepper(translating(1)), [BOS])
-    walk = type(walk)(**{**vars(walk), "limits": LengthLimits(offset=8)})
+    loop = type(loop)(**{**vars(loop), "limits": LengthLimits(offset=8)})
     sources = sentences(5, 0, 12, 9)
     prefixes = [(), (), (5, 6), (7,)]
-    expected = decode_all(walk, model, sources, prefixes=prefixes)
-    same(decode_all(guessing(walk, guess), model, sources, prefixes=prefixes), expected)
+    expected = decode_all(loop, model, sources, prefixes=prefixes)
+    same(decode_all(guessing(loop, guess), model, sources, prefixes=prefixes), expected)
 
 
 def test_right_guesses_are_read_at_once_and_come_one_by_one():
     model = continuing(positions="rotary")
-    walk = GreedySearch(
+    loop = GreedySearch(
         limits=LengthLimits(offset=2**40, most=2**40), rules=(BannedTokens(ids=(0, 1, 2, EOS)),)
     )
     [prompt] = prompts_of(sentences(3), begin_id=BOS)
@@ -114,9 +114,9 @@ def test_right_guesses_are_read_at_once_and_come_one_by_one():
     model.states = lambda *given, **more: (looks.append(given[0].shape[1]), states(*given, **more))[1]
     itself = DraftModel(PromptStepper(continuing(positions="rotary")), [BOS])
     with torch.no_grad():
-        [[expected]] = continue_all(walk, model, [prompt], max_new_tokens=20)
+        [[expected]] = continue_all(loop, model, [prompt], max_new_tokens=20)
         looks.clear()
-        assert list(stream(guessing(walk, itself), model, prompt, max_new_tokens=20)) == expected.ids
+        assert list(stream(guessing(loop, itself), model, prompt, max_new_tokens=20)) == expected.ids
     assert len(looks) <= 6, "20 tokens and the beginning, five at once"
     assert max(looks) == 5
 
@@ -155,7 +155,7 @@ class TableReader:
 def test_what_is_drawn_with_guesses_has_the_model_s_distribution(make_table, drafter):
     """By chi-square, of all texts of two tokens."""
     table, count = make_table(vocab=6), 2500
-    walk = Sampling(
+    loop = Sampling(
         n_best=count, limits=LengthLimits(ratio=0.0, offset=2), rules=(BannedTokens(ids=(0, 2)),), seed=3
     )
     guess = (
@@ -163,7 +163,7 @@ def test_what_is_drawn_with_guesses_has_the_model_s_distribution(make_table, dra
     )
     reader = TableReader(table)
     reader.start(torch.tensor([[4, 5]]), torch.tensor([2]))
-    found = guessing(walk, guess)(reader, [Request(src_len=2, source=(4, 5))])[0]
+    found = guessing(loop, guess)(reader, [Request(src_len=2, source=(4, 5))])[0]
     counts = Counter(tuple(each.ids) for each in found)
 
     def next_of(said):
@@ -185,10 +185,10 @@ def test_what_is_drawn_with_guesses_has_the_model_s_distribution(make_table, dra
 def test_what_was_said_before_is_guessed_from_the_latest_and_longest_match():
     lookup = PromptLookup()
     lookup.begin(WALKS["greedy"], Request(src_len=3, source=(9, 8, 7)), 0)
-    assert lookup.guess([5, 6, 7, 5, 6, 8, 1, 5, 6], 2) == [8, 1]
-    assert lookup.guess([7, 5, 6, 9, 5, 6, 8, 7, 5, 6], 3) == [9, 5, 6]
-    assert lookup.guess([4, 9], 2) == [8, 7]
-    assert lookup.guess([4, 3], 2) == []
+    assert lookup.propose([5, 6, 7, 5, 6, 8, 1, 5, 6], 2) == [8, 1]
+    assert lookup.propose([7, 5, 6, 9, 5, 6, 8, 7, 5, 6], 3) == [9, 5, 6]
+    assert lookup.propose([4, 9], 2) == [8, 7]
+    assert lookup.propose([4, 3], 2) == []
 
 
 def test_what_cannot_take_back_is_refused():

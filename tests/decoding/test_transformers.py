@@ -64,7 +64,7 @@ def ours(search, model):
     stepper = Theirs(model)
     stepper.start(torch.tensor([prompt[:-1] for prompt in PROMPTS]), torch.full((4,), 3))
     requests = [
-        Request(src_len=0, prefix=tuple(each), said=4, uncounted=4, index=index, most=4 + NEW)
+        Request(src_len=0, prefix=tuple(each), begun=4, uncounted=4, index=index, most=4 + NEW)
         for index, each in enumerate(PROMPTS)
     ]
     with torch.no_grad():
@@ -113,7 +113,7 @@ def test_a_beam_that_stops_early_finds_the_same_with_the_same_scores(gpt2, case,
         gpt2, num_beams=4, num_return_sequences=4, early_stopping=early, length_penalty=alpha, **controls
     )
     search = BeamSearch(
-        beam_size=4, n_best=4, early_stopping=early, heuristic_stopping=not early, limits=LIMITS, rules=rules,
+        size=4, n_best=4, early_stopping=early, heuristic_stopping=not early, limits=LIMITS, rules=rules,
         length_penalty=Power(alpha=alpha),
     )  # fmt: skip
     compared = 0

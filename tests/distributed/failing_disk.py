@@ -6,7 +6,7 @@ import os
 from regard.cli import main
 from regard.weights import folder
 
-fill, saved = folder._fill, []
+fill, saved = folder._write_files, []
 
 
 def full(path, files, manifest_extra):
@@ -17,7 +17,7 @@ def full(path, files, manifest_extra):
     fill(path, files, manifest_extra)
 
 
-folder._fill = full
+folder._write_files = full
 
 if __name__ == "__main__":
     main()

@@ -1,9 +1,9 @@
-"""Where a process stands: what its environment says, and what a recipe may ask of several."""
+"""The rank of a process from its environment, and the settings of a distributed run."""
 
 import pytest
 import torch
 
-from regard.distributed.member import is_loss
+from regard.distributed.member import is_connection_loss
 from regard.distributed.rank import ALONE, Rank, own_rank
 from regard.distributed.settings import DistributedSettings
 from regard.errors import RecipeError, RunError
@@ -26,40 +26,40 @@ def environment(monkeypatch):
     return made
 
 
-def test_a_process_that_nobody_placed_is_alone(environment):
+def test_a_process_without_a_rank_is_alone(environment):
     environment()
     assert own_rank() == ALONE
 
 
-def test_torchrun_says_where_a_process_stands(environment):
+def test_torchrun_sets_the_rank_of_a_process(environment):
     environment(**TORCHRUN)
-    assert own_rank() == Rank(rank=5, size=8, local_rank=1, meeting="env://")
+    assert own_rank() == Rank(rank=5, size=8, local_rank=1, rendezvous_url="env://")
 
 
 def test_another_worker_of_ours_knows_its_place(environment):
     environment(REGARD_WORKER="1 2 file:///tmp/a folder/meeting")
-    assert own_rank() == Rank(rank=1, size=2, local_rank=1, meeting="file:///tmp/a folder/meeting")
+    assert own_rank() == Rank(rank=1, size=2, local_rank=1, rendezvous_url="file:///tmp/a folder/meeting")
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected"),
     [
-        ({"RANK": "8"}, "RANK=8 is no place among WORLD_SIZE=8"),
-        ({"RANK": "one"}, "RANK=one is no place"),
-        ({"WORLD_SIZE": ""}, "RANK=5 is no place among WORLD_SIZE= "),
+        ({"RANK": "8"}, "RANK=8 is not below WORLD_SIZE=8"),
+        ({"RANK": "one"}, "RANK=one is not below"),
+        ({"WORLD_SIZE": ""}, "RANK=5 is not below WORLD_SIZE= "),
     ],
 )
-def test_a_place_that_is_none_is_refused(environment, changes, told):
+def test_an_invalid_rank_is_refused(environment, changes, expected):
     environment(**{**TORCHRUN, **changes})
-    with pytest.raises(RecipeError, match=told):
+    with pytest.raises(RecipeError, match=expected):
         own_rank()
 
 
 def test_a_process_without_a_gpu_of_its_own_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    place = Rank(rank=5, size=8, local_rank=1, meeting="env://")
+    place = Rank(rank=5, size=8, local_rank=1, rendezvous_url="env://")
     assert place.device(torch.device("cpu")) == torch.device("cpu")
-    with pytest.raises(RecipeError, match="process 1 of this machine has no GPU: it has 1"):
+    with pytest.raises(RecipeError, match="process 1 has no GPU: this machine has 1"):
         place.device(torch.device("cuda"))
 
 
@@ -102,5 +102,5 @@ def test_adapters_are_not_cut_into_parts(tmp_path):
         (RunError("gloo"), False),
     ],
 )
-def test_a_process_that_is_gone_is_told_from_other_faults(error, lost):
-    assert is_loss(error) == lost
+def test_a_lost_process_is_distinguished_from_other_errors(error, lost):
+    assert is_connection_loss(error) == lost

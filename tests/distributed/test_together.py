@@ -1,4 +1,4 @@
-"""Two processes train as one, by either strategy: the same loss and gradient, state and data."""
+"""Two processes train as one with either strategy: the same loss, gradient, state and data."""
 
 import json
 import shutil
@@ -24,10 +24,10 @@ pytestmark = pytest.mark.filterwarnings("default:a process died")
 
 
 def together(folder, size, runs):
-    """Train the runs in `size` processes, one after the other; what came of them in each process.
+    """Trains the runs in `size` processes, one after the other; returns the results of each process.
 
-    PyTorch's collectives for the CPU have once ended a process by a signal, and not again in three hundred
-    such runs: that is said as a warning, with where it was, and tried again from the same files.
+    PyTorch's CPU collectives once ended a process by a signal, and not again in three hundred such runs: this
+    becomes a warning with its place, and the runs are repeated from the same files.
     """
     before = shutil.copytree(folder, folder.with_name(f"{folder.name}-before"))
     outputs, codes = attempt(folder, size, runs)
@@ -42,8 +42,8 @@ def together(folder, size, runs):
 
 
 def attempt(folder, size, runs):
-    meeting = folder / f"meeting-{len(list(folder.glob('meeting*')))}"
-    command = [sys.executable, "-X", "faulthandler", str(SCRIPT), str(folder), meeting.as_uri()]
+    rendezvous_url = folder / f"meeting-{len(list(folder.glob('meeting*')))}"
+    command = [sys.executable, "-X", "faulthandler", str(SCRIPT), str(folder), rendezvous_url.as_uri()]
     processes = [
         subprocess.Popen(
             [*command, str(rank), str(size), json.dumps(runs)], stdout=subprocess.PIPE, text=True
@@ -96,7 +96,7 @@ def again(folder, moving, pair):
 
 
 def tensors(folder, name):
-    """All that the last checkpoint holds, by file and name."""
+    """All tensors of the last checkpoint, by file and name."""
     checkpoint = RunFolder(folder / name).latest()
     files = [file for file in checkpoint.names if file.endswith(".safetensors")]
     return {
@@ -104,23 +104,23 @@ def tensors(folder, name):
     }
 
 
-def test_a_group_of_one_says_nothing_to_anyone():
+def test_a_group_of_one_does_not_communicate():
     tensor = torch.ones(3)
     SINGLE.sum_([tensor])
     assert torch.equal(tensor, torch.ones(3))
-    assert SINGLE.largest(7) == 7
-    assert SINGLE.from_first({"a": 1}) == {"a": 1}
-    assert SINGLE.all_values([1]) == [[1]]
+    assert SINGLE.maximum(7) == 7
+    assert SINGLE.broadcast({"a": 1}) == {"a": 1}
+    assert SINGLE.all_gather([1]) == [[1]]
 
 
-def test_what_each_process_says_all_hear(pair):
-    assert pair[0]["heard"] == pair[1]["heard"] == [["ä", 0], ["ä", 1]]
+def test_values_of_each_process_reach_all(pair):
+    assert pair[0]["received"] == pair[1]["received"] == [["ä", 0], ["ä", 1]]
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
 @pytest.mark.parametrize(("width", "error"), [("float", 1e-6), ("double", 1e-12)])
 def test_loss_and_gradient_are_those_of_one_process(folder, alone, pair, strategy, width, error):
-    """Adam's first moment after one update is a tenth of the gradient; after an epoch all still agrees."""
+    """Adam's first moment after one update is a tenth of the gradient; after an epoch states still agree."""
     one, two = alone[f"one {width}"]["reports"], pair[0][f"{strategy} {width}"]["reports"]
     assert len(one) == len(two) > 0
     for key in ("loss", "gradient_norm"):
@@ -146,12 +146,12 @@ def test_where_a_run_has_collapsed_both_processes_go_back(folder, pair, strategy
     assert RunFolder(folder / f"{strategy} collapsed").latest().step == 10
 
 
-def test_both_processes_hold_the_same_weights(pair):
+def test_both_processes_have_the_same_weights(pair):
     for name in (name for name in pair[0] if name.startswith("ddp")):  # what is sharded is held once
         assert pair[0][name]["weights"] == pair[1][name]["weights"], name
 
 
-def test_sharded_each_holds_a_part_of_the_weights(pair):
+def test_sharded_each_process_has_a_part_of_the_weights(pair):
     whole = pair[0]["ddp float"]["held"]
     assert pair[1]["ddp float"]["held"] == whole
     parts = [process["fsdp2 float"]["held"] for process in pair]
@@ -160,7 +160,7 @@ def test_sharded_each_holds_a_part_of_the_weights(pair):
 
 
 def test_the_shares_of_a_batch_are_of_unequal_size(folder, again):
-    """Or summing means would do as well."""
+    """With equal sizes, a sum of means would give the same result and the test could not fail."""
     read = [json.loads(line) for line in (folder / "read.jsonl").read_text().splitlines()]
     assert {rank for _, rank, _, _ in read} == {0, 1}
     counts = [

@@ -1,4 +1,4 @@
-"""Processes that torchrun, or its like, started: they end as one, restart as one, and tell a fault once."""
+"""Processes started by torchrun: they end together, restart together, and report an error once."""
 
 import contextlib
 import os
@@ -66,7 +66,7 @@ def train(recipe, out, *more):
 
 
 def side_by_side(*commands):
-    """Start regard with these arguments as the processes of one run; their exit codes and stderrs."""
+    """Starts regard with these arguments as the processes of one run; returns exit codes and stderrs."""
     with socket.create_server(("localhost", 0)) as free:
         port = str(free.getsockname()[1])
     place = {"MASTER_ADDR": "localhost", "MASTER_PORT": port, "WORLD_SIZE": str(len(commands))}
@@ -79,8 +79,8 @@ def side_by_side(*commands):
         )
         for rank, command in enumerate(commands)
     ]
-    told = [process.communicate(timeout=120)[1] for process in processes]
-    return [process.returncode for process in processes], told
+    caught = [process.communicate(timeout=120)[1] for process in processes]
+    return [process.returncode for process in processes], caught
 
 
 def workers_of(agent):
@@ -116,8 +116,8 @@ def told_once(stderr, *words):
 
 @pytest.mark.nightly
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the processes in /proc")
-def test_a_killed_process_restarts_and_the_run_ends_in_the_bits_of_one_left_alone(recipe, tmp_path):
-    alone, killed = tmp_path / "left alone", tmp_path / "killed"
+def test_a_killed_process_restarts_and_the_run_ends_in_the_bits_of_an_uninterrupted_one(recipe, tmp_path):
+    alone, killed = tmp_path / "uninterrupted", tmp_path / "killed"
     command = [sys.executable, "-m", "regard", *train(recipe, alone, "--workers", "2")]
     subprocess.run(command, check=True, capture_output=True)
     command = [*TORCHRUN, "--max-restarts", "2", "-m", "regard", *train(recipe, killed)]
@@ -130,7 +130,7 @@ def test_a_killed_process_restarts_and_the_run_ends_in_the_bits_of_one_left_alon
     assert digest(RunFolder(killed).latest()) == digest(RunFolder(alone).latest())
 
 
-def test_a_full_disk_stops_all_and_is_told_once(recipe, tmp_path):
+def test_a_full_disk_stops_all_and_is_reported_once(recipe, tmp_path):
     out = tmp_path / "run"
     command = [*TORCHRUN, str(HERE / "failing_disk.py"), *train(recipe, out, *LONG)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -143,36 +143,36 @@ def test_a_full_disk_stops_all_and_is_told_once(recipe, tmp_path):
     assert RunFolder(out).latest().step == 0, "what was saved before is whole"
 
 
-def test_what_all_find_wrong_is_told_by_the_first(recipe, tmp_path):
+def test_an_error_of_all_processes_is_reported_by_the_first(recipe, tmp_path):
     command = train(recipe, tmp_path / "run", "--set", "batches.batch_examples=1")
-    codes, told = side_by_side(command, command)
+    codes, caught = side_by_side(command, command)
     assert codes == [2, 2]
-    told_once(told[0], "batches.batch_examples = 1 cannot be shared among 2 processes")
-    assert told[1] == ""
+    told_once(caught[0], "batches.batch_examples = 1 cannot be shared among 2 processes")
+    assert caught[1] == ""
 
 
 def test_another_recipe_in_another_process_is_refused(recipe, tmp_path):
     command = train(recipe, tmp_path / "run")
-    codes, told = side_by_side(command, [*command, "--set", "training.seed=7"])
+    codes, caught = side_by_side(command, [*command, "--set", "training.seed=7"])
     assert codes == [2, 2]
-    told_once(told[0], "process 1 has another recipe than process 0: training.seed: not set -> 7")
-    assert told[1] == ""
+    told_once(caught[0], "process 1 has another recipe than process 0: training.seed: not set -> 7")
+    assert caught[1] == ""
 
 
-def test_what_one_process_alone_finds_wrong_is_told_by_the_first(recipe, tmp_path):
+def test_an_error_of_one_process_is_reported_by_the_first(recipe, tmp_path):
     out = tmp_path / "run"
-    codes, told = side_by_side(train(recipe, out), train(tmp_path / "elsewhere.toml", out))
+    codes, caught = side_by_side(train(recipe, out), train(tmp_path / "elsewhere.toml", out))
     assert codes == [2, 2]
-    told_once(told[0], "process 1: ", "elsewhere.toml: no such recipe")
-    assert told[1] == ""
+    told_once(caught[0], "process 1: ", "elsewhere.toml: no such recipe")
+    assert caught[1] == ""
 
 
 def test_two_runs_in_one_folder_are_refused_once(recipe, tmp_path):
     with RunFolder(tmp_path / "run").lock():
-        codes, told = side_by_side(*[train(recipe, tmp_path / "run")] * 2)
+        codes, caught = side_by_side(*[train(recipe, tmp_path / "run")] * 2)
     assert codes == [2, 1]
-    told_once(told[0], f"is in use by process {os.getpid()}")
-    assert told[1] == ""
+    told_once(caught[0], f"is in use by process {os.getpid()}")
+    assert caught[1] == ""
 
 
 def test_half_a_place_is_refused(recipe, tmp_path, monkeypatch):
@@ -185,7 +185,7 @@ def test_half_a_place_is_refused(recipe, tmp_path, monkeypatch):
         check=False,
     )
     assert done.returncode == 2
-    told_once(done.stderr, "RANK is set and MASTER_ADDR is not")
+    told_once(done.stderr, "RANK is set, but MASTER_ADDR is not")
 
 
 def test_a_world_of_one_is_stopped_like_any_run(recipe, tmp_path):
@@ -216,7 +216,7 @@ main()
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143)])
 def test_a_worker_ends_with_the_process_that_started_it(recipe, tmp_path, number, code):
-    """Also while it waits at their meeting place, to which that one has not come."""
+    """Also while it waits at the rendezvous for that process."""
     command = [sys.executable, "-c", LATE, *train(recipe, tmp_path / "run", "--workers", "2")]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
@@ -246,5 +246,5 @@ def test_workers_that_are_still_preparing_end_at_a_sigterm(recipe, tmp_path):
     assert time.monotonic() - began < SOON
     assert process.returncode == 143
     told_once(stderr, "stopped by SIGTERM")
-    with pytest.raises(ProcessLookupError):  # nobody of them is left
+    with pytest.raises(ProcessLookupError):  # the process has ended
         os.killpg(process.pid, 0)

@@ -46,7 +46,7 @@ DEFAULTS = {
 def main(folder: Path, place: Rank, runs: dict[str, dict]) -> None:
     torch.set_num_threads(1)
     group = join(place)
-    found = {"heard": group.all_values(["ä", group.rank])}
+    found = {"received": group.all_gather(["ä", group.rank])}
     for name, wanted in runs.items():
         run = RunFolder(folder / name)
         with run.lock() if group.is_first else contextlib.nullcontext():
@@ -57,7 +57,7 @@ def main(folder: Path, place: Rank, runs: dict[str, dict]) -> None:
 
 
 def train(run: RunFolder, group: Group, wanted: dict) -> dict:
-    """Train, or go on; what came of it."""
+    """Trains or resumes a run; returns its results."""
     examples = read(run.path.with_name("data"), group)
     model = build(config(wanted["dropout"]), seed=1)
     if wanted["double"]:
@@ -99,7 +99,7 @@ def train(run: RunFolder, group: Group, wanted: dict) -> dict:
         {},
         validate=validate,
         report=lambda record: reports.append(record) if record["kind"] != "validation" else None,
-        strategy=strategy,
+        distributed=strategy,
     )
     # only one process hears of the signal, and all stop
     last = group.rank == group.size - 1
@@ -141,7 +141,7 @@ def config(dropout: float) -> EncoderDecoderConfig:
 
 
 class Logged:
-    """Examples that write down which of them become a batch."""
+    """Examples that record which of them are in each batch."""
 
     def __init__(self, examples, log: str, rank: int) -> None:
         self.examples, self.log, self.rank = examples, log, rank
@@ -159,9 +159,9 @@ class Logged:
 
 
 if __name__ == "__main__":
-    where, meeting, rank, size, text = sys.argv[1:]
+    where, rendezvous_url, rank, size, text = sys.argv[1:]
     main(
         Path(where),
-        Rank(rank=int(rank), size=int(size), local_rank=int(rank), meeting=meeting),
+        Rank(rank=int(rank), size=int(size), local_rank=int(rank), rendezvous_url=rendezvous_url),
         json.loads(text),
     )

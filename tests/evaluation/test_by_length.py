@@ -1,4 +1,4 @@
-"""BLEU by the length of the source: each sentence in one group, each group a corpus of its own."""
+"""BLEU by source length: each sentence is in one group, each group is scored as a corpus."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Scores of classes: by hand, by their definitions, and intervals that hold what they promise."""
+"""Classification metrics agree with their definitions, and intervals with their coverage."""
 
 import numpy as np
 import pytest
@@ -15,13 +15,13 @@ from regard.evaluation.classification import (
 )
 from regard.evaluation.proportion import wilson_interval
 
-TRUTH = [0, 0, 0, 1, 1, 2]
-SAID = [0, 0, 1, 1, 0, 1]
+LABELS = [0, 0, 0, 1, 1, 2]
+PREDICTIONS = [0, 0, 1, 1, 0, 1]
 answers = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=60)
 
 
 def test_an_example_by_hand():
-    table = confusion(TRUTH, SAID, 4)
+    table = confusion(LABELS, PREDICTIONS, 4)
     assert table.tolist() == [[2, 1, 0, 0], [1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
     assert accuracy(table) == 0.5
     first, second, third, fourth = class_scores(table)
@@ -36,13 +36,13 @@ def test_an_example_by_hand():
 
 @given(answers)
 def test_tables_keep_to_the_definitions(pairs):
-    truth, said = (list(each) for each in zip(*pairs, strict=True))
-    table = confusion(truth, said, 4)
-    assert accuracy(table) == pytest.approx(np.mean(np.array(truth) == np.array(said)))
+    truth, message = (list(each) for each in zip(*pairs, strict=True))
+    table = confusion(truth, message, 4)
+    assert accuracy(table) == pytest.approx(np.mean(np.array(truth) == np.array(message)))
     for number, scores in enumerate(class_scores(table)):
         right = sum(t == s == number for t, s in pairs)
         assert scores.support == truth.count(number)
-        assert scores.precision * said.count(number) == pytest.approx(right)
+        assert scores.precision * message.count(number) == pytest.approx(right)
         assert scores.recall * truth.count(number) == pytest.approx(right)
         if right:
             harmonic = 2 / (1 / scores.precision + 1 / scores.recall)
@@ -52,9 +52,9 @@ def test_tables_keep_to_the_definitions(pairs):
 
 @given(answers, st.permutations(range(4)))
 def test_the_names_of_classes_do_not_matter(pairs, names):
-    truth, said = (list(each) for each in zip(*pairs, strict=True))
-    table = confusion(truth, said, 4)
-    renamed = confusion([names[t] for t in truth], [names[s] for s in said], 4)
+    truth, message = (list(each) for each in zip(*pairs, strict=True))
+    table = confusion(truth, message, 4)
+    renamed = confusion([names[t] for t in truth], [names[s] for s in message], 4)
     assert accuracy(renamed) == accuracy(table)
     assert macro_f1(renamed) == pytest.approx(macro_f1(table))
 

@@ -1,4 +1,4 @@
-"""Intervals of shares: known values, honest ends, narrower with more examples."""
+"""Wilson intervals: known values, valid at 0 and 1, narrower with more examples."""
 
 import math
 

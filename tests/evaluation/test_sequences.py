@@ -1,4 +1,4 @@
-"""Edit distance is a distance; error rates follow the nearest reference."""
+"""Edit distance is a metric; error rates use the nearest reference."""
 
 import pytest
 from hypothesis import given
@@ -56,7 +56,7 @@ def test_an_empty_output_has_every_unit_wrong_and_an_empty_corpus_of_words_none(
 
 @pytest.mark.parametrize("rate", [exact_match, word_error_rate, character_error_rate])
 @pytest.mark.parametrize(
-    ("hypotheses", "references", "says"),
+    ("hypotheses", "references", "message"),
     [
         (["a", "b"], [["a"]], "the output has 2 lines, the reference 1"),
         (["a"], [["a"], ["a", "b"]], "the output has 1 line, reference 2 2"),
@@ -65,6 +65,6 @@ def test_an_empty_output_has_every_unit_wrong_and_an_empty_corpus_of_words_none(
         (["a", "b"], [["a", None], ["a", None]], "line 2 has no reference"),
     ],
 )
-def test_what_is_not_aligned_is_refused(rate, hypotheses, references, says):
-    with pytest.raises(DataError, match=says):
+def test_what_is_not_aligned_is_refused(rate, hypotheses, references, message):
+    with pytest.raises(DataError, match=message):
         rate(hypotheses, references)

@@ -1,4 +1,4 @@
-"""The tokeniser fits the script of the references; one that cannot be used says what to install."""
+"""The tokeniser suits the script of the references; a missing package is reported with its installation."""
 
 import subprocess
 import sys
@@ -6,17 +6,17 @@ import sys
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from regard.data.scripts import writing_of
+from regard.data.scripts import detect_script
 from regard.errors import DataError
 from regard.evaluation import tokenizers, translation
 from regard.evaluation.by_length import bleu_by_length
 from regard.evaluation.tokenizers import (
     PACKAGES,
     TOKENIZE,
+    best_metric_first,
     best_metric_for,
-    explained,
+    explain_tokenizer,
     missing_packages,
-    ordered,
     tokenizer_for,
 )
 from regard.evaluation.translation import check_tokenizer, compare_systems, corpus_scores
@@ -50,10 +50,10 @@ def test_every_tokeniser_of_sacrebleu_is_offered():
     ],
 )
 def test_the_tokeniser_fits_the_script_and_what_is_installed(texts, bare, equipped, monkeypatch):
-    writing = writing_of(texts)
+    writing = detect_script(texts)
     packages(monkeypatch, installed=False)
     assert tokenizer_for(writing) == bare
-    assert (equipped in explained(bare, writing)) == (bare != "13a" or equipped == bare)
+    assert (equipped in explain_tokenizer(bare, writing)) == (bare != "13a" or equipped == bare)
     packages(monkeypatch, installed=True)
     assert tokenizer_for(writing) == equipped
 
@@ -78,20 +78,20 @@ def test_the_numbers_are_those_of_the_sacrebleu_command(tmp_path):
     for name, lines in (("out", hypotheses), ("ref", THAI)):
         (tmp_path / name).write_text("\n".join(lines) + "\n", "utf-8")
     command = f"{tmp_path}/ref -i {tmp_path}/out -m bleu -tok char -b -w 6"
-    theirs = subprocess.run(
+    reference = subprocess.run(
         [sys.executable, "-m", "sacrebleu", *command.split()], capture_output=True, check=True, text=True
     )
     ours, *_ = corpus_scores(hypotheses, [THAI], bootstrap=0)
-    assert ours.value == pytest.approx(float(theirs.stdout), abs=1e-5)
+    assert ours.value == pytest.approx(float(reference.stdout), abs=1e-5)
 
 
 def test_chrf_leads_where_there_are_no_spaces(monkeypatch):
     packages(monkeypatch, installed=False)
     names = ("bleu", "chrf", "ter")
-    assert [best_metric_for(writing_of(texts)) for texts in (ENGLISH, KOREAN)] == ["bleu", "bleu"]
-    assert [best_metric_for(writing_of(texts)) for texts in (CHINESE, THAI)] == ["chrf", "chrf"]
-    assert ordered(names, writing_of(JAPANESE)) == ("chrf", "bleu", "ter")
-    assert ordered(names, writing_of(ENGLISH)) == names
+    assert [best_metric_for(detect_script(texts)) for texts in (ENGLISH, KOREAN)] == ["bleu", "bleu"]
+    assert [best_metric_for(detect_script(texts)) for texts in (CHINESE, THAI)] == ["chrf", "chrf"]
+    assert best_metric_first(names, detect_script(JAPANESE)) == ("chrf", "bleu", "ter")
+    assert best_metric_first(names, detect_script(ENGLISH)) == names
 
 
 def test_systems_are_compared_by_the_tokeniser_of_the_references(monkeypatch):
@@ -102,7 +102,7 @@ def test_systems_are_compared_by_the_tokeniser_of_the_references(monkeypatch):
 
 
 @pytest.mark.parametrize("name", sorted(PACKAGES))
-def test_a_tokeniser_whose_package_is_missing_says_what_to_install(name, monkeypatch):
+def test_a_tokeniser_whose_package_is_missing_is_reported_with_what_to_install(name, monkeypatch):
     packages(monkeypatch, installed=False)
     assert missing_packages(name)
     with pytest.raises(DataError, match=f"tokeniser {name} needs") as caught:
@@ -122,7 +122,7 @@ def test_a_model_that_cannot_be_fetched_is_one_line_and_leaves_nothing(name, tmp
 
     monkeypatch.setattr(translation, "SACREBLEU_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(translation, "download", broken)
-    with pytest.raises(DataError, match=r"needs a model .* cannot be fetched: .* no network") as caught:
+    with pytest.raises(DataError, match=r"needs a model .* cannot be downloaded: .* no network") as caught:
         check_tokenizer(name)
     assert "curl" in caught.value.hint
     assert not list((tmp_path / "cache" / "models").iterdir())

@@ -1,4 +1,4 @@
-"""Scores are sacreBLEU's own, with its signatures; intervals and significance mean what they say."""
+"""Scores are those of sacreBLEU, with its signatures; intervals and significance are valid."""
 
 import json
 import logging
@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from regard.errors import DataError
-from regard.evaluation.translation import cautions, compare_systems, corpus_scores
+from regard.evaluation.translation import compare_systems, corpus_scores, tokenization_warnings
 
 REFERENCE = [
     "The cat sat on the mat, and it purred.",
@@ -33,15 +33,15 @@ def test_scores_and_intervals_are_those_of_the_sacrebleu_command(tmp_path):
         check=True,
         text=True,
     )
-    theirs = json.loads(answer.stdout)
+    expected = json.loads(answer.stdout)
     ours = corpus_scores(POOR, [REFERENCE, SECOND])
-    assert [score.name for score in ours] == [score["name"] for score in theirs]
-    for our, their in zip(ours, theirs, strict=True):
-        assert our.signature == their["signature"]
-        assert our.value == pytest.approx(their["score"], abs=1e-5)
+    assert [score.name for score in ours] == [score["name"] for score in expected]
+    for our, theirs in zip(ours, expected, strict=True):
+        assert our.signature == theirs["signature"]
+        assert our.value == pytest.approx(theirs["score"], abs=1e-5)
         assert our.high is not None
         assert our.low is not None
-        assert (our.high - our.low) / 2 == pytest.approx(their["confidence_var"], abs=1e-5)
+        assert (our.high - our.low) / 2 == pytest.approx(theirs["confidence_var"], abs=1e-5)
 
 
 def test_what_equals_a_reference_is_perfect():
@@ -52,7 +52,7 @@ def test_what_equals_a_reference_is_perfect():
     assert "nrefs:2" in bleu.signature
 
 
-def test_settings_are_kept_and_stand_in_the_signature():
+def test_settings_are_kept_and_are_in_the_signature():
     upper = [line.upper() for line in REFERENCE]
     cased = corpus_scores(upper, [REFERENCE])[0]
     uncased = corpus_scores(upper, [REFERENCE], lowercase=True, tokenize="none")[0]
@@ -64,7 +64,7 @@ def test_settings_are_kept_and_stand_in_the_signature():
     assert "tok:none" in uncased.signature
 
 
-def test_an_interval_holds_the_score_and_is_left_out_when_not_asked_for():
+def test_an_interval_contains_the_score_and_is_optional():
     for score in corpus_scores(GOOD, [REFERENCE]):
         assert score.low < score.value < score.high
         assert "bs:1000|seed:12345" in score.signature
@@ -74,7 +74,7 @@ def test_an_interval_holds_the_score_and_is_left_out_when_not_asked_for():
 
 
 def test_few_sentences_have_scores_and_no_interval():
-    """Resampling 29 sentences gives an interval that is too narrow for what it is taken for."""
+    """The interval from resampling 29 sentences would be too narrow."""
     lines = [f"the cat number {number} sat on the mat" for number in range(30)]
     for count, has in ((29, False), (30, True)):
         for score in corpus_scores(lines[:count], [[f"{line} ." for line in lines[:count]]]):
@@ -131,11 +131,16 @@ def test_unequal_lines_and_unknown_tokenisers_are_refused():
     assert "13a" in caught.value.hint
 
 
-def test_text_that_does_not_fit_its_tokenisation_is_told_rather_than_logged(caplog):
+def test_text_that_does_not_fit_its_tokenisation_is_returned_as_a_warning(caplog):
     tokenized, plain = ["a cat sits ."] * 120, ["a cat sits."] * 120
     with caplog.at_level(logging.WARNING):
         corpus_scores(tokenized, [plain], bootstrap=0)
     assert not caplog.records
-    assert "--tokenize none" in cautions(tokenized)[0]
-    assert "--tokenize none" in cautions(plain, tokenize="none")[0]
-    assert cautions(tokenized, tokenize="none") == cautions(plain) == cautions([]) == []
+    assert "--tokenize none" in tokenization_warnings(tokenized)[0]
+    assert "--tokenize none" in tokenization_warnings(plain, tokenize="none")[0]
+    assert (
+        tokenization_warnings(tokenized, tokenize="none")
+        == tokenization_warnings(plain)
+        == tokenization_warnings([])
+        == []
+    )

@@ -39,11 +39,11 @@ def forced_pass():
         model = perturbed(build(config, seed=seed).eval())
         match kind:
             case "encoder_decoder" | "recurrent":
-                return passes.translating(model, SOURCE, TARGET, bos_id=BOS, eos_id=EOS)
+                return passes.translation_pass(model, SOURCE, TARGET, bos_id=BOS, eos_id=EOS)
             case "decoder_only":
-                return passes.continuing(model, [BOS, *SOURCE, *TARGET])
+                return passes.continuation_pass(model, [BOS, *SOURCE, *TARGET])
             case "encoder_only":
-                return passes.reading(model, [BOS, *SOURCE, EOS])
+                return passes.encoder_pass(model, [BOS, *SOURCE, EOS])
 
     return made
 

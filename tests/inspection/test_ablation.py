@@ -8,11 +8,11 @@ from regard.decoding.continuation import continue_all, prompts_of
 from regard.decoding.rules import LengthLimits
 from regard.decoding.search import GreedySearch
 from regard.errors import ConfigError
+from regard.fast.decoding_step import fast_step
 from regard.inspection import passes
 from regard.inspection.ablation import Ablation, ablate, ablated, ablations, layer_names
-from regard.inspection.passes import places
+from regard.inspection.passes import attention_sites
 from regard.inspection.switches import SUBLAYERS
-from regard.models.straight import straight
 
 MODELS = [
     ("encoder_decoder", {}),
@@ -33,7 +33,7 @@ everywhere = pytest.mark.parametrize(("kind", "changes"), MODELS)
 
 
 def each_alone(model, length):
-    yield from (Ablation(heads={p.name: [h]}) for p in places(model) for h in range(p.num_heads))
+    yield from (Ablation(heads={p.name: [h]}) for p in attention_sites(model) for h in range(p.num_heads))
     yield from (Ablation(layers=[name]) for name in layer_names(model))
     yield from (Ablation(tokens=[position]) for position in range(length))
 
@@ -78,10 +78,10 @@ def test_the_baseline_is_the_log_probability_of_what_was_written(forced_pass):
     assert ablations(forced, heads=False, layers=False, tokens=False).baseline == pytest.approx(expected)
 
 
-def test_of_a_text_that_goes_on_only_what_it_goes_on_with_is_scored(forced_pass):
-    """By hand: the model is run anew with a head off, and the tokens behind the prompt are added up."""
+def test_only_the_continuation_of_a_prompt_is_scored(forced_pass):
+    """By hand: the model runs again with a head off, and the tokens after the prompt are added up."""
     model, ids, begins = forced_pass("decoder_only").model, (2, 4, 5, 6, 7, 8, 9, 10), 5
-    forced = passes.continuing(model, ids, start=begins)
+    forced = passes.continuation_pass(model, ids, start=begins)
     sweep = ablations(forced, layers=False, tokens=False)
 
     def of_answer():
@@ -89,18 +89,18 @@ def test_of_a_text_that_goes_on_only_what_it_goes_on_with_is_scored(forced_pass)
             log_probs = forced()[0].log_softmax(dim=-1)
         return sum(log_probs[row, forced.sequences["written"][row]].item() for row in range(begins, 7))
 
-    usual = of_answer()
-    assert sweep.baseline == pytest.approx(usual, abs=1e-4)
+    unchanged = of_answer()
+    assert sweep.baseline == pytest.approx(unchanged, abs=1e-4)
     for each in sweep.heads:
         with ablated(model, Ablation(heads={each.name: [each.head]})):
-            assert each.change == pytest.approx(of_answer() - usual, abs=1e-4)
+            assert each.change == pytest.approx(of_answer() - unchanged, abs=1e-4)
 
 
 @pytest.mark.parametrize(("kind", "changes"), [each for each in MODELS if each[0] != "recurrent"])
 def test_a_head_is_off_as_if_the_output_did_not_read_it(forced_pass, kind, changes):
     """The columns of the output projection that read it are set to zero instead."""
     forced = forced_pass(kind, **changes)
-    for place in places(forced.model):
+    for place in attention_sites(forced.model):
         output = forced.model.get_submodule(place.name).output
         with torch.no_grad():
             with ablated(forced.model, Ablation(heads={place.name: [1, 3]})):
@@ -143,11 +143,11 @@ def test_a_block_is_off_as_if_it_were_not_there(forced_pass):
 @pytest.mark.parametrize(
     ("kind", "changes"), [each for each in MODELS if each[0] in ("encoder_decoder", "recurrent")]
 )
-def test_nobody_sees_a_source_token_that_is_off(forced_pass, kind, changes):
+def test_no_position_attends_to_a_source_token_that_is_off(forced_pass, kind, changes):
     """Another token in its place changes nothing."""
     forced = forced_pass(kind, **changes)
     other = [4, 11, 12, 7]
-    again = passes.translating(forced.model, other, [8, 9, 10], bos_id=2, eos_id=3)
+    again = passes.translation_pass(forced.model, other, [8, 9, 10], bos_id=2, eos_id=3)
     with torch.no_grad():
         assert not torch.allclose(forced(), again(), atol=1e-3)
         with ablated(forced.model, Ablation(tokens=[1, 2])):
@@ -157,7 +157,7 @@ def test_nobody_sees_a_source_token_that_is_off(forced_pass, kind, changes):
 @pytest.mark.parametrize("pooling", ["mean", "max", "cls"])
 def test_nor_does_a_pooling_count_it(forced_pass, pooling):
     forced = forced_pass("encoder_only", head="classification", num_labels=3, pooling=pooling)
-    again = passes.reading(forced.model, [2, 4, 11, 12, 7, 3])
+    again = passes.encoder_pass(forced.model, [2, 4, 11, 12, 7, 3])
     with torch.no_grad():
         assert not torch.allclose(forced(), again(), atol=1e-4)
         with ablated(forced.model, Ablation(tokens=[2, 3])):
@@ -166,7 +166,7 @@ def test_nor_does_a_pooling_count_it(forced_pass, pooling):
 
 def test_in_a_decoder_those_after_it_do_not_see_it(forced_pass):
     forced = forced_pass("decoder_only")
-    again = passes.continuing(forced.model, [2, 4, 11, 6, 7, 8, 9, 10])
+    again = passes.continuation_pass(forced.model, [2, 4, 11, 6, 7, 8, 9, 10])
     with torch.no_grad(), ablated(forced.model, Ablation(tokens=[2])):
         one, other = forced()[0], again()[0]
     assert not torch.allclose(one[2], other[2], atol=1e-3), "its own stream begins with it"
@@ -175,8 +175,8 @@ def test_in_a_decoder_those_after_it_do_not_see_it(forced_pass):
 
 
 SOME = [
-    lambda model: Ablation(heads={places(model)[-1].name: [0, 2]}),
-    lambda model: Ablation(heads={places(model)[0].name: [1]}),
+    lambda model: Ablation(heads={attention_sites(model)[-1].name: [0, 2]}),
+    lambda model: Ablation(heads={attention_sites(model)[0].name: [1]}),
     lambda model: Ablation(layers=[layer_names(model)[-1]]),
     lambda model: Ablation(layers=[layer_names(model)[0]]),
     lambda model: Ablation(layers=[layer_names(model)[1]]),
@@ -189,21 +189,21 @@ SOME = [
     "changes", [{}, {"norm_position": "pre", "positions": "rotary"}, {"positions": "t5", "num_kv_heads": 2}]
 )
 def test_what_is_off_is_off_in_decoding_of_translations_too(forced_pass, changes, some):
-    """What greedy search says step by step is as likely in one pass without the same parts."""
+    """A greedy answer has the same log-probability step by step and in one pass without the same parts."""
     forced = forced_pass("encoder_decoder", **changes)
     model, ablation = forced.model, some(forced.model)
     search = GreedySearch(limits=LengthLimits(ratio=0.0, offset=8))
     source = list(forced.sequences["source"][:-1])
-    usual = decode_all(search, model, [source])[0][0]
+    unchanged = decode_all(search, model, [source])[0][0]
     with ablated(model, ablation):
         (found,) = decode_all(search, model, [source])[0]
-        again = passes.translating(model, source, found.ids, bos_id=2, eos_id=3)
+        again = passes.translation_pass(model, source, found.ids, bos_id=2, eos_id=3)
         with torch.no_grad():
             log_probs = again()[0].log_softmax(dim=-1)
     each = log_probs.gather(1, torch.tensor(again.sequences["written"])[:, None])[:, 0]
     assert found.token_log_probs == pytest.approx(each.tolist(), abs=1e-4)
-    assert found.token_log_probs != pytest.approx(usual.token_log_probs, abs=1e-4)
-    assert decode_all(search, model, [source])[0][0] == usual
+    assert found.token_log_probs != pytest.approx(unchanged.token_log_probs, abs=1e-4)
+    assert decode_all(search, model, [source])[0][0] == unchanged
 
 
 @pytest.mark.parametrize("some", SOME)
@@ -216,39 +216,39 @@ def test_and_of_continuations(forced_pass, changes, some):
         prompts_of([[4, 5, 6]], begin_id=2),
     )
 
-    def said():
+    def continuation():
         return continue_all(search, model, prompt, max_new_tokens=6)[0][0]
 
-    usual = said()
+    unchanged = continuation()
     with ablated(model, ablation):
-        found = said()
-        again = passes.continuing(model, [2, 4, 5, 6, *found.ids, 3])
+        found = continuation()
+        again = passes.continuation_pass(model, [2, 4, 5, 6, *found.ids, 3])
         with torch.no_grad():
             log_probs = again()[0].log_softmax(dim=-1)
     each = log_probs.gather(1, torch.tensor(again.sequences["written"])[:, None])[3:, 0]
     assert found.token_log_probs == pytest.approx(each.tolist(), abs=1e-4)
-    assert found.token_log_probs != pytest.approx(usual.token_log_probs, abs=1e-4)
-    assert said() == usual
+    assert found.token_log_probs != pytest.approx(unchanged.token_log_probs, abs=1e-4)
+    assert continuation() == unchanged
 
 
-def test_the_straight_step_makes_way_and_comes_back(forced_pass):
+def test_the_fast_step_makes_way_and_comes_back(forced_pass):
     model = forced_pass("encoder_decoder").model
-    assert straight(model) is not None
+    assert fast_step(model) is not None
     for some in SOME[:1] + SOME[2:]:
         with ablated(model, some(model)):
-            assert straight(model) is None
-        assert straight(model) is not None
+            assert fast_step(model) is None
+        assert fast_step(model) is not None
 
 
 def test_what_is_not_there_cannot_be_switched_off(forced_pass):
     forced = forced_pass("encoder_decoder")
-    name = places(forced.model)[0].name
+    name = attention_sites(forced.model)[0].name
     for wrong, message in (
         (Ablation(heads={"encoder.blocks.7": [0]}), "no attention"),
         (Ablation(heads={name: [4]}), "no head 4"),
         (Ablation(layers=["encoder.blocks.9"]), "no layer"),
         (Ablation(tokens=[-1]), "no token"),
-        (Ablation(tokens=[5]), "no token stands at 5"),
+        (Ablation(tokens=[5]), "there is no token at position 5"),
     ):
         with pytest.raises(ConfigError, match=message):
             ablate(forced, wrong)

@@ -1,4 +1,4 @@
-"""An alignment tells where a model looks as it writes."""
+"""An alignment is the attention of a model to its source."""
 
 import pytest
 import torch
@@ -8,16 +8,14 @@ from regard.data.synthetic import synthetic_pairs
 from regard.errors import ConfigError, DataError
 from regard.inspection.alignment import (
     align,
-    alignment_of,
+    align_by_best_layer,
     alignment_scores,
     best_links,
-    by_words,
     clearest_alignment,
     clearness,
-    links_above,
-    mutual_links,
     pharaoh,
     read_pharaoh,
+    word_links,
 )
 from regard.inspection.passes import AttentionSite
 from regard.inspection.record import record_attention
@@ -47,7 +45,7 @@ def test_rows_are_target_tokens_and_columns_source_tokens(model):
     weights = align(model, SOURCE, TARGET, bos_id=2, eos_id=3)
     assert weights.shape == (3, 4)
     assert (weights >= 0).all()
-    assert (weights.sum(dim=1) < 1).all(), "the share of the end mark is left out"
+    assert (weights.sum(dim=1) < 1).all(), "the weight on the end token is left out"
 
 
 def test_a_row_is_what_was_looked_at_before_its_token_was_known(model):
@@ -63,7 +61,7 @@ def test_layer_and_heads_are_those_asked_for(model):
     with torch.no_grad(), record_attention(model) as recording:
         model(torch.tensor([[*SOURCE, 3]]), torch.tensor([5]), torch.tensor([[2, *TARGET]]))
     for layer, name in ((-1, "decoder.blocks.2"), (0, "decoder.blocks.0"), (-2, "decoder.blocks.1")):
-        heads = recording.last(f"{name}.cross_attention")[0, :, :-1, :-1]
+        heads = recording.last_weights(f"{name}.cross_attention")[0, :, :-1, :-1]
         found = align(model, SOURCE, TARGET, bos_id=2, eos_id=3, layer=layer)
         torch.testing.assert_close(found, heads.mean(dim=0))
         found = align(model, SOURCE, TARGET, bos_id=2, eos_id=3, layer=layer, heads=[1, 3])
@@ -98,13 +96,13 @@ def test_a_recurrent_model_has_an_alignment_too(attention, input_feeding):
     weights = align(model, SOURCE, TARGET, bos_id=2, eos_id=3)
     assert weights.shape == (3, 4)
     assert (weights > 0).all()
-    assert (weights.sum(dim=1) < 1).all(), "the share of the end mark is left out"
+    assert (weights.sum(dim=1) < 1).all(), "the weight on the end token is left out"
     other = align(model, SOURCE, [8, 9, 4], bos_id=2, eos_id=3)
     torch.testing.assert_close(weights, other)
 
 
 def test_a_model_without_attention_has_no_alignment():
-    for ask in (align, alignment_of):
+    for ask in (align, align_by_best_layer):
         with pytest.raises(ConfigError, match="no attention to its source"):
             ask(recurrent(), SOURCE, TARGET, bos_id=2, eos_id=3)
 
@@ -148,8 +146,8 @@ def reverser():
     return model.eval()
 
 
-def test_who_learned_to_reverse_looks_along_the_other_diagonal(reverser):
-    """The classic picture: what is written at i is looked for at the mirrored place."""
+def test_a_model_that_reverses_attends_along_the_other_diagonal(reverser):
+    """The classic picture: position i attends to the mirrored position."""
     maps = [align(reverser, *pair, bos_id=2, eos_id=3) for pair in sequences("test", 20)]
     mirrored = torch.stack(maps).flip(2).diagonal(dim1=1, dim2=2)
     assert mirrored.mean() > 0.5
@@ -159,9 +157,9 @@ def test_who_learned_to_reverse_looks_along_the_other_diagonal(reverser):
 def test_its_links_are_those_of_reversing(reverser):
     links, reference = [], []
     for number, (source, target) in enumerate(sequences("test", 20)):
-        found = alignment_of(reverser, source, target, bos_id=2, eos_id=3)
+        found = align_by_best_layer(reverser, source, target, bos_id=2, eos_id=3)
         torch.testing.assert_close(found.weights, align(reverser, source, target, bos_id=2, eos_id=3))
-        assert found.why == "it is the only layer that looks at the source"
+        assert found.why == "it is the only layer with attention to the source"
         links += [(number, *link) for link in found.links()]
         reference += [(number, LENGTH - 1 - place, place) for place in range(LENGTH)]
     right = len(set(links) & set(reference))
@@ -178,7 +176,7 @@ def cross(layer):
 
 
 def with_ends(weights):
-    """The same with a row and a column for the end marks, which look at each other."""
+    """The same with a row and a column for the end tokens, which attend to each other."""
     wide = torch.zeros(len(weights), weights.size(1) + 1, weights.size(2) + 1)
     wide[:, :-1, :-1] = weights
     wide[:, -1, -1] = 1
@@ -211,9 +209,9 @@ def test_clearness_is_between_nothing_and_one():
     assert clearness(ONE[0]) == 0.25
 
 
-def test_a_model_that_looks_at_no_source_has_no_clearest_layer():
+def test_a_model_without_cross_attention_has_no_clearest_layer():
     encoder = AttentionSite(name="self", part="encoder", layer=0, num_heads=2, rows="text", columns="text")
-    with pytest.raises(ConfigError, match="nothing here looks at a source"):
+    with pytest.raises(ConfigError, match="no cross-attention"):
         clearest_alignment({"self": FLAT}, [encoder])
 
 
@@ -222,12 +220,9 @@ def test_a_model_that_looks_at_no_source_has_no_clearest_layer():
 WEIGHTS = torch.tensor([[0.7, 0.2, 0.0], [0.6, 0.4, 0.0], [0.1, 0.2, 0.1], [0.0, 0.1, 0.8]])
 
 
-def test_the_best_link_of_each_row_but_where_the_end_mark_has_more():
+def test_a_row_links_its_best_column_unless_the_end_token_has_more():
     assert best_links(WEIGHTS) == {(0, 0), (0, 1), (2, 3)}
-    assert mutual_links(WEIGHTS) == {(0, 0), (2, 3)}
-    assert links_above(WEIGHTS, 0.4) == {(0, 0), (0, 1), (1, 1), (2, 3)}
-    for links in (best_links, mutual_links):
-        assert links(torch.zeros(0, 3)) == links(torch.zeros(3, 0)) == frozenset()
+    assert best_links(torch.zeros(0, 3)) == best_links(torch.zeros(3, 0)) == frozenset()
 
 
 def test_pharaoh_is_written_and_read():
@@ -236,12 +231,12 @@ def test_pharaoh_is_written_and_read():
     assert read_pharaoh(pharaoh(links)) == links
     assert read_pharaoh("") == frozenset()
     for wrong in ("0-", "0 1", "a-b", "0-1-2", "-1-2", "0:1"):
-        with pytest.raises(DataError, match="is no alignment"):
+        with pytest.raises(DataError, match="is not an alignment"):
             read_pharaoh(wrong)
 
 
 def test_pieces_become_words():
-    assert by_words([(0, 0), (1, 0), (2, 1), (2, 2)], [0, 0, 1], [0, 1, 1]) == {(0, 0), (1, 1)}
+    assert word_links([(0, 0), (1, 0), (2, 1), (2, 2)], [0, 0, 1], [0, 1, 1]) == {(0, 0), (1, 1)}
 
 
 def test_scores_are_those_of_och_and_ney():

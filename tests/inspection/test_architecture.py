@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.inspection.architecture import architecture
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.kernels import plain_attention
+from regard.layers.scaled_dot_product import plain_attention
 from regard.models.build import count_parameters
 
 MODELS = [

@@ -60,13 +60,13 @@ def test_its_steps_lead_from_one_to_the_next():
     assert cell.scale == 1 / math.sqrt(4)
     assert cell.bias < 0, "one back"
     assert cell.score == pytest.approx(cell.dot * cell.scale + cell.bias)
-    assert cell.seen
+    assert cell.visible
     assert cell.weight == pytest.approx(math.exp(cell.score - cell.log_sum))
 
 
 def test_what_is_hidden_has_a_score_and_no_weight():
     cell = arithmetic(recorded(), "decoder.blocks.0.self_attention", 0, 0, 2)
-    assert not cell.seen
+    assert not cell.visible
     assert cell.weight == 0
     assert math.isfinite(cell.score)
     alone = arithmetic(recorded(), "decoder.blocks.0.self_attention", 0, 0, 0)

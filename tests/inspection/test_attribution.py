@@ -23,7 +23,7 @@ MODELS = [
 everywhere = pytest.mark.parametrize(("kind", "changes"), MODELS)
 
 
-def said(forced, ids):
+def answer_log_probs(forced, ids):
     """The log-probability of each of these answers."""
     with torch.no_grad():
         log_probs = forced()[0].log_softmax(dim=-1)
@@ -50,9 +50,9 @@ def test_integrated_gradients_add_up_to_what_was_gained(forced_pass, kind, chang
     forced = forced_pass(kind, **changes)
     found = attributions(forced, method="integrated", points=200)
     ids = answer_of(forced).ids
-    now = said(forced, ids)
+    now = answer_log_probs(forced, ids)
     with changed(forced, found.columns, torch.zeros_like):
-        before = said(forced, ids)
+        before = answer_log_probs(forced, ids)
     torch.testing.assert_close(found.missing, now - before - found.values.sum(dim=1), atol=1e-4, rtol=1e-4)
     assert found.missing.abs().max() < 0.03 * (now - before).abs().max()
 
@@ -69,7 +69,7 @@ def test_gradient_times_input_is_the_slope_of_growing_one_embedding(forced_pass,
         growth = torch.ones(columns, 1, dtype=torch.float64)
         growth[column] = factor
         with changed(forced, found.columns, lambda embedded: embedded * growth):
-            return said(forced, ids)
+            return answer_log_probs(forced, ids)
 
     for column in range(columns):
         slope = (grown(column, 1 + step) - grown(column, 1 - step)) / (2 * step)

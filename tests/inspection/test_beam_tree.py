@@ -37,16 +37,16 @@ def same(tree, hypothesis, ended=True):
 def test_the_best_end_is_what_the_search_answers(forced_pass, kind, changes, penalty, beam_size):
     for seed in range(4):
         model = forced_pass(kind, seed=seed, **changes).model
-        search = BeamSearch(beam_size=beam_size, length_penalty=penalty, limits=LIMITS)
+        search = BeamSearch(size=beam_size, length_penalty=penalty, limits=LIMITS)
         tree, (hypothesis,) = grown(model, search)
-        assert tree.beam_size == beam_size
+        assert tree.size == beam_size
         same(tree, hypothesis)
 
 
 @pytest.mark.parametrize(("kind", "changes"), MODELS)
 def test_a_beam_of_one_is_the_greedy_path(forced_pass, kind, changes):
     model = forced_pass(kind, **changes).model
-    tree, (hypothesis,) = grown(model, BeamSearch(beam_size=1, limits=LIMITS))
+    tree, (hypothesis,) = grown(model, BeamSearch(size=1, limits=LIMITS))
     greedy, (same_hypothesis,) = grown(model, GreedySearch(limits=LIMITS))
     assert hypothesis.ids == same_hypothesis.ids
     assert [node.token_id for node in tree.path(tree.best)] == [
@@ -58,7 +58,7 @@ def test_a_beam_of_one_is_the_greedy_path(forced_pass, kind, changes):
 
 def test_it_is_a_tree_of_the_searchs_own_numbers(forced_pass):
     model = forced_pass("encoder_decoder").model
-    search = BeamSearch(beam_size=3, length_penalty=Wu(alpha=0.6), limits=LIMITS)
+    search = BeamSearch(size=3, length_penalty=Wu(alpha=0.6), limits=LIMITS)
     tree, _ = grown(model, search)
     for number, node in enumerate(tree.nodes):
         assert node.id == number
@@ -81,7 +81,7 @@ def test_it_is_a_tree_of_the_searchs_own_numbers(forced_pass):
 
 def test_every_hypothesis_that_is_found_is_an_end(forced_pass):
     model = forced_pass("encoder_decoder").model
-    search = BeamSearch(beam_size=4, n_best=3, length_penalty=Power(alpha=1.0), limits=LIMITS)
+    search = BeamSearch(size=4, n_best=3, length_penalty=Power(alpha=1.0), limits=LIMITS)
     tree, found = grown(model, search)
     ends = {
         tuple(node.token_id for node in tree.path(end)): end.score
@@ -95,14 +95,14 @@ def test_every_hypothesis_that_is_found_is_an_end(forced_pass):
 
 def test_a_forced_beginning_is_the_only_way(forced_pass):
     model = forced_pass("encoder_decoder").model
-    tree, (hypothesis,) = grown(model, BeamSearch(beam_size=3, limits=LIMITS), prefixes=[[8, 11]])
+    tree, (hypothesis,) = grown(model, BeamSearch(size=3, limits=LIMITS), prefixes=[[8, 11]])
     same(tree, hypothesis)
     assert [node.token_id for node in tree.nodes if node.step < 2] == [8, 11]
 
 
 def test_rules_that_weigh_change_the_score_and_not_the_log_probability(forced_pass):
     model = forced_pass("encoder_decoder").model
-    search = BeamSearch(beam_size=3, limits=LIMITS, rules=(PresencePenalty(penalty=0.7),))
+    search = BeamSearch(size=3, limits=LIMITS, rules=(PresencePenalty(penalty=0.7),))
     tree, (hypothesis,) = grown(model, search)
     same(tree, hypothesis)
 
@@ -110,7 +110,7 @@ def test_rules_that_weigh_change_the_score_and_not_the_log_probability(forced_pa
 @pytest.mark.parametrize("changes", [{}, {"positions": "rotary"}])
 def test_a_continuation_has_a_tree_without_its_prompt(forced_pass, changes):
     model = forced_pass("decoder_only", **changes).model
-    search = BeamSearch(beam_size=3, limits=LengthLimits(offset=99, most=99))
+    search = BeamSearch(size=3, limits=LengthLimits(offset=99, most=99))
     prompt = prompts_of([[4, 5, 6]], begin_id=2)
 
     def decode(search):
@@ -121,19 +121,19 @@ def test_a_continuation_has_a_tree_without_its_prompt(forced_pass, changes):
 
 def test_of_other_searches_there_is_what_they_found(forced_pass):
     model = forced_pass("encoder_decoder").model
-    diverse = DiverseBeamSearch(beam_size=4, groups=2, n_best=3, limits=LIMITS)
+    diverse = DiverseBeamSearch(size=4, groups=2, n_best=3, limits=LIMITS)
     tree, found = grown(model, diverse)
     same(tree, found[0])
     assert sum(node.state in ("ended", "best") for node in tree.nodes) == len(found)
 
 
-def test_a_stop_text_ends_a_hypothesis_where_it_stands(forced_pass):
+def test_a_stop_string_ends_a_hypothesis(forced_pass):
     model = forced_pass("encoder_decoder").model
 
     class AfterThree:
         def __call__(self, given, said):
             return len(said) == 3
 
-    search = BeamSearch(beam_size=2, limits=LIMITS, stop=AfterThree())
+    search = BeamSearch(size=2, limits=LIMITS, stop=AfterThree())
     tree, (hypothesis,) = grown(model, search)
     same(tree, hypothesis, ended=len(hypothesis.ids) < 3)

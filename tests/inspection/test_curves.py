@@ -5,7 +5,7 @@ import builtins
 import pytest
 
 from regard.errors import MissingExtra, UserError
-from regard.inspection.curves import Curves, curves_of, draw_curves
+from regard.inspection.curves import Curves, draw_curves, read_curves
 
 RECORDS = [
     {"kind": "train", "step": 50, "epoch": 0, "loss": 9.0, "learning_rate": 1e-4},
@@ -19,7 +19,7 @@ RECORDS = [
 
 
 def test_records_become_curves_without_what_is_not_finite():
-    assert curves_of(RECORDS) == Curves(
+    assert read_curves(RECORDS) == Curves(
         train_loss=[(50, 9.0), (100, 3.0)],
         validation_loss=[(100, 4.0), (150, 2.0)],
         scores={"bleu": [(100, 12.5)], "exact_match": [(100, 0.0), (150, 50.0)]},
@@ -29,8 +29,8 @@ def test_records_become_curves_without_what_is_not_finite():
 
 def test_losses_and_scores_are_named_with_their_units():
     assert Curves().loss_label == "loss, nats per prediction"
-    assert curves_of(RECORDS, loss_unit="nats per word").loss_label == "loss, nats per word"
-    assert curves_of(RECORDS).score_label == "score, %"
+    assert read_curves(RECORDS, loss_unit="nats per word").loss_label == "loss, nats per word"
+    assert read_curves(RECORDS).score_label == "score, %"
     assert Curves(scores={"accuracy": [(1, 50.0)], "perplexity": [(1, 9.0)]}).score_label == "score"
 
 
@@ -38,7 +38,7 @@ def test_a_figure_holds_its_words_and_is_the_same_again(tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is the extra `plot`")
     first, second = tmp_path / "a.svg", tmp_path / "b.svg"
     for path in (first, second):
-        draw_curves(curves_of(RECORDS, loss_unit="nats per token"), path, title="dates & more")
+        draw_curves(read_curves(RECORDS, loss_unit="nats per token"), path, title="dates & more")
     assert first.read_bytes() == second.read_bytes()
     svg = first.read_text("utf-8")
     for word in (
@@ -53,22 +53,22 @@ def test_a_figure_holds_its_words_and_is_the_same_again(tmp_path):
 
 def test_a_figure_is_written_as_png(tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is the extra `plot`")
-    draw_curves(curves_of(RECORDS[:1]), tmp_path / "a.png")
+    draw_curves(read_curves(RECORDS[:1]), tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("loss", [0.0, -1.0, 1.7])
-def test_a_loss_that_does_not_fall_far_is_drawn_too(tmp_path, loss):
+def test_a_loss_in_a_narrow_range_is_plotted(tmp_path, loss):
     pytest.importorskip("matplotlib", reason="matplotlib is the extra `plot`")
     draw_curves(Curves(train_loss=[(1, 2.0), (2, loss)]), tmp_path / "a.svg")
     assert "loss" in (tmp_path / "a.svg").read_text("utf-8")
 
 
-def test_what_cannot_be_drawn_says_why(tmp_path):
+def test_a_figure_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(UserError, match="nothing was measured"):
         draw_curves(Curves(), tmp_path / "a.svg")
     with pytest.raises(UserError, match="gif") as caught:
-        draw_curves(curves_of(RECORDS), tmp_path / "a.gif")
+        draw_curves(read_curves(RECORDS), tmp_path / "a.gif")
     assert ".svg" in caught.value.hint
 
 
@@ -82,5 +82,5 @@ def test_without_matplotlib_the_extra_is_named(tmp_path, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(MissingExtra, match="matplotlib") as caught:
-        draw_curves(curves_of(RECORDS), tmp_path / "a.svg")
+        draw_curves(read_curves(RECORDS), tmp_path / "a.svg")
     assert "regard[plot]" in caught.value.hint

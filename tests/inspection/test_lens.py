@@ -1,4 +1,4 @@
-"""The lens ends in what the model says, and begins in what it reads."""
+"""The lens ends in the model's predictions and begins in its input."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ MODELS = [
 
 
 @pytest.mark.parametrize(("kind", "changes"), MODELS)
-def test_the_last_layer_says_what_the_model_says(forced_pass, kind, changes):
+def test_the_last_layer_predicts_what_the_model_predicts(forced_pass, kind, changes):
     forced = forced_pass(kind, **changes)
     *earlier, last = lens_logits(forced)
     assert torch.equal(last, forced()[0])
@@ -30,14 +30,14 @@ def test_the_last_layer_says_what_the_model_says(forced_pass, kind, changes):
 @pytest.mark.parametrize(("kind", "changes"), MODELS)
 def test_cells_ranks_and_entropies_are_those_of_the_steps(forced_pass, kind, changes):
     forced = forced_pass(kind, **changes)
-    seen = lens(forced, candidates=3)
-    assert seen.layers == ("embedding", "1", "2")
-    ids = forced.sequences[seen.positions]
+    result = lens(forced, candidates=3)
+    assert result.layers == ("embedding", "1", "2")
+    ids = forced.sequences[result.positions]
     for layer, logits in enumerate(lens_logits(forced)):
         for position, step in enumerate(steps(logits, ids, candidates=3)):
-            assert seen.cells[layer][position] == step.candidates
-            assert seen.rank[layer][position] == step.rank
-            assert seen.entropy[layer][position] == step.entropy
+            assert result.cells[layer][position] == step.candidates
+            assert result.rank[layer][position] == step.rank
+            assert result.entropy[layer][position] == step.entropy
 
 
 def test_positions_are_what_is_written_or_an_encoders_own_text(forced_pass):
@@ -46,11 +46,11 @@ def test_positions_are_what_is_written_or_an_encoders_own_text(forced_pass):
     assert lens(forced_pass("encoder_only")).positions == "text"
 
 
-def test_an_untrained_tied_embedding_says_what_it_read(forced_pass):
-    """Tied and without positions, the embedding of a token is likeliest that token's."""
+def test_an_untrained_tied_embedding_predicts_its_input(forced_pass):
+    """Tied and without positions, the embedding of a token predicts that token."""
     forced = forced_pass("decoder_only", positions="none", d_model=64)
-    said = [row[0].id for row in lens(forced).cells[0]]
-    assert said == list(forced.sequences["read"])
+    predicted = [row[0].id for row in lens(forced).cells[0]]
+    assert predicted == list(forced.sequences["read"])
 
 
 def test_the_model_is_left_as_it_was(forced_pass):
@@ -66,6 +66,6 @@ def test_the_model_is_left_as_it_was(forced_pass):
 @pytest.mark.parametrize(
     ("kind", "changes"), [("recurrent", {}), ("encoder_only", {"head": "classification", "num_labels": 3})]
 )
-def test_what_says_no_tokens_layer_by_layer_has_no_lens(forced_pass, kind, changes):
+def test_a_model_that_predicts_no_tokens_has_no_lens(forced_pass, kind, changes):
     with pytest.raises(ConfigError, match="logit lens"):
         lens(forced_pass(kind, **changes))

@@ -1,9 +1,15 @@
-"""A forced pass is one example; places say what an attention's rows and columns are."""
+"""A forced pass has one example; attention sites name the sequences of their rows and columns."""
 
 import pytest
 import torch
 
-from regard.inspection.passes import continuing, places, reading, sequence_of, translating
+from regard.inspection.passes import (
+    attention_sites,
+    continuation_pass,
+    encoder_pass,
+    sequence_of,
+    translation_pass,
+)
 from regard.inspection.record import blocks, record
 from regard.models.build import build
 from regard.models.decoder_only import DecoderOnlyConfig
@@ -33,10 +39,10 @@ def encoder():
 
 
 PASSES = {
-    "translator": lambda: translating(translator(), [4, 5, 6], [7, 8], bos_id=2, eos_id=3),
-    "recurrent": lambda: translating(recurrent(), [4, 5, 6], [7, 8], bos_id=2, eos_id=3),
-    "writer": lambda: continuing(writer(), [2, 4, 5, 6, 3]),
-    "encoder": lambda: reading(encoder(), [2, 4, 5, 3]),
+    "translator": lambda: translation_pass(translator(), [4, 5, 6], [7, 8], bos_id=2, eos_id=3),
+    "recurrent": lambda: translation_pass(recurrent(), [4, 5, 6], [7, 8], bos_id=2, eos_id=3),
+    "writer": lambda: continuation_pass(writer(), [2, 4, 5, 6, 3]),
+    "encoder": lambda: encoder_pass(encoder(), [2, 4, 5, 3]),
 }
 
 
@@ -66,24 +72,27 @@ def test_rows_and_columns_are_as_many_as_their_sequences(kind):
     forced = PASSES[kind]()
     with record(forced.model, hidden=[] if kind == "recurrent" else blocks(forced.model)) as recording:
         forced()
-    found = places(forced.model)
+    found = attention_sites(forced.model)
     assert [place.name for place in found] == list(recording.heads)
     for place in found:
         rows, columns = len(forced.sequences[place.rows]), len(forced.sequences[place.columns])
         assert recording.weights(place.name).shape == (place.num_heads, rows, columns)
-    for name in recording.heard.keys() - recording.heads.keys():
+    for name in recording.calls_by_module.keys() - recording.heads.keys():
         length = len(forced.sequences[sequence_of(forced.model, name)])
         assert recording.hidden(name).shape == (length, 16)
 
 
 def test_layers_are_counted_in_their_part():
-    found = [(place.part, place.layer, place.rows, place.columns) for place in places(translator())]
+    found = [(place.part, place.layer, place.rows, place.columns) for place in attention_sites(translator())]
     assert found == [
         ("encoder", 0, "source", "source"),
         ("encoder", 1, "source", "source"),
         ("decoder", 0, "read", "read"),
         ("cross", 0, "read", "source"),
     ]
-    assert [(place.part, place.num_heads) for place in places(recurrent())] == [("cross", 1)]
-    assert [(place.part, place.layer) for place in places(writer())] == [("decoder", 0), ("decoder", 1)]
-    assert [place.part for place in places(encoder())] == ["encoder"]
+    assert [(place.part, place.num_heads) for place in attention_sites(recurrent())] == [("cross", 1)]
+    assert [(place.part, place.layer) for place in attention_sites(writer())] == [
+        ("decoder", 0),
+        ("decoder", 1),
+    ]
+    assert [place.part for place in attention_sites(encoder())] == ["encoder"]

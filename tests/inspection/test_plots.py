@@ -7,8 +7,8 @@ import pytest
 
 from regard.inspection import figures, fonts
 from regard.inspection.figures import figure_at
-from regard.inspection.fonts import FIRST, families_for
-from regard.inspection.plots import INCHES, draw_attention, draw_positions
+from regard.inspection.fonts import DEFAULT_FONT, font_families
+from regard.inspection.plots import WIDTHS, draw_attention, draw_positions
 from regard.page.assets import assets
 
 pytest.importorskip("matplotlib")
@@ -30,10 +30,10 @@ def test_a_figure_is_as_wide_as_a_column_or_a_page(tmp_path, size):
     path = tmp_path / "a.svg"
     draw_attention(path, PANELS, TOKENS, TOKENS, title="attention", size=size)
     width = float(re.search(r'width="([\d.]+)pt"', path.read_text("utf-8"))[1])
-    assert width == pytest.approx(72 * INCHES[size], abs=0.1)
+    assert width == pytest.approx(72 * WIDTHS[size], abs=0.1)
 
 
-def test_a_colour_bar_says_what_the_colours_mean_and_text_stays_text(tmp_path):
+def test_a_colour_bar_explains_the_colours_and_text_stays_text(tmp_path):
     path = tmp_path / "a.svg"
     draw_attention(path, PANELS, TOKENS, TOKENS, row_name="written", column_name="source")
     for text in ("weight", "1.0", "written", "source", "head 2"):
@@ -54,14 +54,14 @@ def test_the_scales_are_those_of_the_page():
     light = [re.findall(r'"(#\w+)"', each) for each in re.findall(r"light: \[(.*?)\]", script, re.DOTALL)]
     assert [*figures.SEQUENTIAL] in light
     assert [*figures.DIVERGING] in light
-    assert [*figures.HEADS] in light
+    assert [*figures.HEAD_COLOURS] in light
     dashes = re.search(r"DASHES = \[(.*?)\]", assets()["strokes.js"].content.decode())
     assert dashes
     lengths = [tuple(map(int, re.findall(r"\d+", one))) for one in re.findall(r'"(.*?)"', dashes[1])]
-    assert lengths == [*figures.DASHES]
+    assert lengths == [*figures.HEAD_DASHES]
 
 
-def test_what_sixteen_heads_add_to_scores_is_told_apart_and_named(tmp_path):
+def test_the_biases_of_sixteen_heads_differ_in_style_and_are_named(tmp_path):
     path = tmp_path / "a.svg"
     bias = -np.linspace(0.1, 1, 16)[:, None, None] * np.abs(np.subtract.outer(np.arange(5), np.arange(5)))
     draw_positions(path, bias=bias)
@@ -72,13 +72,13 @@ def test_what_sixteen_heads_add_to_scores_is_told_apart_and_named(tmp_path):
 
 
 def test_signs_that_the_first_font_lacks_are_written_in_another_of_this_machine():
-    assert families_for(["abc"]) == ([FIRST], "")
-    families, missing = families_for(["abc", "\N{ARC}"])
-    assert families == [FIRST, "DejaVu Sans Mono"], "both come with matplotlib"
+    assert font_families(["abc"]) == ([DEFAULT_FONT], "")
+    families, missing = font_families(["abc", "\N{ARC}"])
+    assert families == [DEFAULT_FONT, "DejaVu Sans Mono"], "both come with matplotlib"
     assert missing == ""
 
 
-def test_signs_that_no_font_has_are_named_and_no_warning_of_the_library_is_told(tmp_path, monkeypatch):
+def test_characters_without_a_font_are_named_and_matplotlib_does_not_warn(tmp_path, monkeypatch):
     monkeypatch.setattr(fonts, "_signs", lambda path: frozenset("abc"))
-    assert families_for(["abc", "東京"]) == ([FIRST], "京東")
+    assert font_families(["abc", "東京"]) == ([DEFAULT_FONT], "京東")
     draw_attention(tmp_path / "a.png", {"": np.eye(1)}, ["東"], ["a"])  # a warning is an error in tests

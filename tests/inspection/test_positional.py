@@ -62,7 +62,7 @@ def test_encoder_and_decoder_have_their_own(forced_pass):
 
 
 @pytest.mark.parametrize(("kind", "changes"), [("decoder_only", {"positions": "none"}), ("recurrent", {})])
-def test_some_are_told_nothing(forced_pass, kind, changes):
+def test_some_models_have_no_positions(forced_pass, kind, changes):
     found = positional(forced_pass(kind, **changes).model, 5)
     assert (found.scheme, found.table, found.similarity, found.bias) == ("none", None, None, None)
     assert found.note

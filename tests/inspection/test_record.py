@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from regard.errors import ConfigError
-from regard.inspection.passes import places
+from regard.inspection.passes import attention_sites
 from regard.inspection.record import attentions, blocks, record, record_attention, recording_bytes
-from regard.layers.kernels import attention, masked_softmax, plain_attention
+from regard.layers.scaled_dot_product import attention, masked_softmax, plain_attention
 from regard.models.build import build
 from regard.models.conformer import ConformerConfig
 from regard.models.decoder_only import DecoderOnlyConfig
@@ -39,8 +39,8 @@ def model(request):
 def test_what_is_computed_stays_the_same_to_the_bit(model):
     before = model(SRC, LENGTHS, TGT)
     with record_attention(model):
-        watched = model(SRC, LENGTHS, TGT)
-    assert torch.equal(watched, before)
+        recorded = model(SRC, LENGTHS, TGT)
+    assert torch.equal(recorded, before)
     assert torch.equal(model(SRC, LENGTHS, TGT), before)
 
 
@@ -56,10 +56,10 @@ def test_training_with_dropout_stays_the_same_to_the_bit(model):
         assert torch.equal(gradient(), before)
 
 
-def test_every_attention_is_heard_with_its_shape(model):
+def test_every_attention_is_recorded_with_its_shape(model):
     with record_attention(model) as recording:
         model(SRC, LENGTHS, TGT)
-    shapes = {name: tuple(recording.last(name).shape) for name in recording.calls}
+    shapes = {name: tuple(recording.last_weights(name).shape) for name in recording.weights_by_call}
     assert shapes == {
         "encoder.blocks.0.self_attention": (2, 4, 4, 4),
         "decoder.blocks.0.self_attention": (2, 4, 3, 3),
@@ -72,28 +72,31 @@ def test_every_attention_is_heard_with_its_shape(model):
 def test_weights_are_shares_of_what_may_be_looked_at(model):
     with record_attention(model) as recording:
         model(SRC, LENGTHS, TGT)
-    for calls in recording.calls.values():
+    for calls in recording.weights_by_call.values():
         torch.testing.assert_close(calls[0].sum(-1), torch.ones(calls[0].shape[:-1]))
-    cross = recording.last("decoder.blocks.1.cross_attention")
+    cross = recording.last_weights("decoder.blocks.1.cross_attention")
     assert not cross[1, :, :, 2:].any(), "padding is not looked at"
-    ahead = recording.last("decoder.blocks.0.self_attention").triu(1)
+    ahead = recording.last_weights("decoder.blocks.0.self_attention").triu(1)
     assert not ahead.any(), "nothing looks ahead"
 
 
 def test_the_weights_are_those_that_mix_the_values(model):
     attention = model.decoder.blocks[1].cross_attention
-    seen = {}
+    kernel_calls = {}
 
     def kernel(query, key, value, mask, position_bias, dropout):
-        seen["value"], seen["mixed"] = value, plain_attention(query, key, value, mask, position_bias, dropout)
-        return seen["mixed"]
+        kernel_calls["value"], kernel_calls["head_output"] = (
+            value,
+            plain_attention(query, key, value, mask, position_bias, dropout),
+        )
+        return kernel_calls["head_output"]
 
     attention.attend = kernel
     with record_attention(model) as recording:
         model(SRC, LENGTHS, TGT)
-    weights = recording.last("decoder.blocks.1.cross_attention")
-    value = seen["value"].repeat_interleave(4 // seen["value"].size(1), dim=1)
-    torch.testing.assert_close(weights @ value, seen["mixed"])
+    weights = recording.last_weights("decoder.blocks.1.cross_attention")
+    value = kernel_calls["value"].repeat_interleave(4 // kernel_calls["value"].size(1), dim=1)
+    torch.testing.assert_close(weights @ value, kernel_calls["head_output"])
     assert attention.attend is kernel, "what was there before is there again"
 
 
@@ -104,24 +107,24 @@ def test_a_failure_inside_takes_the_recorder_out_too(model):
     assert [block.cross_attention.attend for block in model.decoder.blocks] == usual
 
 
-def test_only_those_asked_for_are_heard_and_each_call_apart(model):
+def test_only_chosen_attentions_are_recorded_call_by_call(model):
     name = "decoder.blocks.0.self_attention"
     with record_attention(model, [name]) as recording:
         for _ in range(3):
             model(SRC, LENGTHS, TGT)
-    assert list(recording.calls) == [name]
-    assert len(recording.calls[name]) == 3
-    assert not recording.last(name).requires_grad
+    assert list(recording.weights_by_call) == [name]
+    assert len(recording.weights_by_call[name]) == 3
+    assert not recording.last_weights(name).requires_grad
 
 
-def test_decoding_step_by_step_is_heard_as_reading_at_once(model):
+def test_step_by_step_decoding_is_recorded_as_one_pass(model):
     name = "decoder.blocks.1.cross_attention"
     with torch.no_grad(), record_attention(model, [name]) as recording:
         cache = model.start(model.encode(SRC, LENGTHS))
         for position in range(TGT.size(1)):
             model.extend(TGT[:, [position]], cache)
         model(SRC, LENGTHS, TGT)
-    *steps, at_once = recording.calls[name]
+    *steps, at_once = recording.weights_by_call[name]
     torch.testing.assert_close(torch.cat(steps, dim=2), at_once)
 
 
@@ -135,22 +138,22 @@ def recurrent(request):
     )
 
 
-def test_a_recurrent_decoder_is_heard_too_and_says_the_same(recurrent):
+def test_a_recurrent_decoder_is_recorded_without_changing_its_output(recurrent):
     before = recurrent.eval()(SRC, LENGTHS, TGT)
     with record_attention(recurrent) as recording:
         assert torch.equal(recurrent(SRC, LENGTHS, TGT), before)
-    assert list(recording.calls) == ["decoder.attention"]
-    weights = recording.whole("decoder.attention")
+    assert list(recording.weights_by_call) == ["decoder.attention"]
+    weights = recording.weights("decoder.attention", row=None)
     assert weights.shape == (2, 1, 3, 4)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 1, 3))
     assert not weights[1, :, :, 2:].any(), "padding is not looked at"
-    torch.testing.assert_close(recording.last("decoder.attention")[:, :, -1], weights[:, :, -1])
+    torch.testing.assert_close(recording.last_weights("decoder.attention")[:, :, -1], weights[:, :, -1])
     assert torch.equal(recurrent(SRC, LENGTHS, TGT), before)
 
 
 # More than weights
 
-ALL = ("query", "key", "value", "mask", "bias", "scores", "weights", "mixed")
+ALL = ("query", "key", "value", "mask", "bias", "scores", "weights", "head_output")
 SMALL = {"d_model": 16, "num_heads": 4, "d_ff": 32}
 
 
@@ -203,7 +206,7 @@ def case(request):
 
 
 @torch.no_grad()
-def test_every_kind_of_model_says_the_same_to_the_bit_with_everything_recorded(case):
+def test_every_kind_of_model_has_the_same_output_to_the_bit_when_recorded(case):
     model, given = case
     before = model(*given)
     with record(model, parts=ALL, hidden=blocks(model), logits=True) as recording:
@@ -228,20 +231,23 @@ def test_what_is_recorded_is_what_the_kernel_mixed(case):
         weights = recording.weights(name, row=None)
         torch.testing.assert_close(weights, masked_softmax(scores, mask))
         torch.testing.assert_close(
-            recording.mixed(name, row=None), weights @ recording.value(name, row=None), rtol=1e-4, atol=1e-6
+            recording.head_output(name, row=None),
+            weights @ recording.value(name, row=None),
+            rtol=1e-4,
+            atol=1e-6,
         )
 
 
 @torch.no_grad()
-def test_the_bytes_are_told_before_and_are_never_more(case):
+def test_recording_bytes_is_an_upper_bound(case):
     model, given = case
     wanted = {"parts": ALL, "hidden": blocks(model), "logits": True}
-    told = recording_bytes(model, LENGTH_OF, batch_size=2, **wanted)
-    with record(model, limit=told, **wanted) as recording:
+    bound = recording_bytes(model, LENGTH_OF, batch_size=2, **wanted)
+    with record(model, limit=bound, **wanted) as recording:
         model(*given)
-    assert 0 < recording.bytes_held <= told
+    assert 0 < recording.bytes_held <= bound
     weights = recording_bytes(model, LENGTH_OF, batch_size=2)
-    if "source" in {place.rows for place in places(model)}:
+    if "source" in {place.rows for place in attention_sites(model)}:
         with record(model) as recording:
             model(*given)
         assert recording.bytes_held == weights, "to the byte, where nothing is shared or absent"
@@ -250,7 +256,10 @@ def test_the_bytes_are_told_before_and_are_never_more(case):
 def test_more_than_the_limit_is_refused_and_the_model_is_left_as_it_was():
     model = translator()
     usual = [module.attend for module in attentions(model).values()]
-    with pytest.raises(ConfigError, match="more than the 0 MiB") as refused, record(model, limit=100):
+    with (
+        pytest.raises(ConfigError, match="more than its limit of 0 MiB") as refused,
+        record(model, limit=100),
+    ):
         model(SRC, LENGTHS, TGT)
     assert "fewer layers" in refused.value.hint
     assert [module.attend for module in attentions(model).values()] == usual
@@ -267,7 +276,7 @@ def test_only_the_chosen_layers_and_heads_are_recorded_and_others_keep_their_ker
         assert all(module.attend is attention for module in others)
         model(SRC, LENGTHS, TGT)
     assert recording.heads == {name: (3, 1)}
-    for part in ("weights", "query", "key", "value", "mixed", "scores"):
+    for part in ("weights", "query", "key", "value", "head_output", "scores"):
         whole, chosen = (getattr(each, part)(name) for each in (everything, recording))
         torch.testing.assert_close(chosen, whole[[3, 1]])
 
@@ -306,23 +315,23 @@ def test_recordings_lie_one_in_the_other():
         with record(model, [name], parts=("query",)) as inner:
             model(SRC, LENGTHS, TGT)
         model(SRC, LENGTHS, TGT)
-    assert (len(outer.heard[name]), len(inner.heard[name])) == (2, 1)
-    assert torch.equal(outer.last(name), outer.calls[name][0])
-    outer.forget()
+    assert (len(outer.calls_by_module[name]), len(inner.calls_by_module[name])) == (2, 1)
+    assert torch.equal(outer.last_weights(name), outer.weights_by_call[name][0])
+    outer.clear()
     assert outer.bytes_held == 0
     with pytest.raises(ConfigError, match="was not called"):
-        outer.last(name)
+        outer.last_weights(name)
 
 
 @torch.no_grad()
-def test_other_dropout_than_none_is_not_told():
-    """In training the weights are those before dropout, what is mixed is after."""
+def test_recorded_weights_have_no_dropout():
+    """In training, weights are those before dropout, and head outputs those after it."""
     model, name = translator(attention_dropout=0.5).train(), "decoder.blocks.0.self_attention"
-    with record(model, [name], parts=("weights", "mixed", "value")) as recording:
+    with record(model, [name], parts=("weights", "head_output", "value")) as recording:
         model(SRC, LENGTHS, TGT)
     weights = recording.weights(name)
     torch.testing.assert_close(weights.sum(-1), torch.ones(4, 3))
-    assert not torch.allclose(recording.mixed(name), weights @ recording.value(name))
+    assert not torch.allclose(recording.head_output(name), weights @ recording.value(name))
 
 
 @torch.no_grad()
@@ -332,7 +341,7 @@ def test_a_recurrent_attention_has_scores_and_values_but_no_queries(recurrent):
         recurrent(SRC, LENGTHS, TGT)
     weights = masked_softmax(recording.scores(name, None), recording.mask(name, None))
     torch.testing.assert_close(recording.weights(name, None), weights)
-    torch.testing.assert_close(weights @ recording.value(name, None), recording.mixed(name, None))
+    torch.testing.assert_close(weights @ recording.value(name, None), recording.head_output(name, None))
     assert recording.bias(name) is None
     with pytest.raises(ConfigError, match=r"no query of decoder\.attention"):
         recording.query(name)

@@ -9,7 +9,7 @@ from regard.decoding.search import BeamSearch
 from regard.decoding.step import stepper_of
 from regard.errors import ConfigError
 from regard.inspection.record import blocks, record
-from regard.inspection.recorded_stepper import followed
+from regard.inspection.recorded_stepper import recorded
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
@@ -42,14 +42,14 @@ MODELS = {
     "T5": lambda: translator(positions="t5"),
     "recurrent": recurrent,
 }
-SEARCH = BeamSearch(beam_size=4, n_best=4, limits=LengthLimits(ratio=0.0, offset=6))
+SEARCH = BeamSearch(size=4, n_best=4, limits=LengthLimits(ratio=0.0, offset=6))
 REQUESTS = [Request(src_len=3, index=0), Request(src_len=1, index=1)]
 
 
 @torch.no_grad()
 def searched(model, **wanted):
     with record(model, **wanted) as recording:
-        stepper = followed(stepper_of([model]), recording)
+        stepper = recorded(stepper_of([model]), recording)
         stepper.start(SRC, LENGTHS)
         return SEARCH(stepper, REQUESTS), recording, stepper
 
@@ -70,8 +70,8 @@ def test_each_hypothesis_has_the_picture_of_reading_it_at_once(kind):
     for sentence, hypotheses in enumerate(found):
         for hypothesis in hypotheses:
             read = [BOS, *hypothesis.ids]
-            seat = stepper.seat(read, sentence)
-            same(recording, at_once(model, sentence, read, **wanted), seat)
+            row_position = stepper.row_position(read, sentence)
+            same(recording, at_once(model, sentence, read, **wanted), row_position)
 
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "recurrent"])
@@ -83,24 +83,26 @@ def test_hypotheses_that_were_dropped_have_theirs_too(kind):
     for length in (2, 3, 4):
         for sentence, read in beginnings(recording, stepper, length):
             dropped += not any(ids[: length - 1] == tuple(read[1:]) for ids in ended)
-            same(recording, at_once(model, sentence, read), stepper.seat(read, sentence))
+            same(recording, at_once(model, sentence, read), stepper.row_position(read, sentence))
     assert dropped > 0
 
 
 def beginnings(recording, stepper, length):
     """The sentence of each row of a step, and what it has read."""
-    moment, last = stepper.said[length - 1]
+    time, last = stepper.step_ids[length - 1]
     rows = torch.arange(len(last))
-    read = [said[recording.rows_at(rows, moment, when)].tolist() for when, said in stepper.said[:length]]
-    return zip(recording.rows_at(rows, moment, 0).tolist(), map(list, zip(*read, strict=True)), strict=True)
+    read = [
+        step_ids[recording.rows_at(rows, time, when)].tolist() for when, step_ids in stepper.step_ids[:length]
+    ]
+    return zip(recording.rows_at(rows, time, 0).tolist(), map(list, zip(*read, strict=True)), strict=True)
 
 
-def same(recording, expected, seat):
+def same(recording, expected, row_position):
     for name in expected.heads:
-        torch.testing.assert_close(recording.weights(name, seat), expected.weights(name))
-    for name in expected.heard.keys() - expected.heads.keys():
+        torch.testing.assert_close(recording.weights(name, row_position), expected.weights(name))
+    for name in expected.calls_by_module.keys() - expected.heads.keys():
         part = expected.logits() if name == "logits" else expected.hidden(name)
-        ours = recording.logits(seat) if name == "logits" else recording.hidden(name, seat)
+        ours = recording.logits(row_position) if name == "logits" else recording.hidden(name, row_position)
         torch.testing.assert_close(ours, part, rtol=1e-4, atol=1e-5)
 
 
@@ -117,19 +119,19 @@ def test_a_search_that_is_followed_finds_the_same(kind):
         assert [each.log_prob for each in ours] == pytest.approx([each.log_prob for each in theirs], rel=1e-5)
 
 
-def test_a_second_search_begins_anew():
+def test_a_second_search_clears_the_recording():
     model = translator()
     with torch.no_grad(), record(model) as recording:
-        stepper = followed(stepper_of([model]), recording)
+        stepper = recorded(stepper_of([model]), recording)
         for _ in range(2):
             stepper.start(SRC, LENGTHS)
             found = SEARCH(stepper, REQUESTS)
     read = [BOS, *found[0][0].ids]
-    same(recording, at_once(model, 0, read), stepper.seat(read))
+    same(recording, at_once(model, 0, read), stepper.row_position(read))
 
 
 def test_what_no_hypothesis_has_read_has_no_seat():
     *_, stepper = searched(translator())
     for read in ([], [BOS] * 3, [BOS, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]):
         with pytest.raises(ConfigError, match="no hypothesis has read"):
-            stepper.seat(read)
+            stepper.row_position(read)

@@ -70,13 +70,13 @@ def same_pictures(found, expected):
             )
         ours, theirs = found.mask(name, None), expected.mask(name, None)
         assert torch.equal(ours.expand_as(theirs), theirs)
-        seen = ours.expand_as(found.scores(name, None))
-        torch.testing.assert_close(found.scores(name, None)[seen], expected.scores(name, None)[seen])
+        visible = ours.expand_as(found.scores(name, None))
+        torch.testing.assert_close(found.scores(name, None)[visible], expected.scores(name, None)[visible])
         assert (found.bias(name, None) is None) == (expected.bias(name, None) is None)
 
 
 @torch.no_grad()
-def test_what_is_recorded_stays_when_the_cache_goes_on():
+def test_a_recording_stays_when_the_cache_continues():
     model, name = writer(), "blocks.0.self_attention"
     with record(model, [name], parts=ALL) as recording:
         cache = model.start()
@@ -84,7 +84,7 @@ def test_what_is_recorded_stays_when_the_cache_goes_on():
         before = recording.key(name, None).clone()
         cache.select(torch.tensor([1, 0]))
         model.extend(TGT[:, :1], cache)
-    assert torch.equal(recording.heard[name][0].parts["key"], before)
+    assert torch.equal(recording.calls_by_module[name][0].parts["key"], before)
 
 
 @torch.no_grad()

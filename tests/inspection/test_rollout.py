@@ -3,12 +3,7 @@
 import pytest
 import torch
 
-from regard.inspection.passes import places, reading, translating
-from regard.inspection.record import record
-from regard.inspection.rollout import rollout, rollouts
-from regard.models.build import build
-from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.models.encoder_only import EncoderOnlyConfig
+from regard.inspection.rollout import rollout
 
 BEFORE = torch.eye(4).roll(-1, 1).tril() + torch.eye(4)[:1].T @ torch.eye(4)[:1]  # each at the one before
 
@@ -24,7 +19,7 @@ def test_rows_are_shares():
     assert (found > 0).all()
 
 
-def test_who_looks_at_himself_keeps_what_he_has():
+def test_attention_to_itself_is_the_identity():
     torch.testing.assert_close(rollout([torch.eye(5)[None]] * 3), torch.eye(5))
 
 
@@ -40,7 +35,7 @@ def test_without_residual_layers_are_a_product_the_lowest_first():
     torch.testing.assert_close(rollout([low, high], residual=0.0), high.mean(0) @ low.mean(0))
 
 
-def test_looking_one_back_in_each_of_two_layers_reaches_two_back():
+def test_attention_one_back_in_two_layers_reaches_two_back():
     found = rollout([BEFORE[None]] * 2)
     torch.testing.assert_close(found[3], torch.tensor([0.0, 0.25, 0.5, 0.25]))
 
@@ -50,7 +45,7 @@ def test_nothing_comes_from_ahead_of_a_causal_stack():
     assert not rollout(causal).triu(1).any()
 
 
-def test_who_may_look_nowhere_keeps_what_he_has():
+def test_a_masked_row_keeps_its_input():
     weights = torch.eye(3)[None].clone()
     weights[0, 1] = 0
     torch.testing.assert_close(rollout([weights]), torch.eye(3))
@@ -59,22 +54,3 @@ def test_who_may_look_nowhere_keeps_what_he_has():
 def test_no_layers_have_no_rollout():
     with pytest.raises(ValueError, match="one layer or more"):
         rollout([])
-
-
-def test_each_stack_of_a_model_has_its_own():
-    small = {"d_model": 16, "num_heads": 2, "d_ff": 32}
-    sizes = {"src_vocab_size": 11, "tgt_vocab_size": 11, "num_encoder_layers": 2, "num_decoder_layers": 2}
-    translator = build(EncoderDecoderConfig(**small, **sizes), seed=0)
-    encoder = build(EncoderOnlyConfig(**small, vocab_size=11, num_layers=2, head="none"), seed=0)
-    passes = (
-        (translating(translator, [4, 5, 6], [7, 8], bos_id=2, eos_id=3), {"encoder": 4, "decoder": 3}),
-        (reading(encoder, [2, 4, 5, 6, 3]), {"encoder": 5}),
-    )
-    for forced, lengths in passes:
-        with torch.no_grad(), record(forced.model) as recording:
-            forced()
-        weights = {name: recording.weights(name) for name in recording.heads}
-        found = rollouts(weights, places(forced.model))
-        assert {part: len(each) for part, each in found.items()} == lengths
-        some = {name: each for name, each in weights.items() if "encoder.blocks.0" not in name}
-        assert "encoder" not in rollouts(some, places(forced.model)), "a stack with a gap has none"

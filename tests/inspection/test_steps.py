@@ -1,4 +1,4 @@
-"""What is said of each step agrees with the distribution that it is about."""
+"""The statistics of each step agree with its distribution."""
 
 import math
 
@@ -24,16 +24,12 @@ def test_entropy_is_that_of_the_distribution_and_the_impossible_adds_nothing():
     assert found[1].entropy == pytest.approx(math.log(4))
 
 
-def test_surprisal_is_in_bits():
-    assert steps(LOGITS, [1, 0, 3])[1].surprisal == pytest.approx(2.0)
-
-
-def test_the_likeliest_token_has_rank_1_and_of_equals_the_lower_id_comes_first():
+def test_the_most_likely_token_has_rank_1_and_ties_go_to_the_lower_id():
     assert [each.rank for each in steps(LOGITS, [0, 2, 3])] == [1, 3, 2]
     assert [each.rank for each in steps(LOGITS, [3, 3, 0])] == [4, 4, 3]
 
 
-def test_candidates_are_the_likeliest_and_stand_at_their_rank():
+def test_candidates_are_the_most_likely_in_order_of_rank():
     generator = torch.Generator().manual_seed(0)
     logits = torch.randint(0, 5, (6, 300), generator=generator).float()  # with many ties
     for row, each in enumerate(steps(logits, [0] * 6, candidates=7)):
@@ -50,5 +46,5 @@ def test_more_candidates_than_tokens_are_all_tokens():
 
 def test_nothing_written_is_no_step_and_too_little_is_refused():
     assert steps(torch.zeros(0, 4), []) == []
-    with pytest.raises(ValueError, match="2 tokens were written at 3 positions"):
+    with pytest.raises(ValueError, match="there are 2 tokens for 3 positions"):
         steps(LOGITS, [1, 2])

@@ -74,7 +74,7 @@ def of_real(model, logits):
     return logits[:, : IDS.size(1)][~PADDING] if model.config.head in BY_TOKEN else logits
 
 
-def test_what_stands_in_the_padding_has_no_influence(model):
+def test_padding_has_no_influence(model):
     filled = model(IDS.masked_fill(PADDING, 21), LENGTHS)
     assert torch.equal(of_real(model, filled), of_real(model, model(IDS, LENGTHS)))
 

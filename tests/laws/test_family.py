@@ -12,10 +12,10 @@ from torch import Tensor
 from regard.data.batch import PairBatch
 from regard.data.token_stream import TextBatch
 from regard.errors import ConfigError
+from regard.fast.linear_cross_entropy import can_be_linear_cross_entropy
 from regard.models.adapters import adapters_of, add_lora, merge_lora
 from regard.models.build import MODELS, build, config_class, count_parameters
 from regard.models.model import Model
-from regard.training.linear_cross_entropy import can_be_linear_cross_entropy
 from regard.training.objective import CrossEntropy, NextToken
 from regard.training.optimizer import depths
 from regard.weights.tensors import model_tensors, restore_model

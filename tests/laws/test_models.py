@@ -91,7 +91,7 @@ def test_a_target_sees_all_of_its_past_and_all_of_its_source(model):
         assert (model(changed, LENGTHS, TGT)[0] != before[0]).any(dim=-1).all()
 
 
-def test_what_stands_in_the_padding_has_no_influence(model):
+def test_padding_has_no_influence(model):
     """Not in the encoder, and not through the cross-attention, as in the notebooks that gave it no mask."""
     padding = ~padding_mask(LENGTHS, SRC.size(1))[:, 0, 0]
     assert torch.equal(model(SRC.masked_fill(padding, 21), LENGTHS, TGT), model(SRC, LENGTHS, TGT))

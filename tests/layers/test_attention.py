@@ -5,9 +5,9 @@ import torch
 
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.cache import KeyValueCache
-from regard.layers.kernels import attention_weights, plain_attention
 from regard.layers.masks import causal_mask, padding_mask
 from regard.layers.positions import RotaryPositions
+from regard.layers.scaled_dot_product import attention_weights, plain_attention
 
 
 @pytest.fixture(autouse=True)

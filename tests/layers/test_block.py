@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from regard.layers.attention import MultiHeadAttention, SelfAttention
-from regard.layers.block import AROUND, DecoderBlock, EncoderBlock, PostNorm, PreNorm, SandwichNorm
+from regard.layers.block import RESIDUALS, DecoderBlock, EncoderBlock, PostNorm, PreNorm, SandwichNorm
 from regard.layers.cache import KeyValueCache
 from regard.layers.feedforward import FeedForward
 from regard.layers.masks import causal_mask, padding_mask
@@ -26,7 +26,7 @@ def decoder_block(position: str = "post", dropout: float = 0.0) -> DecoderBlock:
         SelfAttention(WIDTH, 2),
         MultiHeadAttention(WIDTH, 2),
         FeedForward(WIDTH, 16),
-        lambda: AROUND[position](drawn_norm, dropout),
+        lambda: RESIDUALS[position](drawn_norm, dropout),
     )
 
 
@@ -44,7 +44,7 @@ def test_the_norm_stands_where_its_name_says():
 @pytest.mark.parametrize("position", ["pre", "sandwich"])
 def test_dropout_acts_on_what_the_sublayer_adds_and_not_on_the_residual(position):
     torch.manual_seed(0)
-    around = AROUND[position](lambda: nn.Identity(), 0.5)
+    around = RESIDUALS[position](lambda: nn.Identity(), 0.5)
     x = torch.full((1, 100, WIDTH), 2.0)
     changed = around(x, lambda y: torch.ones_like(y))
     assert set(changed.unique().tolist()) == {2.0, 4.0}
@@ -57,11 +57,11 @@ def test_dropout_of_a_post_norm_acts_before_the_sum():
     assert set(changed.unique().tolist()) == {2.0, 4.0}
 
 
-@pytest.mark.parametrize("position", list(AROUND))
+@pytest.mark.parametrize("position", list(RESIDUALS))
 def test_an_encoder_block_sees_no_padding(position):
     """Notebooks gave the encoder no mask at all."""
     block = EncoderBlock(
-        SelfAttention(WIDTH, 2), FeedForward(WIDTH, 16), lambda: AROUND[position](drawn_norm, 0.0)
+        SelfAttention(WIDTH, 2), FeedForward(WIDTH, 16), lambda: RESIDUALS[position](drawn_norm, 0.0)
     )
     x, mask = torch.randn(2, 5, WIDTH), padding_mask(torch.tensor([5, 3]), 5)
     changed = x.clone()
@@ -70,7 +70,7 @@ def test_an_encoder_block_sees_no_padding(position):
     assert not torch.allclose(block(changed, None)[1, :3], block(x, None)[1, :3])
 
 
-@pytest.mark.parametrize("position", list(AROUND))
+@pytest.mark.parametrize("position", list(RESIDUALS))
 def test_a_decoder_block_sees_no_padding_of_the_memory_and_no_future(position):
     """Notebooks gave the cross-attention no mask, or called it causal."""
     block = decoder_block(position)
@@ -84,7 +84,7 @@ def test_a_decoder_block_sees_no_padding_of_the_memory_and_no_future(position):
     assert (block(x, read_far, *masks) != before).any(dim=-1).all()  # the first target sees the last source
 
 
-@pytest.mark.parametrize("position", list(AROUND))
+@pytest.mark.parametrize("position", list(RESIDUALS))
 def test_a_decoder_block_reads_on_after_its_cache(position):
     block = decoder_block(position)
     x, memory = torch.randn(2, 5, WIDTH), torch.randn(2, 3, WIDTH)

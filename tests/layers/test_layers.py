@@ -27,7 +27,6 @@ EXAMPLES = {  # name -> what a line gives, and its shape
     "ConvolutionalSubsampling": lambda: layers.ConvolutionalSubsampling(8, 16, factor=2)(X, LENGTHS),
     "DecoderBlock": lambda: layers.DecoderBlock.of_size(8, 2, 16)(X, MEMORY, layers.causal_mask(5)),
     "DotAttention": lambda: layers.DotAttention(8, 8).read(MEMORY),
-    "Dropout": lambda: layers.Dropout(0.1)(X),
     "DynamicGraphAttention": lambda: layers.DynamicGraphAttention(6, 4, 2)(NODES, EDGES),
     "EncoderBlock": lambda: layers.EncoderBlock.of_size(d_model=8, num_heads=2, d_ff=16)(X),
     "FeedForward": lambda: layers.FeedForward(8, 16)(X),

@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.layers.kernels import attention_weights
 from regard.layers.masks import causal_mask, document_mask, padding_mask, prefix_mask, window_mask
+from regard.layers.scaled_dot_product import attention_weights
 
 sizes = st.integers(1, 9)
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from regard.layers.cache import KeyValueCache
-from regard.layers.kernels import plain_attention
 from regard.layers.masks import padding_mask
 from regard.layers.positions import sinusoids
 from regard.layers.relative import RelativePositions, RelativeSelfAttention, shifted
+from regard.layers.scaled_dot_product import plain_attention
 
 X = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(0))
 

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.layers.stacked import StackedLinear
-from regard.models.build import build, build_unfilled, count_parameters, parameters_of
+from regard.models.build import build, build_uninitialised, count_config_parameters, count_parameters
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
@@ -156,18 +156,18 @@ OF_EACH_KIND = [
 
 
 @pytest.mark.parametrize("config", OF_EACH_KIND, ids=lambda config: config.kind)
-def test_a_model_about_to_be_restored_has_the_shapes_of_one_that_is_drawn(config):
-    drawn, unfilled = build(config, seed=0), build_unfilled(config)
+def test_an_uninitialised_model_has_the_shapes_of_an_initialised_one(config):
+    drawn, unfilled = build(config, seed=0), build_uninitialised(config)
     shapes = [{name: each.shape for name, each in model.state_dict().items()} for model in (drawn, unfilled)]
     assert shapes[0] == shapes[1]
     for name, buffer in drawn.named_buffers():
         assert torch.equal(buffer, unfilled.get_buffer(name)), name
-    assert parameters_of(config) == count_parameters(drawn)
+    assert count_config_parameters(config) == count_parameters(drawn)
 
 
 def test_a_model_too_big_to_be_made_can_be_counted():
     config = EncoderDecoderConfig(src_vocab_size=10**9, tgt_vocab_size=10**9)
-    assert parameters_of(config) > 5 * 10**11
+    assert count_config_parameters(config) > 5 * 10**11
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
@@ -187,7 +187,7 @@ def test_no_table_of_positions_is_made_to_count_a_wide_model(positions):
             return made
 
     with Watch(), suppress(RuntimeError):  # too big to be counted
-        parameters_of(config)
+        count_config_parameters(config)
     assert largest <= 10**7
 
 

@@ -56,7 +56,7 @@ def test_each_position_has_logits(model):
     assert (found.exp().sum(-1) - 1).abs().min() > 1e-3
 
 
-def test_what_stands_in_the_padding_has_no_influence(model):
+def test_padding_has_no_influence(model):
     dirty = FRAMES.clone()
     dirty[1, 10:], dirty[2, 5:] = 1e4, torch.nan
     assert torch.equal(real(model, model(dirty, LENGTHS)), real(model, model(FRAMES, LENGTHS)))
@@ -168,7 +168,7 @@ def test_a_seed_makes_a_model(model):
 
 
 def test_no_statistics_of_a_batch_are_kept(model):
-    """The paper's batch normalisation would make what is said depend on who else speaks."""
+    """The paper's batch normalisation would make an output depend on the rest of the batch."""
     assert not [name for name, _ in model.named_buffers() if "running" in name]
 
 
@@ -200,14 +200,14 @@ def test_presets_have_their_sizes(preset, sizes, published):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"kernel_size": 4}, "kernel_size = 4 has no middle"),
+        ({"kernel_size": 4}, "kernel_size = 4 is even"),
         ({"kernel_size": 0}, "kernel_size = 0 is too small"),
-        ({"subsampling_factor": 3}, "subsampling_factor = 3, but convolutions halve"),
-        ({"subsampling_factor": 1}, "convolutions halve"),
+        ({"subsampling_factor": 3}, "subsampling_factor = 3 is not a power of 2"),
+        ({"subsampling_factor": 1}, "not a power of 2"),
         ({"norm_position": "post"}, "norm_position = 'post'"),
-        ({"positions": "rotary"}, "beside relative_positions"),
+        ({"positions": "rotary"}, "together with relative_positions"),
         ({"relative_positions": False, "positions": "learned"}, "added to embeddings"),
-        ({"num_labels": 3}, "not for a recipe to say"),
+        ({"num_labels": 3}, "cannot be set in a recipe"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused(setting, message):
@@ -216,6 +216,6 @@ def test_a_setting_that_cannot_work_is_refused(setting, message):
     assert refusal.value.hint
 
 
-def test_a_blank_alone_says_nothing():
+def test_a_blank_alone_is_refused():
     with pytest.raises(ConfigError, match="num_labels = 1"):
         ConformerConfig(num_features=6, num_labels=1)

@@ -30,7 +30,7 @@ def test_gpt2_has_the_parameters_of_gpt2(preset, expected):
     assert parameters(50_257, preset=preset) == expected
 
 
-def test_the_baby_has_the_10_65_million_that_nanogpt_says():
+def test_the_baby_has_the_10_65_million_parameters_of_nanogpt():
     """It does not count the positions."""
     assert parameters(65, preset="baby") - 256 * 384 == 10_646_784
 
@@ -45,7 +45,7 @@ def test_a_config_survives_its_dict():
         assert DecoderOnlyConfig.from_dict(made.to_dict()) == made
 
 
-def test_what_is_added_to_the_stream_is_drawn_smaller_the_deeper_the_stack():
+def test_sub_layer_outputs_are_initialised_smaller_in_deeper_stacks():
     """GPT-2: N(0, 0.02), and the 2 L last matrices of the sub-layers divided by sqrt(2 L)."""
     model = build(config(preset="nano", bias=True), seed=0)
     for name, parameter in model.named_parameters():
@@ -85,7 +85,7 @@ def test_embeddings_are_scaled_only_if_asked():
         ({"num_layers": 0}, "num_layers = 0"),
         ({"num_heads": 5}, "d_model \\(768\\) must be divisible"),
         ({"preset": "gpt3"}, "no decoder_only preset 'gpt3'"),
-        ({"vocab_size": 3}, "vocab_size = 3 is not for a recipe to say"),
+        ({"vocab_size": 3}, "vocab_size = 3 is cannot be set in a recipe"),
         ({"layers": 3}, "no model setting 'layers'"),
     ],
 )

@@ -62,7 +62,7 @@ def test_embeddings_are_not_scaled():
     assert torch.equal(model.encoder.input(ids)[0], model.encoder.input.embedding.weight[[4, 7]])
 
 
-def test_a_fresh_head_says_so():
+def test_a_fresh_head_is_marked():
     assert config().fresh_head
     assert EncoderOnlyConfig.from_dict(config().to_dict()).fresh_head
 
@@ -109,8 +109,8 @@ def test_learned_positions_end_somewhere_and_others_do_not():
         ({}, {"num_labels": 0}, "num_labels = 0"),
         ({}, {"head": "spans"}, "head = 'spans'"),
         ({}, {"head": "classes"}, "classes"),
-        ({"num_labels": 5}, {}, "not for a recipe to say"),
-        ({"head": "tokens"}, {}, "not for a recipe to say"),
+        ({"num_labels": 5}, {}, "cannot be set in a recipe"),
+        ({"head": "tokens"}, {}, "cannot be set in a recipe"),
         ({"label_std": 0.0}, {}, "label_std"),
         ({"label_mean": float("nan")}, {}, "label_mean"),
     ],

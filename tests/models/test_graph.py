@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.errors import ConfigError
-from regard.layers.dropout import Dropout
+from regard.fast.dropout import Dropout
 from regard.models.build import build, count_parameters
 from regard.models.graph import (
     GraphAttentionNetwork,
@@ -147,17 +147,17 @@ def test_a_node_hears_from_as_far_as_layers_and_steps_reach(model):
     before = model(*inputs)
     changed = inputs[0].clone()
     changed[0] += 1
-    heard = (model(changed, *inputs[1:]) != before).any(dim=1)
+    changed_outputs = (model(changed, *inputs[1:]) != before).any(dim=1)
     if isinstance(model, GraphTransformer) and model.config.reach == "all":
-        assert heard.all()
+        assert changed_outputs.all()
         return
     steps = getattr(model.config, "max_distance", 1)
     pairs, _ = near(steps * model.config.num_layers)
     within = set(pairs[1, pairs[0] == 0].tolist())
     if not getattr(model.config, "self_loops", True) and model.config.num_layers == 1:
         within.discard(0)
-    assert set(heard.nonzero()[:, 0].tolist()) <= within
-    assert {0, 1, 2} <= set(heard.nonzero()[:, 0].tolist())
+    assert set(changed_outputs.nonzero()[:, 0].tolist()) <= within
+    assert {0, 1, 2} <= set(changed_outputs.nonzero()[:, 0].tolist())
 
 
 def test_a_node_that_is_alone_is_classified_by_itself(model):
@@ -166,14 +166,14 @@ def test_a_node_that_is_alone_is_classified_by_itself(model):
     assert logits.isfinite().all()
     changed = inputs[0].clone()
     changed[7] += 1
-    heard = (model(changed, *inputs[1:]) != logits).any(dim=1)
+    changed_outputs = (model(changed, *inputs[1:]) != logits).any(dim=1)
     alone = getattr(model.config, "reach", "near") == "near"
-    assert bool(heard[7]) == getattr(model.config, "self_loops", True)
-    assert bool(heard[:7].any()) != alone
+    assert bool(changed_outputs[7]) == getattr(model.config, "self_loops", True)
+    assert bool(changed_outputs[:7].any()) != alone
 
 
 @pytest.mark.parametrize("table", [{}, {"max_distance": 3}, {"num_kv_heads": 2}])
-def test_looking_near_is_looking_everywhere_under_a_mask(table):
+def test_near_attention_equals_masked_full_attention(table):
     """The same weights: along edges, and in a matrix of all pairs with a bias that shuts the others out."""
     model = transformer(**table).eval()
     with torch.no_grad():
@@ -217,9 +217,9 @@ def test_weights_along_each_edge_can_be_looked_at():
 
 def test_positions_are_given_where_they_are_read_and_nowhere_else():
     features, edges, distances, positions = inputs_of(transformer())
-    with pytest.raises(ValueError, match="reads positions"):
+    with pytest.raises(ValueError, match="needs positions"):
         transformer()(features, edges, distances)
-    with pytest.raises(ValueError, match="reads none"):
+    with pytest.raises(ValueError, match="no positions of nodes"):
         transformer(node_positions="none")(features, edges, distances, positions)
 
 
@@ -282,12 +282,12 @@ def test_a_node_learns_what_only_its_neighbours_know(make):
     [
         (gat, {"num_heads": 3}, "must be divisible"),
         (gat, {"num_layers": 0}, "num_layers = 0"),
-        (gat, {"value_dropout": 1.0}, "no share"),
+        (gat, {"value_dropout": 1.0}, "out of range"),
         (gat, {"attention": "gta"}, "unknown"),
-        (gat, {"num_features": 4}, "not for a recipe to say"),
+        (gat, {"num_features": 4}, "cannot be set in a recipe"),
         (transformer, {"positions": "sinusoidal"}, "nodes have no order"),
         (transformer, {"max_distance": 0}, "max_distance = 0"),
-        (transformer, {"feature_dropout": -0.1}, "no share"),
+        (transformer, {"feature_dropout": -0.1}, "out of range"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(make, table, message):

@@ -1,4 +1,4 @@
-"""Heads: padding is no part of a text, places choose rows, spans are searched as by hand."""
+"""Heads ignore padding, select positions, and find the best spans."""
 
 import itertools
 
@@ -22,10 +22,10 @@ PLACES = torch.tensor([[0, 1, 0, 1, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0]]).bool(
 
 
 def test_means_and_maxima_are_of_real_states():
-    mean, most = (pooled(HIDDEN, LENGTHS, pooling) for pooling in ("mean", "max"))
+    mean, max_length = (pooled(HIDDEN, LENGTHS, pooling) for pooling in ("mean", "max"))
     for row, length in enumerate([5, 2]):
         torch.testing.assert_close(mean[row], HIDDEN[row, :length].mean(dim=0))
-        assert torch.equal(most[row], HIDDEN[row, :length].amax(dim=0))
+        assert torch.equal(max_length[row], HIDDEN[row, :length].amax(dim=0))
     assert torch.equal(pooled(HIDDEN, LENGTHS, "cls"), HIDDEN[:, 0])
 
 
@@ -95,16 +95,16 @@ def test_a_text_without_a_place_for_an_answer_has_none_for_certain():
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 7])
-def test_spans_are_found_as_by_trying_all(most):
-    logits = torch.randn(40, 2, 6, generator=torch.Generator().manual_seed(most))
+def test_spans_are_found_as_by_trying_all(max_length):
+    logits = torch.randn(40, 2, 6, generator=torch.Generator().manual_seed(max_length))
     logits[:, :, 5] = -torch.inf
-    spans, scores = best_spans(logits, most)
+    spans, scores = best_spans(logits, max_length)
     start, end = logits.log_softmax(-1).unbind(1)
     for row in range(40):
         tried = {
             (i, j): (start[row, i] + end[row, j]).item()
             for i, j in itertools.product(range(6), repeat=2)
-            if i <= j < i + most
+            if i <= j < i + max_length
         }
         best = max(tried, key=tried.__getitem__)
         assert tuple(spans[row].tolist()) == best

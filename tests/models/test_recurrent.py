@@ -20,7 +20,7 @@ def model_of(seed=0, **table) -> Recurrent:
     return build(RecurrentConfig.from_table({**SMALL, **table}, **SIZES), seed=seed)
 
 
-@pytest.mark.parametrize(
+@pytest.token.parametrize(
     ("table", "message", "hint"),
     [
         ({"tied": "all"}, "30 tokens and the target 40", "joint tokeniser"),
@@ -29,12 +29,12 @@ def model_of(seed=0, **table) -> Recurrent:
         ({"attention": "dot", "bidirectional": True}, "states of equal width", "'general'"),
         ({"d_embedding": 0}, "d_embedding = 0 is too small", "at least 1"),
         ({"num_layers": 0}, "num_layers = 0 is too small", "at least 1"),
-        ({"dropout": 1.0}, r"dropout = 1\.0 is no share", "dropout < 1"),
+        ({"dropout": 1.0}, r"dropout = 1\.0 is out of range", "dropout < 1"),
         ({"cell": "rnn"}, "cell = 'rnn' is unknown", "gru, lstm"),
         ({"attention": "adaptive"}, "attention = 'adaptive' is unknown", "additive"),
         ({"preset": "luon"}, "no recurrent preset 'luon'", "'luong'"),
         ({"num_heads": 4}, "no model setting 'num_heads'", "num_layers"),
-        ({"pad_id": 30}, "pad_id = 30 is no token", "vocabulary"),
+        ({"pad_id": 30}, "pad_id = 30 is not a token id", "vocabulary"),
     ],
 )
 def test_what_cannot_work_is_named_with_what_would(table, message, hint):
@@ -70,7 +70,7 @@ def test_how_many_parameters_each_has():
         + 3 * gru(e)
         + 2 * d * d  # where the decoder begins
         + d
-        + 3 * d * 2 * d  # the context, told to the gates
+        + 3 * d * 2 * d  # the context, read by the gates
         + d * d + d * 2 * d + d  # attention
         + (d + 2 * d + e + 1) * 2 * e
     )  # fmt: skip
@@ -99,9 +99,9 @@ def test_ties_are_one_parameter_under_several_names():
     assert model.encoder.embedding.weight is model.decoder.embedding.weight is model.output.weight
 
 
-@pytest.mark.parametrize("attention", ["none", "additive", "dot", "general", "concat"])
+@pytest.token.parametrize("attention", ["none", "additive", "dot", "general", "concat"])
 def test_without_attention_all_passes_through_the_last_state(attention):
-    """The bottleneck: where the encoder's last state is the same, so is what is said."""
+    """The bottleneck: if the encoder's last state is the same, so are the predictions."""
     model = model_of(attention=attention).eval()
     src, lengths, tgt = (
         torch.tensor([[4, 9, 17, 3], [8, 5, 6, 3]]),
@@ -115,7 +115,7 @@ def test_without_attention_all_passes_through_the_last_state(attention):
     assert same is (attention == "none")
 
 
-def test_in_evaluation_the_encoder_fills_up_its_rows_and_says_the_same():
+def test_in_evaluation_the_encoder_pads_its_batch_without_changing_results():
     for rows in (1, 3, 8, 9):
         src = torch.randint(4, 30, (rows, 5), generator=torch.Generator().manual_seed(rows))
         lengths = torch.randint(1, 6, (rows,), generator=torch.Generator().manual_seed(rows))
@@ -136,7 +136,7 @@ def test_a_cache_moves_the_source_only_when_the_sentences_change():
     assert cache.select(torch.tensor([2, 0, 3, 3])).source.keys is not keys
 
 
-@pytest.mark.parametrize(
+@pytest.token.parametrize(
     "table",
     [{"preset": "rnn"}, {"preset": "bahdanau"}, {"preset": "luong", "num_layers": 1}],
     ids=["rnn", "bahdanau", "luong"],
@@ -153,13 +153,13 @@ def test_a_copy_is_learned(table):
     every = torch.cartesian_prod(*[torch.arange(4, 10)] * 4)
     every = every[torch.randperm(len(every))]
     held_out, seen = every[:96], every[96:]
-    marks = {mark: torch.full((96, 1), mark) for mark in (2, 3)}
+    special = {token: torch.full((96, 1), token) for token in (2, 3)}
     for _ in range(180):
         symbols = seen[torch.randint(len(seen), (96,))]
         logits = model(
-            torch.cat([symbols, marks[3]], 1), torch.full((96,), 5), torch.cat([marks[2], symbols], 1)
+            torch.cat([symbols, special[3]], 1), torch.full((96,), 5), torch.cat([special[2], symbols], 1)
         )
-        loss = F.cross_entropy(logits.flatten(0, 1), torch.cat([symbols, marks[3]], 1).flatten())
+        loss = F.cross_entropy(logits.flatten(0, 1), torch.cat([symbols, special[3]], 1).flatten())
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -1,4 +1,4 @@
-"""What pretrained families differ in: each switch does what it says, and left alone changes nothing."""
+"""Settings in which pretrained families differ: each has its effect, and its default changes nothing."""
 
 import math
 
@@ -111,12 +111,12 @@ def test_a_normalised_vector_has_length_1():
     ("settings", "pattern"),
     [
         ({"head_dim": 0}, "head_dim = 0 is too small"),
-        ({"attention_scale": 0.0}, "attention_scale = 0.0 cannot work"),
-        ({"norm_eps": -1e-5}, "norm_eps = -1e-05 cannot work"),
-        ({"position_offset": -1}, "position_offset = -1 is no count"),
+        ({"attention_scale": 0.0}, "attention_scale = 0.0 is out of range"),
+        ({"norm_eps": -1e-5}, "norm_eps = -1e-05 is out of range"),
+        ({"position_offset": -1}, "position_offset = -1 is below 0"),
         ({"position_buckets": 3}, "position_buckets = 3"),
         ({"position_buckets": 32, "position_distance": 16}, "position_distance = 16"),
-        ({"rotary_base": 1.0}, "rotary_base = 1.0 turns nothing"),
+        ({"rotary_base": 1.0}, "rotary_base = 1.0 is not above 1"),
         ({"head_dim": 5, "positions": "rotary"}, "head_dim is 5"),
     ],
     ids=str,
@@ -127,5 +127,5 @@ def test_what_cannot_work_is_refused(settings, pattern):
 
 
 def test_a_conformer_has_heads_of_the_usual_width():
-    with pytest.raises(ConfigError, match="head_dim = 7 is not for a conformer"):
+    with pytest.raises(ConfigError, match="a conformer model has no setting head_dim = 7"):
         ConformerConfig(num_features=4, num_labels=3, head_dim=7)

@@ -165,11 +165,11 @@ def test_a_seed_makes_a_model():
     [
         ({"patch_size": 4}, "patch_size = 4 does not divide image_size = 9"),
         ({"patch_size": 0}, "patch_size = 0 is too small"),
-        ({"positions": "rotary"}, "stand in a line"),
+        ({"positions": "rotary"}, "do not fit a grid"),
         ({"pooling": "max"}, "pooling = 'max' is unknown"),
         ({"num_layers": 0}, "num_layers = 0 is too small"),
         ({"pixel_std": 0.0}, "pixel_std"),
-        ({"image_size": 28}, "not for a recipe to say"),
+        ({"image_size": 28}, "cannot be set in a recipe"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused(setting, message):

@@ -65,12 +65,12 @@ def test_comments_on_their_own_lines_are_left_out_and_nothing_else():
     assert "What it is" not in script
 
 
-def test_what_stands_in_a_template_of_several_lines_is_kept(javascript):
+def test_template_literals_over_several_lines_are_kept(javascript):
     source = "say(`one\n  // two\n`);\n"
     assert said(javascript, bundle({"main.js": source}, "main.js")) == [["one\n  // two\n"]]
 
 
-def test_a_missing_module_is_named_with_those_who_want_it():
+def test_a_missing_module_is_named_with_its_importers():
     with pytest.raises(UnknownSyntaxError, match=r"gone\.js: no such module; main\.js imports it"):
         bundle({"main.js": 'import { a } from "./gone.js";\n'}, "main.js")
 

@@ -100,7 +100,7 @@ def test_more_differs_from_less_and_better_from_worse_for_every_eye(palette, pap
     assert np.linalg.norm(lab(worse, kind) - lab(better, kind), axis=1).min() >= SIGNS
 
 
-def test_colours_that_only_cones_tell_apart_are_found_out():
+def test_colours_that_colour_blindness_confuses_are_found():
     red, green = [[179, 71, 0]], [[93, 106, 28]]
     assert np.linalg.norm(lab(red, "usual") - lab(green, "usual")) > HEADS
     assert np.linalg.norm(lab(red, "deuteranopia") - lab(green, "deuteranopia")) < HEADS

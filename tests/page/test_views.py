@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.layers.kernels import attention_weights
+from regard.layers.scaled_dot_product import attention_weights
 
 ROW = """import { rowOfAttention } from "./views/arithmetic_of_cell.js";
 const given = JSON.parse(process.argv[2]);

@@ -125,7 +125,7 @@ def gradients_by_file_name(tmp_path_factory) -> Callable[[Pair], tuple[dict[str,
         shadow.save_pretrained(folder)
         family = FAMILIES[pair.pretrained.family]
         theirs = read_tensors(folder / "model.safetensors")
-        theirs = renamed(theirs, [*family.old_names(theirs), *family.changes])
+        theirs = renamed(theirs, [*family.old_names(theirs), *family.renames])
         learned = {name: ours[name] for name in theirs if name in ours and name != "final_logits_bias"}
         return learned, {name: theirs[name] for name in learned}
 

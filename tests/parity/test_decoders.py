@@ -184,7 +184,7 @@ def continued(model, prompt, new, beams):
     search = (
         GreedySearch(**common, eos_id=2)
         if beams == 1
-        else BeamSearch(**common, eos_id=2, beam_size=beams, n_best=beams)
+        else BeamSearch(**common, eos_id=2, size=beams, n_best=beams)
     )
     stepper = PromptStepper(model)
     stepper.start(prompt[:, :0], torch.zeros(1, dtype=torch.int64))

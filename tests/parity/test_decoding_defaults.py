@@ -135,7 +135,7 @@ def test_a_search_is_theirs_where_little_is_said_of_it(bart, tmp_path):
         ({"num_beams": 4, "early_stopping": "never"}, beam),
     ):
         theirs = decoding_of(bart[0], settings)
-        assert (theirs.loaded.generation, theirs.undecoded) == (found, ())
+        assert (theirs.loaded.generation, theirs.unused_decoding) == (found, ())
         stops = {"heuristic_stopping": False, "early_stopping": True, "never": "never"}
         told = next((stops[name] for name in (*found, "never") if name in stops), None)
         written = to_huggingface(theirs.loaded, "bart").files["generation_config.json"]
@@ -180,7 +180,7 @@ def test_every_control_that_is_here_is_taken(bart, llama):
         "num_assistant_tokens": 20,
     }
     found = decoding_of(folder, settings)
-    assert found.undecoded == ("sequence_bias = [[[3], 0.5]]", "suppress_tokens = [7]")
+    assert found.unused_decoding == ("sequence_bias = [[[3], 0.5]]", "suppress_tokens = [7]")
     assert found.loaded.generation == {
         "repetition_penalty": 1.5,
         "no_repeat_source_ngram_size": 4,
@@ -196,7 +196,7 @@ def test_every_control_that_is_here_is_taken(bart, llama):
 
     drawn = {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "repetition_penalty": 1.2, "max_length": 99}
     found = decoding_of(llama, drawn)
-    assert found.undecoded == ("max_length = 99",)
+    assert found.unused_decoding == ("max_length = 99",)
     assert found.loaded.generation == {
         "sample": True,
         "temperature": 0.6,
@@ -206,7 +206,7 @@ def test_every_control_that_is_here_is_taken(bart, llama):
     }
     read(ContinuationSettings, found.loaded.generation)
     found = decoding_of(llama, {**drawn, "do_sample": None, "max_length": None, "max_new_tokens": 5})
-    assert found.undecoded == ("temperature = 0.6", "top_p = 0.9")
+    assert found.unused_decoding == ("temperature = 0.6", "top_p = 0.9")
     assert found.loaded.generation == {"repetition_penalty": 1.2, "max_new_tokens": 5}
     assert decoding_of(llama, {"do_sample": False}).loaded.generation == {"beam_size": 1}
 
@@ -227,7 +227,7 @@ def test_what_tasks_are_told_is_named_but_for_prefixes(bart, llama):
         path.write_text(before, "utf-8")
         assert found.loaded.generation.get("prefixes") == prefixes
         left = [] if prefixes else ["prefix summarization = 'summarize: '"]
-        assert list(found.undecoded) == ["summarization.max_length = 200", *left]
+        assert list(found.unused_decoding) == ["summarization.max_length = 200", *left]
         assert found.loaded.generation["beam_size"] == 4
 
 

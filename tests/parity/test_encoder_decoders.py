@@ -184,7 +184,7 @@ def decoded(pair, src_ids, new, beams):
         "bos_id": pair.theirs.config.decoder_start_token_id,
         "eos_id": 2,
     }
-    search = GreedySearch(**common) if beams == 1 else BeamSearch(**common, beam_size=beams, n_best=beams)
+    search = GreedySearch(**common) if beams == 1 else BeamSearch(**common, size=beams, n_best=beams)
     stepper = ModelStepper(pair.ours)
     stepper.start(src_ids, LENGTHS)
     found = search(stepper, [Request(src_len=int(length), most=new) for length in LENGTHS])

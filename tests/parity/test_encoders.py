@@ -171,7 +171,7 @@ def test_the_loss_of_hidden_words_is_theirs(make):
 
 def test_what_is_left_out_is_named(make):
     pair = make("bert, pretraining", *CASES["bert, pretraining"])
-    assert pair.pretrained.left == (
+    assert pair.pretrained.unused == (
         "bert.pooler.dense.bias",
         "bert.pooler.dense.weight",
         "cls.seq_relationship.bias",

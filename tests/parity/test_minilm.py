@@ -93,4 +93,4 @@ def test_a_head_looks_at_the_token_before(found):
     weights = recording.last("encoder.blocks.0.self_attention")[0, 2]
     before = weights.diagonal(-1)
     assert before[:-1].min() > 0.99  # of each word, but not of the mark at the end
-    assert found.left == ("bert.pooler.dense.bias", "bert.pooler.dense.weight")
+    assert found.unused == ("bert.pooler.dense.bias", "bert.pooler.dense.weight")

@@ -36,7 +36,7 @@ def test_an_encoder_that_decodes(their_encoder, model):
 def test_a_class_of_another_kind(their_encoder, model, architecture, hint):
     folder, *_ = their_encoder(model)
     change(folder, architectures=[architecture])
-    with pytest.raises(FolderError, match=f"a head of class {architecture} is not supported") as caught:
+    with pytest.raises(FolderError, match=f"the head of class {architecture} is not supported") as caught:
         load_pretrained(folder)
     assert caught.value.hint.startswith(hint)
 
@@ -51,7 +51,7 @@ def test_an_encoder_with_a_pooler_out_of_a_file_that_has_a_head_for_words_too(th
     save_file({**tensors, **head}, folder / "model.safetensors")
     found = load_pretrained(folder)
     assert found.loaded.config.head == "pooled"
-    assert found.left == tuple(sorted(head))
+    assert found.unused == tuple(sorted(head))
 
 
 LLAMA = {

@@ -119,10 +119,10 @@ def test_a_dropped_prompt_and_other_wrong_files_are_refused(their_encoder):
         ({"1_Pooling/config.json": json.dumps({"pooling_mode": "mean", "include_prompt": False}), **PROMPTED},
          "include_prompt = false"),
         ({"config_sentence_transformers.json": json.dumps({"default_prompt_name": "query"})},
-         "default_prompt_name = 'query' is none of its prompts"),
+         "default_prompt_name = 'query' is not one of its prompts"),
         ({"sentence_bert_config.json": json.dumps({"max_seq_length": "9"})}, "max_seq_length = '9'"),
         ({"sentence_bert_config.json": json.dumps({"do_lower_case": 1})}, "do_lower_case = 1"),
-        ({"modules.json": "{}"}, "is no list of modules"),
+        ({"modules.json": "{}"}, "is not a list of modules"),
     ):  # fmt: skip
         folder = their_encoder("BertModel", files={**POOLED, **MEAN, **files})[0]
         with pytest.raises(FolderError, match=told):

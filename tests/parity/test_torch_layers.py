@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.layers.attention import MultiHeadAttention, SelfAttention
-from regard.layers.block import AROUND, DecoderBlock, EncoderBlock
+from regard.layers.block import RESIDUALS, DecoderBlock, EncoderBlock
 from regard.layers.feedforward import feed_forward
 from regard.layers.masks import causal_mask, padding_mask
 from regard.layers.norm import norm
@@ -99,7 +99,7 @@ def test_an_encoder_block_is_that_of_pytorch(norm_first, activation):
             WIDTH, HEADS, INNER, 0.0, activation, batch_first=True, norm_first=norm_first
         )
     )
-    around = AROUND["pre" if norm_first else "post"]
+    around = RESIDUALS["pre" if norm_first else "post"]
     ours = EncoderBlock(
         SelfAttention(WIDTH, HEADS),
         feed_forward(activation, WIDTH, INNER),
@@ -118,7 +118,7 @@ def test_a_decoder_block_is_that_of_pytorch(norm_first, activation):
             WIDTH, HEADS, INNER, 0.0, activation, batch_first=True, norm_first=norm_first
         )
     )
-    around = AROUND["pre" if norm_first else "post"]
+    around = RESIDUALS["pre" if norm_first else "post"]
     ours = DecoderBlock(
         SelfAttention(WIDTH, HEADS),
         MultiHeadAttention(WIDTH, HEADS),

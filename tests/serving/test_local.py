@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from regard.errors import DataError
-from regard.serving import local, opening
-from regard.serving.local import MOST_BYTES, LocalServer
-from regard.serving.looks import Looks
+from regard.serving import browser_ticket, local
+from regard.serving.local import MAX_BODY_BYTES, LocalServer
+from regard.serving.look_store import LookStore
 from regard.verbs.look import Looker, Request
 
 ENCODER = "encoder.blocks.0.self_attention"
@@ -25,7 +25,7 @@ ENCODER = "encoder.blocks.0.self_attention"
 @pytest.fixture(scope="module")
 def server(untrained):
     looker = Looker(untrained, device="cpu")
-    with LocalServer(Looks(looker, Request(text="1 2 3"))) as server:
+    with LocalServer(LookStore(looker, Request(text="1 2 3"))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
@@ -59,7 +59,7 @@ def ask(server):
     return asked
 
 
-def told(answer):
+def error_of(answer):
     """The error and the hint of a refusal."""
     status, headers, content = answer
     assert headers["Content-Type"] == "application/json"
@@ -79,7 +79,7 @@ PATHS = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), PATHS)
-def test_who_was_not_told_the_token_reads_and_asks_nothing(ask, server, method, path, body):
+def test_a_request_without_the_token_is_refused(ask, server, method, path, body):
     """Other users of the machine reach the port, but neither the page nor a look; nor are they told it."""
     for token in (
         "",
@@ -91,7 +91,7 @@ def test_who_was_not_told_the_token_reads_and_asks_nothing(ask, server, method, 
         f"/x/{server.token}",
     ):
         answer = ask(method, path, body, token=token)
-        assert told(answer)[0] == 403
+        assert error_of(answer)[0] == 403
         assert server.token.encode() not in answer[2]
         assert server.token not in str(answer[1])
     assert ask(method, path, body)[0] == 200
@@ -108,8 +108,8 @@ def test_each_server_has_a_token_of_its_own(server):
 def test_a_forwarded_port_works_with_the_token(ask, host):
     for method, path, body in PATHS:
         assert ask(method, path, body, Host=host, Origin=f"http://{host}")[0] == 200
-        assert told(ask(method, path, body, Host=host, Origin=f"http://{host}", token=""))[0] == 403
-    assert told(ask("GET", "/", Host=host, Origin="http://localhost:1"))[0] == 403
+        assert error_of(ask(method, path, body, Host=host, Origin=f"http://{host}", token=""))[0] == 403
+    assert error_of(ask("GET", "/", Host=host, Origin="http://localhost:1"))[0] == 403
 
 
 def test_an_address_without_its_last_slash_leads_to_the_page(ask, server):
@@ -121,9 +121,9 @@ def test_a_link_opens_the_page_and_nothing_else(ask):
     """One in a mail or in a web terminal: the browser says that another site led here."""
     followed = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "document", "Origin": None}
     assert ask("GET", "/", **followed)[0] == 200
-    assert told(ask("GET", "/api/look", **followed))[0] == 403
-    assert told(ask("GET", "/", **{**followed, "Sec_Fetch_Dest": "iframe"}))[0] == 403
-    assert told(ask("POST", "/", {"text": "1"}, **followed))[0] == 404
+    assert error_of(ask("GET", "/api/look", **followed))[0] == 403
+    assert error_of(ask("GET", "/", **{**followed, "Sec_Fetch_Dest": "iframe"}))[0] == 403
+    assert error_of(ask("POST", "/", {"text": "1"}, **followed))[0] == 404
 
 
 def test_a_ticket_leads_this_user_to_the_page_once(server, ask, monkeypatch):
@@ -131,25 +131,23 @@ def test_a_ticket_leads_this_user_to_the_page_once(server, ask, monkeypatch):
     path = urlsplit(server.url_for_browser).path
     assert server.token not in server.url_for_browser
     opened = {"Origin": None, "Sec_Fetch_Site": "none", "token": ""}
-    assert told(ask("GET", "/open/other", **opened))[0] == 403
+    assert error_of(ask("GET", "/open/other", **opened))[0] == 403
     if Path("/proc/net/tcp").exists():
-        monkeypatch.setattr(opening, "ROOT", -1)
+        monkeypatch.setattr(browser_ticket, "ROOT", -1)
         monkeypatch.setattr(os, "getuid", lambda: 123_456_789)
-        assert told(ask("GET", path, **opened))[0] == 403, "another user"
+        assert error_of(ask("GET", path, **opened))[0] == 403, "another user"
         monkeypatch.undo()
     status, headers, _ = ask("GET", path, **opened)
     assert (status, headers["Location"]) == (303, f"/{server.token}/")
     answer = ask("GET", path, **opened)
-    assert told(answer)[0] == 403
+    assert error_of(answer)[0] == 403
     assert server.token.encode() not in answer[2]
 
 
 @pytest.mark.parametrize(
     ("text", "problem"), [("1 " * 600, "more than 512"), ("", "text is empty"), (" \n", "text is empty")]
 )
-def test_a_first_look_that_cannot_be_had_is_told_before_anything_is_served(
-    untrained, monkeypatch, text, problem
-):
+def test_an_invalid_first_text_is_refused_before_anything_is_served(untrained, monkeypatch, text, problem):
     monkeypatch.setattr(local, "LocalServer", None)
     with pytest.raises(DataError, match=problem) as refusal:
         local.serve(Looker(untrained, device="cpu"), Request(text=text), browser=False)
@@ -160,7 +158,7 @@ def test_a_first_look_that_cannot_be_had_is_told_before_anything_is_served(
     ("text", "problem"),
     [("99999999", "no such file"), ("images.npz:99999999", "has no image"), ("", "no image is named")],
 )
-def test_a_first_image_that_cannot_be_had_is_told_before_anything_is_served(
+def test_an_invalid_first_image_is_refused_before_anything_is_served(
     vision_folder, monkeypatch, text, problem
 ):
     monkeypatch.setattr(local, "LocalServer", None)
@@ -249,12 +247,12 @@ def test_an_answer_is_streamed_token_by_token(ask):
         {"Sec_Fetch_Site": "same-site"},
     ],
 )
-def test_who_is_not_its_own_page_is_refused(ask, headers):
+def test_requests_of_other_sites_are_refused(ask, headers):
     for method, path, body in PATHS:
-        assert told(ask(method, path, body, **headers))[0] == 403
+        assert error_of(ask(method, path, body, **headers))[0] == 403
 
 
-def test_who_names_no_origin_is_no_page(ask):
+def test_a_request_without_an_origin_is_no_page_of_another_site(ask):
     assert ask("GET", "/api/look", Origin=None)[0] == 200
 
 
@@ -274,31 +272,32 @@ def test_who_names_no_origin_is_no_page(ask):
         ({"text": "1", "changes": {"heads": {ENCODER: [-1]}}}, f"{ENCODER} has no head -1"),
         ({"text": "1", "changes": {"heads": {ENCODER: [10**30]}}}, "no head"),
         ({"text": "1", "changes": {"layers": ["encoder.blocks.1"]}}, "no layer"),
-        ({"text": "1", "changes": {"tokens": [-1]}}, "no token stands at -1"),
-        ({"text": "1", "changes": {"tokens": [2]}}, "no token stands at 2"),
-        ({"text": "1", "changes": {"tokens": [10**12]}}, f"no token stands at {10**12}"),
+        ({"text": "1", "changes": {"tokens": [-1]}}, "there is no token at position -1"),
+        ({"text": "1", "changes": {"tokens": [2]}}, "there is no token at position 2"),
+        ({"text": "1", "changes": {"tokens": [10**12]}}, f"there is no token at position {10**12}"),
         ({"text": "1", "changes": {"tokens": [10**30]}}, "is an integer of 100 bits"),
-        ([1, 2], "no JSON object"),
-        ("text", "no JSON object"),
-        (None, "no JSON object"),
+        ([1, 2], "not a JSON object"),
+        ("text", "not a JSON object"),
+        (None, "not a JSON object"),
     ],
 )
 def test_what_cannot_be_looked_at_is_refused_with_a_reason(ask, body, message):
     for path in ("/api/look", "/api/stream"):
-        status, error = told(ask("POST", path, raw=json.dumps(body).encode()))
+        status, error = error_of(ask("POST", path, raw=json.dumps(body).encode()))
         assert status == 400
         assert message in error
 
 
 def test_a_body_that_is_no_json_or_too_much_is_refused(ask):
-    assert told(ask("POST", "/api/look", raw=b"{"))[0] == 400
-    assert told(ask("POST", "/api/look", raw=b"[" * 100_000))[0] == 400
-    assert told(ask("POST", "/api/look", raw=b"\xff\xfe"))[0] == 400
-    assert told(ask("POST", "/api/look", raw=b" ", Content_Length=str(MOST_BYTES + 1)))[0] == 413
-    assert told(ask("POST", "/api/look", raw=b"{}", Content_Length="many"))[0] == 411
-    assert told(ask("POST", "/api/look", raw=b"{}", Content_Type="text/plain"))[0] == 415
+    assert error_of(ask("POST", "/api/look", raw=b"{"))[0] == 400
+    assert error_of(ask("POST", "/api/look", raw=b"[" * 100_000))[0] == 400
+    assert error_of(ask("POST", "/api/look", raw=b"\xff\xfe"))[0] == 400
+    assert error_of(ask("POST", "/api/look", raw=b" ", Content_Length=str(MAX_BODY_BYTES + 1)))[0] == 413
+    assert error_of(ask("POST", "/api/look", raw=b"{}", Content_Length="many"))[0] == 411
+    assert error_of(ask("POST", "/api/look", raw=b"{}", Content_Type="text/plain"))[0] == 415
     assert (
-        told(ask("POST", "/api/look", raw=b"{}", Transfer_Encoding="chunked", Content_Length=None))[0] == 411
+        error_of(ask("POST", "/api/look", raw=b"{}", Transfer_Encoding="chunked", Content_Length=None))[0]
+        == 411
     )
 
 
@@ -315,7 +314,7 @@ def test_a_body_that_is_no_json_or_too_much_is_refused(ask):
     ],
 )
 def test_a_wrong_path_is_not_found(ask, path):
-    assert told(ask("GET", path))[0] == 404
+    assert error_of(ask("GET", path))[0] == 404
 
 
 def test_other_methods_are_answered_in_json_too(ask):
@@ -323,7 +322,7 @@ def test_other_methods_are_answered_in_json_too(ask):
     assert status == 501
     assert headers["Content-Type"] == "application/json"
     assert json.loads(content)["error"]
-    assert told(ask("POST", "/", {"text": "1"}))[0] == 404
+    assert error_of(ask("POST", "/", {"text": "1"}))[0] == 404
 
 
 def test_what_fails_in_the_middle_of_an_answer_is_its_last_line(ask, server, monkeypatch):
@@ -353,12 +352,12 @@ def test_what_is_no_request_is_refused_in_json_with_the_headers_of_all_answers(s
     assert json.loads(body)["error"]
 
 
-def test_a_failure_of_ours_is_told_without_its_traceback(ask, server, monkeypatch):
+def test_an_internal_error_is_reported_without_its_traceback(ask, server, monkeypatch):
     def fails(body):
         raise ZeroDivisionError("a secret")
 
     monkeypatch.setattr(server.looks, "make", fails)
-    status, error = told(ask("POST", "/api/look", {"text": "1"}))
+    status, error = error_of(ask("POST", "/api/look", {"text": "1"}))
     assert status == 500
     assert "secret" not in error
 

@@ -1,4 +1,4 @@
-"""A run that collapses goes back and tries half the rate, to the same bits; a healthy one is left alone."""
+"""A collapsed run goes back and continues at half the rate, reproducibly; a healthy run is not changed."""
 
 import dataclasses
 import itertools
@@ -15,7 +15,13 @@ from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.errors import Interrupted, RecipeError
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.training.collapse import DISTINCT, CollapseSettings, Watch, distinct_outputs, target_entropy
+from regard.training.collapse import (
+    DISTINCT,
+    CollapseDetector,
+    CollapseSettings,
+    distinct_outputs,
+    target_entropy,
+)
 from regard.training.objective import CrossEntropy
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
@@ -47,7 +53,7 @@ def loader_of(shards):
 
 
 def trainer(shards, run, settings=SETTINGS, *, scores, seed=1, **options):
-    """`scores(step, retries)` is what a validation gives."""
+    """A trainer whose validation returns `scores(step, retries)`."""
     config = EncoderDecoderConfig(
         src_vocab_size=shards[1], tgt_vocab_size=shards[1], d_model=16, num_heads=2, d_ff=32,
         num_encoder_layers=1, num_decoder_layers=1, dropout=0.1,
@@ -81,12 +87,12 @@ def healthy(step, retries):
 
 
 def constant_at_first(step, retries):
-    """The outputs are all the same, until the rate is halved."""
+    """Outputs are all equal until the rate is halved."""
     return {"loss": 3.0 - step / 100, DISTINCT: 80.0 if retries else 1.0}
 
 
 def breaks_later(step, retries):
-    """It learns until step 6; the second try does, too."""
+    """The run learns until step 6, in the second try too."""
     return healthy(step, retries) if retries or step <= 6 else {"loss": 5.0, DISTINCT: 1.0}
 
 
@@ -113,7 +119,7 @@ def test_a_collapsed_run_goes_back_to_where_it_still_learned_and_halves_the_rate
 
 
 def test_from_nothing_is_from_the_same_weights(shards, tmp_path):
-    """A second try from step 0 is the run of half the rate, to the bit of every weight."""
+    """A second try from step 0 has the same bits as a run at half the rate."""
     trained(shards, tmp_path / "again", scores=constant_at_first)
     slower = dataclasses.replace(SETTINGS, schedule=ScheduleSettings(warmup_steps=1, learning_rate=0.005))
     trained(shards, tmp_path / "slower", slower, scores=healthy)
@@ -130,7 +136,7 @@ PLACES = [(9, 0), (3, 1), (12, 1)]  # step and retry; the first and the fourth o
 @pytest.mark.parametrize(
     "place", [(5, 0), *(pytest.param(each, marks=pytest.mark.nightly) for each in PLACES), (7, 1)]
 )
-def test_stopped_before_or_after_it_goes_on_to_the_same_bits(shards, tmp_path, scores, place):
+def test_stopped_before_or_after_it_continues_to_the_same_bits(shards, tmp_path, scores, place):
     alone, _ = trained(shards, tmp_path / "alone", scores=scores)
     with RunFolder(tmp_path / "stopped").lock() as run:
         current = trainer(shards, run, scores=scores)
@@ -175,7 +181,7 @@ def test_a_healthy_run_is_never_disturbed(shards, tmp_path):
 
 
 def test_a_training_loss_stuck_at_the_entropy_of_the_targets_is_a_collapse(shards, tmp_path):
-    """At a huge rate nothing is learned: two tries, one warning more, and the run goes on to its end."""
+    """At a huge rate nothing is learned: two retries, one more warning, and the run continues to the end."""
     entropy = target_entropy(loader_of(shards).epoch(0))
     huge = dataclasses.replace(SETTINGS, schedule=ScheduleSettings(warmup_steps=1, learning_rate=50.0))
     _, state = trained(shards, tmp_path, huge, scores=lambda step, retries: {"loss": 9.0}, entropy=entropy)
@@ -184,15 +190,15 @@ def test_a_training_loss_stuck_at_the_entropy_of_the_targets_is_a_collapse(shard
     assert all("training loss" in record["why"] for record in collapses(tmp_path))
 
 
-def test_without_retries_a_collapse_is_only_told(shards, tmp_path):
+def test_without_retries_a_collapse_is_only_reported(shards, tmp_path):
     off = dataclasses.replace(SETTINGS, collapse=CollapseSettings(after=0, retries=0))
-    _, _ = trained(shards, tmp_path / "told", off, scores=constant_at_first)
+    _, _ = trained(shards, tmp_path / "warned", off, scores=constant_at_first)
     _, _ = trained(
         shards, tmp_path / "never", off, scores=lambda *_: {**constant_at_first(*_), DISTINCT: 90.0}
     )
-    assert [record["to"] for record in collapses(tmp_path / "told")] == [None]
+    assert [record["to"] for record in collapses(tmp_path / "warned")] == [None]
     one, other = (
-        RunFolder(tmp_path / name).latest().read_tensors("model.safetensors") for name in ("told", "never")
+        RunFolder(tmp_path / name).latest().read_tensors("model.safetensors") for name in ("warned", "never")
     )
     assert all(torch.equal(one[name], other[name]) for name in one)
 
@@ -202,35 +208,37 @@ def test_a_young_run_is_not_judged(shards, tmp_path):
     trained(shards, tmp_path, young, scores=constant_at_first)
     assert not collapses(tmp_path)
     settings = CollapseSettings()
-    assert settings.judged_from(1000, 100) == 500
-    assert settings.judged_from(10_000, 100) == 2500, "a quarter of the run"
-    assert settings.judged_from(10_000, 4000) == 6000, "warm-up is no collapse"
+    assert settings.first_checked_step(1000, 100) == 500
+    assert settings.first_checked_step(10_000, 100) == 2500, "a quarter of the run"
+    assert settings.first_checked_step(10_000, 4000) == 6000, "warm-up is no collapse"
 
 
 # One validation after the other
 
 
-def seen(losses, *, training, best_step=0, **options):
-    """What a watch says of validations with these losses, the last time."""
-    watch, found = Watch(), None
+def answer_of(losses, *, training, best_step=0, **options):
+    """The detector's answer to the last of validations with these losses."""
+    watch, found = CollapseDetector(), None
     for step, (loss, train) in enumerate(zip(losses, training, strict=True), start=1):
         watch.count(train * 100, 100)
         best = best_step or 1
-        found = watch.see(step, {"loss": loss}, entropy=None, judged=True, best_step=best, **options)
+        found = watch.add_validation(
+            step, {"loss": loss}, entropy=None, checked=True, best_step=best, **options
+        )
     return found
 
 
 def test_a_validation_loss_that_rises_from_the_start_is_a_collapse_unless_something_is_learned():
     rising, flat = [2.0, 2.1, 2.2, 2.3], [3.0, 2.5, 2.5, 2.6]
-    assert "risen" in seen(rising, training=flat)
-    assert seen(rising[:3], training=flat[:3]) is None, "three losses are too few"
-    assert seen([2.0, 1.9, 2.2, 2.3, 2.4], training=[3.0, *flat]) is None, "it has fallen before"
-    assert seen(rising, training=[3.0, 2.5, 2.0, 1.5]) is None, "it learns by heart, which is no collapse"
-    assert seen(rising, training=flat, best_step=3) is None, "a score has become better"
-    assert seen([2.0, math.nan, 2.2, 2.3], training=flat) is None
+    assert "risen" in answer_of(rising, training=flat)
+    assert answer_of(rising[:3], training=flat[:3]) is None, "three losses are too few"
+    assert answer_of([2.0, 1.9, 2.2, 2.3, 2.4], training=[3.0, *flat]) is None, "it has fallen before"
+    assert answer_of(rising, training=[3.0, 2.5, 2.0, 1.5]) is None, "it overfits, which is no collapse"
+    assert answer_of(rising, training=flat, best_step=3) is None, "a score has become better"
+    assert answer_of([2.0, math.nan, 2.2, 2.3], training=flat) is None
 
 
-def test_few_references_say_nothing_about_outputs():
+def test_few_references_give_no_metric():
     assert distinct_outputs(["a"] * 19, map(str, range(19))) == {}
     assert distinct_outputs(["a"] * 40, map(str, range(40))) == {DISTINCT: 2.5}
     assert distinct_outputs(["yes", "no"] * 50, ["no", "yes"] * 50) == {}, "a task with two answers"

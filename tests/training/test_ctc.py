@@ -1,4 +1,4 @@
-"""The loss against all alignments; padding changes nothing; what cannot be said is not hidden."""
+"""CTC agrees with a sum over all alignments; padding changes nothing; too short inputs are not hidden."""
 
 import itertools
 import math
@@ -75,8 +75,8 @@ def test_gradients_are_finite_and_reach_every_parameter(model, examples):
         assert parameter.grad.any(), name
 
 
-def test_what_no_alignment_can_say_is_infinite_and_not_zero(model):
-    """So that whoever lets it through the reading sees it."""
+def test_labels_without_an_alignment_have_an_infinite_loss_not_zero(model):
+    """So that an error in the data check is visible."""
     short = Recordings(frames=(np.ones((4, 3), np.float32),), texts=(("b", "b"),), name="short")
     batch = TranscriptionExamples(short, ("", "a", "b")).batch(np.array([0]), 0)
     assert math.isinf(TemporalClassification()(model, batch).total.item())

@@ -1,6 +1,6 @@
-"""A hundred losses, written down: to nine digits on the machine that wrote them, near enough on others.
+"""A hundred recorded losses: equal to nine digits on the machine that recorded them, close on others.
 
-After a change that is meant to change them, and on a machine of another kind, write them anew:
+After an intended change, or on another type of machine, record them again:
 
     python tests/training/test_golden.py
 """
@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.native.compiler import find_compiler
-from regard.native.kernels import available
+from regard.fast.native.compiler import find_compiler
+from regard.fast.native.kernels import available
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder
 
@@ -57,16 +57,16 @@ beam_size = 1
 
 
 def machine() -> str:
-    """What decides the last bits: PyTorch, what the processor can do, and whether there are kernels in C."""
+    """What determines the last bits: PyTorch's version, the processor's capabilities, kernels in C."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else [f"flags {platform.processor()}"]
     can = [line for line in lines if line.startswith(("flags", "model name"))][:2]
-    told = f"{torch.__version__} {platform.machine()} {can} {compiler() if available() else None}"
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    caught = f"{torch.__version__} {platform.machine()} {can} {compiler() if available() else None}"
+    return hashlib.sha256(caught.encode()).hexdigest()[:16]
 
 
 def compiler() -> str:
-    """What made the kernels: contraction of products and sums is its choice."""
+    """The compiler of the kernels, which decides about contraction of products and sums."""
     found = find_compiler()
     assert found is not None
     return subprocess.run(
@@ -75,7 +75,7 @@ def compiler() -> str:
 
 
 def losses(folder: Path) -> list[str]:
-    """Of each of the hundred steps, in nats a token."""
+    """The loss of each of the hundred steps, in nats per token."""
     recipe = folder / "recipe.toml"
     recipe.write_text(RECIPE, "utf-8")
     train(recipe, out=folder / "run", threads=1)
@@ -89,8 +89,8 @@ def test_a_hundred_losses_are_those_that_were_written_down(tmp_path):
     assert len(found) == 100
     if machine() in golden:
         assert found == golden[machine()]
-    for ours, theirs in zip(found, next(iter(golden.values())), strict=True):
-        assert float(ours) == pytest.approx(float(theirs), rel=1e-3)
+    for ours, reference in zip(found, next(iter(golden.values())), strict=True):
+        assert float(ours) == pytest.approx(float(reference), rel=1e-3)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Losses are sums over real target tokens; smoothing and padding as the field defines them."""
+"""Losses are sums over target tokens without padding; smoothing follows its usual definition."""
 
 import pytest
 import torch
@@ -66,7 +66,7 @@ def test_a_batch_costs_the_sum_of_its_pairs(objective):
 
 
 def test_logits_leave_the_model_not_probabilities():
-    """A perfect model costs nothing: the double softmax of the notebooks has a floor far above 0."""
+    """A perfect model has a loss of 0; with a double softmax the minimum would be far above 0."""
     logits = torch.full((4, 10), -50.0)
     labels = torch.arange(4)
     logits[labels, labels] = 50.0
@@ -79,7 +79,7 @@ def test_r_drop_without_dropout_is_cross_entropy():
 
 
 def test_r_drop_adds_the_divergence_of_two_dropout_masks():
-    """Half of equation 4 of Wu et al. 2021, with the divergences as PyTorch computes them."""
+    """Half of equation 4 of Wu et al. 2021, with PyTorch's divergences."""
     batch, net, base = batch_of(), model(dropout=0.5).train(), CrossEntropy(smoothing=0.1)
     torch.manual_seed(7)
     loss = RDrop(base=base, weight=3.0)(net, batch)

@@ -1,14 +1,14 @@
-"""The optimiser's state goes to disk and back; decay leaves biases and norms alone."""
+"""The optimiser state survives saving; weight decay does not change biases and norms."""
 
 import pytest
 import torch
 from torch import nn
 
 from regard.errors import FolderError, RecipeError
+from regard.fast.decoding_step import fast_step
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
-from regard.models.straight import straight
 from regard.models.vision import VisionConfig
 from regard.training.optimizer import (
     OptimizerSettings,
@@ -35,25 +35,25 @@ def steps(net, optimizer, count):
 
 
 @pytest.mark.parametrize("kind", ["adam", "adamw"])
-def test_an_update_is_seen_by_what_was_made_of_the_weights(kind):
-    """Fast decoding packs the weights and keeps them: a validation must not decode with older ones."""
+def test_an_update_invalidates_what_was_computed_from_the_weights(kind):
+    """Fast decoding caches packed weights: a validation must not decode with outdated ones."""
     config = EncoderDecoderConfig(
         src_vocab_size=9, tgt_vocab_size=9, d_model=8, num_heads=2, d_ff=8,
         num_encoder_layers=1, num_decoder_layers=1, dropout=0.0,
     )  # fmt: skip
     model = build(config, seed=1).eval()
     optimizer = build_optimizer(model, OptimizerSettings(kind=kind))
-    made = straight(model)
-    assert straight(model) is made, "it is made once for the same weights"
+    made = fast_step(model)
+    assert fast_step(model) is made, "it is made once for the same weights"
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     set_learning_rate(optimizer, 0.1)
     optimizer.step()
-    assert made is None or straight(model) is not made
+    assert made is None or fast_step(model) is not made
 
 
 @pytest.mark.parametrize("kind", ["adam", "adamw"])
-def test_a_restored_optimiser_goes_on_to_the_same_bits(kind):
+def test_a_restored_optimiser_continues_to_the_same_bits(kind):
     settings = OptimizerSettings(kind=kind, weight_decay=0.1 if kind == "adamw" else 0.0)
     whole = network()
     optimizer = build_optimizer(whole, settings)
@@ -147,7 +147,7 @@ def test_a_value_that_cannot_work_is_refused_by_name(wrong):
 
 
 class Layered(nn.Module):
-    """What stands before the layers, three layers, what stands after them, a head."""
+    """A module before the layers, three layers, a module after them, a head."""
 
     def __init__(self):
         super().__init__()
@@ -198,7 +198,7 @@ def test_a_smaller_rate_is_a_smaller_step():
     assert moved["input.weight"] == pytest.approx(1e-6, rel=0.1)
 
 
-def test_state_with_many_rates_goes_on_to_the_same_bits():
+def test_state_with_many_rates_continues_to_the_same_bits():
     settings = OptimizerSettings(kind="adamw", layer_decay=0.7, weight_decay=0.1)
     whole = Layered()
     optimizer = build_optimizer(whole, settings)

@@ -1,4 +1,4 @@
-"""Out of memory forwards or backwards: batches are halved, and the gradient stays what it was."""
+"""Out of memory in the forward or backward pass: batches are halved, with the same gradient."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from regard.errors import RunError
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy
-from regard.training.out_of_memory import halved, in_halves, is_out_of_memory
+from regard.training.out_of_memory import halved, is_out_of_memory, with_halved_batches
 
 CUDA = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 CPU = RuntimeError(
@@ -36,7 +36,7 @@ def model_and_batches():
 
 
 class Room:
-    """An objective that has room for so many rows, and fails before, after or within its pass."""
+    """An objective with memory for so many rows, which fails before, after or within its pass."""
 
     def __init__(self, rows, error, where):
         self.rows, self.error, self.where, self.base = rows, error, where, CrossEntropy(smoothing=0.1)
@@ -62,14 +62,14 @@ def gradients(model, objective, batches):
         return loss.nll.detach()
 
     model.zero_grad(set_to_none=True)
-    told = []
+    caught = []
 
     def counted(parts):
-        told.append(len(parts))
+        caught.append(len(parts))
         return compute(parts)
 
-    nll = in_halves(counted, batches, model.zero_grad)
-    return nll, {name: weight.grad.clone() for name, weight in model.named_parameters()}, told[1:]
+    nll = with_halved_batches(counted, batches, model.zero_grad)
+    return nll, {name: weight.grad.clone() for name, weight in model.named_parameters()}, caught[1:]
 
 
 @pytest.mark.parametrize("where", ["forward", "backward"])
@@ -78,14 +78,14 @@ def gradients(model, objective, batches):
 def test_the_gradient_is_that_of_the_whole_batch(where, error, rows, parts):
     model, batches = model_and_batches()
     nll, whole, _ = gradients(model, CrossEntropy(smoothing=0.1), batches)
-    found, in_parts, told = gradients(model, Room(rows, error, where), batches)
-    assert told == parts
+    found, in_parts, caught = gradients(model, Room(rows, error, where), batches)
+    assert caught == parts
     assert found == pytest.approx(nll, rel=1e-6)
     for name, gradient in whole.items():
         torch.testing.assert_close(in_parts[name], gradient, atol=1e-5, rtol=1e-5, msg=name)
 
 
-def test_where_a_single_example_has_no_room_the_run_ends_in_a_line():
+def test_without_memory_for_a_single_example_the_run_ends_with_a_message():
     model, batches = model_and_batches()
     with pytest.raises(RunError, match="single example"):
         gradients(model, Room(0, CUDA, "forward"), batches)
@@ -94,7 +94,7 @@ def test_where_a_single_example_has_no_room_the_run_ends_in_a_line():
 def test_other_errors_are_let_through():
     assert not is_out_of_memory(RuntimeError("shapes do not fit"))
     with pytest.raises(RuntimeError, match="shapes"):
-        in_halves(lambda _: (_ for _ in ()).throw(RuntimeError("shapes")), [], lambda: None)
+        with_halved_batches(lambda _: (_ for _ in ()).throw(RuntimeError("shapes")), [], lambda: None)
 
 
 def test_halves_of_every_kind_of_batch_are_all_of_it():

@@ -1,4 +1,4 @@
-"""The time that is left counts updates and validations, each by its mean."""
+"""The remaining time is estimated from the mean times of updates and validations."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_the_time_left_is_that_of_updates_and_validations():
     assert left.whole
 
 
-def test_before_the_first_validation_that_is_said():
+def test_before_the_first_validation_the_estimate_is_incomplete():
     assert not time_left(10, SETTINGS, Timed(count=10, seconds=5.0), Timed()).whole
     assert time_left(100, SETTINGS, Timed(count=10, seconds=5.0), Timed()).whole, "none is to come"
 
@@ -32,6 +32,6 @@ def test_the_first_update_which_is_slow_does_not_count_once_there_are_others(mon
     for seconds in (9.0, 1.0, 3.0):
         pace.start()
         now[0] += seconds + 5.0
-        pace.leave_out(5.0)  # a validation
+        pace.exclude(5.0)  # a validation
         assert pace.finish() == seconds
     assert pace.left(90, SETTINGS, Timed(count=1, seconds=4.0)).seconds == pytest.approx(10 * 2.0 + 4.0)

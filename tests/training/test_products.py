@@ -1,4 +1,4 @@
-"""The library of matrix products: as exact as float32, chosen once a run."""
+"""The library for matrix products is as accurate as float32 and chosen once per run."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ def test_auto_takes_what_is_as_exact_and_clearly_faster(monkeypatch, exact, gain
     assert choose_precision("auto", 256, CPU) == chosen
 
 
-def test_whatever_auto_takes_here_has_the_error_of_float32():
+def test_what_auto_chooses_here_has_the_error_of_float32():
     assert is_exact(choose_precision("auto", 128, CPU), 128)
 
 

@@ -1,4 +1,4 @@
-"""Laws of the learning rate."""
+"""Learning rate schedules."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""State is plain data: JSON and back, generators included."""
+"""The training state survives JSON, random number generators included."""
 
 import json
 
@@ -18,7 +18,7 @@ def test_state_goes_through_json_unchanged():
     assert TrainingState.from_dict(json.loads(json.dumps(state.to_dict()))) == state
 
 
-def test_a_restored_generator_draws_the_same_numbers():
+def test_a_restored_generator_gives_the_same_numbers():
     torch.manual_seed(5)
     torch.rand(7)
     saved = json.loads(json.dumps(random_state(CPU)))

@@ -1,4 +1,4 @@
-"""What is frozen is named by the beginning of its name; beside adapters only what is fresh is trained."""
+"""Frozen modules are selected by name prefix; besides adapters only new weights are trained."""
 
 import pytest
 import torch
@@ -67,7 +67,7 @@ def test_adapters_and_what_is_fresh_are_all_that_is_trained():
     assert count == sum(a.down.numel() + a.up.numel() for _, a in adapters_of(found).values()) + 16
 
 
-def test_the_seed_draws_the_adapters():
+def test_the_seed_initialises_the_adapters():
     twins = [model(), model(), model()]
     for twin, seed in zip(twins, (1, 1, 2), strict=True):
         choose_trainable(twin, adapter=AdapterSettings(rank=2), seed=seed)

@@ -1,4 +1,4 @@
-"""A run left alone and a run stopped, killed or starved on the way end in the same bits."""
+"""An uninterrupted run and a run that was stopped, killed or short of memory end in the same bits."""
 
 import dataclasses
 import json
@@ -13,7 +13,6 @@ from regard.data.loader import Loader, LoaderSettings
 from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.errors import Interrupted, RunError
-from regard.layers.dropout import Dropout
 from regard.models.adapters import AdapterSettings, merged
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -87,7 +86,7 @@ def trained(shards, path, settings=SETTINGS, **options):
 
 @pytest.fixture(scope="module")
 def left_alone(shards, tmp_path_factory):
-    path = tmp_path_factory.mktemp("left alone") / "run"
+    path = tmp_path_factory.mktemp("uninterrupted") / "run"
     return trained(shards, path), path
 
 
@@ -97,7 +96,7 @@ def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(shards, lef
 
 
 @pytest.mark.parametrize("stops", [(0,), (1,), (4,), (3, 7), (5, 6, 11)])
-def test_a_run_stopped_and_resumed_ends_in_the_bits_of_the_run_left_alone(
+def test_a_run_stopped_and_resumed_ends_in_the_bits_of_the_uninterrupted_run(
     shards, left_alone, tmp_path, stops
 ):
     for step in stops:
@@ -175,7 +174,7 @@ def test_a_loss_that_is_not_finite_is_skipped_and_its_lines_are_named(shards, tm
 
 
 class Planted:
-    """An objective that plants a number that is not finite somewhere, once."""
+    """An objective that sets one value to a non-finite number, once."""
 
     def __init__(self, where, value):
         self.where, self.value, self.calls, self.base = where, value, 0, CrossEntropy(smoothing=0.1)
@@ -200,8 +199,8 @@ class Planted:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf], ids=str)
 @pytest.mark.parametrize("where", ["weight", "activation", "gradient"])
-def test_wherever_it_is_planted_no_checkpoint_holds_it(shards, tmp_path, where, value):
-    """A step is skipped; a weight that is lost comes back from the last checkpoint."""
+def test_a_non_finite_number_never_reaches_a_checkpoint(shards, tmp_path, where, value):
+    """A step is skipped; a lost weight is restored from the last checkpoint."""
     reports = []
     with RunFolder(tmp_path).lock() as run:
         current = trainer(shards, run, SINGLE, objective=Planted(where, value), reports=reports)
@@ -228,7 +227,7 @@ def test_too_many_in_a_row_go_back_to_the_last_checkpoint_once(shards, tmp_path)
 def test_skips_with_a_good_update_between_them_are_not_in_a_row(shards, tmp_path):
     reports = []
     with RunFolder(tmp_path).lock() as run:
-        bad = Broken(lambda call: call in (5, 6, 8, 9))  # twice two, of which none may be more
+        bad = Broken(lambda call: call in (5, 6, 8, 9))  # twice two in a row, which is the limit
         state = trainer(shards, run, SINGLE, objective=bad, reports=reports).train()
     assert state.skipped == 4
     assert not any(record["kind"] == "rollback" for record in reports)
@@ -243,7 +242,7 @@ def test_a_loss_that_stays_bad_stops_the_run_with_the_lines_on_disk(shards, tmp_
 
 
 class Full:
-    """An objective for whose fourth batch, the second of an update, there is no room backwards."""
+    """An objective that runs out of memory in the backward pass of the fourth batch, second of an update."""
 
     def __init__(self):
         self.calls, self.base = 0, CrossEntropy(smoothing=0.1)
@@ -259,13 +258,13 @@ class Full:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
 
-def test_out_of_memory_is_told_and_the_update_done_again_is_the_same(shards, tmp_path):
+def test_out_of_memory_is_reported_and_the_repeated_update_is_the_same(shards, tmp_path):
     settings, found, reports = dataclasses.replace(SETTINGS, max_steps=2), [], []
     for name, objective in (("whole", CrossEntropy(smoothing=0.1)), ("halved", Full())):
         with RunFolder(tmp_path / name).lock() as run:
             current = trainer(shards, run, settings, objective=objective, reports=reports)
             for module in current.model.modules():
-                if isinstance(module, Dropout):
+                if isinstance(module, torch.nn.Dropout):
                     module.p = 0.0
             current.train()
         found.append(run.latest().read_tensors("optimizer.safetensors"))
@@ -291,7 +290,7 @@ def test_patience_ends_a_run_that_gets_no_better(shards, tmp_path):
 
 @pytest.mark.parametrize("decay", [0.0, 0.9])
 def test_the_mean_of_the_last_checkpoints_is_kept_where_it_is_better(shards, tmp_path, decay):
-    """Of their moving averages where there are such, by which they were validated."""
+    """With a moving average, it is the mean of the moving averages, which were validated."""
     settings = dataclasses.replace(SETTINGS, moving_average=decay, average_last=3, save_every=2)
     file = "average.safetensors" if decay else "model.safetensors"
     scores = iter([1.0, 1.0, 1.0, 1.0, 0.5])  # four validations, then the average

@@ -1,4 +1,4 @@
-"""Each setting of a run does what its name says, and only that."""
+"""Each training setting has its effect and no other."""
 
 import itertools
 import math
@@ -36,7 +36,7 @@ SHORT = {
 
 
 class Scores:
-    """A validation with these scores, the last for ever; it remembers the weights it was shown."""
+    """A validation with these scores, the last one repeated; it records the validated weights."""
 
     def __init__(self, *scores, metric="loss"):
         self.scores = itertools.chain(scores, itertools.repeat(scores[-1]))
@@ -48,7 +48,7 @@ class Scores:
 
 
 class Remembering:
-    """An objective that keeps the batches it was asked about and what it said of them."""
+    """An objective that records its batches and losses."""
 
     def __init__(self):
         self.base, self.batches, self.losses = CrossEntropy(smoothing=0.3), [], []
@@ -74,7 +74,7 @@ def shards(tmp_path_factory):
 
 @pytest.fixture
 def start(shards, tmp_path):
-    """A trainer without dropout, in a new run folder: two of the same settings see and do the same."""
+    """A trainer without dropout in a new run folder; equal settings give equal runs."""
     folder, vocab_size = shards
     numbers = itertools.count()
 
@@ -120,11 +120,11 @@ def records(trainer, kind):
 
 
 def at_each_update(trainer, look):
-    """What `look` gives just before each step of the optimiser."""
-    seen = []
-    trainer.optimizer.register_step_pre_hook(lambda *_: seen.append(look()))
+    """The results of `look` just before each optimiser step."""
+    found = []
+    trainer.optimizer.register_step_pre_hook(lambda *_: found.append(look()))
     trainer.train()
-    return seen
+    return found
 
 
 def gradients(trainer):
@@ -233,7 +233,7 @@ def test_validation_sees_the_moving_average_and_the_best_model_is_it(start):
     assert not same(scores.shown[0], average), "it moves"
 
 
-def test_training_goes_on_from_its_own_weights_not_from_their_average(start):
+def test_training_continues_from_its_own_weights_not_from_their_average(start):
     averaged, plain = start(moving_average=0.9), start(moving_average=0.0)
     averaged.train()
     plain.train()
@@ -296,7 +296,7 @@ def test_of_two_metrics_neither_was_ever_better_than_of_the_best_model(start, sc
 
 
 def test_a_metric_is_no_second_to_itself():
-    with pytest.raises(RecipeError, match="second_metric is best_metric, 'loss'"):
+    with pytest.raises(RecipeError, match="second_metric is the same as best_metric, 'loss'"):
         TrainingSettings(second_metric="loss")
 
 
@@ -316,7 +316,7 @@ def test_the_average_too_has_to_be_no_worse_by_both(start):
 
 @pytest.mark.parametrize("first", [{}, TWO], ids=["one", "two"])
 def test_a_run_stopped_anywhere_chooses_the_same_best_model(start, first):
-    """The best model is held in memory between saves; it is on disk before a checkpoint that knows of it."""
+    """The best model is in memory between saves; it is on disk before a checkpoint that refers to it."""
     scores = [(50.0, 2.0), (60.0, 1.5), (60.0, 1.2), (59.0, 1.2), (61.0, 1.1), (61.0, 1.3)]
     settings = {**first, "max_steps": 6, "save_every": 4}
     whole = start(**settings, validate=Pairs(*scores))

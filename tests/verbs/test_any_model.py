@@ -7,6 +7,7 @@ import torch
 import regard
 from regard.errors import FolderError, UserError
 from regard.verbs.any_model import open_model
+from regard.verbs.runtime import DecodingRuntime, Runtime
 
 
 @pytest.fixture
@@ -62,13 +63,13 @@ def test_models_of_another_kind_and_values_that_are_no_model_are_refused(untrain
 def test_a_loaded_model_is_not_changed_or_moved(untrained):
     loaded = regard.load(untrained, device="cpu")
     assert open_model(loaded) is loaded
-    assert open_model(loaded, "cpu") is loaded
-    copied = open_model(loaded, precision="int8")
+    assert open_model(loaded, Runtime(device="cpu")) is loaded
+    copied = open_model(loaded, DecodingRuntime(precision="int8"))
     assert copied.model is not loaded.model
     assert copied.path == loaded.path
     if torch.cuda.is_available():
         with pytest.raises(UserError, match="device is cuda, but this model is loaded on cpu"):
-            open_model(loaded, "cuda")
+            open_model(loaded, Runtime(device="cuda"))
 
 
 def test_the_repr_of_a_loaded_model_and_of_a_look(untrained):

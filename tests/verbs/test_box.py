@@ -12,7 +12,7 @@ import torch
 from regard.data.catalogue import find
 from regard.data.corpus import read_lines
 from regard.errors import DataError, FolderError
-from regard.native import kernels
+from regard.fast.native import kernels
 from regard.verbs import box
 from regard.verbs.box import box_model, box_models, model_path
 from regard.verbs.convert import convert

@@ -3,10 +3,10 @@
 import pytest
 
 from regard.verbs.box import box_model
-from regard.verbs.looking.encoder_decoder_reader import EncoderDecoderReader
-from regard.verbs.looking.request import Request
 from regard.verbs.prefixes import Prefix
 from regard.verbs.translate import translate
+from regard.verbs.views.encoder_decoder_reader import EncoderDecoderReader
+from regard.verbs.views.request import Request
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import load_model, model_files_of, open_model_folder
 from regard.weights.strict_json import json_bytes

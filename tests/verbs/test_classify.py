@@ -85,7 +85,7 @@ def test_a_model_of_numbers_gives_numbers(encoder_folder):
 
 def test_a_head_that_nobody_trained_is_silent_unless_it_is_allowed_to_speak(encoder_folder):
     fresh = encoder_folder("classification", LABELS, fresh_head=True)
-    with pytest.raises(FolderError, match="nobody has trained the head") as caught:
+    with pytest.raises(FolderError, match="the head of this model is untrained") as caught:
         classify("bad", model=fresh)
     assert "--allow-fresh-head" in caught.value.hint
     assert classify("bad", model=fresh, allow_fresh_head=True) in LABELS
@@ -122,7 +122,7 @@ def test_what_is_printed(model):
 
 def test_a_folder_whose_head_nobody_trained_is_refused_with_the_reason(their_encoder):
     for model in ("BertModel", "DistilBertModel", "RobertaModel"):
-        with pytest.raises(FolderError, match="classifies texts: nobody has trained a head of it") as told:
+        with pytest.raises(FolderError, match="classifies texts: it has no trained head") as told:
             Classifier(their_encoder(model)[0])
         assert "regard train RECIPE --init" in told.value.hint
     with pytest.raises(FolderError, match="its head is 'masked_language_model'") as told:

@@ -6,8 +6,8 @@ import pytest
 
 from regard.decoding.controls import CONTROLS, Controls
 from regard.errors import ConfigError, FolderError
-from regard.verbs.computing import Computing
 from regard.verbs.generate import Generator, generate
+from regard.verbs.runtime import DecodingRuntime
 from regard.verbs.translate import Translator, translate
 
 PROMPTS = ["To be", "", "that is the question, and a long one\n", "Ä", "or not to be: that"]
@@ -102,9 +102,9 @@ def test_of_samples_the_likest_is_told_with_its_expected_utility(model):
     assert {each.text for each in found} <= drawn
     scores = [each.score for each in found]
     assert scores == sorted(scores, reverse=True)
-    with pytest.raises(ConfigError, match="mbr_samples = 2 are fewer than the 3"):
+    with pytest.raises(ConfigError, match="mbr_samples = 2 is less than the 3"):
         Generator(model, mbr="chrf", mbr_samples=2, num=3)
-    with pytest.raises(ConfigError, match="one text is shown as it comes"):
+    with pytest.raises(ConfigError, match="only a single text can be streamed"):
         Generator(model, mbr="chrf").stream("To be")
 
 
@@ -122,7 +122,7 @@ def test_a_call_shows_each_control_and_takes_it_or_all_together(model):
     alone = generate("To", model=model, **given)
     together = generate("To", model=model, controls=Controls(**{**given, "stop": ("e",)}))
     assert alone == together
-    assert generate("To", model=model, computing=Computing(threads=1), **given) == alone
+    assert generate("To", model=model, runtime=DecodingRuntime(threads=1), **given) == alone
     with pytest.raises(TypeError, match="temprature"):
         generate("To", model=model, temprature=0.3)
     with pytest.raises(TypeError, match="both controls and seed"):

@@ -116,7 +116,7 @@ def test_the_command_prints_the_path_of_the_model(gpt2, tmp_path, capsys):
         == 2
     )
     output = capsys.readouterr().err
-    assert "a decoder_only model is none of t5" in output
+    assert "a decoder_only model is not a t5 model" in output
     assert not (tmp_path / "x").exists()
 
 
@@ -132,7 +132,7 @@ def test_a_shape_that_no_family_has_is_refused_with_the_reason():
     loaded = LoadedModel(
         model=build(config, seed=0), config=config, text=None, labels=(), generation={}, path=Path("model")
     )
-    with pytest.raises(FolderError, match="no family has models of this shape"):
+    with pytest.raises(FolderError, match="no Hugging Face family fits"):
         to_huggingface(loaded)
-    with pytest.raises(FolderError, match="positions = 'alibi' is not what a marian model has: 'sinusoidal'"):
+    with pytest.raises(FolderError, match="positions = 'alibi', but a marian model has 'sinusoidal'"):
         to_huggingface(loaded, "marian")

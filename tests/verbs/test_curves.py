@@ -23,7 +23,7 @@ def test_a_run_is_drawn_into_its_folder(tmp_path):
 
 def test_a_folder_without_measurements_is_refused(tmp_path):
     for nothing in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(FolderError, match="holds no measurements"):
+        with pytest.raises(FolderError, match="has no measurements"):
             curves(nothing)
 
 

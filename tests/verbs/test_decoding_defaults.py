@@ -11,7 +11,13 @@ from regard.decoding.continuation import ContinuationSettings
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError, FolderError, RecipeError
 from regard.verbs import decoding_defaults as module
-from regard.verbs.decoding_defaults import MOST_LENGTH, MOST_ROWS, MOST_TOKENS, beam_of, decoding_defaults
+from regard.verbs.decoding_defaults import (
+    MOST_LENGTH,
+    MOST_ROWS,
+    MOST_TOKENS,
+    decoding_defaults,
+    default_beam,
+)
 from regard.weights.model_folder import LoadedModel
 
 
@@ -48,8 +54,8 @@ def test_usual_defaults_are_taken_as_they_are(warned):
 )
 def test_what_takes_hours_by_default_is_lowered_and_told(warned, cls, given):
     found = decoding_defaults(cls, folder(**given))
-    rows = max(1, *(getattr(found, name, None) or 0 for name in module.ROWS))
-    length = max(getattr(found, name, None) or 0 for name in module.LENGTHS)
+    rows = max(1, *(getattr(found, name, None) or 0 for name in module.names_in(cls, "hypotheses")))
+    length = max(getattr(found, name, None) or 0 for name in module.names_in(cls, "tokens"))
     assert rows <= MOST_ROWS
     assert length <= MOST_LENGTH
     assert rows * length <= MOST_TOKENS
@@ -81,6 +87,7 @@ def test_no_number_of_a_folder_is_an_exception_of_pythons(warned, cls, number):
 
 @pytest.mark.parametrize("size", [0, -1, 10**30, 1.5, "x", None, True])
 def test_a_beam_of_a_model_without_a_decoder_is_bounded_too(size):
-    with pytest.raises(FolderError, match="beam_size is no number from 1 to 1000"):
-        beam_of(folder(beam_size=size))
-    assert beam_of(folder(beam_size=7)) == 7
+    with pytest.raises(FolderError, match="beam_size"):
+        default_beam(folder(beam_size=size))
+    assert default_beam(folder(beam_size=7)).width == 7
+    assert default_beam(folder()).width == 1

@@ -8,11 +8,15 @@ import pytest
 import torch
 
 from regard.data.catalogue import data_sets
-from regard.native import build, compiler, kernels
-from regard.native.compiler import find_compiler
+from regard.errors import UserError
+from regard.fast.native import build, compiler, kernels
+from regard.fast.native.compiler import find_compiler
+from regard.models.build import build as build_model
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.encoder_only import EncoderOnlyConfig
 from regard.verbs import doctor as doctor_module
 from regard.verbs.box import box_model
-from regard.verbs.doctor import doctor
+from regard.verbs.doctor import doctor, forms
 
 
 def test_the_doctor_reports_versions_processors_disk_data_and_the_included_model(tmp_path, monkeypatch):
@@ -94,3 +98,43 @@ def test_the_doctor_names_the_reason_for_missing_kernels(kernels_of, tmp_path, m
 
 def unwritable(self, *_, **__):
     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
+
+
+def translator(**table):
+    config = EncoderDecoderConfig(
+        src_vocab_size=9, tgt_vocab_size=9, d_model=8, num_heads=2, d_ff=8, num_encoder_layers=1,
+        num_decoder_layers=1, **table,
+    )  # fmt: skip
+    return build_model(config, seed=1).eval()
+
+
+def forms_of(model):
+    return {finding.topic: finding.found for finding in forms(model)}
+
+
+@pytest.mark.skipif(not kernels.available(), reason="no C compiler")
+def test_the_doctor_tells_which_forms_a_model_takes_and_why():
+    model = translator()
+    assert forms_of(model) == {
+        "decoding on a CPU": "fast: each step is one plan of kernels",
+        "training on a CPU": "fused: 10 of 10 sub-layers",
+    }
+    model.decoder.blocks[0].feed_forward.register_forward_hook(lambda *given: None)
+    assert forms_of(model)["decoding on a CPU"] == "plain: decoder.blocks.0.feed_forward: it has a hook"
+    found = forms_of(translator(activation="gelu", norm="rms", positions="alibi"))
+    assert found["decoding on a CPU"] == "plain: encoder: positions are a bias of scores"
+    assert found["training on a CPU"].startswith("fused: 3 of 10 sub-layers; plain: encoder.blocks.0.")
+    config = EncoderOnlyConfig(
+        vocab_size=9, d_model=8, num_heads=2, d_ff=8, num_layers=1, head="masked_language_model"
+    )
+    assert list(forms_of(build_model(config, seed=1))) == ["training on a CPU"]
+
+
+def test_the_doctor_tells_that_there_are_no_kernels(monkeypatch):
+    monkeypatch.setattr(doctor_module, "why_none", lambda: UserError("none"))
+    monkeypatch.setattr(kernels, "available", lambda: False)
+    assert set(forms_of(translator()).values()) == {"plain: this machine has no kernels in C"}
+
+
+def test_the_doctor_reads_a_model_folder():
+    assert "decoding on a CPU" in {finding.topic for finding in doctor(box_model())}

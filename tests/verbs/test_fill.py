@@ -122,22 +122,26 @@ def test_neither_batch_nor_neighbours_change_a_guess(ours, tmp_path):
 def test_a_text_that_hides_nothing_is_refused_after_those_before_it(ours):
     answers = Filler(ours)(["a [MASK]", "a [mask]", "the [MASK]"])
     assert next(answers).line == 1
-    with pytest.raises(DataError, match="text 2 hides nothing") as told:
+    with pytest.raises(DataError, match="text 2 has no masked token") as told:
         next(answers)
-    assert told.value.hint == "write [MASK] or <mask> or <unk> where a token is hidden"
+    assert told.value.hint == "write [MASK] or <mask> or <unk> in place of a token"
 
 
 def test_a_text_that_is_too_long_is_refused(their_encoder):
     folder, *_ = their_encoder("BertForMaskedLM")
     assert len(fill("[MASK] " + "bad " * 15, model=folder)) == 1
-    with pytest.raises(DataError, match=r"text 1 is too long: 17 tokens and two marks, .* only 18 positions"):
+    with pytest.raises(
+        DataError, match=r"text 1 is too long: 17 tokens and two special .* only 18 positions"
+    ):
         fill("[MASK] " + "bad " * 16, model=folder)
 
 
 def test_a_model_with_another_head_is_refused(encoder_folder, their_encoder):
-    with pytest.raises(FolderError, match="no model that guesses hidden words: its head is 'classification'"):
+    with pytest.raises(
+        FolderError, match="no model that predicts masked tokens: its head is 'classification'"
+    ):
         fill("a [MASK]", model=encoder_folder("classification", ("bad", "good")))
-    with pytest.raises(FolderError, match="nobody has trained a head of it"):
+    with pytest.raises(FolderError, match="it has no trained head"):
         fill("a [MASK]", model=their_encoder("BertModel")[0])
 
 

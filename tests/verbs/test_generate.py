@@ -127,7 +127,7 @@ def test_bytes_wait_for_their_character(decoder_folder):
 
 def test_a_stream_tells_what_is_wrong_before_anything_is_said(plain, decoder_folder):
     for settings in ({"num": 2}, {"beam_size": 3}):
-        with pytest.raises(ConfigError, match="one text is shown as it comes") as told:
+        with pytest.raises(ConfigError, match="only a single text can be streamed") as told:
             Generator(plain, **settings).stream("To be")
         assert told.value.hint
     with pytest.raises(DataError, match="prompt 1 is empty"):
@@ -147,7 +147,7 @@ def test_of_a_prompt_that_is_longer_the_end_is_read_which_is_said(decoder_folder
     short = decoder_folder(decoding={"begin": False}, trained_length=8)
     first, second = generate(["To be", "or not to be"], model=short, temperature=0.0)
     told = capsys.readouterr().err
-    assert "prompt 2 has 12 tokens, but the model sees at most the last 8" in told
+    assert "prompt 2 has 12 tokens, but the model reads at most the last 8" in told
     assert "prompt 1" not in told
     assert first.startswith("To be")
     other = generate("xx not to be", model=short, temperature=0.0)
@@ -164,7 +164,7 @@ def test_to_see_more_than_was_trained_is_asked_for_and_said(decoder_folder, caps
     for context in (0, 100):
         assert generate("To be", model=short, max_context=context, **given) == whole
         told = capsys.readouterr().err
-        assert f"max_context = {context} goes beyond the 8 tokens that the model was trained on" in told
+        assert f"max_context = {context} is more than the 8 tokens that the model was trained on" in told
     assert generate("To be", model=short, max_context=8, **given) == generate("To be", model=short, **given)
     assert generate("To be", model=endless, max_context=8, **given) == generate("To be", model=short, **given)
     assert "goes beyond" not in capsys.readouterr().err
@@ -173,7 +173,7 @@ def test_to_see_more_than_was_trained_is_asked_for_and_said(decoder_folder, caps
 def test_more_positions_than_were_learned_are_refused(decoder_folder):
     short = decoder_folder(positions="learned", max_positions=8)
     assert generate("To be", model=short, max_context=0) == generate("To be", model=short)
-    with pytest.raises(ConfigError, match=r"max_context = 9, .* learned only 8 positions") as told:
+    with pytest.raises(ConfigError, match=r"max_context = 9, .* has only 8 positions") as told:
         generate("To be", model=short, max_context=9)
     assert told.value.hint
 
@@ -217,7 +217,7 @@ def test_no_pair_of_tokens_comes_twice_where_that_is_asked_for(decoder_folder):
 def test_what_the_model_has_never_seen_is_told(plain, capsys):
     generate(["To be", "x!y"], model=plain)
     [line] = capsys.readouterr().err.splitlines()
-    assert line == "warning: prompt 2 has 3 tokens that the model has never seen"
+    assert line == "warning: prompt 2 has 3 tokens unknown to the model"
 
 
 def test_what_is_given_rules_out_what_was_set(decoder_folder):
@@ -229,11 +229,11 @@ def test_what_is_given_rules_out_what_was_set(decoder_folder):
     searching = decoder_folder(decoding={"beam_size": 4})
     assert Generator(searching).settings.beam_size == 4
     assert Generator(searching, sample=True, top_p=0.9).settings.beam_size == 0
-    with pytest.raises(ConfigError, match=r"top_p = 0\.9 is for drawing, but beam_size = 4 searches"):
+    with pytest.raises(ConfigError, match=r"top_p = 0\.9 is for sampling, but beam_size = 4 searches"):
         Generator(searching, top_p=0.9)
     greedy = decoder_folder(decoding={"temperature": 0.0})
     assert Generator(greedy, sample=True, top_p=0.9).settings.temperature == 1.0
-    with pytest.raises(ConfigError, match="top_k = 2 is for drawing, but temperature = 0"):
+    with pytest.raises(ConfigError, match="top_k = 2 is for sampling, but temperature = 0"):
         Generator(model, temperature=0.0, top_k=2)
     with pytest.raises(ConfigError, match="greedy search finds one"):
         Generator(model, temperature=0.0, num=2)
@@ -264,7 +264,7 @@ def test_prompts_without_end_are_answered_as_they_come(plain):
 
 
 def test_only_what_goes_on_with_texts_is_asked_to(untrained, plain):
-    with pytest.raises(FolderError, match="no model that goes on with texts") as told:
+    with pytest.raises(FolderError, match="no model that continues texts") as told:
         generate("1 2", model=untrained)
     assert "translate" in told.value.hint
     with pytest.raises(FolderError) as told:

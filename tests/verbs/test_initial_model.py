@@ -207,7 +207,7 @@ def test_with_adapters_a_fresh_head_is_trained_completely(reader, begun, tmp_pat
         ({"model": {"preset": "tiny", "init": "MODEL"}}, RecipeError, "both set", "leave out"),
         ({"model": {"init": 3}}, RecipeError, "model.init must be a path, not 3", "folder"),
         ({"model": {"init": "nowhere"}}, FolderError, "nowhere", ""),
-        ({"model": {"init": "MODEL", "d_model": 32}}, FolderError, "none of its weights fits", r"[model]"),
+        ({"model": {"init": "MODEL", "d_model": 32}}, FolderError, "none of its weights matches", r"[model]"),
         ({"model": {"init": "MODEL", "kind": "recurrent"}}, FolderError, "encoder_decoder", "model.kind"),
         ({"training": {"adapter": {}}}, RecipeError, "needs a pretrained model", "--init"),
         (

@@ -1,4 +1,4 @@
-"""A look is one run of one text: what it hands out agrees with itself, whatever kind of model it is."""
+"""A look is one run of one text, and its resources agree with each other for every kind of model."""
 
 import errno
 import io
@@ -13,11 +13,11 @@ import pytest
 import regard
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, RunError
 from regard.verbs.look import Changes, Looker, Request, look
-from regard.verbs.looking import plain_text, streaming
-from regard.verbs.looking.files import json_text, npy_bytes
-from regard.verbs.looking.page_file import html_of
-from regard.verbs.looking.resources import JSON
-from regard.verbs.widget import Conversation
+from regard.verbs.views import plain_text, streaming
+from regard.verbs.views.files import json_text, npy_bytes
+from regard.verbs.views.page_file import page_html
+from regard.verbs.views.resources import JSON_RESOURCES
+from regard.verbs.widget import WidgetSession
 
 
 @pytest.fixture(scope="module")
@@ -43,26 +43,26 @@ KINDS = ["encoder_decoder", "decoder_only", "classifier", "tagger", "filler", "s
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_resource_that_is_named_can_be_had_and_is_json_or_an_array(kinds, kind):
-    seen = kinds[kind]
-    assert seen.summary["resources"] == [path for path in seen.paths() if path != "summary"]
-    for path in seen.paths():
-        found = seen.get(path)
-        assert isinstance(found, np.ndarray) == (path not in JSON), path
+    result = kinds[kind]
+    assert result.summary["resources"] == [path for path in result.paths() if path != "summary"]
+    for path in result.paths():
+        found = result.get(path)
+        assert isinstance(found, np.ndarray) == (path not in JSON_RESOURCES), path
         if isinstance(found, np.ndarray):
             assert found.dtype.str in ("<f4", "<f2", "|u1", "<i4"), path
             assert np.isfinite(found.astype(np.float64)).all(), path
         else:
             json.loads(json_text(found))
-        assert seen.get(path) is found
+        assert result.get(path) is found
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_and_columns_are_as_many_as_the_tokens_that_name_them(kinds, kind):
-    seen = kinds[kind]
-    sequences = {name: len(each["tokens"]) for name, each in seen.summary["sequences"].items()}
-    assert seen.summary["attentions"]
-    for place in seen.summary["attentions"]:
-        weights = seen.get(f"attention/{place['name']}").astype(np.float32)
+    result = kinds[kind]
+    sequences = {name: len(each["tokens"]) for name, each in result.summary["sequences"].items()}
+    assert result.summary["attentions"]
+    for place in result.summary["attentions"]:
+        weights = result.get(f"attention/{place['name']}").astype(np.float32)
         assert weights.shape == (
             place["num_heads"],
             sequences[place["rows"]],
@@ -73,25 +73,25 @@ def test_rows_and_columns_are_as_many_as_the_tokens_that_name_them(kinds, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_arithmetic_of_queries_keys_and_masks_gives_the_weights(kinds, kind):
-    seen = kinds[kind]
-    for place in seen.summary["attentions"]:
+    result = kinds[kind]
+    for place in result.summary["attentions"]:
         name = place["name"]
-        query, key, mask = (seen.get(f"{part}/{name}") for part in ("query", "key", "mask"))
+        query, key, mask = (result.get(f"{part}/{name}") for part in ("query", "key", "mask"))
         scores = query @ key.transpose(0, 2, 1) / np.sqrt(query.shape[-1])
         scores = np.where(mask == 1, scores, -np.inf)
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
-        np.testing.assert_allclose(weights, seen.get(f"attention/{name}"), atol=1e-3)
+        np.testing.assert_allclose(weights, result.get(f"attention/{name}"), atol=1e-3)
 
 
 def test_an_answer_is_what_translate_gives_and_its_steps_add_up(untrained, translator):
-    seen = translator.look("1 2 3 4")
-    answer = seen.summary["answer"]
+    result = translator.look("1 2 3 4")
+    answer = result.summary["answer"]
     assert answer["text"] == regard.translate("1 2 3 4", model=untrained, device="cpu")
-    steps = seen.get("steps")
+    steps = result.get("steps")
     assert sum(step["log_prob"] for step in steps) == pytest.approx(answer["log_prob"], abs=1e-3)
-    assert [step["id"] for step in steps] == seen.summary["sequences"]["written"]["ids"]
-    best = [node for node in seen.get("beam")["nodes"] if node["state"] == "best"]
+    assert [step["id"] for step in steps] == result.summary["sequences"]["written"]["ids"]
+    best = [node for node in result.get("beam")["nodes"] if node["state"] == "best"]
     assert len(best) == 1
     assert best[0]["total"] == pytest.approx(answer["log_prob"], abs=1e-3)
 
@@ -99,7 +99,7 @@ def test_an_answer_is_what_translate_gives_and_its_steps_add_up(untrained, trans
 def test_ablation_speaks_of_the_answer_and_of_nothing_before_it(untrained, decoder_folder):
     """Its baseline is the log-probability that the summary tells: a prompt is no part of the answer."""
     writer = decoder_folder()
-    for seen in (
+    for result in (
         look("1 2 3 4", untrained, device="cpu"),
         look("1 2 3 4", untrained, device="cpu", prefix="3 "),
         look("To be", writer, device="cpu", max_new_tokens=5),
@@ -107,23 +107,23 @@ def test_ablation_speaks_of_the_answer_and_of_nothing_before_it(untrained, decod
         look("To be", writer, device="cpu", target=", or not"),
         look("To be", writer, device="cpu", target=""),
     ):
-        answer = seen.summary["answer"]
-        assert seen.get("ablation")["baseline"] == pytest.approx(answer["log_prob"], abs=1e-3)
+        answer = result.summary["answer"]
+        assert result.get("ablation")["baseline"] == pytest.approx(answer["log_prob"], abs=1e-3)
 
 
 def test_what_an_encoder_was_not_asked_is_no_part_of_its_answer(kinds):
     """The places of words that are tagged, of tokens that are hidden; the class of a text."""
     for kind in ("tagger", "filler", "classifier"):
         answer = kinds[kind].summary["answer"]
-        told = answer.get("tags") or answer["labels"][:1]
-        expected = sum(math.log(each["probability"]) for each in told)
+        reported = answer.get("tags") or answer["labels"][:1]
+        expected = sum(math.log(each["probability"]) for each in reported)
         assert kinds[kind].get("ablation")["baseline"] == pytest.approx(expected, abs=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["encoder_decoder", "decoder_only", "classifier", "tagger", "filler"])
 def test_attributions_have_a_row_for_each_token_of_the_answer(kinds, kind):
-    seen = kinds[kind]
-    summary, facts = seen.summary, seen.get("attribution")
+    result = kinds[kind]
+    summary, facts = result.summary, result.get("attribution")
     answer = summary["answer"]
     match kind:
         case "encoder_decoder" | "decoder_only":
@@ -136,7 +136,7 @@ def test_attributions_have_a_row_for_each_token_of_the_answer(kinds, kind):
     rows = 1 if expected is None else len(expected)
     for method in facts["methods"]:
         columns = len(summary["sequences"][facts["columns"]]["ids"])
-        assert seen.get(f"attribution/{method}").shape == (rows, columns)
+        assert result.get(f"attribution/{method}").shape == (rows, columns)
 
 
 def test_a_forced_answer_is_forced_whole_and_a_prefix_at_its_beginning(translator):
@@ -151,11 +151,11 @@ def test_a_forced_answer_is_forced_whole_and_a_prefix_at_its_beginning(translato
     assert again["answer"] == begun["answer"]
 
 
-def test_a_text_that_goes_on_counts_what_is_forced_from_its_beginning(decoder_folder):
+def test_forced_tokens_of_a_continuation_count_from_the_start_of_the_text(decoder_folder):
     looker = Looker(decoder_folder("bytes"), device="cpu")
-    seen = looker.look("To be", max_new_tokens=4).summary
-    written = seen["sequences"]["written"]["ids"]
-    assert seen["answer"]["forced"] == seen["answer"]["start"] == 5
+    result = looker.look("To be", max_new_tokens=4).summary
+    written = result["sequences"]["written"]["ids"]
+    assert result["answer"]["forced"] == result["answer"]["start"] == 5
     forced = looker.look("To be", target=", or not").summary
     assert forced["answer"]["text"] == ", or not"
     assert forced["answer"]["forced"] == len(forced["sequences"]["written"]["ids"])
@@ -172,17 +172,15 @@ def test_pieces_of_bytes_are_shown_as_text(decoder_folder):
     assert "".join(tokens["sequences"]["read"]["tokens"][1:]).strip().startswith("To be")
 
 
-def test_a_stream_says_the_greedy_answer(translator):
+def test_a_stream_is_the_greedy_answer(translator):
     greedy = translator.look("1 2 3 4", beam_size=1).summary["sequences"]["written"]
-    said = list(translator.stream(Request(text="1 2 3 4")))
-    assert [each.id for each in said] == [
+    kinds_of_lines = list(translator.stream(Request(text="1 2 3 4")))
+    assert [each.id for each in kinds_of_lines] == [
         number for number, mark in zip(greedy["ids"], greedy["special"], strict=True) if not mark
     ]
 
 
-def test_beside_a_beam_that_costs_much_the_likeliest_answer_is_not_said_first(
-    translator, decoder_folder, monkeypatch
-):
+def test_before_a_costly_beam_search_no_greedy_answer_is_streamed(translator, decoder_folder, monkeypatch):
     goes_on = Looker(decoder_folder(), device="cpu")
     monkeypatch.setattr(streaming, "CHEAP", 0.0)
     for looker, text in ((translator, "1 2"), (goes_on, "To be")):
@@ -213,7 +211,7 @@ def test_what_is_switched_off_changes_the_run_and_only_this_run(translator):
         ({"text": "1" * 30_000}, "characters"),
         ({"text": "1", "target": "1", "prefix": "1"}, "both target and prefix"),
         ({"text": "1", "beam_size": 99}, "beam_size = 99"),
-        ({"text": "1", "prefix_ids": (10_000,)}, "no token"),
+        ({"text": "1", "prefix_ids": (10_000,)}, "outside the vocabulary"),
     ],
 )
 def test_what_cannot_be_looked_at_is_refused(translator, asked, message):
@@ -233,25 +231,25 @@ def test_a_request_is_read_strictly():
 
 def test_an_encoder_takes_no_answer_and_a_model_of_no_text_no_look(encoder_folder, tmp_path):
     looker = Looker(encoder_folder("pooled"), device="cpu")
-    with pytest.raises(DataError, match="reads"):
+    with pytest.raises(DataError, match="generates text"):
         looker.look("a film", target="x")
     with pytest.raises(FolderError):
         Looker(tmp_path)
 
 
 def test_files_hold_what_the_look_hands_out(kinds, tmp_path):
-    seen = kinds["encoder_decoder"]
-    held = json.loads(seen.to_json())
+    result = kinds["encoder_decoder"]
+    held = json.loads(result.to_json())
     assert held["summary"]["text"] == "1 2 3 4"
-    np.testing.assert_allclose(held["alignment"], seen.get("alignment"), atol=1e-5)
-    path = seen.to_npz(tmp_path / "look.npz")
+    np.testing.assert_allclose(held["alignment"], result.get("alignment"), atol=1e-5)
+    path = result.to_npz(tmp_path / "look.npz")
     with np.load(path, allow_pickle=False) as arrays:
         for name in ("alignment", "attention/decoder.blocks.0.cross_attention"):
-            np.testing.assert_array_equal(arrays[name], seen.get(name))
+            np.testing.assert_array_equal(arrays[name], result.get(name))
     with zipfile.ZipFile(path) as archive:
-        assert json.loads(archive.read("look.json"))["steps"] == json.loads(json_text(seen.get("steps")))
-    assert path.read_bytes() == seen.to_npz(tmp_path / "again.npz").read_bytes()
-    np.testing.assert_array_equal(np.load(io.BytesIO(npy_bytes(seen.get("logits")))), seen.get("logits"))
+        assert json.loads(archive.read("look.json"))["steps"] == json.loads(json_text(result.get("steps")))
+    assert path.read_bytes() == result.to_npz(tmp_path / "again.npz").read_bytes()
+    np.testing.assert_array_equal(np.load(io.BytesIO(npy_bytes(result.get("logits")))), result.get("logits"))
 
 
 def test_a_file_that_could_not_be_written_whole_leaves_the_old_one(kinds, tmp_path, monkeypatch):
@@ -267,49 +265,49 @@ def test_a_file_that_could_not_be_written_whole_leaves_the_old_one(kinds, tmp_pa
     assert {each.name for each in tmp_path.iterdir()} == {"a.html", "a.npz"}, "nothing lies beside them"
 
 
-def test_a_word_of_several_tokens_looks_by_their_mean_and_is_looked_at_by_their_sum(decoder_folder):
-    seen = look("To be, or", decoder_folder(), device="cpu", max_new_tokens=2)
-    tokens = seen.summary["sequences"]["read"]["tokens"]
-    place = seen.summary["attentions"][0]
+def test_weights_from_the_tokens_of_a_word_are_averaged_and_on_them_summed(decoder_folder):
+    result = look("To be, or", decoder_folder(), device="cpu", max_new_tokens=2)
+    tokens = result.summary["sequences"]["read"]["tokens"]
+    place = result.summary["attentions"][0]
     to, be = tokens.index("T"), tokens.index("b")
-    weights = np.asarray(seen.get(f"attention/{place['name']}"), dtype=float)
+    weights = np.asarray(result.get(f"attention/{place['name']}"), dtype=float)
     expected = weights[:, be : be + 2, to : to + 2].sum(axis=2).mean(axis=1)
-    found = seen.heads_linking("To", "be")
+    found = result.heads_linking("To", "be")
     assert [each.head for each in found] == np.argsort(-expected).tolist()
     assert [each.weight for each in found] == pytest.approx(sorted(expected, reverse=True), abs=2e-3)
-    assert seen.heads_linking(str(to), str(be))[0].weight <= 1, "positions count from 0"
+    assert result.heads_linking(str(to), str(be))[0].weight <= 1, "positions count from 0"
     with pytest.raises(DataError, match="'zebra'"):
-        seen.heads_linking("To", "zebra")
+        result.heads_linking("To", "zebra")
 
 
-def test_what_takes_long_is_told_and_left_out_of_files(kinds, monkeypatch):
-    seen = kinds["encoder_decoder"]
-    assert seen.slow_paths() == []
-    monkeypatch.setattr("regard.verbs.looking.look.SLOW", 1.0)
-    assert seen.slow_paths() == ["ablation", "attribution/gradient", "attribution/integrated"]
-    held = json.loads(seen.to_json())
+def test_slow_resources_are_listed_and_left_out_of_files(kinds, monkeypatch):
+    result = kinds["encoder_decoder"]
+    assert result.slow_paths() == []
+    monkeypatch.setattr("regard.verbs.views.look.SLOW_OPERATIONS", 1.0)
+    assert result.slow_paths() == ["ablation", "attribution/gradient", "attribution/integrated"]
+    held = json.loads(result.to_json())
     assert "ablation" not in held
     assert "steps" in held
-    assert json.loads(seen.to_json(["ablation"]))["ablation"]
+    assert json.loads(result.to_json(["ablation"]))["ablation"]
 
 
 def test_plain_lines_can_be_grepped(kinds):
     lines = [line.split("\t") for line in kinds["encoder_decoder"].to_text().splitlines()]
-    said = {line[0] for line in lines}
-    assert said >= {"model", "text", "answer", "token", "pharaoh", "head"}
+    kinds_of_lines = {line[0] for line in lines}
+    assert kinds_of_lines >= {"model", "text", "answer", "token", "pharaoh", "head"}
     assert [line[1] for line in lines if line[0] == "text"] == ["1 2 3 4"]
     tags = [line.split("\t") for line in kinds["tagger"].to_text().splitlines() if line.startswith("tag\t")]
     assert [tag[1] for tag in tags] == ["the", "cat", "sat"]
 
 
 def test_a_head_is_called_by_what_it_does_with_most_of_its_weight():
-    """Heads that align look at the first and the last token too; a little of everything has no name."""
-    likeness, shares = plain_text.likeness, dict.fromkeys(plain_text.KINDS)
-    assert likeness({**shares, "aligning": 0.6, "first": 0.2, "end": 0.19}) == ("aligns", 0.6)
-    assert likeness({**shares, "aligning": 0.3, "first": 0.8}) == ("looks at the first token", 0.8)
-    assert likeness({**shares, "aligning": 1.0, "first": 1.0}) == ("aligns", 1.0)
-    assert likeness({**shares, "first": 0.26, "end": 0.24}) == ("no single pattern", 0.26)
-    assert likeness({**shares, "entropy": 0.9}) == ("no single pattern", 0.0)
+    """Heads that align attend to the first and last token too; small shares of everything have no name."""
+    head_pattern, shares = plain_text.head_pattern, dict.fromkeys(plain_text.PATTERNS)
+    assert head_pattern({**shares, "aligning": 0.6, "first": 0.2, "end": 0.19}) == ("aligns", 0.6)
+    assert head_pattern({**shares, "aligning": 0.3, "first": 0.8}) == ("attends to the first token", 0.8)
+    assert head_pattern({**shares, "aligning": 1.0, "first": 1.0}) == ("aligns", 1.0)
+    assert head_pattern({**shares, "first": 0.26, "end": 0.24}) == ("no single pattern", 0.26)
+    assert head_pattern({**shares, "entropy": 0.9}) == ("no single pattern", 0.0)
 
 
 def test_the_heads_that_align_are_called_so():
@@ -321,8 +319,8 @@ def test_the_heads_that_align_are_called_so():
 
 def test_one_html_file_holds_the_look_and_no_text_gets_out_of_its_place(untrained, tmp_path):
     hostile = "1 2 </script><img src=x onerror=alert(1)>\u202e"
-    seen = look(hostile, untrained, device="cpu")
-    page = seen.to_html(tmp_path / "look.html").read_text("utf-8")
+    result = look(hostile, untrained, device="cpu")
+    page = result.to_html(tmp_path / "look.html").read_text("utf-8")
     assert "Content-Security-Policy" in page
     assert "onerror=alert" not in page.replace("\\u003cimg src=x onerror=alert", "").replace(
         "&lt;img src=x onerror=alert", ""
@@ -331,35 +329,35 @@ def test_one_html_file_holds_the_look_and_no_text_gets_out_of_its_place(untraine
 
 
 def test_of_a_look_that_is_too_much_the_page_names_what_it_holds(kinds):
-    seen = kinds["encoder_decoder"]
-    page = html_of(seen.summary, seen.get, seen.paths(), room=4000)
+    result = kinds["encoder_decoder"]
+    page = page_html(result.summary, result.get, result.paths(), max_bytes=4000)
     held = json.loads(page.split('id="regard-look">')[1].split("</script>")[0])
     assert set(held["json"]["summary"]["resources"]) == ({*held["json"]} - {"summary"}) | {*held["arrays"]}
     assert not any(path.startswith("value/") for path in held["arrays"])
     assert "alignment" in held["arrays"]
 
 
-def test_a_loaded_model_looks_and_a_notebook_shows_it(untrained, monkeypatch):
+def test_a_loaded_model_can_be_looked_into_in_a_notebook(untrained, monkeypatch):
     model = regard.load(untrained, device="cpu")
-    seen = model.look("1 2", beam_size=1)
-    assert seen.summary["text"] == "1 2"
-    told: list[tuple[dict, list[bytes]]] = []
-    page = Conversation(seen, lambda message, buffers: told.append((message, buffers)))
-    page.heard({"id": 1, "do": "get", "path": "alignment"})
-    page.heard({"id": 2, "do": "ask", "request": {"text": "3"}})
-    page.heard({"id": 3, "do": "stream", "request": {"text": "3"}})
-    page.heard({"id": 4, "do": "get", "path": "nothing"})
-    page.heard({"id": 5, "do": "dance"})
-    np.testing.assert_array_equal(np.load(io.BytesIO(told[0][1][0])), seen.get("alignment"))
-    assert told[1][0]["value"]["text"] == "3"
-    assert {"id": 3, "done": True} in [message for message, _ in told]
-    assert [message["id"] for message, _ in told if "error" in message] == [4, 5]
-    monkeypatch.setattr(seen, "get", lambda path: 1 / 0)
+    result = model.look("1 2", beam_size=1)
+    assert result.summary["text"] == "1 2"
+    reported: list[tuple[dict, list[bytes]]] = []
+    page = WidgetSession(result, lambda message, buffers: reported.append((message, buffers)))
+    page.handle({"id": 1, "do": "get", "path": "alignment"})
+    page.handle({"id": 2, "do": "ask", "request": {"text": "3"}})
+    page.handle({"id": 3, "do": "stream", "request": {"text": "3"}})
+    page.handle({"id": 4, "do": "get", "path": "nothing"})
+    page.handle({"id": 5, "do": "dance"})
+    np.testing.assert_array_equal(np.load(io.BytesIO(reported[0][1][0])), result.get("alignment"))
+    assert reported[1][0]["value"]["text"] == "3"
+    assert {"id": 3, "done": True} in [message for message, _ in reported]
+    assert [message["id"] for message, _ in reported if "error" in message] == [4, 5]
+    monkeypatch.setattr(result, "get", lambda path: 1 / 0)
     newer: list[dict] = []
-    other = Conversation(seen, lambda message, buffers: told.append((message, buffers)), newer.append)
-    other.heard({"id": 6, "do": "get", "path": "steps"})
-    assert "ZeroDivisionError" in told[-1][0]["error"], "whoever waits is told"
-    other.heard({"id": 7, "do": "ask", "request": {"text": "3"}})
+    other = WidgetSession(result, lambda message, buffers: reported.append((message, buffers)), newer.append)
+    other.handle({"id": 6, "do": "get", "path": "steps"})
+    assert "ZeroDivisionError" in reported[-1][0]["error"], "whoever waits is told"
+    other.handle({"id": 7, "do": "ask", "request": {"text": "3"}})
     assert [summary["text"] for summary in newer] == ["3"]
     monkeypatch.undo()
-    assert "<iframe" in seen._repr_html_()
+    assert "<iframe" in result._repr_html_()

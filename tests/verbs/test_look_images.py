@@ -7,7 +7,7 @@ import torch
 from regard.errors import DataError
 from regard.verbs.classify_images import ImageClassifier
 from regard.verbs.look import Changes, Looker, Request, look
-from regard.verbs.looking.resources import JSON
+from regard.verbs.views.resources import JSON_RESOURCES
 
 
 @pytest.fixture(scope="module", params=["cls", "mean"])
@@ -18,9 +18,9 @@ def seeing(request, vision_folder):
 
 
 def test_the_classes_are_those_that_classify_gives(seeing):
-    seen, _, folder = seeing
+    result, _, folder = seeing
     found = list(ImageClassifier(folder, top=3, device="cpu").file(folder.parent / "images.npz"))[2]
-    told = seen.summary["answer"]["labels"]
+    told = result.summary["answer"]["labels"]
     assert [each["label"] for each in told] == [each.label for each in found.candidates]
     assert [each["probability"] for each in told] == pytest.approx(
         [each.probability for each in found.candidates], abs=1e-6
@@ -28,37 +28,37 @@ def test_the_classes_are_those_that_classify_gives(seeing):
 
 
 def test_patches_are_named_by_row_and_column_behind_the_token_of_the_class(seeing):
-    seen, pooling, folder = seeing
-    tokens = seen.summary["sequences"]["text"]["tokens"]
+    result, pooling, folder = seeing
+    tokens = result.summary["sequences"]["text"]["tokens"]
     patches = [f"{row},{column}" for row in range(3) for column in range(3)]
     assert tokens == (["<class>", *patches] if pooling == "cls" else patches)
     before = int(pooling == "cls")
-    assert seen.summary["image"] == {"rows": 3, "columns": 3, "patch_size": 4, "before": before}
+    assert result.summary["image"] == {"rows": 3, "columns": 3, "patch_size": 4, "before": before}
     with np.load(folder.parent / "images.npz") as held:
-        np.testing.assert_array_equal(np.asarray(seen.get("image")), held["images"][2])
+        np.testing.assert_array_equal(np.asarray(result.get("image")), held["images"][2])
 
 
 def test_every_resource_can_be_had_and_weights_sum_to_one(seeing):
-    seen, pooling, _ = seeing
-    for path in seen.paths():
-        assert isinstance(seen.get(path), np.ndarray) == (path not in JSON), path
+    result, pooling, _ = seeing
+    for path in result.paths():
+        assert isinstance(result.get(path), np.ndarray) == (path not in JSON_RESOURCES), path
     count = 9 + (pooling == "cls")
-    for place in seen.summary["attentions"]:
-        weights = np.asarray(seen.get(f"attention/{place['name']}"))
+    for place in result.summary["attentions"]:
+        weights = np.asarray(result.get(f"attention/{place['name']}"))
         assert weights.shape == (2, count, count)
         np.testing.assert_allclose(weights.sum(axis=2), 1, atol=5e-3)
-    assert np.asarray(seen.get("positions/table")).shape == (count, 16)
-    assert np.asarray(seen.get("rollout/encoder")).shape == (count, count)
+    assert np.asarray(result.get("positions/table")).shape == (count, 16)
+    assert np.asarray(result.get("rollout/encoder")).shape == (count, count)
 
 
 def test_a_heads_distance_is_that_of_patches_in_the_grid(seeing):
-    seen, pooling, _ = seeing
+    result, pooling, _ = seeing
     before = int(pooling == "cls")
-    weights = np.asarray(seen.get("attention/blocks.0.self_attention")).astype(float)[:, before:, before:]
+    weights = np.asarray(result.get("attention/blocks.0.self_attention")).astype(float)[:, before:, before:]
     centres = np.array([(row, column) for row in range(3) for column in range(3)], dtype=float)
     away = np.linalg.norm(centres[:, None] - centres[None], axis=2)
     expected = ((weights * away).sum(axis=2) / weights.sum(axis=2)).mean(axis=1)
-    heads: list = seen.get("heads")
+    heads: list = result.get("heads")
     assert [head["distance"] for head in heads[:2]] == pytest.approx(expected, abs=2e-3)
     assert all(head["previous"] is None and head["next"] is None for head in heads)
 
@@ -96,7 +96,7 @@ def test_what_is_no_image_is_refused(vision_folder, tmp_path):
     with pytest.raises(DataError, match="has no image 4") as refusal:
         looker.look(f"{images}:4")
     assert refusal.value.hint == "its 4 images count from 0"
-    with pytest.raises(DataError, match="prefix is for a model that writes"):
+    with pytest.raises(DataError, match="prefix is for a model that generates text"):
         looker.look(f"{images}:0", prefix="a")
     with pytest.raises(DataError, match="no image is named"):
         looker.look(" ")

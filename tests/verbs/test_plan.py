@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.data.corpus import CorpusSettings, LinePolicy, Pair, open_corpus
-from regard.models.build import parameters_of
+from regard.models.build import count_config_parameters
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.recipe import read_toml
 from regard.verbs.corpus_survey import survey
@@ -34,7 +34,7 @@ def test_parameters_are_those_of_the_model(size, shared_letters):
     draft = next(drafts(int(min(size.pairs, 1e9)), shared_letters, characters=3000))
     assert draft.size is size
     vocab = {"src_vocab_size": draft.vocab_size, "tgt_vocab_size": draft.vocab_size}
-    true = parameters_of(EncoderDecoderConfig.from_table(draft.model, **vocab))
+    true = count_config_parameters(EncoderDecoderConfig.from_table(draft.model, **vocab))
     assert draft.parameters == pytest.approx(true, rel=0.02)
 
 

@@ -1,14 +1,11 @@
 """int8 is near float32, for translators and writers, in any company; where it is no faster that is said."""
 
-import functools
-
 import pytest
 import torch
 from torch import nn
 
 from regard.errors import RecipeError
-from regard.layers.int8 import to_int8
-from regard.native import kernels
+from regard.fast.native import kernels
 from regard.verbs.generate import Generator, generate, generate_file
 from regard.verbs.precision import compute_in
 from regard.verbs.translate import Translator
@@ -25,7 +22,7 @@ PROMPTS = [
 @pytest.fixture
 def any_size(monkeypatch):
     """Maps of any size are rounded."""
-    monkeypatch.setattr("regard.verbs.precision.to_int8", functools.partial(to_int8, least=0))
+    monkeypatch.setattr("regard.fast.int8.WORTH", 0)
 
 
 @pytest.fixture
@@ -45,9 +42,10 @@ def test_a_translation_is_as_likely_but_for_a_little(untrained, any_size):
 def test_a_text_is_what_it_is_without_kernels(writer, any_size, monkeypatch):
     settings = {"max_new_tokens": 5, "temperature": 0.0}
     exact = Generator(writer, **settings).one("To be").continuations[0]
-    fast = Generator(writer, precision="int8", **settings).one("To be").continuations[0]
+    generator = Generator(writer, precision="int8", **settings)
+    fast = generator.one("To be").continuations[0]
     monkeypatch.setattr(kernels, "available", lambda: False)
-    plain = Generator(writer, precision="int8", **settings).one("To be").continuations[0]
+    plain = generator.one("To be").continuations[0]
     assert fast.text == plain.text
     assert fast.log_prob == pytest.approx(plain.log_prob, rel=1e-3)
     assert fast.log_prob != exact.log_prob
@@ -68,6 +66,23 @@ def test_scores_that_are_not_float32_s_say_so(untrained, writer, any_size):
 def test_where_it_stays_float32_scores_are_float32_s(untrained, monkeypatch):
     monkeypatch.setattr(kernels, "has_int8", lambda: False)
     assert "precision" not in next(Translator(untrained, precision="int8")(["1 2 3"])).to_dict()
+
+
+def linears_of(model):
+    return {name for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+
+
+@pytest.mark.parametrize(("has_int8", "left"), [(True, "none"), (False, "all but the output")])
+def test_layers_that_the_plan_cannot_multiply_in_int8_stay_float32(
+    untrained, any_size, monkeypatch, has_int8, left
+):
+    """Else the whole step would be a plain one: 26 ms a step of a base model, not 9 (docs/log.md)."""
+    if not kernels.available():
+        pytest.skip("no C compiler")
+    monkeypatch.setattr(kernels, "has_int8", lambda: has_int8)
+    before = linears_of(Translator(untrained).model)
+    after = linears_of(Translator(untrained, precision="int8").model)
+    assert after == {"none": set(), "all but the output": before - {"output"}}[left]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

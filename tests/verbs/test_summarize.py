@@ -6,7 +6,7 @@ import pytest
 
 import regard
 from regard.errors import ConfigError, FolderError
-from regard.verbs.prefixes import prefix_of, usual_prefix
+from regard.verbs.prefixes import default_prefix, prefix_of
 from regard.verbs.summarize import Summarizer, summarize, summarize_file
 from regard.verbs.translate import Translator, translate
 
@@ -71,17 +71,17 @@ def test_the_folder_s_prefix_stands_before_each_text_unless_another_is_given(t5)
 
 def test_several_languages_must_be_chosen_among(t5):
     with pytest.raises(
-        ConfigError, match="several prefixes, of translation_en_to_de, translation_en_to_fr"
+        ConfigError, match="several prefixes, for translation_en_to_de, translation_en_to_fr"
     ) as e:
         translate(TEXT, model=t5)
     assert "--prefix 'translate English to German: '" in e.value.hint
     assert said(Translator, t5, TEXT, prefix=TASKS["translation_en_to_fr"]["prefix"])
     assert (
-        usual_prefix({"translation_en_to_de": "to German: ", "summarization": "s: "}, "translation")
+        default_prefix({"translation_en_to_de": "to German: ", "summarization": "s: "}, "translation")
         == "to German: "
     )
-    assert usual_prefix({"": " ", "summarization": "s: "}, "translation") == " "
-    assert usual_prefix(None, "translation") == ""
+    assert default_prefix({"": " ", "summarization": "s: "}, "translation") == " "
+    assert default_prefix(None, "translation") == ""
 
 
 def test_a_converted_folder_keeps_its_prefixes(t5, tmp_path):
@@ -118,7 +118,7 @@ def test_a_damaged_table_of_prefixes_is_refused(t5, marian, tmp_path):
     folder = tmp_path / "damaged"
     shutil.copytree(t5, folder)
     for wrong in ({"task_specific_params": [1]}, {"task_specific_params": {"a": 1}}):
-        with pytest.raises(FolderError, match="task_specific_params is no table of tables"):
+        with pytest.raises(FolderError, match="task_specific_params is not an object of objects"):
             summarize(TEXT, model=told(folder, **wrong))
     with pytest.raises(FolderError, match="the prefix 3 of summarization is no text"):
         summarize(TEXT, model=told(folder, task_specific_params={"summarization": {"prefix": 3}}))

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from regard.data.conllu import Sentence
-from regard.data.tagged import words_of
+from regard.data.tagged import split_words
 from regard.errors import DataError, FolderError
 from regard.verbs.tag import Tagger, printed, tag, tag_file
 
@@ -121,7 +121,7 @@ def test_files_are_known_by_their_names(model, tmp_path):
 
 def test_a_head_that_nobody_trained_is_silent_unless_it_is_allowed_to_speak(encoder_folder):
     fresh = encoder_folder("tokens", LABELS, fresh_head=True)
-    with pytest.raises(FolderError, match="nobody has trained the head"):
+    with pytest.raises(FolderError, match="the head of this model is untrained"):
         tag("a film", model=fresh)
     assert len(tag("a film", model=fresh, allow_fresh_head=True)) == 2
 
@@ -162,4 +162,4 @@ def test_what_is_printed(model):
     ],
 )
 def test_words_of_a_text(text, words):
-    assert words_of(text) == words
+    assert split_words(text) == words

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, UserError
-from regard.layers.int8 import to_int8
 from regard.verbs.device import choose_workers
 from regard.verbs.translate import MAX_CHARACTERS, Translator, printed, translate, translate_file, write
 
@@ -37,7 +36,7 @@ def test_neither_batch_nor_neighbours_change_a_translation(untrained, batch_toke
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_workers_change_no_translation(untrained, monkeypatch, precision):
     monkeypatch.setattr("regard.verbs.translate.FEW", 2)
-    monkeypatch.setattr("regard.verbs.precision.to_int8", functools.partial(to_int8, least=0))
+    monkeypatch.setattr("regard.fast.int8.WORTH", 0)
     alone = translate(LINES, model=untrained, workers=1, precision=precision)
     assert translate(LINES, model=untrained, workers=3, precision=precision) == alone
     assert translate(LINES, model=untrained, workers=1, precision=precision, batch_tokens=1) == alone
@@ -84,7 +83,7 @@ def test_a_line_that_is_too_long_is_cut_and_that_is_said(untrained, capsys):
 
 
 def test_a_line_beyond_the_learned_positions_is_cut_to_them(untrained, capsys, monkeypatch):
-    monkeypatch.setattr("regard.verbs.translate.reach", lambda models: 4)
+    monkeypatch.setattr("regard.verbs.translate.max_positions", lambda models: 4)
     assert translate("1 2 3 4 5", model=untrained) == translate("1 2 3", model=untrained)
     assert capsys.readouterr().err.count("is too long") == 1
 

@@ -1,4 +1,4 @@
-"""A small folder as other makers have them, made without their library."""
+"""A small Hugging Face folder, made without transformers."""
 
 import json
 from pathlib import Path

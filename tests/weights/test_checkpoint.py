@@ -55,7 +55,7 @@ def test_a_checkpoint_gives_back_what_was_saved(run):
     assert (run.path / "LATEST").read_text() == "step-00000400\n"
 
 
-def test_the_newest_checkpoint_is_that_of_the_highest_step_whatever_latest_says(run):
+def test_the_newest_checkpoint_is_that_of_the_highest_step_whatever_latest_contains(run):
     for step in (99_999_999, 100_000_000, 5):
         run.save(step, files(step))
     assert steps(run) == [100_000_000, 99_999_999, 5]
@@ -102,24 +102,24 @@ def test_a_damaged_checkpoint_is_put_aside_and_the_one_before_it_is_used(run):
     assert steps(run) == [3, 2, 1]
 
 
-def test_sweeping_tells_each_checkpoint_that_is_put_aside(run):
+def test_each_damaged_checkpoint_is_renamed_with_a_message(run):
     for step in (1, 2, 3):
         run.save(step, files(step))
-    assert run.sweep() == []
+    assert run.rename_damaged() == []
     damage(run.path / "checkpoints" / "step-00000001" / "model.safetensors")
     (run.path / "checkpoints" / "step-00000002" / "MANIFEST.json").unlink()
-    told = run.sweep()
-    assert len(told) == 2
-    assert "step-00000002 has no MANIFEST.json" in told[0]
-    assert "model.safetensors is not as it was written" in told[1]
+    messages = run.rename_damaged()
+    assert len(messages) == 2
+    assert "step-00000002 has no MANIFEST.json" in messages[0]
+    assert "model.safetensors was changed after it was written" in messages[1]
     assert steps(run) == [3]
 
 
-def test_where_no_checkpoint_is_whole_training_does_not_begin_anew_in_silence(run):
+def test_where_no_checkpoint_is_whole_training_does_not_start_again_silently(run):
     for step in (1, 2):
         run.save(step, files(step))
         damage(run.path / "checkpoints" / f"step-0000000{step}" / "model.safetensors")
-    with pytest.raises(FolderError, match="none of its 2 checkpoints is whole") as raised:
+    with pytest.raises(FolderError, match="all of its 2 checkpoints are damaged") as raised:
         run.latest()
     assert raised.value.hint
     assert len(run.broken) == 2
@@ -147,7 +147,7 @@ def test_a_reader_finds_the_checkpoint_and_the_best_that_are_just_being_replaced
     assert reader.latest().step == 1
 
 
-def test_the_best_is_replaced_and_says_its_step(run):
+def test_the_best_is_replaced_and_has_its_step(run):
     assert run.best() is None
     for step in (1, 2):
         run.write_best(files(step), step=step)
@@ -191,7 +191,7 @@ def test_a_checkpoint_with_a_nan_is_never_committed(run):
     for name in ("model.safetensors", "optimizer.safetensors"):
         bad = files(2)
         bad[name] = {"w": torch.tensor([1.0, torch.nan])}
-        with pytest.raises(RunError, match=f"{name} was not saved: 'w' holds NaN"):
+        with pytest.raises(RunError, match=f"{name} was not saved: 'w' has NaN"):
             run.save(2, bad)
     assert run.latest().step == 1
     assert names(run.path / "checkpoints") == ["step-00000001"]
@@ -215,7 +215,7 @@ def test_a_model_folder_is_no_checkpoint(run):
     with pytest.raises(FolderError, match=r"has no optimiser\.safetensors"):
         VerifiedFolder.open(run.path / "best").read_tensors("optimiser.safetensors")
     shutil.copytree(run.path / "best", run.path / "checkpoints" / "step-00000007")
-    with pytest.raises(FolderError, match="is of step 0"):
+    with pytest.raises(FolderError, match="is the checkpoint of step 0"):
         run.latest()
     manifest = json.loads((run.path / "best" / "MANIFEST.json").read_text())
     del manifest["step"]
@@ -244,7 +244,7 @@ def test_a_resumed_run_is_warned_where_the_machine_is_another(run):
     assert run.environment_warnings() == [f"threads: 96 then, {torch.get_num_threads()} now"]
 
 
-def test_a_run_folder_that_cannot_be_written_is_told_in_one_line(tmp_path):
+def test_a_run_folder_that_cannot_be_written_is_reported_in_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "run", tmp_path / ("n" * 300), "/proc/regard/run"):
         with pytest.raises(FolderError, match="cannot use") as raised, RunFolder(path).lock():
@@ -253,10 +253,10 @@ def test_a_run_folder_that_cannot_be_written_is_told_in_one_line(tmp_path):
         assert raised.value.hint
 
 
-def test_a_folder_of_other_things_is_left_alone(tmp_path):
+def test_a_folder_of_other_things_is_not_touched(tmp_path):
     (tmp_path / "thesis.tex").write_text("...")
     (tmp_path / ".old.aside").mkdir()
-    with pytest.raises(FolderError, match="exists and is no run folder"), RunFolder(tmp_path).lock():
+    with pytest.raises(FolderError, match="exists and is not a run folder"), RunFolder(tmp_path).lock():
         pass
     assert names(tmp_path) == [".old.aside", "thesis.tex"]
     (tmp_path / "thesis.tex").unlink()

@@ -1,4 +1,4 @@
-"""Thousands of damaged folders: none crashes, and none that a manifest covers is taken for whole."""
+"""Thousands of damaged folders: none crashes regard, and no damage that a manifest covers is accepted."""
 
 import json
 import random
@@ -62,7 +62,7 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
 
 
 def mutilated(content: bytes, chance: random.Random) -> bytes:
-    """A JSON file with one of its values changed, lost or put under another name."""
+    """A JSON file with one of its values changed, removed or renamed."""
     table = json.loads(content)
     inner, name = table, None
     while isinstance(inner, dict | list) and inner:
@@ -102,7 +102,7 @@ def test_no_damaged_foreign_folder_crashes(gpt2, seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_damaged_folder_of_ours_is_taken_for_whole(gpt2, tmp_path, seed):
+def test_no_damaged_folder_is_accepted(gpt2, tmp_path, seed):
     chance = random.Random(seed)
     folder = tmp_path / "ours"
     convert(gpt2, out=folder)
@@ -120,15 +120,15 @@ def test_no_damaged_folder_of_ours_is_taken_for_whole(gpt2, tmp_path, seed):
         except FolderError as error:
             untold += not error.hint
         else:
-            told = (number, name, content)
-            assert name == "MANIFEST.json", told
-            assert harmless(content, files[name]), told
+            caught = (number, name, content)
+            assert name == "MANIFEST.json", caught
+            assert harmless(content, files[name]), caught
         (folder / name).write_bytes(files[name])
     load_model(folder)
     assert untold == 0
 
 
 def harmless(content: bytes, whole: bytes) -> bool:
-    """Whether a manifest still says the same of the files: it does not cover itself."""
+    """True if a changed manifest still has the same entries; it does not cover itself."""
     listed, before = (json.loads(each).get("files") for each in (content, whole))
     return all(listed.get(name) in (entry, None) for name, entry in before.items())

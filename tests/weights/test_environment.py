@@ -15,5 +15,5 @@ def test_each_difference_is_one_line_with_both_values():
     ]
 
 
-def test_a_checkpoint_that_does_not_say_is_said():
+def test_a_checkpoint_without_an_environment_is_reported():
     assert len(environment_differences({})) == 1

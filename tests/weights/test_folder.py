@@ -11,7 +11,7 @@ import torch
 from regard.errors import FolderError, RunError
 from regard.weights import folder as folders
 from regard.weights.checkpoint import VerifiedFolder
-from regard.weights.folder import find, replace_file, settle, verify_folder, write_folder
+from regard.weights.folder import find, recover, replace_file, verify_folder, write_folder
 
 FILES = {
     "model.safetensors": {"w": torch.arange(100.0)},
@@ -78,7 +78,7 @@ def test_a_link_is_followed_and_stays_a_link(tmp_path):
     assert names(tmp_path / "disk") == ["m", "n"]
 
 
-def test_a_replaced_folder_goes_unless_somebody_put_files_of_their_own_into_it(tmp_path):
+def test_a_replaced_folder_is_removed_unless_a_user_put_files_into_it(tmp_path):
     write_folder(tmp_path / "m", FILES)
     (tmp_path / "m" / ".DS_Store").write_text("")
     write_folder(tmp_path / "m", FILES | {"config.json": b"{}"})
@@ -101,7 +101,7 @@ def test_a_damaged_folder_can_be_replaced_too(tmp_path):
 def test_a_folder_that_is_not_ours_is_never_replaced(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("...")
-    with pytest.raises(FolderError, match="exists and is no model folder"):
+    with pytest.raises(FolderError, match="exists and is not a model folder"):
         write_folder(tmp_path / "thesis", FILES)
     (tmp_path / "file").write_text("...")
     with pytest.raises(FolderError, match="is a file"):
@@ -116,7 +116,7 @@ def test_a_folder_that_is_not_ours_is_never_replaced(tmp_path):
 def test_what_is_not_finite_is_never_written_and_the_old_folder_stays(tmp_path):
     write_folder(tmp_path / "m", FILES)
     before = verify_folder(tmp_path / "m")
-    with pytest.raises(RunError, match="'w' holds NaN"):
+    with pytest.raises(RunError, match="'w' has NaN"):
         write_folder(tmp_path / "m", {"model.safetensors": {"w": torch.tensor([torch.nan])}})
     assert verify_folder(tmp_path / "m") == before
     assert names(tmp_path) == ["m"]
@@ -129,7 +129,7 @@ def test_files_have_plain_names(tmp_path, name):
     assert names(tmp_path) == []
 
 
-def test_every_damage_is_found_and_told_in_one_line(tmp_path):
+def test_every_damage_is_found_and_reported_in_one_line(tmp_path):
     write_folder(tmp_path / "m", FILES)
     weights = (tmp_path / "m" / "model.safetensors").read_bytes()
     draw = random.Random(0)
@@ -149,7 +149,7 @@ def test_every_damage_is_found_and_told_in_one_line(tmp_path):
         VerifiedFolder.open(tmp_path / "m")
 
 
-def test_a_damaged_manifest_is_told_in_one_line_or_harms_nothing(tmp_path):
+def test_a_damaged_manifest_is_reported_in_one_line_or_harms_nothing(tmp_path):
     write_folder(tmp_path / "m", FILES)
     good = (tmp_path / "m" / "MANIFEST.json").read_bytes()
     draw = random.Random(1)
@@ -180,19 +180,22 @@ def test_a_damaged_manifest_is_told_in_one_line_or_harms_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("manifest", "said"),
+    ("manifest", "output"),
     [
         ({}, "format None"),
-        ({"format_version": 2, "files": {}}, "format 2, this regard reads format 1"),
+        ({"format_version": 2, "files": {}}, "format 2, this version of regard reads format 1"),
         ({"format_version": 1}, "'files' is missing"),
         ({"format_version": 1, "files": []}, "'files' is missing"),
         (
             {"format_version": 1, "files": {"../m/config.json": {"bytes": 8, "sha256": ""}}},
-            "is no name of a file",
+            "is not the name of a file",
         ),
-        ({"format_version": 1, "files": {"/etc/passwd": {"bytes": 8, "sha256": ""}}}, "is no name of a file"),
-        ({"format_version": 1, "files": {"": {"bytes": 8, "sha256": ""}}}, "is no name of a file"),
-        ({"format_version": 1, "files": {"\ud800": {"bytes": 8, "sha256": ""}}}, "is no name of a file"),
+        (
+            {"format_version": 1, "files": {"/etc/passwd": {"bytes": 8, "sha256": ""}}},
+            "is not the name of a file",
+        ),
+        ({"format_version": 1, "files": {"": {"bytes": 8, "sha256": ""}}}, "is not the name of a file"),
+        ({"format_version": 1, "files": {"\ud800": {"bytes": 8, "sha256": ""}}}, "is not the name of a file"),
         ({"format_version": 1, "files": {"n" * 300: {"bytes": 8, "sha256": ""}}}, "is missing"),
         (
             {"format_version": 1, "files": {"config.json": {"bytes": "8"}}},
@@ -209,18 +212,22 @@ def test_a_damaged_manifest_is_told_in_one_line_or_harms_nothing(tmp_path):
         ),
     ],
 )
-def test_a_hostile_manifest_leads_nowhere(tmp_path, manifest, said):
+def test_a_hostile_manifest_leads_nowhere(tmp_path, manifest, output):
     write_folder(tmp_path / "m", FILES)
     (tmp_path / "m" / "MANIFEST.json").write_text(json.dumps(manifest))
-    with pytest.raises(FolderError, match=said):
+    with pytest.raises(FolderError, match=output):
         verify_folder(tmp_path / "m")
 
 
-def test_a_path_that_is_no_folder_of_ours_is_told_apart(tmp_path):
+def test_a_path_that_is_no_folder_of_ours_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "dir").mkdir()
-    for name, said in [("absent", "does not exist"), ("file", "is a file"), ("dir", "has no MANIFEST.json")]:
-        with pytest.raises(FolderError, match=said):
+    for name, output in [
+        ("absent", "does not exist"),
+        ("file", "is a file"),
+        ("dir", "has no MANIFEST.json"),
+    ]:
+        with pytest.raises(FolderError, match=output):
             verify_folder(tmp_path / name)
 
 
@@ -232,13 +239,13 @@ def test_settling_puts_back_what_stepped_aside_and_sweeps_the_rest(tmp_path):
     (tmp_path / ".LATEST.77.partial").write_bytes(b"half")
     (tmp_path / "my.partial").write_text("mine")
     assert find(tmp_path / "best") == tmp_path / ".best.aside"
-    settle(tmp_path)
+    recover(tmp_path)
     assert names(tmp_path) == ["best", "my.partial"]
     verify_folder(tmp_path / "best")
     assert find(tmp_path / "nothing") is None
 
 
-def test_what_a_dead_writer_left_goes_with_the_next_writing_and_a_living_ones_stays(tmp_path):
+def test_what_a_dead_writer_left_is_removed_by_the_next_writer_and_a_living_ones_stays(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     (tmp_path / f".m.{dead.pid}.partial").mkdir()
@@ -249,16 +256,16 @@ def test_what_a_dead_writer_left_goes_with_the_next_writing_and_a_living_ones_st
 
 
 @pytest.mark.parametrize(
-    ("number", "kind", "said"),
+    ("number", "kind", "output"),
     [(30, FolderError, "Read-only"), (13, FolderError, "Permission"), (28, RunError, "No space left")],
 )
-def test_a_disk_that_will_not_is_told_in_one_line(tmp_path, monkeypatch, number, kind, said):
+def test_a_disk_that_will_not_is_reported_in_one_line(tmp_path, monkeypatch, number, kind, output):
     def mkdir(path, mode=0o777):
         raise OSError(number, os.strerror(number), str(path))
 
     (tmp_path / "m").mkdir()
     monkeypatch.setattr(folders.os, "mkdir", mkdir)
-    with pytest.raises(kind, match=f"cannot save .*: {said}") as raised:
+    with pytest.raises(kind, match=f"cannot save .*: {output}") as raised:
         write_folder(tmp_path / "m", FILES)
     assert raised.value.hint
     assert raised.value.exit_code == (2 if kind is FolderError else 1)

@@ -1,4 +1,4 @@
-"""Tokenisers in the files of other makers give the ids that they gave there."""
+"""Converted Hugging Face tokenisers give the ids of the original libraries."""
 
 import json
 import shutil
@@ -38,22 +38,22 @@ def decoder(size: int) -> ConvertedConfig:
     return ConvertedConfig(config=config)
 
 
-def translator(source: int, **marks) -> ConvertedConfig:
+def translator(source: int, **ids) -> ConvertedConfig:
     config = EncoderDecoderConfig(
         src_vocab_size=source, tgt_vocab_size=source, d_model=8, num_heads=2, d_ff=8
     )
-    return ConvertedConfig(config=config, **marks)
+    return ConvertedConfig(config=config, **ids)
 
 
 def test_wordpiece_from_vocab_txt(tmp_path):
-    theirs = tokenizers.BertWordPieceTokenizer(lowercase=True)
-    theirs.train_from_iterator(CORPUS, vocab_size=80, show_progress=False)
-    theirs.save_model(str(tmp_path))
-    size = theirs.get_vocab_size()
+    reference = tokenizers.BertWordPieceTokenizer(lowercase=True)
+    reference.train_from_iterator(CORPUS, vocab_size=80, show_progress=False)
+    reference.save_model(str(tmp_path))
+    size = reference.get_vocab_size()
     text = read_tokenizers(tmp_path, BERT(), decoder(size))
     ours = text.source
     for each in [text for text in TEXTS if "[" not in text]:
-        assert ours.encode(each) == theirs.encode(each, add_special_tokens=False).ids
+        assert ours.encode(each) == reference.encode(each, add_special_tokens=False).ids
     assert (ours.pad_id, ours.unk_id, ours.bos_id, ours.eos_id, ours.mask_id) == (0, 1, 2, 3, 4)
     assert ours.decode(ours.encode("the cat")) == "the cat"
     assert ours.mask_id not in ours.encode("[MASK]")
@@ -66,12 +66,14 @@ def test_cased_wordpiece(tmp_path):
 
 
 def test_byte_level_bpe_from_vocab_and_merges(tmp_path):
-    theirs = tokenizers.ByteLevelBPETokenizer()
-    theirs.train_from_iterator(CORPUS, vocab_size=300, special_tokens=["<|endoftext|>"], show_progress=False)
-    theirs.save_model(str(tmp_path))
+    reference = tokenizers.ByteLevelBPETokenizer()
+    reference.train_from_iterator(
+        CORPUS, vocab_size=300, special_tokens=["<|endoftext|>"], show_progress=False
+    )
+    reference.save_model(str(tmp_path))
     ours = read_tokenizers(tmp_path, GPT2(), decoder(300)).source
     for text in TEXTS:
-        assert ours.encode(text) == theirs.encode(text).ids
+        assert ours.encode(text) == reference.encode(text).ids
         assert ours.decode(ours.encode(text)) == text
     assert {ours.pad_id, ours.unk_id, ours.bos_id, ours.eos_id} == {0}
 
@@ -101,18 +103,18 @@ def test_sentencepiece_of_t5(sentencepiece_folder, tmp_path):
     import sentencepiece
 
     shutil.copy(sentencepiece_folder / "spiece.model", tmp_path)
-    theirs = sentencepiece.SentencePieceProcessor(str(tmp_path / "spiece.model"))
+    reference = sentencepiece.SentencePieceProcessor(str(tmp_path / "spiece.model"))
     text = read_tokenizers(
-        tmp_path, T5(), translator(theirs.get_piece_size() + 108, start_id=0, pad_id=0, eos_id=1)
+        tmp_path, T5(), translator(reference.get_piece_size() + 108, start_id=0, pad_id=0, eos_id=1)
     )
     ours = text.source
     for each in TEXTS:
-        assert ours.encode(each) == theirs.encode(each), each
-    assert ours.decode(theirs.encode("the cat sat")) == "the cat sat"
+        assert ours.encode(each) == reference.encode(each), each
+    assert ours.decode(reference.encode("the cat sat")) == "the cat sat"
     assert (ours.pad_id, ours.bos_id, ours.eos_id, ours.unk_id) == (0, 0, 1, 2)
-    assert ours.vocab_size == theirs.get_piece_size() + 108  # the model's: more than there are pieces
+    assert ours.vocab_size == reference.get_piece_size() + 108  # the model's: more than there are pieces
     assert not {0, 1} & set(ours.encode("a </s> spelled, <pad> too"))
-    assert ours.vocabulary()["<extra_id_0>"] == theirs.get_piece_size() + 99
+    assert ours.vocabulary()["<extra_id_0>"] == reference.get_piece_size() + 99
 
 
 def test_sentencepiece_of_marian_with_numbers_of_its_own(sentencepiece_folder, tmp_path):
@@ -120,18 +122,18 @@ def test_sentencepiece_of_marian_with_numbers_of_its_own(sentencepiece_folder, t
 
     for side in ("source", "target"):
         shutil.copy(sentencepiece_folder / "spiece.model", tmp_path / f"{side}.spm")
-    theirs = sentencepiece.SentencePieceProcessor(str(tmp_path / "source.spm"))
-    pieces = [theirs.id_to_piece(number) for number in range(3, theirs.get_piece_size())]
-    gone = theirs.encode("log", out_type=str)[-1]
+    reference = sentencepiece.SentencePieceProcessor(str(tmp_path / "source.spm"))
+    pieces = [reference.id_to_piece(number) for number in range(3, reference.get_piece_size())]
+    gone = reference.encode("log", out_type=str)[-1]
     numbers = {"</s>": 0, "<unk>": 1, "▁xyz": 2}
     for piece in reversed([piece for piece in pieces if piece != gone]):
         numbers[piece] = len(numbers)
     numbers["<pad>"] = len(numbers)
     (tmp_path / "vocab.json").write_text(json.dumps(numbers), "utf-8")
-    marks = {"start_id": len(numbers) - 1, "pad_id": len(numbers) - 1, "eos_id": 0}
-    ours = read_tokenizers(tmp_path, Marian(), translator(len(numbers), **marks))
+    ids = {"start_id": len(numbers) - 1, "pad_id": len(numbers) - 1, "eos_id": 0}
+    ours = read_tokenizers(tmp_path, Marian(), translator(len(numbers), **ids))
     for text in [*TEXTS, "the log", "xyz"]:
-        expected = [numbers.get(piece, 1) for piece in theirs.encode(text, out_type=str)]
+        expected = [numbers.get(piece, 1) for piece in reference.encode(text, out_type=str)]
         assert ours.source.encode(text) == expected, text
     assert ours.source.bos_id == ours.source.pad_id == len(numbers) - 1
     assert not ours.joint
@@ -142,21 +144,21 @@ def metaspace(tmp_path: Path) -> tokenizers.Tokenizer:
     backend.normalizer = normalizers.NFKC()
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
     backend.decoder = decoders.Metaspace()
-    marks = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     trainer = trainers.UnigramTrainer(
-        vocab_size=70, special_tokens=marks, unk_token="<unk>", show_progress=False
+        vocab_size=70, special_tokens=tokens, unk_token="<unk>", show_progress=False
     )
     backend.train_from_iterator(CORPUS, trainer)
     backend.save(str(tmp_path / "tokenizer.json"))
     return backend
 
 
-def test_tokenizer_json_with_a_mark_before_every_text(tmp_path):
-    theirs = metaspace(tmp_path)
-    size = theirs.get_vocab_size()
+def test_tokenizer_json_with_a_special_token_before_every_text(tmp_path):
+    reference = metaspace(tmp_path)
+    size = reference.get_vocab_size()
     described = translator(size, start_id=2, pad_id=1, eos_id=2, prefix=(0,))
     ours = read_tokenizers(tmp_path, BART(), described)
-    ids = theirs.encode("the cat sat").ids
+    ids = reference.encode("the cat sat").ids
     assert ours.source.encode("the cat sat") == ours.target.encode("the cat sat") == [0, *ids]
     assert ours.source.decode([0, *ids, 2]) == "the cat sat"
     again = type(ours.source).from_bytes(ours.source.to_bytes())
@@ -183,8 +185,8 @@ def test_a_folder_without_a_tokeniser_has_none(tmp_path):
 
 
 @pytest.mark.parametrize("count", [10**12, -1, "many", 1.5])
-def test_a_number_of_marks_that_fills_the_memory_is_refused(sentencepiece_folder, tmp_path, count):
+def test_a_number_of_special_tokens_that_fills_the_memory_is_refused(sentencepiece_folder, tmp_path, count):
     shutil.copy(sentencepiece_folder / "spiece.model", tmp_path)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"extra_ids": count}))
-    with pytest.raises(FolderError, match="extra_ids is no number from 0 to 100,000"):
+    with pytest.raises(FolderError, match="extra_ids is not a number from 0 to 100,000"):
         read_tokenizers(tmp_path, T5(), translator(100))

@@ -12,7 +12,7 @@ HOLD = "import sys, pathlib; from regard.weights.lock import locked\n"
 HOLD += "with locked(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
 
 
-def test_a_second_process_is_refused_and_told_who_holds_the_folder(tmp_path):
+def test_a_second_process_is_refused_with_the_holder_of_the_lock(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as other:

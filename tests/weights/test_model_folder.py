@@ -44,7 +44,7 @@ def files_of(config, tokenizers=JOINT, *, seed=1, store=dict):
 
 @pytest.fixture
 def as_users_run_it():
-    """Without the checks of types, which only tests have and which speak before our own."""
+    """Without jaxtyping's checks, which only tests have and which would fail before regard's own."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
@@ -58,7 +58,7 @@ def logits(model):
 
 @pytest.mark.parametrize("positions", ["alibi", "rotary"])
 def test_alibi_of_an_older_folder_stays_as_it_was_trained(encoder_folder, tmp_path, positions):
-    """Before there was a choice both directions counted alike; a folder of that time says nothing of it."""
+    """In older versions ALiBi was symmetric, and config.json had no setting for it."""
     symmetric = encoder_folder("classification", ("a", "b"), positions=positions, alibi="symmetric")
     folder = VerifiedFolder.open(symmetric)
     table = folder.read_json("config.json")
@@ -86,9 +86,9 @@ def test_a_model_comes_back_as_it_was(tmp_path, positions, tokenizers, settings)
     config = config_of(tokenizers, positions=positions, **settings)
     model, files = files_of(config, tokenizers)
     write_folder(tmp_path / "m", files)
-    drawn = torch.get_rng_state()
+    state = torch.get_rng_state()
     loaded = load_model(tmp_path / "m")
-    assert torch.equal(torch.get_rng_state(), drawn)
+    assert torch.equal(torch.get_rng_state(), state)
     assert loaded.config == config
     assert loaded.generation == GenerationSettings().to_dict()
     assert loaded.path == tmp_path / "m"
@@ -123,7 +123,7 @@ def test_the_files_of_a_checkpoint_go_beside_other_weights(tmp_path):
     assert others == {name: content for name, content in files.items() if name != "model.safetensors"}
 
 
-def test_a_run_folder_stands_for_its_best_model_else_for_its_newest(tmp_path):
+def test_a_run_folder_is_used_by_its_best_model_else_by_its_newest(tmp_path):
     run = RunFolder(tmp_path / "run")
     with run.lock(), pytest.raises(FolderError, match="no checkpoint yet"):
         load_model(run.path)
@@ -140,7 +140,7 @@ def test_a_run_folder_stands_for_its_best_model_else_for_its_newest(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "output"),
     [
         ("absent", "does not exist"),
         ("file", "is a file"),
@@ -148,10 +148,10 @@ def test_a_run_folder_stands_for_its_best_model_else_for_its_newest(tmp_path):
         ("n" * 300, "does not exist"),
     ],
 )
-def test_what_is_no_model_is_told_in_one_line(tmp_path, path, said):
+def test_what_is_no_model_is_reported_in_one_line(tmp_path, path, output):
     (tmp_path / "file").write_text("")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FolderError, match=said) as raised:
+    with pytest.raises(FolderError, match=output) as raised:
         load_model(tmp_path / path)
     assert raised.value.hint
 
@@ -172,7 +172,7 @@ def test_a_missing_file_is_named(tmp_path, name):
             load_model(tmp_path / "n")
 
 
-def test_a_truncated_weights_file_is_told_in_one_line(tmp_path):
+def test_a_truncated_weights_file_is_reported_in_one_line(tmp_path):
     write_folder(tmp_path / "m", files_of(config_of())[1])
     weights = tmp_path / "m" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
@@ -185,7 +185,7 @@ def test_parts_of_different_models_do_not_fit_together(tmp_path):
     _, wide = files_of(config_of(d_ff=32))
     _, deep = files_of(config_of(num_encoder_layers=2))
     _, others = files_of(config_of(APART, tied="target"), APART)
-    for number, (mixed, said) in enumerate(
+    for number, (mixed, output) in enumerate(
         [
             ({**mine, "model.safetensors": wide["model.safetensors"]}, r"is \[32\], the model's is \[16\]"),
             ({**mine, "model.safetensors": deep["model.safetensors"]}, r"'encoder\.blocks\.1\..* no place"),
@@ -201,7 +201,7 @@ def test_parts_of_different_models_do_not_fit_together(tmp_path):
         ]
     ):
         write_folder(tmp_path / str(number), mixed)
-        with pytest.raises(FolderError, match=said) as raised:
+        with pytest.raises(FolderError, match=output) as raised:
             load_model(tmp_path / str(number))
         assert raised.value.hint
 
@@ -213,9 +213,9 @@ def config_json(**changes):
 
 
 @pytest.mark.parametrize(
-    ("content", "said", "hint"),
+    ("content", "output", "hint"),
     [
-        (config_json(format_version=2), "is of format 2, this regard reads format 1", "install"),
+        (config_json(format_version=2), "has format 2, this version of regard reads format 1", "install"),
         (config_json(format_version=...), "lacks format_version", ""),
         (config_json(settings_={}), "unknown key 'settings_'", ""),
         (config_json(kind="encoder_decodr"), "unknown kind of model 'encoder_decodr'", "'encoder_decoder'"),
@@ -245,10 +245,10 @@ def config_json(**changes):
     ],
 )
 @pytest.mark.usefixtures("as_users_run_it")
-def test_a_hostile_config_is_told_in_one_line(tmp_path, content, said, hint):
+def test_a_hostile_config_is_reported_in_one_line(tmp_path, content, output, hint):
     files = files_of(config_of())[1] | {"config.json": json.dumps(content).encode()}
     write_folder(tmp_path / "m", files)
-    with pytest.raises(FolderError, match=said) as raised:
+    with pytest.raises(FolderError, match=output) as raised:
         load_model(tmp_path / "m")
     assert "config.json" in raised.value.message
     assert hint in raised.value.hint
@@ -258,7 +258,7 @@ def test_a_hostile_config_is_told_in_one_line(tmp_path, content, said, hint):
 @pytest.mark.usefixtures("as_users_run_it")
 @pytest.mark.parametrize("name", ["config.json", "generation.json", "tokenizer.json"])
 def test_a_damaged_file_in_a_folder_with_a_manifest_to_match_is_refused_or_read(tmp_path, name):
-    """An attacker writes manifests too, so the readers behind it must hold on their own."""
+    """An attacker can write a matching manifest, so the readers must be safe without it."""
     files = files_of(config_of())[1]
     write_folder(tmp_path / "m", files)
     manifest = json.loads((tmp_path / "m" / "MANIFEST.json").read_bytes())
@@ -303,7 +303,7 @@ def test_weights_that_are_far_too_large_are_refused_before_they_are_read(tmp_pat
     write_folder(
         tmp_path / "m", files | {"model.safetensors": {**files["model.safetensors"], "x": torch.zeros(10**6)}}
     )
-    monkeypatch.setattr("regard.weights.model_folder.CHEAP_NUMBERS", 0)
+    monkeypatch.setattr("regard.weights.model_folder.CHEAP_PARAMETERS", 0)
     monkeypatch.setattr(VerifiedFolder, "read_tensors", lambda *_: pytest.fail("it was read"))
     with pytest.raises(FolderError, match=r"bytes, too many for the model of config\.json"):
         load_model(tmp_path / "m")

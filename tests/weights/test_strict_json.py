@@ -27,13 +27,13 @@ def test_no_number_is_written_that_is_none(number):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         (b'{"a": NaN}', "NaN is not"),
         (b'{"a": -Infinity}', "-Infinity is not"),
         (b'{"a": 1e999}', "too large"),
-        (b'{"a": 1, "b": 2, "a": 3}', "key 'a' stands twice"),
-        (b'{"b": {"a": 1, "a": 1}}', "key 'a' stands twice"),
+        (b'{"a": 1, "b": 2, "a": 3}', "key 'a' occurs twice"),
+        (b'{"b": {"a": 1, "a": 1}}', "key 'a' occurs twice"),
         (b'{"a":' * 100_000, "nested too deeply"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"a": ' + b"9" * 10_000 + b"}", "digits"),
@@ -45,8 +45,8 @@ def test_no_number_is_written_that_is_none(number):
         (b'{"a": 1}\0', "Extra data"),
     ],
 )
-def test_json_that_means_two_things_or_none_is_refused_in_one_line(text, said):
-    with pytest.raises(FolderError, match=said) as raised:
+def test_json_that_means_two_things_or_none_is_refused_in_one_line(text, output):
+    with pytest.raises(FolderError, match=output) as raised:
         parse_json(text, "state.json")
     assert raised.value.message.startswith("state.json: ")
     assert "\n" not in raised.value.message

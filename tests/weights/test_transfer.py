@@ -1,4 +1,4 @@
-"""A module gets all of its weights from another model, or none; what is left is named on both sides."""
+"""A module gets all of its weights from another model, or none; the rest is reported."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def test_a_model_of_the_same_shape_gives_everything():
     trained, new = model("classification", num_labels=3, seed=1), model("classification", num_labels=3)
     found = transfer(new, weights(trained))
     assert not found.fresh
-    assert not found.left
+    assert not found.unused
     assert all(torch.equal(tensor, weights(trained)[name]) for name, tensor in weights(new).items())
 
 
@@ -38,16 +38,16 @@ def test_an_encoder_keeps_what_it_has_learned_under_a_new_head():
     assert all(torch.equal(after[name], before[name]) for name in found.fresh)
     assert set(found.fresh) == {name for name in after if name.startswith("head.")}
     assert modules_of(found.fresh, after) == ["head"]
-    assert modules_of(found.left, trained) == ["head"]
+    assert modules_of(found.unused, trained) == ["head"]
 
 
 def test_a_module_is_taken_whole_or_not_at_all():
-    """A bias that would fit by chance beside a weight that does not is no part of what was learned."""
+    """A bias that matches by chance is not copied if the weight of its module does not match."""
     trained, new = weights(model("regression", seed=1, pooler=False)), model("regression", pooler=False)
     trained["head.output.weight"] = torch.zeros(2, 8)
     found = transfer(new, trained)
     assert found.fresh == ("head.output.bias", "head.output.weight")
-    assert set(found.left) == set(found.fresh)
+    assert set(found.unused) == set(found.fresh)
 
 
 def test_what_means_something_else_is_not_taken_though_it_fits():
@@ -55,7 +55,7 @@ def test_what_means_something_else_is_not_taken_though_it_fits():
         weights(model("classification", num_labels=3, seed=1)),
         model("classification", num_labels=3),
     )
-    found = transfer(new, trained, but=["head.output.weight"])
+    found = transfer(new, trained, exclude=["head.output.weight"])
     assert found.fresh == ("head.output.bias", "head.output.weight")
     assert "head.pooler.layer.weight" in found.taken
 
@@ -65,7 +65,7 @@ def test_more_layers_are_fresh_and_fewer_leave_some_over():
     assert modules_of(transfer(three, weights(two)).fresh, weights(three)) == ["encoder.blocks.2"]
     found = transfer(two, weights(three))
     assert not found.fresh
-    assert modules_of(found.left, weights(three)) == ["encoder.blocks.2"]
+    assert modules_of(found.unused, weights(three)) == ["encoder.blocks.2"]
 
 
 def test_a_model_of_another_width_gives_nothing():

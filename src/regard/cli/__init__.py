@@ -13,7 +13,7 @@ from regard.cli.closed_streams import occupy
 from regard.cli.failures import Session, failure, report
 from regard.cli.group import CLOSED_PIPE, regard
 from regard.errors import Interrupted
-from regard.stop_signals import HANGUP, leave_closed_terminal, on_stop
+from regard.stop_signals import HANGUP, on_stop, redirect_closed_terminal
 
 __all__ = ["main", "run"]
 
@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    leave_closed_terminal()
+    redirect_closed_terminal()
     if number == HANGUP:  # the system and the shell both send it when a terminal is closed
         signal.signal(number, signal.SIG_IGN)
     raise Interrupted(number, f"stopped by {signal.Signals(number).name}", "the same command starts it again")

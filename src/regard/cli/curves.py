@@ -13,14 +13,14 @@ from regard.cli.group import Command
 def command(run: Path) -> None:
     """Draw loss and scores of a run.
 
-    In the terminal, and as curves.svg and curves.png in the run folder.
+    Prints them to the terminal, and writes curves.svg and curves.png to the run folder.
     """
     from regard import console
     from regard.verbs.curves import curves
 
-    drawn = curves(run)
-    found = drawn.curves
+    result = curves(run)
+    found = result.curves
     console.plot(found.loss_label, {"train": found.train_loss, "validation": found.validation_loss}, log=True)
     console.plot(found.score_label, found.scores)
-    for figure in drawn.figures:
+    for figure in result.figures:
         click.echo(figure)

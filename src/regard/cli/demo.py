@@ -7,13 +7,13 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
+from regard.verbs.runtime import Runtime
 
 
 @click.command("demo", cls=Command)
 @click.option("--out", type=options.FILE, metavar="DIR", help="Run folder. [default: runs/demo-...]")
-@options.device
-@options.threads
-def command(out: Path | None, device: str, threads: int | None) -> None:
+@options.runtime
+def command(out: Path | None, runtime: Runtime) -> None:
     """Train a small translator of dates, and show what it does.
 
     Needs no network and no data, since the dates are generated. Takes a minute or two.
@@ -21,4 +21,4 @@ def command(out: Path | None, device: str, threads: int | None) -> None:
     with importing():
         from regard.verbs.demo import demo
 
-    demo(out=out, device=device, threads=threads)
+    demo(out=out, runtime=runtime)

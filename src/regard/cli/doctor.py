@@ -1,18 +1,27 @@
 """`regard doctor`."""
 
+from pathlib import Path
+
 import click
 
 from regard.cli.group import Command
+from regard.cli.options import FILE
 
 
 @click.command("doctor", cls=Command)
-def command() -> None:
+@click.option(
+    "--model", type=FILE, metavar="DIR", help="Also report which forms this model takes on a CPU, and why."
+)
+def command(model: Path | None) -> None:
     """Report what regard finds on this machine.
 
     Versions, processors, threads, memory, disk, data sets and the included model, with hints
-    for what is missing.
+    for what is missing. With --model also whether that model decodes and trains by
+    fast forms or by plain ones.
     """
     from regard import console
     from regard.verbs.doctor import doctor
 
-    console.table("", ["what", "found", "hint"], [[item.topic, item.found, item.hint] for item in doctor()])
+    console.table(
+        "", ["what", "found", "hint"], [[item.topic, item.found, item.hint] for item in doctor(model)]
+    )

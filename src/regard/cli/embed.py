@@ -1,64 +1,52 @@
 """`regard embed`."""
 
-import sys
 from pathlib import Path
 
 import click
 
-from regard.cli import options
+from regard.cli import options as shared
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.errors import UserError
+from regard.cli.text_command import chunks_of, input_option, refuse_two, write
+from regard.verbs.runtime import Runtime
+from regard.verbs.text_options import BatchOptions
 
 
 @click.command("embed", cls=Command)
 @click.argument("text", nargs=-1)
-@options.own_model
-@click.option(
-    "--input", type=options.FILE, metavar="FILE", help="Embed each line of a file (plain or gzipped)."
-)
+@shared.own_model
+@input_option("Embed each line of a file")
 @click.option(
     "--similar-to",
     metavar="TEXT",
-    help="Rank the lines by their likeness to TEXT: SIMILARITY, LINE, TEXT between tabs.",
+    help="Rank the lines by their similarity to TEXT: SIMILARITY, LINE, TEXT between tabs.",
 )
-@options.batch_tokens
-@options.as_json
-@options.device
-@options.threads
+@shared.batches
+@shared.as_json
+@shared.runtime
 def command(
     text: tuple[str, ...],
     model: Path,
     input: Path | None,
     similar_to: str | None,
-    batch_tokens: int,
+    options: BatchOptions,
     as_json: bool,
-    device: str,
-    threads: int | None,
+    runtime: Runtime,
 ) -> None:
-    """Make a vector of each text, of each line of a file or of a pipe.
+    """Embed each text, each line of a file or of a pipe as a vector.
 
-    Without TEXT and --input the standard input is read. There is a line out for each line in, the numbers of
-    its vector between tabs, in the same order. A sentence encoder makes vectors as its folder says; those of
-    another encoder are the mean of its states, of length 1. With --similar-to all lines are read first; the
-    likest comes first, and likeness is the cosine of the angle between two vectors.
+    Without TEXT and --input standard input is read. Each line of input gives a line of output, the numbers of
+    its vector between tabs, in the same order. A sentence encoder pools as its folder says; the vector of
+    another encoder is the normalised mean of its token states. With --similar-to all lines are read first,
+    and printed with their cosine similarity, the most similar first.
     """
-    if text and input is not None:
-        raise UserError("both TEXT and --input are given", "leave one of them out")
+    refuse_two(text, input)
 
     with importing():
         from regard.verbs.embed import Embedder, printed
-        from regard.verbs.lines import arriving, stream
 
-    embedder = Embedder(model, batch_tokens=batch_tokens, device=device, threads=threads)
-    if text:
-        found = embedder(line for each in text for line in each.split("\n"))
-    elif input is not None:
-        found = embedder(stream(input))
-    else:
-        if sys.stdin.isatty():
-            click.echo("type a line to make a vector of it; Ctrl-D ends", err=True)
-        found = embedder.in_chunks(arriving(0))
-    for each in found if similar_to is None else embedder.similar(found, similar_to):
-        sys.stdout.buffer.write(printed(each, as_json=as_json).encode("utf-8"))
-        sys.stdout.buffer.flush()
+    embedder = Embedder(model, options=options, runtime=runtime)
+    lines = [line for each in text for line in each.split("\n")] if text else None
+    found = embedder.in_chunks(chunks_of(lines, input, "type a line to embed it"))
+    ranked = found if similar_to is None else embedder.similar(found, similar_to)
+    write(printed(each, as_json=as_json) for each in ranked)

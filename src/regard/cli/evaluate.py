@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Literal
 
 import click
 
@@ -10,6 +9,9 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.errors import UserError
+from regard.verbs.controls import BeamSize
+from regard.verbs.runtime import DecodingRuntime
+from regard.verbs.text_options import WorkerOptions
 from regard.verbs.tokenize import Tokenize
 
 
@@ -32,12 +34,10 @@ from regard.verbs.tokenize import Tokenize
 @options.tokenize
 @options.lowercase
 @click.option("--by-length", is_flag=True, help="Also show BLEU by the length of the source.")
-@options.beam_size
+@options.fields_of("beam", BeamSize)
 @options.as_json
-@options.device
-@options.threads
-@options.workers
-@options.precision
+@options.fields_of("options", WorkerOptions)
+@options.fields_of("runtime", DecodingRuntime)
 def command(
     model: Path | None,
     data: Path | None,
@@ -46,12 +46,10 @@ def command(
     tokenize: Tokenize,
     lowercase: bool,
     by_length: bool,
-    beam_size: int | None,
+    beam: BeamSize,
     as_json: bool,
-    device: str,
-    threads: int | None,
-    workers: int | None,
-    precision: Literal["float32", "int8"],
+    options: WorkerOptions,
+    runtime: DecodingRuntime,
 ) -> None:
     """Score a model on test data: classes, labels, running text, translations.
 
@@ -80,17 +78,15 @@ def command(
         tokenize=tokenize,
         lowercase=lowercase,
         by_length=by_length,
-        beam_size=beam_size,
-        device=device,
-        threads=threads,
-        workers=workers,
-        precision=precision,
+        beam=beam,
+        options=options,
+        runtime=runtime,
     )
     if as_json:
         click.echo(json.dumps(evaluation.to_dict(), indent=2))
         return
-    beam = f", beam {evaluation.beam_size}" if isinstance(evaluation, TranslationEvaluation) else ""
-    console.scores(f"{evaluation.model}: {evaluation.examples}{beam}", evaluation.scores)
+    shown_beam = f", beam {evaluation.beam_size}" if isinstance(evaluation, TranslationEvaluation) else ""
+    console.scores(f"{evaluation.model}: {evaluation.examples}{shown_beam}", evaluation.scores)
     if isinstance(evaluation, TranslationEvaluation) and evaluation.by_length:
         rows = [(each.words, each.sentences, f"{each.bleu:.2f}") for each in evaluation.by_length]
         console.table("", ("words of the source", "sentences", "BLEU"), rows)

@@ -25,12 +25,12 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
     },
     "Use": {
         "translate": "Translate a text, a file or what comes through a pipe.",
-        "summarize": "Say the most important of a text, of each line of a file or of a pipe.",
-        "generate": "Go on with a text, with each line of a file or of a pipe.",
-        "classify": "Say to which class a text, each line of a file or of a pipe belongs.",
-        "tag": "Give each word of a text, of the lines of a file or of a pipe its label.",
-        "embed": "Make a vector of each text, of each line of a file or of a pipe.",
-        "fill": "Guess what is hidden in a text, in each line of a file or of a pipe.",
+        "summarize": "Summarize a text, each line of a file or of a pipe.",
+        "generate": "Continue a text, each line of a file or of a pipe.",
+        "classify": "Classify a text, each line of a file or of a pipe.",
+        "tag": "Label each word of a text, of the lines of a file or of a pipe.",
+        "embed": "Embed each text, each line of a file or of a pipe as a vector.",
+        "fill": "Predict the masked tokens of a text, of each line of a file or of a pipe.",
         "transcribe": "Transcribe recordings.",
     },
     "Look inside": {
@@ -39,7 +39,7 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
     },
     "Measure": {
         "evaluate": "Score a model on test data: classes, labels, running text, translations.",
-        "score": "Say how likely a model finds given translations.",
+        "score": "Score given translations by their probability.",
         "compare": "Compare translations by several systems, with significance.",
     },
 }

@@ -1,11 +1,9 @@
 """`regard look`."""
 
-import functools
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +11,8 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.errors import UserError
+from regard.verbs.controls import BeamSize
+from regard.verbs.runtime import Runtime
 
 if TYPE_CHECKING:
     from regard.verbs.look import Look
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    """What is written instead of showing the page."""
+    """Outputs that replace the page."""
 
     html: Path | None
     npz: Path | None
@@ -34,54 +34,34 @@ class OutputOptions:
     @property
     def printed(self) -> list[str]:
         """The options that print to stdout."""
-        given = {"--text": self.as_text, "--json": self.as_json, "--pair": self.pair}
-        return [name for name, value in given.items() if value]
+        values_by_name = {"--text": self.as_text, "--json": self.as_json, "--pair": self.pair}
+        return [name for name, value in values_by_name.items() if value]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerOptions:
-    """What of the answer is asked for, as `Request` has it."""
+class AnswerOptions(BeamSize):
+    """Options of the answer, with the names of `Request`."""
 
     target: str | None
     prefix: str | None
-    beam_size: int | None
     max_new_tokens: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions:
-    """Where the page is shown."""
+    """Options of the page's server."""
 
     port: int | None
     no_browser: bool
 
 
-def together(
-    name: str, kind: type, *decorators: Callable[[Any], Any]
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """These options, which the command gets as one argument: `kind`'s fields have their names."""
-
-    def decorated(command: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(command)
-        def gathered(**given: Any) -> None:
-            values = {field: given.pop(field) for field in kind.__dataclass_fields__}
-            command(**{name: kind(**values)}, **given)
-
-        made: Any = gathered
-        for decorator in reversed(decorators):
-            made = decorator(made)
-        return made
-
-    return decorated
-
-
-outputs = together(
+outputs = options.together(
     "outputs",
     OutputOptions,
     click.option(
         "--html", type=options.FILE, metavar="FILE", help="Write the page as one file, to open offline."
     ),
-    click.option("--text", "as_text", is_flag=True, help="Show it here: cells in colours, tables."),
+    click.option("--text", "as_text", is_flag=True, help="Print it: coloured cells and tables."),
     options.as_json,
     click.option(
         "--npz", type=options.FILE, metavar="FILE", help="Write all arrays, as numpy.load reads them."
@@ -90,29 +70,31 @@ outputs = together(
         "--pair",
         nargs=2,
         metavar="WORD WORD",
-        help="Print the heads by how much the second word, of the answer, looks at the first, of the source.",
+        help="Rank heads by the weight from the second word (answer) on the first word (source).",
     ),
 )
-asked = together(
-    "asked",
+answer_options = options.together(
+    "answer_options",
     AnswerOptions,
     click.option("--target", metavar="TEXT", help="Force this answer on the model."),
-    click.option("--prefix", metavar="TEXT", help="Force the beginning of the answer; the model goes on."),
-    options.beam_size,
+    click.option(
+        "--prefix", metavar="TEXT", help="Force the beginning of the answer; the model continues it."
+    ),
+    options.field_options(BeamSize),
     click.option(
         "--max-new-tokens",
         type=options.LimitedInt("max_new_tokens"),
         metavar="N",
-        help="Of a text that goes on. [default: 24, or what there is room for]",
+        help="Tokens that continue a text. [default: 24, or what fits the model's length]",
     ),
 )
-page = together(
+page = options.together(
     "page",
     PageOptions,
     click.option(
-        "--port", type=options.LimitedInt("port"), metavar="N", help="Of the page. [default: a free one]"
+        "--port", type=options.LimitedInt("port"), metavar="N", help="Port of the page. [default: a free one]"
     ),
-    click.option("--no-browser", is_flag=True, help="Only say where the page is."),
+    click.option("--no-browser", is_flag=True, help="Print the page's address only."),
 )
 
 
@@ -120,36 +102,34 @@ page = together(
 @click.argument("text", required=False)
 @options.model
 @outputs
-@asked
+@answer_options
 @page
-@options.device
-@options.threads
+@options.runtime
 def command(
     text: str | None,
     model: Path | None,
     outputs: OutputOptions,
-    asked: AnswerOptions,
+    answer_options: AnswerOptions,
     page: PageOptions,
-    device: str,
-    threads: int | None,
+    runtime: Runtime,
 ) -> None:
     """Show what a model does with a text: attention, alignment, predictions, beam, all numbers.
 
-    Opens a page in the browser, from a server that this machine alone can reach; or writes the same as one
-    HTML file, as text, JSON or NPZ. Of a model of images TEXT is FILE:NUMBER, an image of an IDX or NPZ
-    file or of NAME:FILE, counted from 0.
+    Opens a page in the browser, served to this machine only, or writes the same as one HTML file, as text,
+    JSON or NPZ. For an image classifier TEXT is FILE:NUMBER, an image of an IDX or NPZ file or of NAME:FILE,
+    counted from 0.
     """
-    _refuse_contradictions(text, outputs, asked, page)
+    _refuse_contradictions(text, outputs, answer_options, page)
 
     with importing():
         from regard.verbs.look import Looker, Request
-        from regard.verbs.looking.files import writable
+        from regard.verbs.views.files import writable
 
     for file in (outputs.html, outputs.npz):
         if file is not None:
             writable(file)
-    request = None if text is None else Request(text=text, **vars(asked))
-    looker = Looker(model, device=device, threads=threads)
+    request = None if text is None else Request(text=text, **vars(answer_options))
+    looker = Looker(model, runtime=runtime)
     if request is not None and outputs:
         _write(looker(request), outputs)
         return
@@ -160,27 +140,27 @@ def command(
 
 
 def _refuse_contradictions(
-    text: str | None, outputs: OutputOptions, asked: AnswerOptions, page: PageOptions
+    text: str | None, outputs: OutputOptions, answer_options: AnswerOptions, page: PageOptions
 ) -> None:
-    if text is None and (outputs or asked.target is not None or asked.prefix is not None):
+    if text is None and (outputs or answer_options.target is not None or answer_options.prefix is not None):
         raise UserError("there is no TEXT to look at", 'regard look "Where is the station?" --text')
-    if asked.target is not None and asked.prefix is not None:
+    if answer_options.target is not None and answer_options.prefix is not None:
         raise UserError("both --target and --prefix are given", "leave one of them out")
     if len(outputs.printed) > 1:
         raise UserError(f"both {' and '.join(outputs.printed[:2])} are given", "leave one of them out")
     if outputs and (page.port is not None or page.no_browser):
         name = "--port" if page.port is not None else "--no-browser"
         raise UserError(
-            f"{name} is for the page, which is not served where something is written", f"leave {name} out"
+            f"{name} is for the page, which is not served when output is written", f"leave {name} out"
         )
 
 
 def _write(look: "Look", outputs: OutputOptions) -> None:
     from regard import console
-    from regard.verbs.looking.terminal import show
+    from regard.verbs.views.terminal import print_look
 
     if outputs.as_text and console.is_terminal():
-        show(look)
+        print_look(look)
     elif outputs.as_text:
         _print(look.to_text())
     if outputs.pair:
@@ -189,12 +169,12 @@ def _write(look: "Look", outputs: OutputOptions) -> None:
     if outputs.as_json:
         _print(look.to_json() + "\n")
     if (outputs.html or outputs.npz or outputs.as_json) and (slow := look.slow_paths()):
-        console.note(f"left out, because of this model and text they take long: {', '.join(slow)}")
+        console.note(f"left out, because they take long for this model and text: {', '.join(slow)}")
     for file, write in ((outputs.html, look.to_html), (outputs.npz, look.to_npz)):
         if file is not None:
             click.echo(write(file), err=bool(outputs.printed))
 
 
 def _print(text: str) -> None:
-    """To stdout, whatever its encoding is."""
+    """Print to stdout in UTF-8, whatever its encoding."""
     sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))

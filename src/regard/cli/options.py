@@ -1,4 +1,4 @@
-"""Options that several verbs take, with the same name, meaning and default in each."""
+"""Options of several commands. Most are derived from the dataclasses that declare them."""
 
 import dataclasses
 import functools
@@ -10,15 +10,18 @@ from typing import Any
 
 import click
 
-from regard.verbs.controls import CONTROLS, Control, Controls
+from regard.verbs.controls import Control, Controls
 from regard.verbs.limits import LIMITS
+from regard.verbs.runtime import Runtime
+from regard.verbs.text_options import BatchOptions
 from regard.verbs.tokenize import TOKENIZE
 
-FILE = click.Path(path_type=Path)  # whether it is there is for the verb to say
+FILE = click.Path(path_type=Path)  # the verb checks that the file exists
+Decorator = Callable[[Any], Any]
 
 
 class LimitedInt(click.IntRange):
-    """A whole number within the limit of that name, which refuses it as it does in a Python call."""
+    """An integer within the limit of that name, refused with the message of the Python call."""
 
     name = "integer"
 
@@ -41,7 +44,7 @@ model = click.option(
 
 
 def _refuse_no_model(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
-    """The model; where there is none, it is said which recipe trains one."""
+    """The model; without one raises a UserError that names a recipe to train one."""
     if value is None and not context.resilient_parsing:
         from regard.verbs.suggested_recipes import missing_model
 
@@ -55,28 +58,6 @@ own_model = click.option(
     metavar="DIR",
     callback=_refuse_no_model,
     help="Model or run folder, such as runs/NAME.  [required]",
-)
-allow_fresh_head = click.option(
-    "--allow-fresh-head", is_flag=True, help="Let a model speak whose head nobody has trained."
-)
-beam_size = click.option(
-    "--beam-size",
-    type=LimitedInt("beam_size"),
-    metavar="N",
-    help="Hypotheses kept. [default: the model's own]",
-)
-batch_tokens = click.option(
-    "--batch-tokens",
-    type=LimitedInt("batch_tokens"),
-    default=4096,
-    show_default=True,
-    metavar="N",
-    help="Padded source tokens looked at together; changes speed and memory, not the answer.",
-)
-prefix = click.option(
-    "--prefix",
-    metavar="TEXT",
-    help="What stands before each text, such as >>fra<<. [default: what the model's folder says]",
 )
 src = click.option("--src", type=FILE, required=True, metavar="FILE", help="Source, one sentence a line.")
 refs = click.option(
@@ -92,73 +73,91 @@ tokenize = click.option(
     type=click.Choice(TOKENIZE),
     default="auto",
     show_default=True,
-    help="sacreBLEU's tokeniser. auto: by the script of the references, 13a where words stand between"
-    " spaces; none: for text that is tokenised already; spm, flores and spBLEU fetch a model.",
+    help="sacreBLEU's tokeniser. auto: by the script of the references, 13a for words between spaces;"
+    " none: for text that is tokenised already; spm, flores and spBLEU fetch a model.",
 )
 lowercase = click.option("--lowercase", is_flag=True, help="Score without regard to case.")
-device = click.option(
-    "--device",
-    type=click.Choice(["auto", "cpu", "cuda", "mps"]),
-    default="auto",
-    show_default=True,
-    help="Where to compute; auto takes a GPU where there is one.",
-)
-threads = click.option(
-    "--threads", type=LimitedInt("threads"), metavar="N", help="CPU threads. [default: torch's choice]"
-)
-workers = click.option(
-    "--workers",
-    type=LimitedInt("workers"),
-    metavar="N",
-    help="Processes that share many lines. [default: one a core of a CPU; one where --threads is given]",
-)
-precision = click.option(
-    "--precision",
-    type=click.Choice(["float32", "int8"]),
-    default="float32",
-    show_default=True,
-    help="Of products; int8 is faster on a CPU, a little less exact, as are its scores.",
-)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text for people.")
 
 
-def controls(command: Callable[..., None]) -> Callable[..., None]:
-    """An option for each control of decoding; the command gets what was given as `controls`."""
+def together(name: str, cls: type, *decorators: Decorator) -> Decorator:
+    """These options, which the command gets as one argument: an instance of the dataclass `cls`."""
+    fields = [field.name for field in dataclasses.fields(cls)]
 
-    @functools.wraps(command)
-    def gathered(**given: Any) -> None:
-        asked = {name: given.pop(name) for name in CONTROLS}
-        command(controls=Controls(**asked), **given)
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def gathered(**given: Any) -> None:
+            values = {field: given.pop(field) for field in fields}
+            command(**{name: cls(**values)}, **given)
 
-    hints = typing.get_type_hints(Controls)
-    decorated: Callable[..., None] = gathered
-    for each in reversed(dataclasses.fields(Controls)):
-        decorated = _option(each.name, hints[each.name], CONTROLS[each.name])(decorated)
+        return stacked(*decorators)(gathered)
+
     return decorated
+
+
+def stacked(*decorators: Decorator) -> Decorator:
+    """All of these, in this order in the help."""
+
+    def decorated(command: Any) -> Any:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorated
+
+
+def fields_of(name: str, cls: type) -> Decorator:
+    """An option for each field of a dataclass, which the command gets as an instance called `name`."""
+    return together(name, cls, field_options(cls))
+
+
+def field_options(cls: type) -> Decorator:
+    """An option for each field of a dataclass."""
+    hints = typing.get_type_hints(cls)
+    return stacked(*(_option(field, hints[field.name]) for field in dataclasses.fields(cls)))
 
 
 SHORTER = {"--no-repeat-ngram-size": ("--no-repeat-ngram",)}
 
 
-def _option(name: str, kind: Any, control: Control) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A control as an option: of its type, within its range."""
-    flag = "--" + name.replace("_", "-")
-    flags = [flag, *SHORTER.get(flag, ())]
+def _option(field: dataclasses.Field[Any], kind: Any) -> Decorator:
+    """A field as an option: of its type, within its range, with its default."""
+    flag = "--" + field.name.replace("_", "-")
+    control = field.metadata.get("control", Control())
+    help = field.metadata["help"]
+    shared: dict[str, Any] = {
+        "help": help,
+        "default": field.default,
+        "show_default": field.default is not None,
+    }
+    metavar = field.metadata.get("metavar", control.metavar)
     if typing.get_origin(kind) is tuple:
         [item, *_] = typing.get_args(kind)
-        help = f"{control.help.removesuffix('.')}; again for more."
-        return click.option(flag, type=item, multiple=True, metavar=control.metavar, help=help)
+        help = f"{help.removesuffix('.')}; again for more."
+        return click.option(flag, type=item, multiple=True, metavar=metavar, help=help)
+    if kind is bool:
+        return click.option(flag, is_flag=True, help=help)
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         [kind] = [each for each in typing.get_args(kind) if each is not type(None)]
     if kind is bool:
-        return click.option(f"{flag}/--no-{flag[2:]}", default=None, help=control.help)
-    if typing.get_origin(kind) is typing.Literal:
-        choice = click.Choice(list(typing.get_args(kind)))
-        return click.option(flag, type=choice, help=control.help)
+        return click.option(f"{flag}/--no-{flag[2:]}", default=None, help=help)
+    choices = typing.get_args(kind) or field.metadata.get("choices")
+    if choices:
+        return click.option(flag, type=click.Choice(list(choices)), **shared)
+    flags = [flag, *SHORTER.get(flag, ()), field.name]
+    return click.option(*flags, type=_number(field.name, kind, control), metavar=metavar, **shared)
+
+
+def _number(name: str, kind: Any, control: Control) -> Any:
+    """The type of an option, with its bounds."""
     if name in LIMITS:
-        kind = LimitedInt(name)
-    elif kind in (int, float):
+        return LimitedInt(name)
+    if kind in (int, float) and (control.least, control.most) != (None, None):
         ranged: Any = click.IntRange if kind is int else click.FloatRange
-        if (control.least, control.most) != (None, None):
-            kind = ranged(min=control.least, max=control.most)
-    return click.option(*flags, name, type=kind, metavar=control.metavar, help=control.help)
+        return ranged(min=control.least, max=control.most)
+    return kind
+
+
+controls = fields_of("controls", Controls)
+runtime = fields_of("runtime", Runtime)
+batches = fields_of("options", BatchOptions)

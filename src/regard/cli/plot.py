@@ -10,14 +10,14 @@ from regard.cli import options
 from regard.cli.group import Command, VerbGroup
 
 out = click.option(
-    "--out", type=options.FILE, required=True, metavar="FILE", help="An .svg, .png or .pdf to write."
+    "--out", type=options.FILE, required=True, metavar="FILE", help="The .svg, .png or .pdf file to write."
 )
 size = click.option(
     "--size",
     type=click.Choice(["screen", "column", "page"]),
     default="screen",
     show_default=True,
-    help="As wide as its cells need, or as one or two columns of a paper.",
+    help="Cells of one size, or a figure as wide as one or two columns of a paper.",
 )
 target = click.option("--target", metavar="TEXT", help="Force this answer on the model.")
 
@@ -31,23 +31,23 @@ def command() -> None:
 
 
 def figure(name: str, *decorators: Callable[[Any], Any]) -> Callable[[Callable[..., Path]], Any]:
-    """A command that writes a figure and says where."""
+    """A command that writes a figure and prints its path."""
 
     def decorated(draw: Callable[..., Path]) -> Any:
-        def told(**given: Any) -> None:
+        def run_and_print(**given: Any) -> None:
             click.echo(draw(**given))
 
-        told.__doc__ = draw.__doc__
-        made: Any = told
+        run_and_print.__doc__ = draw.__doc__
+        decorated_command: Any = run_and_print
         for decorator in reversed((*decorators, out)):
-            made = decorator(made)
-        return command.command(name, cls=Command)(made)
+            decorated_command = decorator(decorated_command)
+        return command.command(name, cls=Command)(decorated_command)
 
     return decorated
 
 
 def count(name: str, default: int, text: str) -> Callable[[Any], Any]:
-    """An option that counts something."""
+    """An option for an integer with limits."""
     kind = options.LimitedInt(name.removeprefix("--").replace("-", "_"))
     return click.option(name, type=kind, default=default, show_default=True, metavar="N", help=text)
 
@@ -60,23 +60,22 @@ def count(name: str, default: int, text: str) -> Callable[[Any], Any]:
         "--attention", metavar="NAME", help="Such as decoder.blocks.1.cross_attention. [default: the last]"
     ),
     click.option(
-        "--head", "heads", type=int, multiple=True, metavar="N", help="Only this one; again for more."
+        "--head", "heads", type=int, multiple=True, metavar="N", help="Only this head; repeat for more."
     ),
     target,
     size,
-    options.device,
-    options.threads,
+    options.runtime,
 )
 def attention(**given: Any) -> Path:
-    """Draw where each head of an attention looks as the model reads a text."""
+    """Draw the weights of each head of one attention for a text."""
     from regard.verbs.plot import plot_attention
 
     return plot_attention(given.pop("text"), **given)
 
 
-@figure("alignment", click.argument("text"), options.model, target, size, options.device, options.threads)
+@figure("alignment", click.argument("text"), options.model, target, size, options.runtime)
 def alignment(**given: Any) -> Path:
-    """Draw which source tokens the model looks at as it writes each token."""
+    """Draw the attention from each token of the answer to the source tokens."""
     from regard.verbs.plot import plot_alignment
 
     return plot_alignment(given.pop("text"), **given)
@@ -84,22 +83,21 @@ def alignment(**given: Any) -> Path:
 
 @figure(
     "positions",
-    click.option("--model", type=options.FILE, metavar="DIR", help="Those of a model, not of a scheme."),
+    click.option("--model", type=options.FILE, metavar="DIR", help="Draw the positions of this model."),
     click.option(
         "--scheme",
         type=click.Choice(["sinusoidal", "rotary", "alibi"]),
         default="sinusoidal",
         show_default=True,
-        help="Learned ones are a model's.",
+        help="Without --model. Learned positions need a model.",
     ),
-    count("--length", 64, "Positions that are drawn."),
-    count("--d-model", 128, "Of the scheme."),
-    count("--num-heads", 4, "Of the scheme."),
-    options.device,
-    options.threads,
+    count("--length", 64, "Number of positions."),
+    count("--d-model", 128, "Width of the scheme."),
+    count("--num-heads", 4, "Heads of the scheme."),
+    options.runtime,
 )
 def positions(**given: Any) -> Path:
-    """Draw the positions of a scheme, or as a model tells them: table, waves, likeness, bias."""
+    """Draw the positions of a scheme or a model: table, waves, similarity, bias."""
     from regard.verbs.plot import plot_positions
 
     return plot_positions(**given)
@@ -107,7 +105,7 @@ def positions(**given: Any) -> Path:
 
 @figure("schedule", click.argument("recipe", type=options.FILE))
 def schedule(recipe: Path, out: Path) -> Path:
-    """Draw the learning rate of each update that a recipe makes."""
+    """Draw the learning rate of each update of a recipe."""
     from regard.verbs.plot import plot_schedule
 
     return plot_schedule(recipe, out=out)

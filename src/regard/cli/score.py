@@ -8,6 +8,8 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
+from regard.verbs.runtime import Runtime
+from regard.verbs.text_options import PrefixOptions
 
 
 @click.command("score", cls=Command)
@@ -16,29 +18,22 @@ from regard.cli.importing import importing
 @click.option(
     "--ref", type=options.FILE, required=True, metavar="FILE", help="Translations, aligned line by line."
 )
-@options.prefix
+@options.fields_of("options", PrefixOptions)
 @options.as_json
-@options.device
-@options.threads
+@options.runtime
 def command(
-    model: Path | None,
-    src: Path,
-    ref: Path,
-    prefix: str | None,
-    as_json: bool,
-    device: str,
-    threads: int | None,
+    model: Path | None, src: Path, ref: Path, options: PrefixOptions, as_json: bool, runtime: Runtime
 ) -> None:
-    """Say how likely a model finds given translations.
+    """Score given translations by their probability.
 
-    A line for each pair: the log-probability in nats and the number of tokens, the end of the
-    sentence included in both.
+    A line for each pair: the log-probability in nats and the number of tokens, the end of the sentence
+    included in both.
     """
     with importing():
         from regard import console
         from regard.verbs.score import score
 
-    found = score(model=model, src=src, ref=ref, prefix=prefix, device=device, threads=threads)
+    found = score(model=model, src=src, ref=ref, options=options, runtime=runtime)
     if as_json:
         for record in found.to_dicts():
             click.echo(json.dumps(record))

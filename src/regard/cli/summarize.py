@@ -8,32 +8,26 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.cli.translation_options import answer, refuse_two, translating
+from regard.cli.text_command import refuse_two
+from regard.cli.translation_options import print_answers, translation_command
+from regard.verbs.text_options import SummaryOptions
 
 
 @click.command("summarize", cls=Command)
-@translating("Summarize", "text", options.own_model)
+@translation_command("Summarize", options.own_model, SummaryOptions)
 def command(
-    text: str | None, input: Path | None, output: Path | None, n_best: int, as_json: bool, **given: Any
+    text: str | None, input: Path | None, output: Path | None, as_json: bool, **settings: Any
 ) -> None:
-    """Say the most important of a text, of each line of a file or of a pipe.
+    """Summarize a text, each line of a file or of a pipe.
 
-    The model is one with a source and a target that has learned it, such as T5 or BART. TEXT is one text,
-    whatever lines it has; of a file or of the standard input each line is one.
+    The model is an encoder-decoder trained to summarize, such as T5 or BART. TEXT is one document, even if
+    it has several lines; each line of a file or of standard input is a document.
     """
-    refuse_two(text, input)
+    refuse_two(text is not None, input)
 
     with importing():
         from regard.verbs.summarize import Summarizer
 
     lines = None if text is None else [" ".join(text.splitlines())]
-    waits = "type a text in one line to summarize it; Ctrl-D ends"
-    answer(
-        Summarizer(n_best=n_best, **given),
-        lines,
-        input,
-        output,
-        ranked=n_best > 1,
-        as_json=as_json,
-        waits=waits,
-    )
+    waits = "type a text in one line to summarize it"
+    print_answers(Summarizer(**settings), lines, input, output, as_json=as_json, waits=waits)

@@ -8,6 +8,7 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
+from regard.verbs.runtime import Runtime
 
 
 @click.command("train", cls=Command, short_help="Train a model by a recipe, or resume a run.")
@@ -31,8 +32,7 @@ from regard.cli.importing import importing
     "--dry-run", is_flag=True, help="Check recipe and data, estimate the run's time and memory, keep nothing."
 )
 @click.option("--quiet", is_flag=True, help="Print warnings only: no notes, no progress, no scores.")
-@options.device
-@options.threads
+@options.runtime
 @click.option(
     "--workers",
     type=options.LimitedInt("workers"),
@@ -49,8 +49,7 @@ def command(
     resume: bool,
     dry_run: bool,
     quiet: bool,
-    device: str,
-    threads: int | None,
+    runtime: Runtime,
     workers: int,
 ) -> None:
     """Train a model by a recipe, or resume a run.
@@ -72,8 +71,7 @@ def command(
         resume=resume,
         dry_run=dry_run,
         quiet=quiet,
-        device=device,
-        threads=threads,
+        runtime=runtime,
         workers=workers,
     )
     if result.model and not quiet:

@@ -1,6 +1,5 @@
 """`regard transcribe`."""
 
-import sys
 from pathlib import Path
 
 import click
@@ -8,23 +7,18 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
+from regard.cli.text_command import write
+from regard.verbs.controls import BeamSize
+from regard.verbs.runtime import Runtime
 
 
 @click.command("transcribe", cls=Command)
 @click.argument("input", metavar="RECORDINGS", type=options.FILE)
 @options.own_model
-@options.beam_size
+@options.fields_of("beam", BeamSize)
 @options.as_json
-@options.device
-@options.threads
-def command(
-    input: Path,
-    model: Path,
-    beam_size: int | None,
-    as_json: bool,
-    device: str,
-    threads: int | None,
-) -> None:
+@options.runtime
+def command(input: Path, model: Path, beam: BeamSize, as_json: bool, runtime: Runtime) -> None:
     """Transcribe recordings.
 
     RECORDINGS is an NPZ file with `frames`, the feature vectors of all recordings one after the other, and
@@ -33,6 +27,5 @@ def command(
     with importing():
         from regard.verbs.transcribe import Transcriber, printed
 
-    transcriber = Transcriber(model, beam_size=beam_size, device=device, threads=threads)
-    for each in transcriber.file(input):
-        sys.stdout.buffer.write(printed(each, as_json=as_json).encode("utf-8"))
+    transcriber = Transcriber(model, beam=beam, runtime=runtime)
+    write(printed(each, as_json=as_json) for each in transcriber.file(input))

@@ -10,50 +10,36 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.cli.translation_options import answer, refuse_two, translating
+from regard.cli.text_command import refuse_two
+from regard.cli.translation_options import print_answers, translation_command
+from regard.verbs.text_options import TranslationOptions
 
 
 @click.command("translate", cls=Command)
-@translating("Translate", "line", options.model)
-@click.option(
-    "--split",
-    type=click.Choice(["auto", "on", "off"]),
-    default="auto",
-    show_default=True,
-    help="Translate each sentence of a line alone; auto: of TEXT always, of other lines those that are longer"
-    " than the model was trained on.",
-)
+@translation_command("Translate", options.model, TranslationOptions)
 def command(
-    text: str | None, input: Path | None, output: Path | None, n_best: int, as_json: bool, **given: Any
+    text: str | None, input: Path | None, output: Path | None, as_json: bool, **settings: Any
 ) -> None:
     """Translate a text, a file or what comes through a pipe.
 
-    Without TEXT and --input the standard input is read. There is a line out for each line in, in
-    the same order, as soon as it is translated; an empty line gives an empty line.
+    Without TEXT and --input standard input is read. Each line of input gives a line of output, in the same
+    order, as soon as it is translated; an empty line gives an empty line.
     """
-    refuse_two(text, input)
+    refuse_two(text is not None, input)
 
     with importing():
         from regard.verbs.translate import Translator
 
-    if given["model"] is None:
-        _say_demonstration(waits=text is None and input is None)
+    if settings["model"] is None:
+        _note_demonstration(waits=text is None and input is None)
     lines = None if text is None else text.split("\n")
-    waits = "type a line to translate it; Ctrl-D ends"
-    answer(
-        Translator(n_best=n_best, **given),
-        lines,
-        input,
-        output,
-        ranked=n_best > 1,
-        as_json=as_json,
-        waits=waits,
-    )
+    translator = Translator(**settings)
+    print_answers(translator, lines, input, output, as_json=as_json, waits="type a line to translate it")
 
 
 @functools.cache  # once a process
-def _say_demonstration(waits: bool) -> None:
-    """Where a person reads: what the model in the box is, and how to get a better one."""
+def _note_demonstration(waits: bool) -> None:
+    """Tell a user at a terminal what the model in the box is, and how to get a better one."""
     from regard import console
 
     if console.notes_to_terminal() and console.is_terminal() and (not waits or sys.stdin.isatty()):

@@ -1,4 +1,4 @@
-"""Arrays of numbers on disk: IDX files, plain or gzip, and NPZ files, of which no pickle is read."""
+"""Reads numeric arrays from IDX files (plain or gzipped) and NPZ files; pickled arrays are refused."""
 
 import gzip
 import io
@@ -15,16 +15,18 @@ import numpy as np
 from regard.data.memory import refuse_beyond_memory
 from regard.errors import DataError
 
-BYTES = 0x08  # IDX's number for unsigned bytes, the only type of it that is read
+BYTES = 0x08  # the IDX type code of unsigned bytes, the only type that is supported
 
 
 def read_array(path: Path, array: str) -> np.ndarray:
-    """What an IDX file holds, or the array of this name of an NPZ file; which it is, its first bytes say.
+    """Reads the array of an IDX file, or the array named `array` of an NPZ file.
+
+    The format is recognised by the first bytes.
 
     Raises:
-        DataError: the file is missing, damaged or of another kind, or lacks the array.
+        DataError: the file is missing, damaged or has another format, or the array is missing.
     """
-    with _opened(path) as file:
+    with _open(path) as file:
         start = file.read(4)
         file.seek(0)
         if start[:2] == b"PK":
@@ -36,28 +38,29 @@ def read_array(path: Path, array: str) -> np.ndarray:
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an NPZ file by name.
+    """Reads all arrays of an NPZ file, by name.
 
     Raises:
-        DataError: the file is missing, damaged or of another kind.
+        DataError: the file is missing, damaged or has another format.
     """
-    with _opened(path) as file:
+    with _open(path) as file:
         if file.read(2) != b"PK":
-            raise DataError(f"{path}: no NPZ file", "write it with numpy.savez")
+            raise DataError(f"{path}: not an NPZ file", "write it with numpy.savez")
         file.seek(0)
-        refuse_beyond_memory(sum(_sizes(file).values()), path)
+        refuse_beyond_memory(sum(_unpacked_sizes(file).values()), path)
         with np.load(file, allow_pickle=False) as arrays:
             names = list(arrays.files)
         return {name: _read_npz(file, path, name) for name in names}
 
 
 def shape_of(array: np.ndarray) -> str:
+    """The shape of an array for messages: "28 x 28"."""
     return " x ".join(map(str, array.shape)) or "nothing"
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[io.BufferedReader]:
-    """The file; what fails while it is read becomes a DataError."""
+def _open(path: Path) -> Iterator[io.BufferedReader]:
+    """Opens a file; errors while reading it become DataErrors."""
     try:
         with path.open("rb") as file:
             yield file
@@ -66,43 +69,43 @@ def _opened(path: Path) -> Iterator[io.BufferedReader]:
     except IsADirectoryError:
         raise DataError(f"{path} is a folder", "name the file in it") from None
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, struct.error) as error:
-        raise DataError(f"{path}: damaged: {error}", "copy the file anew") from None
+        raise DataError(f"{path}: damaged: {error}", "copy the file again") from None
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}", "check the file and its permissions") from None
 
 
 def _read_idx(file: io.BufferedIOBase, path: Path) -> np.ndarray:
-    """The array of an IDX file: two zero bytes, type, number of axes, their lengths, then the numbers."""
-    zeros, kind, axes = struct.unpack(">HBB", _exactly(file, 4, path))
+    """Reads an IDX file: two zero bytes, type, number of axes, the axes' lengths, then the numbers."""
+    zeros, kind, axes = struct.unpack(">HBB", _read_exactly(file, 4, path))
     if zeros or kind not in (0x08, 0x09, 0x0B, 0x0C, 0x0D, 0x0E) or not axes:
         raise DataError(f"{path}: neither IDX nor NPZ", "IDX begins with two zero bytes, NPZ with PK")
     if kind != BYTES:
         raise DataError(
             f"{path}: IDX of type {kind:#04x}, not of bytes", "store it as unsigned bytes, type 0x08"
         )
-    shape = struct.unpack(f">{axes}I", _exactly(file, 4 * axes, path))
+    shape = struct.unpack(f">{axes}I", _read_exactly(file, 4 * axes, path))
     refuse_beyond_memory(math.prod(shape), path)
-    content = _exactly(file, math.prod(shape), path)
+    content = _read_exactly(file, math.prod(shape), path)
     if file.read(1):
         raise DataError(
-            f"{path}: goes on after the {' x '.join(map(str, shape))} bytes that it announces",
-            "copy the file anew",
+            f"{path}: has more than the {' x '.join(map(str, shape))} bytes that its header announces",
+            "copy the file again",
         )
     return np.frombuffer(content, np.uint8).reshape(shape)
 
 
-def _exactly(file: io.BufferedIOBase, count: int, path: Path) -> bytearray:
-    """The next `count` bytes, read piece by piece: a length that lies costs no memory."""
+def _read_exactly(file: io.BufferedIOBase, count: int, path: Path) -> bytearray:
+    """Reads `count` bytes in blocks, so that a wrong length in a header allocates no memory."""
     content = bytearray()
     while part := file.read(min(count - len(content), 1 << 24)):
         content += part
     if len(content) < count:
-        raise DataError(f"{path}: ends {count - len(content):,} bytes too early", "copy the file anew")
+        raise DataError(f"{path}: ends {count - len(content):,} bytes too early", "copy the file again")
     return content
 
 
-def _sizes(file: io.BufferedReader) -> dict[str, int]:
-    """What each file in an NPZ file unpacks to; its reader gives no more, whatever else the file says."""
+def _unpacked_sizes(file: io.BufferedReader) -> dict[str, int]:
+    """The unpacked size of each file in an NPZ file. NumPy reads no more than that."""
     with zipfile.ZipFile(file) as parts:
         sizes = {part.filename: part.file_size for part in parts.infolist()}
     file.seek(0)
@@ -111,13 +114,10 @@ def _sizes(file: io.BufferedReader) -> dict[str, int]:
 
 def _read_npz(file: io.BufferedReader, path: Path, array: str) -> np.ndarray:
     try:
-        refuse_beyond_memory(_sizes(file).get(f"{array}.npy", 0), path)
+        refuse_beyond_memory(_unpacked_sizes(file).get(f"{array}.npy", 0), path)
         with np.load(file, allow_pickle=False) as arrays:
             if array not in arrays.files:
-                raise DataError(
-                    f"{path} has no array {array!r}",
-                    f"it has {', '.join(arrays.files)}",
-                )
+                raise DataError(f"{path} has no array {array!r}", f"its arrays are {', '.join(arrays.files)}")
             return arrays[array]
-    except (ValueError, RuntimeError, MemoryError) as error:  # objects (pickles), passwords, lying headers
+    except (ValueError, RuntimeError, MemoryError) as error:  # pickles, passwords, wrong headers
         raise DataError(f"{path}: array {array!r} cannot be read: {error}", "store plain numbers") from None

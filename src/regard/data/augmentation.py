@@ -1,4 +1,4 @@
-"""Small movements of training images: shifts, turns and changes of size, a whole batch at once."""
+"""Image augmentation: random shifts, rotations and scaling of a whole batch at once."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -9,16 +9,16 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.examples import Numbers
+from regard.data.examples import Indices
 from regard.errors import RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentationSettings:
-    """What may happen to a training image, drawn evenly up to these bounds in both directions.
+    """The largest random changes of a training image, sampled uniformly in both directions.
 
-    `shift`: of each axis, in pixels; `rotation`: in degrees; `scale`: as a share of the size. What comes in
-    from outside is as the pixels at the edge of the picture: black where that is black.
+    `shift`: of each axis, in pixels; `rotation`: in degrees; `scale`: as a share of the size. Pixels from
+    outside the image repeat the pixel at its edge.
     """
 
     shift: float = 0.0
@@ -33,45 +33,51 @@ class AugmentationSettings:
                 )
 
     @property
-    def changes(self) -> bool:
+    def enabled(self) -> bool:
+        """True if any change is above 0."""
         return any(asdict(self).values())
 
 
-def moved(
+def augmented(
     images: Float[Tensor, "images channels height width"],
-    draws: Float[Tensor, "images 4"],
+    random_numbers: Float[Tensor, "images 4"],
     augmentation: AugmentationSettings,
 ) -> Float[Tensor, "images channels height width"]:
-    """Each image shifted, turned and scaled by its four `draws` between 0 and 1, bilinearly, in one step."""
+    """Shifts, rotates and scales each image in one bilinear resampling.
+
+    `random_numbers`: four for each image in [0, 1): rotation, scale, horizontal and vertical shift.
+    """
     height, width = images.shape[2:]
-    draws = 2 * draws - 1
-    angle = math.radians(augmentation.rotation) * draws[:, 0]
-    scale = 1 + augmentation.scale * draws[:, 1]
+    random_numbers = 2 * random_numbers - 1
+    angle = math.radians(augmentation.rotation) * random_numbers[:, 0]
+    scale = 1 + augmentation.scale * random_numbers[:, 1]
     cosine, sine = angle.cos() / scale, angle.sin() / scale
-    # where in the old image (-1 to 1 on each axis) each pixel of the new one comes from
-    where = torch.stack(
+    # maps each pixel of the new image to its place in the old one (-1 to 1 on each axis)
+    transform = torch.stack(
         [
             torch.stack(
-                [cosine, -sine * height / width, 2 * augmentation.shift * draws[:, 2] / width], dim=1
+                [cosine, -sine * height / width, 2 * augmentation.shift * random_numbers[:, 2] / width], dim=1
             ),
             torch.stack(
-                [sine * width / height, cosine, 2 * augmentation.shift * draws[:, 3] / height], dim=1
+                [sine * width / height, cosine, 2 * augmentation.shift * random_numbers[:, 3] / height], dim=1
             ),
         ],
         dim=1,
     )
-    grid = F.affine_grid(where, list(images.shape), align_corners=False)
+    grid = F.affine_grid(transform, list(images.shape), align_corners=False)
     return F.grid_sample(images, grid, padding_mode="border", align_corners=False)
 
 
-def uniform(seed: int, examples: Numbers, count: int) -> np.ndarray:
-    """`count` numbers in [0, 1) for each example, a function of the seed and the example alone.
+def uniform(seed: int, examples: Indices, count: int) -> np.ndarray:
+    """`count` uniform random numbers in [0, 1) for each example, which depend on seed and example alone.
 
-    SplitMix64 (Steele et al. 2014) at the places `example * count`, `example * count` + 1, ... of its
-    sequence: a hash, so that a whole batch is drawn at once and no example knows its neighbours.
+    SplitMix64 (Steele et al. 2014) at the positions `example * count`, `example * count` + 1, ... of its
+    sequence. It is a hash, so a whole batch is computed at once.
     """
-    places = examples.astype(np.uint64)[:, None] * np.uint64(count) + np.arange(1, count + 1, dtype=np.uint64)
-    bits = np.uint64(seed) + places * np.uint64(0x9E3779B97F4A7C15)
+    positions = examples.astype(np.uint64)[:, None] * np.uint64(count) + np.arange(
+        1, count + 1, dtype=np.uint64
+    )
+    bits = np.uint64(seed) + positions * np.uint64(0x9E3779B97F4A7C15)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     bits ^= bits >> np.uint64(31)

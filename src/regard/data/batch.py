@@ -1,4 +1,4 @@
-"""Batches: what training asks of any; pairs of sequences, padded on the right, with their lengths."""
+"""Batches: the protocols that training needs, and padded pairs of sequences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -12,48 +12,50 @@ from torch import Tensor
 
 @runtime_checkable
 class Batch(Protocol):
-    """What training asks of a batch. Each task has its own, a frozen dataclass."""
+    """The interface that training needs of a batch. Each task has its own frozen dataclass."""
 
     @property
     def lines(self) -> Int64[Tensor, " examples"]:
-        """Where each example stands in its corpus, from 1, so that a batch can be traced to its text."""
+        """The line number of each example in its corpus, from 1, for messages."""
         ...
 
     @property
     def num_targets(self) -> int:
-        """Over how many predictions (tokens, labels) the loss is a sum."""
+        """The number of predictions (tokens, labels) that the loss sums over."""
         ...
 
-    def to(self, device: torch.device | str) -> "Batch": ...
+    def to(self, device: torch.device | str) -> "Batch":
+        """The batch on another device."""
+        ...
 
     def halves(self) -> tuple["Batch", "Batch"] | None:
-        """Its first examples and its last ones; None where there is a single one."""
+        """The first and the second half of the examples; None if the batch cannot be split."""
         ...
 
 
 @runtime_checkable
 class LabelledBatch(Batch, Protocol):
-    """A batch of which each place that is predicted has one label."""
+    """A batch with one label for each predicted position."""
 
     @property
     def inputs(self) -> tuple[Tensor | None, ...]:
-        """What the model is called with."""
+        """The arguments of the model's forward pass."""
         ...
 
     @property
     def labels(self) -> Int64[Tensor, "*places"]:
-        """The class of each place for which the model has logits; IGNORED where nothing is predicted."""
+        """The label of each position that has logits; IGNORED where nothing is predicted."""
         ...
 
 
-IGNORED = -100  # PyTorch's own mark for labels that count nothing
+IGNORED = -100  # PyTorch's label for positions without a loss
 
 Rows = TypeVar("Rows", bound="RowBatch")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowBatch:
-    """A batch of tensors, each with a row for each example."""
+    """A batch of tensors whose first axis is the example."""
 
     lines: Int64[Tensor, " batch"]
 
@@ -61,7 +63,7 @@ class RowBatch:
         return len(self.lines)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Those of its fields that are there."""
+        """The tensors of the batch by field name, without fields that are None."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: tensor for name, tensor in found.items() if tensor is not None}
 
@@ -76,16 +78,15 @@ class RowBatch:
         return self.rows(slice(middle)), self.rows(slice(middle, None))
 
     def rows(self: Rows, chosen: slice) -> Rows:
-        """These examples alone, as wide as they were."""
+        """The batch with only these examples, padding unchanged."""
         return replace(self, **{name: tensor[chosen] for name, tensor in self.tensors().items()})
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairBatch(RowBatch):
-    """Pairs of sequences for teacher forcing; all that stands beyond a length is padding.
+    """Pairs of sequences for teacher forcing, padded on the right.
 
-    A source is `ids + [eos]`, a target `[bos] + ids + [eos]`; lengths count these marks. `lines` are
-    the pairs' line numbers in the corpus.
+    A source is `ids + [eos]`, a target `[bos] + ids + [eos]`; lengths include bos and eos.
     """
 
     src_ids: Int64[Tensor, "batch src_len"]
@@ -95,17 +96,17 @@ class PairBatch(RowBatch):
 
     @property
     def tgt_input(self) -> Int64[Tensor, "batch length"]:
-        """What the decoder reads: each target without its last place."""
+        """The decoder's input: each target without its last position."""
         return self.tgt_ids[:, :-1]
 
     @property
     def labels(self) -> Int64[Tensor, "batch length"]:
-        """What it is to predict: each target without its first place."""
+        """The tokens to predict: each target without its first position."""
         return self.tgt_ids[:, 1:]
 
     @property
     def num_targets(self) -> int:
-        """How many tokens are to be predicted, padding not counted."""
+        """The number of tokens to predict, without padding."""
         return int(self.tgt_lengths.sum()) - len(self)
 
 
@@ -116,9 +117,9 @@ def pad(
     rows_multiple: int = 1,
     length_multiple: int = 1,
 ) -> tuple[Int64[Tensor, "batch length"], Int64[Tensor, " batch"]]:
-    """Sequences side by side, filled up on the right with `pad_id`, and their lengths.
+    """Stacks sequences, padded on the right with `pad_id`; returns ids and lengths.
 
-    Rows and length are rounded up to the given multiples; a row that was added has length 0.
+    The number of rows and the padded length are rounded up to the given multiples. An added row has length 0.
     """
     longest = max(map(len, sequences), default=0)
     ids = np.full(
@@ -138,7 +139,7 @@ def collate(
     *,
     pad_id: int,
 ) -> PairBatch:
-    """A batch of sequences that carry their marks already (see `PairBatch`)."""
+    """A batch of sequences that already have their bos and eos (see `PairBatch`)."""
     src_ids, src_lengths = pad(sources, pad_id)
     tgt_ids, tgt_lengths = pad(targets, pad_id)
     return PairBatch(

@@ -1,8 +1,8 @@
-"""The data sets that regard knows: where they are, whether they are whole, where they come from.
+"""The catalogue of known data sets: finds, verifies and downloads their files.
 
-A data set is a folder, under `$REGARD_DATA` or in the user's cache; `NAME:FILE` names one file of
-it. What a file must hold is told by the SHA-256 of its content (`datasets.toml`), and a file is
-looked through each time it is found: the largest takes a fraction of a second.
+A data set is a folder under `$REGARD_DATA` or in the user's cache; `NAME:FILE` names one of its files.
+`datasets.toml` holds the SHA-256 of each file's content, which is checked whenever the file is opened:
+a fraction of a second for the largest.
 """
 
 import functools
@@ -28,18 +28,18 @@ GITHUB = "https://raw.githubusercontent.com"
 
 @dataclass(frozen=True, kw_only=True)
 class DataFile:
-    """One file: its size, what it must hold, and where its authors keep what it is made from."""
+    """One file of a data set: its size, its checksum, and where to download it."""
 
     name: str
     size: int  # bytes
     sha256: str  # of the content, unpacked where the name ends in .gz
-    path: str | None = None  # in the authors' repository; None: cannot be had from there
-    making: Literal["plain", "latin-1", "tatoeba"] = "plain"  # how theirs becomes ours
+    path: str | None = None  # in the authors' repository; None: cannot be downloaded
+    conversion: Literal["plain", "latin-1", "tatoeba"] = "plain"  # the conversion after the download
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """One data set: its title, task and licence, its files, and the repository they come from."""
+    """One data set: title, task, licence, files, and the repository that they come from."""
 
     name: str
     title: str
@@ -52,15 +52,16 @@ class DataSet:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """The size of all files in bytes."""
         return sum(file.size for file in self.files)
 
     @property
     def source(self) -> str:
-        """A page for people: the repository as it was."""
+        """The web page of the repository at this commit."""
         return f"https://github.com/{self.repository}/tree/{self.commit}"
 
     def file(self, name: str) -> DataFile:
+        """The file called `name`; DataError if there is none."""
         known = {file.name: file for file in self.files}
         if name not in known:
             raise DataError(f"data set {self.name} has no file {name!r}", did_you_mean(name, known))
@@ -69,7 +70,7 @@ class DataSet:
 
 @dataclass(frozen=True, kw_only=True)
 class FileStatus:
-    """What was found of one file."""
+    """The path and the state of one file."""
 
     file: DataFile
     path: Path | None
@@ -78,7 +79,7 @@ class FileStatus:
 
 @functools.cache
 def data_sets() -> dict[str, DataSet]:
-    """Every known data set by its name."""
+    """Every known data set, by name."""
     table = tomllib.loads(resources.files("regard.data").joinpath("datasets.toml").read_text("utf-8"))
     return {
         name: DataSet(
@@ -91,7 +92,7 @@ def data_sets() -> dict[str, DataSet]:
 
 
 def data_set(name: str) -> DataSet:
-    """The data set called `name`."""
+    """The data set called `name`; DataError if there is none."""
     known = data_sets()
     if name not in known:
         raise DataError(f"no data set is called {name!r}", did_you_mean(name, known))
@@ -99,31 +100,31 @@ def data_set(name: str) -> DataSet:
 
 
 def cache_folder() -> Path:
-    """Where downloaded data sets are kept: `regard/data` in the user's cache."""
+    """The folder of downloaded data sets: `regard/data` in the user's cache."""
     return user_cache("data")
 
 
 def data_folders() -> list[Path]:
-    """Where data sets are looked for, in this order."""
+    """The folders in which data sets are searched, in order."""
     chosen = os.environ.get("REGARD_DATA")
     return [*([Path(chosen)] if chosen else []), cache_folder()]
 
 
 def is_spec(text: str) -> bool:
-    """Whether `text` reads as NAME:FILE of the catalogue rather than as a path."""
+    """True if `text` is a NAME:FILE of the catalogue, not a path."""
     name, colon, file = text.partition(":")
     return bool(colon and file) and name in data_sets()
 
 
-def is_here(spec: str) -> bool:
-    """Whether there is a file for `NAME:FILE`, whatever it holds."""
+def is_available(spec: str) -> bool:
+    """True if the file of `NAME:FILE` exists, intact or not."""
     name, _, file_name = spec.partition(":")
     file = data_set(name).file(file_name)
     return any((folder / name / file.name).is_file() for folder in data_folders())
 
 
 def find(spec: str) -> Path:
-    """The file that `NAME:FILE` names, looked through; DataError where it is missing or damaged."""
+    """The path of `NAME:FILE`, its checksum verified; DataError if it is missing or damaged."""
     name, colon, file_name = spec.partition(":")
     if not colon:
         raise DataError(
@@ -131,7 +132,7 @@ def find(spec: str) -> Path:
         )
     record = data_set(name)
     file = record.file(file_name)
-    found = _look(record, file)
+    found = _status(record, file)
     if found.path is None:
         raise DataError(f"data set {name} is not here: no {name}/{file_name}", _how_to_get(record, file))
     if found.state == "damaged":
@@ -143,9 +144,9 @@ def find(spec: str) -> Path:
 
 
 def check(name: str) -> list[FileStatus]:
-    """Each file of the data set called `name`: where it is and whether it is whole."""
+    """The status of each file of the data set called `name`."""
     record = data_set(name)
-    return [_look(record, file) for file in record.files]
+    return [_status(record, file) for file in record.files]
 
 
 def get(
@@ -154,11 +155,11 @@ def get(
     *,
     server: str = GITHUB,
 ) -> list[Path]:
-    """The files of a data set, those that are not here downloaded into the user's cache.
+    """Downloads the missing files of a data set into the user's cache; returns the paths of all files.
 
-    `progress(path, bytes done, bytes in all)` is told how far each download is. What comes is made
-    into our file where it differs (unpacked, packed, re-coded, split) and kept only if its content
-    has the SHA-256 of the catalogue. A download that was cut off is taken up where it ended.
+    `progress(path, bytes done, total bytes)` is called during each download. A downloaded file is converted
+    where needed (unpacked, compressed, re-encoded, split) and kept only if its content has the SHA-256 of
+    the catalogue. An interrupted download is resumed.
     """
     record = data_set(name)
     missing = [found.file for found in check(name) if found.state != "ok"]
@@ -168,11 +169,11 @@ def get(
         url = f"{server}/{record.repository}/{record.commit}/{path}"
         part = folder / f".{path.replace('/', '_')}.part"
         download(url, part, lambda done, total, path=path: progress(path, done, total))
-        theirs = part.read_bytes()
+        original = part.read_bytes()
         part.unlink()
         for file in missing:
             if file.path == path:
-                _keep(folder / file.name, make(file, theirs), file, url)
+                _write_verified(folder / file.name, convert(file, original), file, url)
     if refused:
         raise DataError(
             f"{', '.join(file.name for file in refused)} of {name} cannot be downloaded: {record.note}",
@@ -181,22 +182,22 @@ def get(
     return [found.path for found in check(name) if found.path]
 
 
-def make(file: DataFile, theirs: bytes) -> bytes:
-    """The content of our `file`, made from the bytes of its authors' file."""
+def convert(file: DataFile, original: bytes) -> bytes:
+    """The content of `file`, converted from the bytes of the downloaded original."""
     try:
-        if file.making == "latin-1":
-            return theirs.decode("latin-1").encode("utf-8")
-        if file.making == "tatoeba":
-            return _tatoeba(file.name, theirs)
-        return gzip.decompress(theirs) if str(file.path).endswith(".gz") else theirs
+        if file.conversion == "latin-1":
+            return original.decode("latin-1").encode("utf-8")
+        if file.conversion == "tatoeba":
+            return _tatoeba(file.name, original)
+        return gzip.decompress(original) if str(file.path).endswith(".gz") else original
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, KeyError, ValueError) as error:
         raise DataError(
-            f"{file.path}: not what it was: {error}", "report this: the source has changed"
+            f"{file.path}: the source has changed: {error}", "report this as an issue of regard"
         ) from None
 
 
-def is_whole(path: Path, file: DataFile) -> bool:
-    """Whether the content of `path` is what the catalogue says of `file`."""
+def is_intact(path: Path, file: DataFile) -> bool:
+    """True if the content of `path` has the SHA-256 of `file`."""
     digest = hashlib.sha256()
     try:
         with _content(path) as stream:
@@ -213,12 +214,12 @@ def _content(path: Path) -> gzip.GzipFile | io.BufferedReader:
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
 
 
-def _look(record: DataSet, file: DataFile) -> FileStatus:
-    """The first whole copy of `file`, else the first damaged one."""
+def _status(record: DataSet, file: DataFile) -> FileStatus:
+    """The status of `file`: its first intact copy, else its first damaged one."""
     places = [folder / record.name / file.name for folder in data_folders()]
     here = [place for place in places if place.is_file()]
     for place in here:
-        if is_whole(place, file):
+        if is_intact(place, file):
             return FileStatus(file=file, path=place, state="ok")
     return FileStatus(file=file, path=here[0] if here else None, state="damaged" if here else "missing")
 
@@ -229,8 +230,8 @@ def _how_to_get(record: DataSet, file: DataFile) -> str:
     return f"copy the folder {record.name} into {cache_folder()}, or name its parent in REGARD_DATA"
 
 
-def _keep(target: Path, content: bytes, file: DataFile, url: str) -> None:
-    """Write `content` under its name, whole or not at all; refused where it is not what it must be."""
+def _write_verified(target: Path, content: bytes, file: DataFile, url: str) -> None:
+    """Verifies `content` and writes it to `target` atomically."""
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise DataError(
             f"{url} does not give the {file.name} of the catalogue: its SHA-256 differs",
@@ -243,7 +244,7 @@ def _keep(target: Path, content: bytes, file: DataFile, url: str) -> None:
 
 
 def _tatoeba(name: str, archive: bytes) -> bytes:
-    """One file of our split of manythings.org's archive: by the SHA-256 of the English sentence, mod 50."""
+    """One file of the Tatoeba archive's train/valid/test split: the English sentence's SHA-256 modulo 50."""
     with zipfile.ZipFile(io.BytesIO(archive)) as folder:
         if name == "ABOUT.upstream.txt":
             return folder.read("_about.txt")

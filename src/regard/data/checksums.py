@@ -1,4 +1,4 @@
-"""SHA-256 of the files of a preparation: a disk that lies is told before a model is trained on it."""
+"""SHA-256 checksums of tokenised data on disk, so that no model is trained on damaged files."""
 
 import hashlib
 import json
@@ -8,40 +8,40 @@ from typing import Any
 
 from regard.errors import DataError
 
-SEAL = "sha256"
+CHECKSUM_KEY = "sha256"
 
 
 def checksums(folder: Path) -> dict[str, str]:
-    """The SHA-256 of each file in a folder, by its name."""
+    """The SHA-256 of each file in a folder, by file name."""
     return {path.name: _sha256(path) for path in sorted(folder.iterdir())}
 
 
 def refuse_changed(folder: Path, written: Mapping[str, str]) -> None:
-    """Raise a DataError unless the files of a folder are as they were written."""
+    """Raises a DataError if a file of the folder has another SHA-256 than `written`."""
     for name, digest in written.items():
         if _sha256(folder / name) != digest:
             raise DataError(
-                f"{folder / name} is not as it was written: its SHA-256 differs",
+                f"{folder / name} was changed after it was written: its SHA-256 differs",
                 "remove the folder; it is made again. Check the disk",
             )
 
 
-def sealed(table: Mapping[str, Any]) -> str:
-    """A table as JSON, with the SHA-256 of all the rest in it."""
-    return json.dumps({**table, SEAL: _digest(table)}, indent=1)
+def dump_with_checksum(table: Mapping[str, Any]) -> str:
+    """A table as JSON, with its own SHA-256 under `sha256`."""
+    return json.dumps({**table, CHECKSUM_KEY: _digest(table)}, indent=1)
 
 
-def unsealed(text: str) -> dict[str, Any]:
-    """The table again; one of an older version has no seal.
+def load_with_checksum(text: str) -> dict[str, Any]:
+    """Reads a table and verifies its SHA-256, which files of older versions do not have.
 
     Raises:
-        ValueError: it is no JSON, no table, or not as it was written.
+        ValueError: the text is not JSON, not an object, or its SHA-256 differs.
     """
     table = json.loads(text)
     if not isinstance(table, dict):
         raise ValueError("no table")
-    seal = table.pop(SEAL, None)
-    if seal is not None and seal != _digest(table):
+    checksum = table.pop(CHECKSUM_KEY, None)
+    if checksum is not None and checksum != _digest(table):
         raise ValueError("its SHA-256 differs")
     return table
 

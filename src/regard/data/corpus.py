@@ -1,16 +1,15 @@
-"""Files become pairs of lines, streamed; strict about encodings, lines and columns.
+"""Parallel corpora: streams pairs of lines from files, with strict checks.
 
-A line ends at "\\n" and nowhere else: U+2028, U+0085, form feed and their like are text. UTF-8 is
-strict. A byte order mark that opens a file and a "\\r" that ends a line are dropped; elsewhere both are
-text. A gzipped file is known by its first bytes; one that is cut short is an error. What else can
-befall a line has a policy (`LinePolicy`), and every line that is skipped is counted by its reason.
+A line ends at "\\n" only: U+2028, U+0085, form feed and the like are text. Text must be valid UTF-8. A byte
+order mark at the start of a file and a "\\r" at the end of a line are dropped; elsewhere both are text. A
+gzipped file is recognised by its first bytes; a truncated one is an error. `LinePolicy` says whether other
+bad lines are errors or skipped; skipped lines are counted by reason.
 """
 
 import codecs
 import gzip
 import hashlib
 import itertools
-import json
 import re
 import zlib
 from collections import Counter
@@ -22,26 +21,28 @@ from typing import Any, Literal, NamedTuple, cast
 
 from regard.data.catalogue import find, is_spec
 from regard.data.encodings import refuse_wide
+from regard.data.json_lines import parse_record, text_field
 from regard.data.synthetic import synthetic_pairs
 from regard.errors import DataError, RecipeError, did_you_mean
+from regard.registry import Registry
 
-MAX_LINE_BYTES = 1 << 24  # beyond it a file is not text of one sentence a line, and must not fill the memory
+MAX_LINE_BYTES = 1 << 24  # a longer line is not a sentence, and must not fill the memory
 
 Policy = Literal["error", "skip"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusSettings:
-    """Where the pairs are: two aligned files, one file with both sides, or a synthetic task.
+    """The source of the pairs: two aligned files, one file with both sides, or a synthetic task.
 
     A path is relative to the recipe; `NAME:FILE` is a file of the catalogue. `source_field` and
-    `target_field` are columns (from 0) of a `tsv` file and keys of a `jsonl` one.
+    `target_field` are columns (from 0) of a `tsv` file and keys of a `jsonl` file.
     """
 
     source: str | None = None
     target: str | None = None
     file: str | None = None
-    format: Literal["text", "tsv", "jsonl", "scan", "cmudict"] = "text"
+    format: str = "text"  # tsv, jsonl, scan, cmudict, or a registered one
     source_field: str | None = None
     target_field: str | None = None
     synthetic: str | None = None
@@ -53,10 +54,12 @@ class CorpusSettings:
     symbols: int = 10
 
     def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise RecipeError(f"format = {self.format!r} is unknown", FORMATS.hint(self.format))
         places = [self.source is not None or self.target is not None, self.file is not None]
         if sum(places) + (self.synthetic is not None) != 1:
             raise RecipeError(
-                "a corpus needs one place to come from",
+                "a corpus needs exactly one source",
                 "give source and target, or file and format, or synthetic",
             )
         if places[0] and (self.source is None or self.target is None):
@@ -73,7 +76,7 @@ class CorpusSettings:
                 value = getattr(self, name)
                 if value is not None and not value.isdecimal():
                     raise RecipeError(
-                        f"{name} = {value!r} is no column of a tsv file", "columns count from 0"
+                        f"{name} = {value!r} is not a column of a tsv file", "columns are numbered from 0"
                     )
         if self.synthetic is not None and self.size < 1:
             raise RecipeError(f"size = {self.size} makes no examples", "give 1 or more")
@@ -81,11 +84,11 @@ class CorpusSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class LinePolicy:
-    """What befalls a line that cannot be used: `skip` counts it, `error` stops and names it.
+    """What happens to a line that cannot be used: "skip" counts it, "error" stops with its line number.
 
-    `empty`: a side without a visible character. `too_long`: more than `max_characters`, counted before
-    anything is tokenised. `control`: NUL, or a line feed or a lone surrogate in a JSON string.
-    `malformed`: columns or keys that are missing. `unequal`: lines that only one of two files has.
+    `empty`: a side without a visible character. `too_long`: a side of more than `max_characters`, before
+    tokenisation. `control`: NUL, or a line feed or a lone surrogate in a JSON string. `malformed`: missing
+    columns or keys. `unequal`: lines that only one of two files has.
     """
 
     empty: Policy = "skip"
@@ -97,12 +100,12 @@ class LinePolicy:
 
     def __post_init__(self) -> None:
         if self.max_characters < 1:
-            raise RecipeError(f"max_characters = {self.max_characters} lets no line in", "give 1 or more")
+            raise RecipeError(f"max_characters = {self.max_characters} skips every line", "give 1 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A source and its target, and the line (from 1) on which they stand."""
+    """A source, its target and their line number, from 1."""
 
     source: str
     target: str
@@ -110,20 +113,21 @@ class Pair:
 
 
 class Problem(NamedTuple):
-    """Why a row is no pair: the policy it falls under, the words for it, the side it is on."""
+    """Why a row is not a usable pair."""
 
-    reason: str
-    why: str
-    side: int = 0
+    reason: str  # the field of `LinePolicy` that applies
+    why: str  # for messages
+    side: int = 0  # 0: source, 1: target
 
 
 Row = tuple[str, str] | Problem
+Format = Callable[[CorpusSettings], Callable[[Path], Iterable[Row]]]  # -> what reads a file of the format
 
 
 class Corpus:
-    """Pairs that can be read again and again; `skipped` counts what the latest reading left out.
+    """Pairs that can be iterated repeatedly; `skipped` counts the lines that the latest iteration skipped.
 
-    `settings` is the dataclass that says what is read; it counts for the fingerprint.
+    `settings` is the dataclass that describes the corpus; it is part of the fingerprint.
     """
 
     def __init__(
@@ -146,7 +150,7 @@ class Corpus:
         self._first_line = first_line
 
     def first(self, pairs: int) -> "Corpus":
-        """The same corpus, ended after so many pairs."""
+        """The first pairs of the corpus, as a corpus."""
         return Corpus(
             self.name, self._rows, self._policy, self.files, self._settings, pairs, self._first_line
         )
@@ -166,39 +170,41 @@ class Corpus:
                 place = self.files[min(problem.side, len(self.files) - 1)] if self.files else self.name
                 raise DataError(
                     f"{place}:{line}: {problem.why}",
-                    f'mend the file, or set lines.{problem.reason} = "skip" to leave such lines out',
+                    f'correct the file, or set lines.{problem.reason} = "skip" to skip such lines',
                 )
 
     def _problem(self, source: str, target: str) -> Problem | None:
-        most = self._policy.max_characters
+        limit = self._policy.max_characters
         for side, text in enumerate((source, target)):
-            if len(text) > most:
-                return Problem("too_long", f"{len(text):,} characters, more than {most:,}", side)
+            if len(text) > limit:
+                return Problem("too_long", f"{len(text):,} characters, more than {limit:,}", side)
             if not text or text.isspace():
-                return Problem("empty", "nothing on the line", side)
+                return Problem("empty", "the line is empty", side)
             if "\0" in text or "\n" in text:
                 return Problem("control", "a NUL" if "\0" in text else "a line feed inside the text", side)
             if not text.isascii() and _SURROGATE.search(text):
-                return Problem("control", "a lone surrogate, which is no character", side)
+                return Problem("control", "a lone surrogate, which is not a character", side)
         return None
 
     def fingerprint(self) -> str:
-        """A digest of everything that decides which pairs come out, and not of where the files lie."""
+        """A digest of everything that determines the pairs; the files' paths are not part of it."""
         digest = hashlib.sha256(repr((self._policy, self._limit)).encode())
         if self._settings is not None:
             choices = asdict(self._settings)
-            digest.update(repr({name: choices[name] for name in choices if name not in _PLACES}).encode())
+            digest.update(
+                repr({name: choices[name] for name in choices if name not in _PATH_FIELDS}).encode()
+            )
         for path in self.files:
-            digest.update(bytes.fromhex(digest_of(path)))
+            digest.update(bytes.fromhex(file_digest(path)))
         return digest.hexdigest()
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_PLACES = {"source", "target", "file"}
+_PATH_FIELDS = {"source", "target", "file"}
 
 
 def open_corpus(settings: CorpusSettings, policy: LinePolicy, base: Path) -> Corpus:
-    """The corpus that `settings` describe; `base` is the folder its paths are relative to."""
+    """The corpus that `settings` describe; relative paths start at the folder `base`."""
     if settings.synthetic is not None:
         task = settings.synthetic
 
@@ -216,25 +222,25 @@ def open_corpus(settings: CorpusSettings, policy: LinePolicy, base: Path) -> Cor
         return Corpus(task, rows, policy, settings=settings)
     if settings.file is not None:
         path = locate(settings.file, base)
-        parse = _parser(settings)
-        return Corpus(path.name, lambda: map(parse, read_lines(path)), policy, [path], settings)
+        read = FORMATS[settings.format](settings)
+        return Corpus(path.name, lambda: read(path), policy, [path], settings)
     source, target = locate(settings.source or "", base), locate(settings.target or "", base)
     name = f"{source.name} - {target.name}"
     return Corpus(name, lambda: _aligned(source, target), policy, [source, target], settings)
 
 
 def locate(spec: str, base: Path, *, once: bool = False) -> Path:
-    """The file that `spec` names: a path relative to `base`, or `NAME:FILE` of the catalogue.
+    """The path of `spec`: a path relative to `base`, or `NAME:FILE` of the catalogue.
 
-    A pipe, which can be read `once` only, is refused where that is not enough: opening it a second time
-    waits for ever, or gives nothing.
+    A pipe can be read only once: opening it again blocks or yields nothing. So it is refused unless the
+    caller reads it only `once`.
     """
     path = base / Path(spec).expanduser()
     if path.exists():
         if not once and not path.is_dir() and not path.is_file():
             raise DataError(
-                f"{path} is a pipe or a device, and data are read more than once",
-                "write it to a file first, and name that",
+                f"{path} is a pipe or a device, but data are read more than once",
+                "write it to a file first and give that file",
             )
         return path
     if is_spec(spec):
@@ -243,8 +249,8 @@ def locate(spec: str, base: Path, *, once: bool = False) -> Path:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file, plain or gzipped, without their ends; never more than one in memory."""
-    with _opened(path) as plain:
+    """Streams the lines of a UTF-8 file, plain or gzipped, without their line ends."""
+    with _open(path) as plain:
         file = gzip.GzipFile(fileobj=plain) if plain.peek(2)[:2] == b"\x1f\x8b" else plain
         for number in itertools.count(1):
             try:
@@ -252,21 +258,21 @@ def read_lines(path: Path) -> Iterator[str]:
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
                 raise DataError(
                     f"{path}:{number}: the compressed file is cut short or damaged",
-                    "fetch or make it again; `gzip -t` tells whether it is whole",
+                    "download or compress it again; `gzip -t` tests it",
                 ) from error
             if not raw or (number == 1 and raw == codecs.BOM_UTF8):
                 return
             if len(raw) > MAX_LINE_BYTES:
                 raise DataError(
                     f"{path}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB",
-                    "a corpus holds one sentence a line, ended by a line feed",
+                    "a corpus has one sentence per line, ended by a line feed",
                 )
             yield line_text(raw, str(path), number)
 
 
 def count_lines(path: Path) -> int:
-    """How many lines `read_lines` gives of a file, whatever is in them; 0 where it cannot be read."""
-    with _opened(path) as plain:
+    """The number of lines that `read_lines` yields; 0 if a gzipped file is damaged."""
+    with _open(path) as plain:
         file = gzip.GzipFile(fileobj=plain) if plain.peek(2)[:2] == b"\x1f\x8b" else plain
         lines, last = 0, b""
         try:
@@ -277,14 +283,14 @@ def count_lines(path: Path) -> int:
     return lines + bool(last and not last.endswith(b"\n"))
 
 
-def digest_of(path: Path) -> str:
-    """The SHA-256 of a file as it lies there."""
-    with _opened(path) as file:
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file's bytes, not unpacked."""
+    with _open(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def line_text(raw: bytes, place: str, number: int) -> str:
-    """Line `number` of a file or a stream called `place`, without its end; a byte order mark opens line 1."""
+    """Decodes line `number` of the file or stream `place`, without line end and byte order mark."""
     if number == 1:
         refuse_wide(raw, place)
         raw = raw.removeprefix(codecs.BOM_UTF8)
@@ -297,20 +303,20 @@ def line_text(raw: bytes, place: str, number: int) -> str:
         ) from error
 
 
-def _opened(path: Path) -> BufferedReader:
+def _open(path: Path) -> BufferedReader:
     try:
         return path.open("rb")
     except FileNotFoundError:
         raise _missing(path) from None
     except OSError as error:
-        raise DataError(f"{path}: {error.strerror}", "give a file that can be read") from error
+        raise DataError(f"{path}: {error.strerror}", "give a readable file") from error
 
 
 def _missing(path: Path) -> DataError:
     beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
     return DataError(
         f"no such file: {path}",
-        did_you_mean(path.name, beside) if 0 < len(beside) <= 12 else f"looked in {path.parent}",
+        did_you_mean(path.name, beside) if 0 < len(beside) <= 12 else f"searched in {path.parent}",
     )
 
 
@@ -327,47 +333,79 @@ def _aligned(source: Path, target: Path) -> Iterator[Row]:
         return
 
 
-def _parser(settings: CorpusSettings) -> Callable[[str], Row]:
-    if settings.format == "scan":
-        return _scan
-    if settings.format == "cmudict":
-        return _cmudict
-    if settings.format == "jsonl":
-        keys = settings.source_field or "source", settings.target_field or "target"
-        return lambda line: _json_line(line, *keys)
-    columns = int(settings.source_field or 0), int(settings.target_field or 1)
-    return lambda line: _columns(line, *columns)
-
-
-def _columns(line: str, source: int, target: int) -> Row:
+def _tsv_pair(line: str, source: int, target: int) -> Row:
     cells = line.split("\t")
     if len(cells) <= max(source, target):
-        return Problem("malformed", f"{len(cells)} columns, but column {max(source, target)} is asked for")
+        return Problem("malformed", f"{len(cells)} columns, so there is no column {max(source, target)}")
     return cells[source], cells[target]
 
 
-def _json_line(line: str, source: str, target: str) -> Row:
+def _json_pair(line: str, source: str, target: str) -> Row:
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return Problem("malformed", f"not JSON ({str(error).splitlines()[0]})")
-    if not isinstance(record, dict):
-        return Problem("malformed", f"a JSON {type(record).__name__}, not an object")
-    for key in (source, target):
-        if not isinstance(record.get(key), str):
-            return Problem("malformed", f"{key!r} is {'not text' if key in record else 'missing'}")
-    return record[source], record[target]
+        record = parse_record(line)
+        return text_field(record, source), text_field(record, target)
+    except ValueError as error:
+        return Problem("malformed", str(error))
 
 
-def _scan(line: str) -> Row:
-    """`IN: jump twice OUT: I_JUMP I_JUMP` (Lake and Baroni 2018)."""
+def _scan_pair(line: str) -> Row:
+    """A pair of SCAN (Lake and Baroni 2018): `IN: jump twice OUT: I_JUMP I_JUMP`."""
     found = re.fullmatch(r"IN: (.*?) OUT: (.*)", line)
     return (found[1], found[2].rstrip()) if found else Problem("malformed", "not `IN: ... OUT: ...`")
 
 
-def _cmudict(line: str) -> Row:
-    """`word(2) W ER1 D # comment`: the headword without its number, then its phonemes."""
+def _cmudict_pair(line: str) -> Row:
+    """A pair of the CMU dictionary, `word(2) W ER1 D # comment`: the headword and its phonemes."""
     word, _, phonemes = line.partition(" # ")[0].rstrip().partition(" ")
     if not phonemes:
         return Problem("malformed", "no phonemes after the headword")
     return re.sub(r"\(\d+\)\Z", "", word), phonemes
+
+
+def _by_line(parser: Callable[[CorpusSettings], Callable[[str], Row]]) -> Format:
+    """The format of a file with a pair on each line."""
+    return lambda settings: lambda path: map(parser(settings), read_lines(path))
+
+
+def _tsv(settings: CorpusSettings) -> Callable[[str], Row]:
+    columns = int(settings.source_field or 0), int(settings.target_field or 1)
+    return lambda line: _tsv_pair(line, *columns)
+
+
+def _jsonl(settings: CorpusSettings) -> Callable[[str], Row]:
+    keys = settings.source_field or "source", settings.target_field or "target"
+    return lambda line: _json_pair(line, *keys)
+
+
+_OWN: dict[str, Format] = {
+    "text": _by_line(_tsv),
+    "tsv": _by_line(_tsv),
+    "jsonl": _by_line(_jsonl),
+    "scan": _by_line(lambda settings: _scan_pair),
+    "cmudict": _by_line(lambda settings: _cmudict_pair),
+}
+FORMATS: Registry[Format] = Registry("corpus format", _OWN, how="register_corpus_format of regard.data")
+
+
+def register_corpus_format(
+    name: str,
+) -> Callable[[Callable[[Path], Iterable[tuple[str, str]]]], Callable[[Path], Iterable[tuple[str, str]]]]:
+    """Make a file format of parallel corpora known by a name, for `format` in `[data.*]` of a recipe.
+
+        @register_corpus_format("blank_lines")
+        def read(path): ...  # yields a source and a target at a time
+
+    The decorated function is called with the path, each time that the corpus is read, and yields pairs of
+    texts in their order. It raises DataError for a file that it cannot read. `read_lines` of regard.data
+    reads UTF-8, gzip too.
+
+    Raises:
+        UserError: the name is empty, or one of regard's own.
+    """
+    register = FORMATS.register(name)
+
+    def add(read: Callable[[Path], Iterable[tuple[str, str]]]) -> Callable[[Path], Iterable[tuple[str, str]]]:
+        register(lambda settings: read)
+        return read
+
+    return add

@@ -1,4 +1,4 @@
-"""What one reading of a parallel corpus keeps of it: counts, digests and a sample, in bounded memory."""
+"""Statistics of a parallel corpus from one pass: counts, digests and a sample, in bounded memory."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,40 +10,40 @@ from regard.data.line_lengths import LineLengths
 from regard.data.line_sample import LineSample
 
 BLOCK = 1000  # pairs whose characters are counted together
-LETTERS = 12  # of a line that is the same on both sides: fewer may well be a name
+LETTERS = 12  # identical sides with fewer letters may be a name, and are not counted as copies
 
 
 class CorpusStatistics:
-    """Give it every pair with `add`, then ask.
+    """Statistics of the pairs that were added with `add`.
 
-    For a million pairs some 200 MB at the most: two bytes of lengths a line, digests of up to
-    `repeats.KEPT` pairs, a sample of `line_sample.PAIRS` and more.
+    A million pairs take at most about 200 MB: two bytes of lengths per line, digests of up to
+    `duplicates.MAX_DIGESTS` pairs, and a sample of at least `line_sample.PAIRS`.
     """
 
     def __init__(self, name: str, files: Iterable[Path] = ()) -> None:
         names = [path.name for path in files] or [name]
-        self.files = names[0], names[-1]  # of the source and of the target
+        self.files = names[0], names[-1]  # the names of the source and the target file
         self.pairs = 0
-        self.copies = 0  # pairs whose sides are the same
-        self.copied_lines: list[int] = []  # the first of them
+        self.copies = 0  # pairs whose sides are identical
+        self.copied_lines: list[int] = []  # the line numbers of the first three
         self.characters = CharacterCounts(), CharacterCounts()
         self.lengths, self.sample, self.repeats = LineLengths(), LineSample(), DuplicateCounter()
         self._block: list[Pair] = []
 
     @classmethod
     def of(cls, corpus: Corpus) -> "CorpusStatistics":
-        """All of a corpus."""
+        """The statistics of a whole corpus."""
         reading = cls(corpus.name, corpus.files)
         for pair in corpus:
             reading.add(pair)
-        return reading.finished()
+        return reading.finish()
 
     def add(self, pair: Pair) -> tuple[int, int]:
-        """Count a pair; the digests of its source and of itself."""
+        """Adds a pair; returns the digests of its source and of the pair."""
         self.pairs += 1
         self._block.append(pair)
         if len(self._block) == BLOCK:
-            self.finished()
+            self.finish()
         if pair.source == pair.target and sum(map(str.isalpha, pair.source)) >= LETTERS:
             self.copies += 1
             if len(self.copied_lines) < 3:
@@ -54,8 +54,8 @@ class CorpusStatistics:
         self.repeats.add(*digests, pair.line)
         return digests
 
-    def finished(self) -> "CorpusStatistics":
-        """Count the characters of the pairs that are still waiting."""
+    def finish(self) -> "CorpusStatistics":
+        """Counts the characters of the pairs in the last, incomplete block."""
         for side, lines in zip(
             self.characters,
             ([pair.source for pair in self._block], [pair.target for pair in self._block]),

@@ -1,12 +1,12 @@
-"""Which characters of a date tell each character of its ISO form: the reference of an alignment.
+"""Reference alignments of the dates task: the source characters that determine each ISO character.
 
-It is known for the forms of `synthetic.py` in English, German, French and Spanish, the languages of
+They cover the date formats of `synthetic.py` in English, German, French and Spanish, the languages of
 `recipes/dates.toml`.
 """
 
 import re
 
-MONTHS = (  # how their names begin in these languages
+MONTHS = (  # the first letters of their names in these languages
     ("jan", "jän", "ene"),
     ("feb", "fév", "fev"),
     ("mar", "mär"),
@@ -23,10 +23,11 @@ MONTHS = (  # how their names begin in these languages
 
 
 def date_origins(source: str, target: str) -> dict[int, frozenset[int]]:
-    """For places in `target` (YYYY-MM-DD) those in `source` that tell what is written there.
+    """For each position in `target` (YYYY-MM-DD), the positions in `source` that determine it.
 
-    A digit comes from the same digit; one that fills up (05 from 5), and the century of a year of two digits,
-    from the whole number; a month from its name. Of hyphens, and of what is not found, nothing is said.
+    A digit is aligned with the same digit. A padding zero (05 from 5) and the century of a two-digit year
+    are aligned with the whole number, a month with its name. Hyphens, and parts that are not found, have
+    no alignment.
     """
     numbers = [range(*match.span()) for match in re.finditer(r"\d+", source)]
     if len(numbers) == 3:
@@ -43,7 +44,7 @@ def date_origins(source: str, target: str) -> dict[int, frozenset[int]]:
 
 
 def _in_order(source: str, numbers: list[range]) -> tuple[range, range, range]:
-    """Year, month and day by the rule of `synthetic.read_numbers`."""
+    """Orders three numbers as year, month, day, by the rule of `synthetic.read_numbers`."""
     first, second, third = numbers
     if len(first) == 4:
         return first, second, third
@@ -52,14 +53,14 @@ def _in_order(source: str, numbers: list[range]) -> tuple[range, range, range]:
 
 
 def _name_of_month(source: str, month: int) -> range:
-    """The last word that begins like it: a weekday that does (mardi) stands before."""
+    """The last word that begins like the month's name: a weekday (mardi) would come before it."""
     words = list(re.finditer(r"[^\W\d_]+", source.lower()))
     found = [match for match in words if match[0].startswith(MONTHS[month - 1])]
     return range(*found[-1].span()) if found else range(0)
 
 
 def _of_digits(places: range, number: range) -> dict[int, frozenset[int]]:
-    """Places are filled from the right; what the number does not reach comes from all of it."""
+    """Aligns digits from the right; positions beyond the number's digits get the whole number."""
     return {
         place: frozenset([number.stop - back]) if back <= len(number) else frozenset(number)
         for back, place in enumerate(reversed(places), start=1)

@@ -1,9 +1,8 @@
-"""Running text: files -> documents, which are whole files, paragraphs, lines or fields of JSON Lines."""
+"""Running text: reads documents (whole files, paragraphs, lines, or fields of JSON Lines) from files."""
 
 import gzip
 import hashlib
 import itertools
-import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -13,19 +12,19 @@ from typing import Literal
 
 from regard.data.corpus import line_text, locate, read_lines
 from regard.data.encodings import refuse_wide
+from regard.data.json_lines import parse_record, text_field
 from regard.errors import DataError, RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentSettings:
-    """Where running text is, and what in it is a document.
+    """The files of running text, and what counts as a document.
 
-    A path is relative to the recipe; `NAME:FILE` is a file of the catalogue; several are read one after the
-    other. A document is a "file", a "paragraph" (paragraphs stand between empty lines), a "line", or a
-    "record": the text in the `field` of each line of a JSON Lines file. `share` takes the documents from one
-    share of their number to another, [0, 0.9] the first nine tenths; where there is a single one, it takes
-    its characters. Of a file only what stands between the lines that begin with `after` and `before` is
-    read: without the preamble and the licence of a book, say.
+    A path is relative to the recipe; `NAME:FILE` is a file of the catalogue; several files are read in order.
+    A document is a "file", a "paragraph" (paragraphs are separated by empty lines), a "line", or a "record":
+    the text in the `field` of each line of a JSON Lines file. `share` selects a range of the documents:
+    [0, 0.9] is the first nine tenths. A single document is cut by characters instead. Only the text between
+    the lines that begin with `after` and `before` is read, for example without the licence of a book.
     """
 
     file: str | tuple[str, ...]
@@ -37,34 +36,34 @@ class DocumentSettings:
 
     def __post_init__(self) -> None:
         if not self.files:
-            raise RecipeError("file names no file", "give one, or a list of them")
+            raise RecipeError("file is an empty list", "give one file or more")
         if len(self.share) != 2 or not 0 <= self.share[0] < self.share[1] <= 1:
             raise RecipeError(
-                f"share = {list(self.share)} is no part of the text", "give from and to: [0.0, 0.9]"
+                f"share = {list(self.share)} is not a range", "give its start and end: [0.0, 0.9]"
             )
         if self.document == "record" and (self.after or self.before):
             raise RecipeError("records have no preamble", "leave out after and before")
 
     @property
     def files(self) -> tuple[str, ...]:
+        """`file` as a tuple."""
         return (self.file,) if isinstance(self.file, str) else self.file
 
     def whole(self) -> "DocumentSettings":
-        """The same of all of the files."""
+        """These settings for the whole text of the files, without `share`, `after` and `before`."""
         return replace(self, share=(0.0, 1.0), after="", before="")
 
     def overlaps(self, other: "DocumentSettings") -> bool:
-        """Whether some text is in both, as far as the settings tell."""
+        """True if both settings can select some of the same text; the files are not read."""
         common = set(self.files) & set(other.files)
         return bool(common) and self.share[0] < other.share[1] and other.share[0] < self.share[1]
 
 
 class Documents:
-    """Texts that can be read again and again, in their order.
+    """Documents in order; they can be iterated repeatedly.
 
-    Lines end at "\\n" or "\\r\\n" and give "\\n"; a byte order mark that opens a file is dropped; all else is
-    text as it stands, and a file that is not UTF-8 is an error that names the line. What has no visible
-    character is no document.
+    "\\r\\n" becomes "\\n" and a byte order mark at the start of a file is dropped; all else is kept. A file
+    that is not UTF-8 is an error with the line number. Documents without a visible character are skipped.
     """
 
     def __init__(self, settings: DocumentSettings, base: Path) -> None:
@@ -79,10 +78,12 @@ class Documents:
             return
         head = list(itertools.islice(self._all(), 2))
         if len(head) == 1:
-            yield from filter(None, [head[0][_place(first, len(head[0])) : _place(last, len(head[0]))]])
+            yield from filter(
+                None, [head[0][_share_index(first, len(head[0])) : _share_index(last, len(head[0]))]]
+            )
             return
         count = sum(1 for _ in self._all())
-        yield from itertools.islice(self._all(), _place(first, count), _place(last, count))
+        yield from itertools.islice(self._all(), _share_index(first, count), _share_index(last, count))
 
     def _all(self) -> Iterator[str]:
         for path in self.paths:
@@ -93,7 +94,7 @@ class Documents:
         match settings.document:
             case "record":
                 return (
-                    _record(line, settings.field, path, number)
+                    _record_text(line, settings.field, path, number)
                     for number, line in enumerate(read_lines(path), start=1)
                 )
             case "file":
@@ -104,7 +105,7 @@ class Documents:
                 return lines if kind == "line" else _paragraphs(lines)
 
     def fingerprint(self) -> str:
-        """A digest of everything that decides which texts come out, and not of where the files lie."""
+        """A digest of everything that determines the texts; the files' paths are not part of it."""
         choices = {name: value for name, value in asdict(self._settings).items() if name != "file"}
         digest = hashlib.sha256(repr(choices).encode())
         for path in self.paths:
@@ -113,33 +114,33 @@ class Documents:
 
 
 def read_text(path: Path) -> str:
-    """A whole UTF-8 file, plain or gzipped."""
+    """Reads a whole UTF-8 file, plain or gzipped."""
     try:
         raw = path.read_bytes()
         raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(
             f"{path}: the compressed file is cut short or damaged",
-            "fetch or make it again; `gzip -t` tells whether it is whole",
+            "download or compress it again; `gzip -t` tests it",
         ) from error
     except OSError as error:
-        raise DataError(f"{path}: {error.strerror}", "give a file that can be read") from error
+        raise DataError(f"{path}: {error.strerror}", "give a readable file") from error
     refuse_wide(raw, str(path))
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         for number, line in enumerate(raw.split(b"\n"), start=1):
-            line_text(line, str(path), number)  # says where
+            line_text(line, str(path), number)  # raises a DataError with the line number
         raise
     return text.replace("\r\n", "\n")
 
 
-def _place(share: float, count: int) -> int:
+def _share_index(share: float, count: int) -> int:
     return int(share * count)
 
 
 def _between(text: str, settings: DocumentSettings, path: Path) -> str:
-    """What stands after the line that begins with `after` and before the next that begins with `before`."""
+    """The text after the first line that begins with `after`, up to the next that begins with `before`."""
     if settings.after:
         found = re.search(rf"^{re.escape(settings.after)}.*\n?", text, re.MULTILINE)
         if not found:
@@ -159,20 +160,16 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
             yield "\n".join(group)
 
 
-def _record(line: str, field: str, path: Path, number: int) -> str:
+def _record_text(line: str, field: str, path: Path, number: int) -> str:
     try:
-        record = json.loads(line)
-        if not isinstance(record, dict):
-            raise ValueError(f"a JSON {type(record).__name__}, not an object")
-        if not isinstance(record.get(field), str):
-            raise ValueError(f"{field!r} is {'not text' if field in record else 'missing'}")
-        record[field].encode()
+        text = text_field(parse_record(line), field)
+        text.encode()
     except UnicodeEncodeError as error:
         raise DataError(
-            f"{path}:{number}: a lone surrogate, which is no character", "put U+FFFD in its place"
+            f"{path}:{number}: a lone surrogate, which is not a character", "replace it by U+FFFD"
         ) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(
-            f"{path}:{number}: {str(error).splitlines()[0]}", "each line holds a record with the text"
+            f"{path}:{number}: {error}", f"each line must be a JSON object with the text in {field!r}"
         ) from error
-    return record[field]
+    return text

@@ -1,4 +1,4 @@
-"""One file from the network to the disk: in blocks, and taken up again where it was cut off."""
+"""Downloads a file over HTTP and resumes an interrupted download."""
 
 import http.client
 import urllib.error
@@ -13,13 +13,15 @@ TIMEOUT = 30.0  # seconds without a byte
 
 
 def download(url: str, target: Path, progress: Callable[[int, int | None], None]) -> None:
-    """Write what `url` gives to `target`; if `target` holds a beginning of it, ask for the rest only.
+    """Downloads `url` to `target`; if `target` holds the beginning already, only the rest is requested.
 
-    `progress(bytes done, bytes in all or None)` is called after each block. A failure leaves what
-    came so far in `target`, and raises DataError.
+    `progress(bytes done, total bytes or None)` is called after each block.
+
+    Raises:
+        DataError: the download failed; `target` keeps the part that arrived.
     """
     if not url.startswith(("https://", "http://")):
-        raise DataError(f"{url}: not an address of the web", "use https://")
+        raise DataError(f"{url}: not an HTTP address", "use https://")
     target.parent.mkdir(parents=True, exist_ok=True)
     held = target.stat().st_size if target.exists() else 0
     request = urllib.request.Request(url, headers={"Accept-Encoding": "identity"})  # noqa: S310 (http or https, above)
@@ -37,17 +39,18 @@ def download(url: str, target: Path, progress: Callable[[int, int | None], None]
                     progress(done, total)
     except urllib.error.HTTPError as error:
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and held:
-            return  # it was whole already; the caller looks at its SHA-256
+            return  # it was complete already; the caller verifies its SHA-256
         raise DataError(
-            f"{url}: the server answers {error.code} {error.reason}", "try again later, or fetch it by hand"
+            f"{url}: the server answers {error.code} {error.reason}",
+            "try again later, or download it by hand",
         ) from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise DataError(
             f"{url} cannot be reached: {reason}",
-            "where there is no network, copy the data set from elsewhere and name its parent in REGARD_DATA",
+            "without a network, copy the data set from elsewhere and set REGARD_DATA to its parent folder",
         ) from None
     if total is not None and done != total:
         raise DataError(
-            f"{url}: cut off after {done:,} of {total:,} bytes", "run it again: it goes on from there"
+            f"{url}: interrupted after {done:,} of {total:,} bytes", "run it again to resume the download"
         )

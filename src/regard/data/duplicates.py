@@ -1,4 +1,4 @@
-"""Pairs that stand in a corpus more than once, found by digests in bounded memory."""
+"""Counts duplicate pairs of a corpus and sources with several targets, by digests in bounded memory."""
 
 import hashlib
 from dataclasses import dataclass
@@ -7,41 +7,48 @@ import numpy as np
 
 from regard.data.corpus import Pair
 
-KEPT = 2_000_000  # digests; beyond it a random half of all sources is left out, and counts are estimates
+MAX_DIGESTS = (
+    2_000_000  # digests in memory; beyond it half of the sources is dropped, and counts are estimates
+)
 
 
 def digest(text: str) -> int:
-    """64 bits of BLAKE2."""
+    """A 64-bit BLAKE2 digest."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest(), "big")
 
 
 def pair_digest(pair: Pair) -> int:
+    """The digest of both sides of a pair."""
     return digest(f"{pair.source}\0{pair.target}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Duplicates:
-    """`pairs`: how many repeat an earlier one; `examples`: (line, earlier line) of some of them.
+    """Counts of duplicates."""
 
-    `sources`: how many sources have several different targets; `most_targets`: the most that one has.
-    """
-
-    pairs: int
-    examples: tuple[tuple[int, int], ...]
-    sources: int
-    most_targets: int
-    exact: bool
+    pairs: int  # that repeat an earlier pair
+    examples: tuple[tuple[int, int], ...]  # (line, earlier line) of some of them
+    sources: int  # with several different targets
+    most_targets: int  # the largest number of different targets of one source
+    exact: bool  # False: counts are estimated from a part of the sources
 
 
 class DuplicateCounter:
-    """Digests of sources and pairs with their lines; sources are left out by their digest alone."""
+    """Counts duplicates by the digests of sources and pairs.
 
-    def __init__(self, kept: int = KEPT) -> None:
-        self._kept, self._shift = kept, 0  # a source stays if the first `shift` bits of its digest are 0
+    When there are too many, it keeps the sources whose digest begins with more and more zero bits.
+    """
+
+    def __init__(self, max_digests: int = MAX_DIGESTS) -> None:
+        self._max_digests, self._shift = (
+            max_digests,
+            0,
+        )  # a source is kept if the first `shift` bits of its digest are 0
         self._rows = np.empty((0, 3), np.uint64)
         self._new: list[tuple[int, int, int]] = []
 
     def add(self, source: int, pair: int, line: int) -> None:
+        """Adds the digests of a source and a pair, and their line number."""
         if not source >> (64 - self._shift):
             self._new.append((source, pair, line))
             if len(self._new) >= 100_000:
@@ -51,11 +58,12 @@ class DuplicateCounter:
         if self._new:
             self._rows = np.concatenate([self._rows, np.array(self._new, np.uint64)])
             self._new = []
-        while len(self._rows) > self._kept:
+        while len(self._rows) > self._max_digests:
             self._shift += 1
             self._rows = self._rows[self._rows[:, 0] >> np.uint64(64 - self._shift) == 0]
 
     def found(self) -> Duplicates:
+        """The duplicates among all added pairs."""
         self._merge()
         scale = 1 << self._shift
         order = np.lexsort((self._rows[:, 2], self._rows[:, 1]))  # by pair, then by line
@@ -78,5 +86,5 @@ class DuplicateCounter:
 
 
 def _first(values: np.ndarray) -> np.ndarray:
-    """True where a sorted array has a value for the first time."""
+    """A mask that is True at the first occurrence of each value of a sorted array."""
     return np.concatenate([np.ones(min(len(values), 1), bool), values[1:] != values[:-1]])

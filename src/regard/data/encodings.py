@@ -1,25 +1,25 @@
-"""Text that is not UTF-8 but UTF-16 or UTF-32, known by how it begins, so that the error can say so."""
+"""Detects UTF-16 and UTF-32 text by its first bytes, for a precise error message."""
 
 import codecs
 
 from regard.errors import DataError
 
-MARKS = {  # byte order marks, the longer ones first
+BYTE_ORDER_MARKS = {  # byte order marks, the longer ones first
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
-HEAD = 64  # bytes that are looked at where there is no mark
+SAMPLE_BYTES = 64  # bytes that are examined if there is no byte order mark
 
 
 def refuse_wide(content: bytes, place: str) -> None:
-    """Raise a DataError if a text in UTF-16 or UTF-32 begins with `content`.
+    """Raises a DataError if `content` is the beginning of a text in UTF-16 or UTF-32.
 
-    Without a mark it is known by its NULs: of Latin letters every second byte is one.
+    Without a byte order mark it is detected by its NULs: every second byte of Latin letters is one.
     """
-    found = next((name for mark, name in MARKS.items() if content.startswith(mark)), None)
-    head = content[:HEAD]
+    found = next((name for bom, name in BYTE_ORDER_MARKS.items() if content.startswith(bom)), None)
+    head = content[:SAMPLE_BYTES]
     if found is None and len(head) >= 4:
         odd, even = head[1::2], head[::2]
         if odd.count(0) > len(odd) // 2 and not even.count(0):

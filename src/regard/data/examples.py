@@ -1,4 +1,4 @@
-"""Numbered examples that a loader can put in any order: what it asks of a data set, and pairs on disk."""
+"""Examples with random access: the interface of a data set for the loader, and pairs on disk."""
 
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -9,29 +9,30 @@ from jaxtyping import Int
 from regard.data.batch import Batch, PairBatch, collate
 from regard.data.shards import Shards
 
-Numbers = Int[np.ndarray, " examples"]
+Indices = Int[np.ndarray, " examples"]
+Lengths = Int[np.ndarray, " examples"]
 
 
 @runtime_checkable
 class Examples(Protocol):
-    """A data set whose examples are known by their numbers, from 0.
+    """A data set whose examples are addressed by index, from 0.
 
-    What comes of an example may depend on the epoch (noise, another segmentation), and on nothing else.
+    An example may depend on the epoch (noise, sampled segmentation), and on nothing else.
     """
 
     def __len__(self) -> int: ...
 
-    def lengths(self, examples: Numbers, epoch: int) -> tuple[Numbers, Numbers]:
-        """Two lengths of each: batches are sorted by the first, then the second; the larger one counts."""
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
+        """Two lengths of each example: batches are sorted by both; the larger one counts for the budget."""
         ...
 
-    def batch(self, examples: Numbers, epoch: int) -> Batch:
-        """These examples side by side."""
+    def batch(self, examples: Indices, epoch: int) -> Batch:
+        """A batch of these examples."""
         ...
 
 
 class PairExamples:
-    """Pairs of tokenised sequences in a folder of shards, one sampled segmentation after the other."""
+    """Pairs of tokenised sequences in a folder of shards; each epoch reads the next sampled segmentation."""
 
     def __init__(self, shards: Path | Shards, pad_id: int) -> None:
         self.shards = shards if isinstance(shards, Shards) else Shards(shards)
@@ -40,12 +41,12 @@ class PairExamples:
     def __len__(self) -> int:
         return len(self.shards)
 
-    def lengths(self, examples: Numbers, epoch: int) -> tuple[Numbers, Numbers]:
-        """What the decoder reads of the targets, and the sources."""
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
+        """The lengths of the decoder inputs and of the sources."""
         copy = self.shards.copy(epoch)
         return copy.target_lengths(examples) - 1, copy.source_lengths(examples)
 
-    def batch(self, examples: Numbers, epoch: int) -> PairBatch:
+    def batch(self, examples: Indices, epoch: int) -> PairBatch:
         copy = self.shards.copy(epoch)
         lines = self.shards.lines[examples]
         return collate(copy.sources(examples), copy.targets(examples), lines, pad_id=self.pad_id)

@@ -1,8 +1,8 @@
-"""A file of a model folder, which anybody may have written: inside the folder, of bounded size.
+"""Reads files of an untrusted model folder: only from inside the folder, and of bounded size.
 
-A link in a folder is followed if what it leads to lies in the folder too, or in the `blobs` of the hub
-cache whose snapshot the folder is: so downloads are kept. Other links are refused, for a folder that was
-copied from elsewhere has no business with other files of this machine.
+A symbolic link is followed if its target lies in the folder, or in the `blobs` of the Hugging Face cache
+whose snapshot the folder is. Other links are refused: a folder from elsewhere must not reach other files of
+this machine.
 """
 
 import errno
@@ -10,11 +10,11 @@ import os
 import stat
 from pathlib import Path
 
-from regard.data.memory import memory
+from regard.data.memory import total_memory
 from regard.errors import FolderError, RunError
 
 MEGABYTE = 2**20
-MOST_BYTES = {  # the largest of each that is known has a fifth of it
+MAX_BYTES = {  # five times the largest known file of each name
     "tokenizer.json": 128 * MEGABYTE,
     "source_tokenizer.json": 128 * MEGABYTE,
     "target_tokenizer.json": 128 * MEGABYTE,
@@ -23,77 +23,77 @@ MOST_BYTES = {  # the largest of each that is known has a fifth of it
     "generation_config.json": MEGABYTE,
     "config.json": 16 * MEGABYTE,
 }
-MOST_OTHERS = 64 * MEGABYTE  # vocabularies, sentencepiece files, indices of tensors, the state of a run
+MAX_BYTES_OF_OTHERS = 64 * MEGABYTE  # vocabularies, sentencepiece files, tensor indices, the state of a run
 WEIGHTS = (".safetensors", ".bin")
-ANEW = "the file is damaged or of another kind: copy the folder anew"
+COPY_AGAIN = "the file is damaged or has another format: copy the folder again"
 
 
 def read_file(path: Path, folder: Path | None = None) -> bytes:
-    """A whole file of a folder (that which it lies in, if no other is named).
+    """Reads a whole file of `folder`, by default the file's parent.
 
     Raises:
-        FolderError: it is missing, no plain file, too large, or a link out of the folder. RunError: the disk
-            failed.
+        FolderError: the file is missing, not a regular file, too large, or a link out of the folder.
+        RunError: the disk failed.
     """
-    most = MOST_BYTES.get(path.name, MOST_OTHERS)
-    inside(path, folder)
+    limit = MAX_BYTES.get(path.name, MAX_BYTES_OF_OTHERS)
+    checked_inside(path, folder)
     try:
-        # NONBLOCK: opening a named pipe would wait for a writer
+        # O_NONBLOCK: opening a named pipe would wait for a writer
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise FolderError(f"{path} is no plain file", ANEW)
-            content = file.read(most + 1)
+                raise FolderError(f"{path} is not a regular file", COPY_AGAIN)
+            content = file.read(limit + 1)
     except OSError as error:
-        raise unreadable(path, error) from error
-    if len(content) > most:
-        raise _too_large(path, os.path.getsize(path), most)
+        raise read_error(path, error) from error
+    if len(content) > limit:
+        raise _too_large(path, os.path.getsize(path), limit)
     return content
 
 
-def unreadable(path: Path, error: OSError) -> FolderError | RunError:
-    """What to raise for a file that could not be read: only a FolderError says that the folder is at fault.
+def read_error(path: Path, error: OSError) -> FolderError | RunError:
+    """The error for a file that could not be read: FolderError if the folder is at fault, else RunError.
 
-    Of a disk that fails for a moment nobody may conclude that a checkpoint is damaged.
+    A disk that fails for a moment does not mean that a checkpoint is damaged.
     """
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM):
         return FolderError(f"{path}: {error.strerror}", "is this a model or run folder?")
-    return RunError(f"cannot read {path}: {error.strerror}", "the file may be whole: try again")
+    return RunError(f"cannot read {path}: {error.strerror}", "the file may be intact: try again")
 
 
 def refuse_large(path: Path) -> None:
-    """Raise a FolderError if a file is larger than any of its name, or weights than the machine's memory."""
+    """Raises a FolderError if a file is too large for its name, or weights are larger than the memory."""
     size = os.path.getsize(path)
     if path.suffix not in WEIGHTS:
-        most = MOST_BYTES.get(path.name, MOST_OTHERS)
-        if size > most:
-            raise _too_large(path, size, most)
-    elif (most := memory()) and size > most:
+        limit = MAX_BYTES.get(path.name, MAX_BYTES_OF_OTHERS)
+        if size > limit:
+            raise _too_large(path, size, limit)
+    elif (limit := total_memory()) and size > limit:
         raise FolderError(
-            f"{path} has {size:,} bytes, more than the {most:,} of this machine's memory",
-            "use a machine with more memory, or copy the folder anew if the model is not as large",
+            f"{path} has {size:,} bytes, more than the {limit:,} of this machine's memory",
+            "use a machine with more memory, or copy the folder again if the model is smaller",
         )
 
 
-def inside(path: Path, folder: Path | None = None) -> Path:
-    """`path`, if its links do not lead out of the folder, but into the blobs of a hub cache.
+def checked_inside(path: Path, folder: Path | None = None) -> Path:
+    """Returns `path` if it is, links resolved, inside `folder` or in the blobs of its Hugging Face cache.
 
     Raises:
-        FolderError: they do.
+        FolderError: it is a link to another place.
     """
     home, real = Path(os.path.realpath(folder or path.parent)), Path(os.path.realpath(path))
     if not real.is_relative_to(home) and real.parent not in _blobs(home):
         raise FolderError(
             f"{path} is a link out of its folder, to {real}",
-            "put the file itself in its place (cp -L), or name the folder that it lies in",
+            "replace the link by the file itself (cp -L), or give the folder that contains the file",
         )
     return path
 
 
 def _blobs(home: Path) -> list[Path]:
-    """Where the files of a snapshot lie: HUB/models--NAME/snapshots/REVISION -> HUB/models--NAME/blobs."""
+    """The blobs folder of a snapshot: HUB/models--NAME/snapshots/REVISION -> HUB/models--NAME/blobs."""
     snapshots = [each.parent for each in (home, *home.parents) if each.parent.name == "snapshots"]
     return [each.parent / "blobs" for each in snapshots]
 
 
-def _too_large(path: Path, size: int, most: int) -> FolderError:
-    return FolderError(f"{path} is too large: {size:,} bytes, more than {most:,}", ANEW)
+def _too_large(path: Path, size: int, limit: int) -> FolderError:
+    return FolderError(f"{path} is too large: {size:,} bytes, more than {limit:,}", COPY_AGAIN)

@@ -1,4 +1,4 @@
-"""NPZ files -> graphs: everything in a file is looked through before it is used."""
+"""Reads graphs from NPZ files and validates everything in them."""
 
 import itertools
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ from regard.data.graphs import Graph, Split
 from regard.errors import DataError, did_you_mean
 
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
-SPARSE = 0.2  # features of which a smaller share is not zero are kept as a sparse tensor
+SPARSE = 0.2  # features with a smaller share of non-zero values become a sparse tensor
 
-# What an array may be called: first our name, then those that others use (Planetoid's, PyTorch Geometric's).
+# Accepted names of each array: ours first, then those of Planetoid and PyTorch Geometric.
 NAMES = {
     "features": ("features", "x"),
     "edges": ("edges", "edge_index"),
@@ -29,20 +29,20 @@ NAMES = {
     "test": ("test", "test_idx", "test_mask"),
     "label_names": ("label_names",),
 }
-CSR = ("indptr", "indices", "data", "shape")  # what a sparse matrix of features consists of
+CSR = ("indptr", "indices", "data", "shape")  # the arrays of a sparse feature matrix
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphSettings:
-    """Where a graph is: an NPZ file, by its path or as NAME:FILE of the catalogue.
+    """An NPZ file with a graph: a path, or `NAME:FILE` of the catalogue.
 
     It holds `features` (nodes x features, or a CSR matrix in `features_indptr`, `_indices`, `_data` and
     `_shape`), `edges` (2 x edges: sources, targets), `labels` (a class for each node from 0, -1 for none),
-    and the nodes to train, validate and test on: `train`, `valid`, `test`, each a mask of all nodes or
-    their numbers from 0; perhaps `label_names`. Planetoid's names are known too: x, y, edge_index, val_idx.
+    and the splits `train`, `valid` and `test`, each a mask over all nodes or node numbers from 0; optionally
+    `label_names`. Planetoid's names are accepted too: x, y, edge_index, val_idx.
 
-    `undirected`: an edge from a to b is one from b to a as well. `normalise`: each row of the features is
-    divided by its sum, as is usual where they are words.
+    `undirected`: an edge from a to b also leads from b to a. `normalise`: each row of the features is divided
+    by its sum, as is usual for bags of words.
     """
 
     file: str
@@ -51,14 +51,14 @@ class GraphSettings:
 
 
 def read_graph(settings: GraphSettings, base: Path) -> Graph:
-    """The graph of a file, looked through; a relative path begins at `base`.
+    """Reads and validates a graph; a relative path starts at `base`.
 
     Raises:
-        DataError: the file is missing, damaged or of another kind; or something in it does not fit: an edge
-            to a node that is not there, a feature that is no number, a node in two splits.
+        DataError: the file is missing, damaged or has another format; or its content is inconsistent: an edge
+            to a missing node, a feature that is not a number, a node in two splits.
     """
     arrays, path = _arrays(settings, base, needed=("labels", "train", "valid"))
-    features, edges = _bare(arrays, settings, path)
+    features, edges = _features_and_edges(arrays, settings, path)
     num_nodes = features.size(0)
     labels = _labels(arrays["labels"], num_nodes, path)
     splits: dict[Split, np.ndarray] = {
@@ -77,30 +77,30 @@ def read_graph(settings: GraphSettings, base: Path) -> Graph:
 
 
 def read_test_graph(settings: GraphSettings, base: Path, label_names: tuple[str, ...]) -> Graph:
-    """The graph of a file with its test nodes alone, whose classes are among `label_names`, a model's.
+    """Reads a graph with its test split only, its classes mapped to a model's `label_names`.
 
-    Where the file names its classes, the names count, else the numbers. Other splits and the labels of other
-    nodes are left aside.
+    Classes are matched by name if the file has label names, else by number. Other splits and the labels of
+    other nodes are ignored.
 
     Raises:
-        DataError: as `read_graph`; there are no test nodes, or one has a class that is not among these.
+        DataError: as `read_graph`; there are no test nodes, or one has a class that the model does not have.
     """
     arrays, path = _arrays(settings, base, needed=("labels",))
     if "test" not in arrays:
         raise DataError(f"{path}: the graph has no test nodes", "give it an array `test`")
-    features, edges = _bare(arrays, settings, path)
+    features, edges = _features_and_edges(arrays, settings, path)
     labels = _labels(arrays["labels"], len(features), path)
     nodes = _nodes(arrays["test"], "test", len(features), path)
     _refuse_without_label(nodes, "test", labels, path)
     names = arrays.get("label_names")
-    own = label_names if names is None else _names(names, path)
-    known = {number: label_names.index(name) for number, name in enumerate(own) if name in label_names}
+    file_names = label_names if names is None else _names(names, path)
+    known = {number: label_names.index(name) for number, name in enumerate(file_names) if name in label_names}
     for node, label in zip(nodes.tolist(), labels[nodes].tolist(), strict=True):
         if label not in known:
-            name = own[label] if label < len(own) else label
+            name = file_names[label] if label < len(file_names) else label
             raise DataError(
-                f"{path}: node {node} of 'test' has label {name!r}, which the model does not know",
-                f"it knows {', '.join(label_names)}",
+                f"{path}: node {node} of 'test' has label {name!r}, which the model does not have",
+                f"its labels are {', '.join(label_names)}",
             )
     classes = torch.full((len(features),), IGNORED)
     classes[nodes] = torch.tensor([known[label] for label in labels[nodes].tolist()])
@@ -114,27 +114,27 @@ def read_test_graph(settings: GraphSettings, base: Path, label_names: tuple[str,
     )
 
 
-def read_bare_graph(
+def read_unlabelled_graph(
     settings: GraphSettings, base: Path
 ) -> tuple[Float[Tensor, "nodes features"], Int64[Tensor, "2 edges"]]:
-    """Features and edges of a file that need not say more: to classify its nodes.
+    """Reads only the features and edges of a graph, to classify its nodes.
 
     Raises:
         DataError: as `read_graph`.
     """
     arrays, path = _arrays(settings, base, needed=())
-    return _bare(arrays, settings, path)
+    return _features_and_edges(arrays, settings, path)
 
 
 def _arrays(
     settings: GraphSettings, base: Path, needed: tuple[str, ...]
 ) -> tuple[dict[str, np.ndarray], Path]:
-    """The arrays of the file under our names; features, edges and those `needed` are there."""
+    """The arrays of the file under regard's names, and the file's path; DataError if one is missing."""
     path = find(settings.file) if is_spec(settings.file) else base / Path(settings.file).expanduser()
     return _named(read_npz(path), path, needed), path
 
 
-def _bare(
+def _features_and_edges(
     arrays: Mapping[str, np.ndarray], settings: GraphSettings, path: Path
 ) -> tuple[Float[Tensor, "nodes features"], Int64[Tensor, "2 edges"]]:
     features = _features(arrays, path, settings.normalise)
@@ -143,22 +143,24 @@ def _bare(
 
 
 def _named(arrays: Mapping[str, np.ndarray], path: Path, needed: tuple[str, ...]) -> dict[str, np.ndarray]:
-    ours = {other: name for name, others in NAMES.items() for other in others}
+    our_names = {alias: name for name, accepted in NAMES.items() for alias in accepted}
     for part in CSR:
-        ours |= {f"{other}_{part}": f"features_{part}" for other in NAMES["features"]}
+        our_names |= {f"{alias}_{part}": f"features_{part}" for alias in NAMES["features"]}
     found: dict[str, np.ndarray] = {}
-    for theirs, array in arrays.items():
-        if theirs not in ours:
-            raise DataError(f"{path}: no graph has an array {theirs!r}", did_you_mean(theirs, ours))
-        if ours[theirs] in found:
-            raise DataError(f"{path} has {ours[theirs]} twice, once as {theirs!r}", "leave one of them out")
-        found[ours[theirs]] = array
+    for name_in_file, array in arrays.items():
+        if name_in_file not in our_names:
+            raise DataError(f"{path}: unknown array {name_in_file!r}", did_you_mean(name_in_file, our_names))
+        if our_names[name_in_file] in found:
+            raise DataError(
+                f"{path} has {our_names[name_in_file]} twice, once as {name_in_file!r}", "remove one of them"
+            )
+        found[our_names[name_in_file]] = array
     sparse = [f"features_{part}" for part in CSR]
     for name in [*(sparse if "features_indptr" in found else ["features"]), "edges", *needed]:
         if name not in found:
-            raise DataError(f"{path} has no array {name!r}", f"it has {', '.join(arrays) or 'none'}")
+            raise DataError(f"{path} has no array {name!r}", f"its arrays are {', '.join(arrays) or 'none'}")
     if "features" in found and "features_indptr" in found:
-        raise DataError(f"{path} has features twice, dense and sparse", "leave one of them out")
+        raise DataError(f"{path} has features twice, dense and sparse", "remove one of them")
     return found
 
 
@@ -171,13 +173,13 @@ def _features(
             raise DataError(
                 f"{path}: features are {shape_of(dense)}", "they must be a matrix, nodes x features"
             )
-        _refuse_no_numbers(dense, "features", path)
+        _refuse_not_numeric(dense, "features", path)
         rows, columns = np.nonzero(dense)
         values, (num_nodes, width) = dense[rows, columns], dense.shape
     else:
         rows, columns, values, num_nodes, width = _csr(arrays, path)
     given = values
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused in our own words
+    with np.errstate(over="ignore"):  # too large values become infinite and are refused below
         values = given.astype(np.float32)
     if not np.isfinite(values).all():
         place = int(np.argmin(np.isfinite(values)))
@@ -187,7 +189,7 @@ def _features(
         )
     if normalise:
         sums = np.bincount(rows, np.abs(values), minlength=num_nodes)
-        values = (values / sums[rows]).astype(np.float32)  # what is there is not 0, and neither is its sum
+        values = (values / sums[rows]).astype(np.float32)  # no value is 0, so no sum is
     sparse = torch.sparse_coo_tensor(
         torch.from_numpy(np.stack([rows, columns]).astype(np.int64)),
         torch.from_numpy(values),
@@ -199,72 +201,72 @@ def _features(
 
 
 def _csr(arrays: Mapping[str, np.ndarray], path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, int]:
-    """Rows, columns and values of what is not zero, row after row; how many rows and columns there are."""
+    """Rows, columns and values of the non-zero entries in row order, and the matrix's height and width."""
     starts, columns, values, shape = (arrays[f"features_{part}"] for part in CSR)
     hint = "write it with scipy.sparse.csr_matrix, duplicates summed"
     for name, part in zip(CSR, (starts, columns, values, shape), strict=True):
         if part.ndim != 1 or (name != "data" and part.dtype.kind not in "iu"):
             raise DataError(f"{path}: features_{name} is {part.dtype}, {shape_of(part)}", hint)
-    _refuse_no_numbers(values, "features_data", path)
+    _refuse_not_numeric(values, "features_data", path)
     if len(shape) != 2 or shape.min() < 1 or len(starts) != shape[0] + 1:
-        raise DataError(f"{path}: features_indptr and features_shape do not fit", hint)
+        raise DataError(f"{path}: features_indptr and features_shape do not match", hint)
     num_nodes, width = shape.tolist()
     starts, columns = starts.astype(np.int64), columns.astype(np.int64)
     if starts[0] or (np.diff(starts) < 0).any() or not starts[-1] == len(columns) == len(values):
-        raise DataError(f"{path}: features_indptr, features_indices and features_data do not fit", hint)
+        raise DataError(f"{path}: features_indptr, features_indices and features_data do not match", hint)
     rows = np.repeat(np.arange(num_nodes), np.diff(starts))
     if len(columns) and not 0 <= columns.min() <= columns.max() < width:
-        raise DataError(f"{path}: features_indices leave the {width:,} columns", hint)
+        raise DataError(f"{path}: features_indices are outside the {width:,} columns", hint)
     order = np.lexsort((columns, rows))
     rows, columns, values = rows[order], columns[order], values[order]
     if (np.diff(rows * width + columns) == 0).any():
-        raise DataError(f"{path}: a feature of a node is there twice", hint)
+        raise DataError(f"{path}: a node has the same feature twice", hint)
     there = values != 0
     return rows[there], columns[there], values[there], num_nodes, width
 
 
 def _labels(array: np.ndarray, num_nodes: int, path: Path) -> np.ndarray:
-    """A class for each node; below 0 where it has none."""
+    """The class of each node; below 0 for nodes without one."""
     if array.shape != (num_nodes,):
         raise DataError(
-            f"{path}: labels are {shape_of(array)}, features are of {num_nodes:,} nodes",
-            "each node needs one label, -1 where it has none",
+            f"{path}: labels are {shape_of(array)}, but features are of {num_nodes:,} nodes",
+            "give each node a label, -1 for none",
         )
-    return _whole(array, "labels", path)
+    return _as_integers(array, "labels", path)
 
 
 def _nodes(array: np.ndarray, split: Split, num_nodes: int, path: Path) -> np.ndarray:
-    """The numbers of the nodes of a split, in order; from a mask or from numbers."""
+    """The node numbers of a split in order, from a mask or a list of numbers."""
     if array.dtype == np.bool_:
         if array.shape != (num_nodes,):
             raise DataError(
-                f"{path}: the mask {split!r} is {shape_of(array)}, there are {num_nodes:,} nodes",
-                "a mask says True or False of each node",
+                f"{path}: the mask {split!r} is {shape_of(array)}, but there are {num_nodes:,} nodes",
+                "a mask has True or False for each node",
             )
         nodes = np.flatnonzero(array)
     else:
         if array.ndim != 1:
-            raise DataError(f"{path}: {split!r} is {shape_of(array)}", "give a list of nodes, or a mask")
-        nodes = np.sort(_whole(array, split, path))
+            raise DataError(f"{path}: {split!r} is {shape_of(array)}", "give a list of nodes or a mask")
+        nodes = np.sort(_as_integers(array, split, path))
         if len(nodes) and not 0 <= nodes[0] <= nodes[-1] < num_nodes:
-            odd = nodes[0] if nodes[0] < 0 else nodes[-1]
+            invalid = nodes[0] if nodes[0] < 0 else nodes[-1]
             raise DataError(
-                f"{path}: {split!r} names node {odd} of {num_nodes:,}", "nodes are numbered from 0"
+                f"{path}: {split!r} names node {invalid} of {num_nodes:,}", "nodes are numbered from 0"
             )
-        if (twice := nodes[:-1][np.diff(nodes) == 0]).size:
-            raise DataError(f"{path}: {split!r} names node {twice[0]} twice", "name each node once")
+        if (duplicates := nodes[:-1][np.diff(nodes) == 0]).size:
+            raise DataError(f"{path}: {split!r} names node {duplicates[0]} twice", "name each node once")
     if not len(nodes):
-        raise DataError(f"{path}: {split!r} names no node", "each split needs one node at least")
+        raise DataError(f"{path}: {split!r} has no node", "each split needs at least one node")
     return nodes
 
 
 def _edges(array: np.ndarray, num_nodes: int, undirected: bool, path: Path) -> np.ndarray:
-    """The edges in the order of targets, then sources; each once, none from a node to itself."""
+    """The edges sorted by target, then source, without duplicates and self-loops."""
     if array.ndim != 2 or array.shape[0] != 2:
         raise DataError(
             f"{path}: edges are {shape_of(array)}, not 2 x edges", "a row of sources, then a row of targets"
         )
-    edges = _whole(array, "edges", path)
+    edges = _as_integers(array, "edges", path)
     outside = (edges < 0) | (edges >= num_nodes)
     if outside.any():
         place = int(outside.any(axis=0).argmax())
@@ -280,40 +282,40 @@ def _edges(array: np.ndarray, num_nodes: int, undirected: bool, path: Path) -> n
     return np.stack([sources, targets])
 
 
-def _whole(array: np.ndarray, name: str, path: Path) -> np.ndarray:
-    """Whole numbers as such; NaN, text and halves are refused."""
+def _as_integers(array: np.ndarray, name: str, path: Path) -> np.ndarray:
+    """The array as int64; other types than integers are refused."""
     if array.dtype.kind not in "iu":
-        raise DataError(f"{path}: {name} are {array.dtype}, not whole numbers", "store them as int64")
+        raise DataError(f"{path}: {name} are {array.dtype}, not integers", "store them as int64")
     return array.astype(np.int64)
 
 
-def _refuse_no_numbers(array: np.ndarray, name: str, path: Path) -> None:
+def _refuse_not_numeric(array: np.ndarray, name: str, path: Path) -> None:
     if array.dtype.kind not in "biuf":
         raise DataError(f"{path}: {name} are {array.dtype}, not numbers", "store them as float32")
 
 
 def _refuse_overlap(splits: Mapping[Split, np.ndarray], path: Path) -> None:
-    """What is trained on is no test of what was learned."""
-    for (first, ones), (second, others) in itertools.combinations(splits.items(), 2):
-        both = np.intersect1d(ones, others)
+    """Raises a DataError if a node is in two splits."""
+    for (first, ones), (second, accepted) in itertools.combinations(splits.items(), 2):
+        both = np.intersect1d(ones, accepted)
         if len(both):
             raise DataError(
                 f"{path}: node {both[0]} is in {first!r} and in {second!r}",
-                f"{len(both):,} nodes are; put each into one split",
+                f"{len(both):,} nodes are in both; put each into one split",
             )
 
 
 def _refuse_unlabelled(splits: Mapping[Split, np.ndarray], labels: np.ndarray, path: Path) -> None:
-    """Each node of a split has a label, and each label occurs in training."""
-    seen = np.unique(labels[splits["train"]])
+    """Raises a DataError unless each node of a split has a label that occurs in training."""
+    trained = np.unique(labels[splits["train"]])
     for split, nodes in splits.items():
         _refuse_without_label(nodes, split, labels, path)
-        unseen = nodes[~np.isin(labels[nodes], seen)]
-        if len(unseen):
+        unknown = nodes[~np.isin(labels[nodes], trained)]
+        if len(unknown):
             raise DataError(
-                f"{path}: node {unseen[0]} of {split!r} has label {labels[unseen[0]]},"
+                f"{path}: node {unknown[0]} of {split!r} has label {labels[unknown[0]]},"
                 " which no training node has",
-                f"{len(unseen):,} of {len(nodes):,} are such",
+                f"{len(unknown):,} of {len(nodes):,} nodes have such a label",
             )
 
 
@@ -328,25 +330,29 @@ def _refuse_without_label(nodes: np.ndarray, split: Split, labels: np.ndarray, p
 def _label_names(
     names: np.ndarray | None, labels: np.ndarray, train: np.ndarray, path: Path
 ) -> tuple[str, ...]:
-    """A name for each class; their numbers where the file has no names."""
-    seen = labels[train]
-    if seen.min() == seen.max():
-        raise DataError(f"{path}: all training nodes have label {seen[0]}", "give two classes or more")
+    """The names of the classes; their numbers if the file has no names."""
+    trained = labels[train]
+    if trained.min() == trained.max():
+        raise DataError(f"{path}: all training nodes have label {trained[0]}", "give two classes or more")
     largest = int(labels.max())
     if names is None:
         if largest >= len(labels):
-            raise DataError(f"{path}: a label is {largest} among {len(labels):,} nodes", "number from 0")
+            raise DataError(
+                f"{path}: a label is {largest}, but there are only {len(labels):,} nodes",
+                "number the labels from 0",
+            )
         return tuple(map(str, range(largest + 1)))
-    own = _names(names, path)
-    if largest >= len(own):
+    file_names = _names(names, path)
+    if largest >= len(file_names):
         raise DataError(
-            f"{path}: a label is {largest}, but there are {len(own)} label_names", "name them all, from 0"
+            f"{path}: a label is {largest}, but there are {len(file_names)} label_names",
+            "name all labels, from 0",
         )
-    return own
+    return file_names
 
 
 def _names(names: np.ndarray, path: Path) -> tuple[str, ...]:
-    """The names of the classes as the file has them."""
+    """The file's class names, checked to be different texts."""
     if names.ndim != 1 or names.dtype.kind != "U" or len(set(names.tolist())) < len(names):
-        raise DataError(f"{path}: label_names are no list of different texts", "name each class once")
+        raise DataError(f"{path}: label_names are not a list of different texts", "name each class once")
     return tuple(names.tolist())

@@ -1,4 +1,4 @@
-"""Graphs and the classes of their nodes: one example, the whole graph."""
+"""Graphs with labelled nodes: a data set with one example, the whole graph."""
 
 import hashlib
 from collections.abc import Mapping
@@ -11,18 +11,18 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.data.batch import IGNORED
-from regard.data.examples import Numbers
-from regard.data.noise import mixed
+from regard.data.examples import Indices, Lengths
+from regard.data.noise import derive_seed
 
 Split = Literal["train", "valid", "test"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Graph:
-    """Nodes with features, edges between them, the classes of some, and who is for training and for tests.
+    """A graph: node features, edges, node labels, and splits.
 
-    Features may be sparse (COO). An edge lets its target look at its source; each is there once, and none
-    leads from a node to itself: models add what they need of these. Labels are IGNORED where there is none.
+    Features may be sparse (COO). An edge lets its target attend to its source. There are no duplicate edges
+    and no self-loops; models add self-loops if they need them. A node without a label has IGNORED.
     """
 
     features: Float[Tensor, "nodes features"]
@@ -37,18 +37,18 @@ class Graph:
 
     @property
     def isolated(self) -> int:
-        """How many nodes have no edge."""
+        """The number of nodes without an edge."""
         return len(self) - len(self.edges.unique())
 
     def labels_of(self, split: Split) -> Int64[Tensor, " nodes"]:
-        """The classes of the nodes of this split, all others IGNORED."""
+        """The labels of the nodes of this split; other nodes have IGNORED."""
         labels = torch.full_like(self.labels, IGNORED)
         nodes = self.splits[split]
         labels[nodes] = self.labels[nodes]
         return labels
 
     def fingerprint(self) -> str:
-        """Of all that it is, so that a run finds the same again."""
+        """A digest of the whole graph, by which a resumed run recognises its data."""
         digest = hashlib.sha256(repr((tuple(self.features.shape), self.label_names)).encode())
         features = self.features.coalesce() if self.features.is_sparse else self.features
         parts = [features.indices(), features.values()] if features.is_sparse else [features]
@@ -59,9 +59,9 @@ class Graph:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphBatch:
-    """A whole graph, the classes of some of its nodes, and where its nodes are if the model asks for that.
+    """A whole graph with labels for some nodes, and node positions if the model uses them.
 
-    With `distances`, `edges` are all pairs that are told apart, each so many steps away.
+    With `distances`, `edges` are all pairs of near nodes, and `distances` their numbers of steps.
     """
 
     features: Float[Tensor, "nodes features"]
@@ -73,14 +73,14 @@ class GraphBatch:
 
     @property
     def inputs(self) -> tuple[Tensor | None, ...]:
-        """What the model is called with."""
+        """The arguments of the model's forward pass."""
         if self.distances is None:
             return self.features, self.edges
         return self.features, self.edges, self.distances, self.positions
 
     @property
     def num_targets(self) -> int:
-        """How many nodes are to be classified."""
+        """The number of nodes to classify."""
         return int((self.labels != IGNORED).sum())
 
     def to(self, device: torch.device | str) -> "GraphBatch":
@@ -96,15 +96,15 @@ class GraphBatch:
         )
 
     def halves(self) -> None:
-        """None: a node's loss asks for the whole graph."""
+        """None: the loss of a node needs the whole graph."""
 
 
 class GraphExamples:
-    """One example: the whole graph, with the labels of `split`.
+    """A data set with one example: the whole graph, with the labels of `split`.
 
-    `pairs`, with how many steps apart they are, take the place of the graph's edges. With a `seed` each
-    column of `positions` gets its sign anew in every epoch, since eigenvectors have none (Dwivedi and
-    Bresson 2021, section 2.1).
+    `pairs` of nodes with their distances replace the graph's edges. With a `seed`, each column of `positions`
+    gets a random sign in every epoch, because the sign of an eigenvector is arbitrary (Dwivedi and Bresson
+    2021, section 2.1).
     """
 
     def __init__(
@@ -130,14 +130,14 @@ class GraphExamples:
     def __len__(self) -> int:
         return 1
 
-    def lengths(self, examples: Numbers, epoch: int) -> tuple[Numbers, Numbers]:
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
         ones = np.ones(len(examples), np.int64)
         return ones, ones
 
-    def batch(self, examples: Numbers, epoch: int) -> GraphBatch:
+    def batch(self, examples: Indices, epoch: int) -> GraphBatch:
         positions = self._batch.positions
         if self._seed is None or positions is None:
             return self._batch
-        generator = torch.Generator().manual_seed(mixed(self._seed, epoch))
+        generator = torch.Generator().manual_seed(derive_seed(self._seed, epoch))
         signs = torch.randint(2, (positions.size(1),), generator=generator) * 2 - 1
         return replace(self._batch, positions=positions * signs)

@@ -1,4 +1,4 @@
-"""Images and their classes: files -> batches, shifted and turned a little in training."""
+"""Labelled images: reads them from files and makes batches, with augmentation in training."""
 
 import hashlib
 import math
@@ -11,20 +11,20 @@ from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 
 from regard.data.arrays import read_array, shape_of
-from regard.data.augmentation import AugmentationSettings, moved, uniform
+from regard.data.augmentation import AugmentationSettings, augmented, uniform
 from regard.data.batch import RowBatch
 from regard.data.corpus import locate
-from regard.data.examples import Numbers
-from regard.data.noise import mixed
+from regard.data.examples import Indices, Lengths
+from regard.data.noise import derive_seed
 from regard.errors import DataError, RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSettings:
-    """Where images are, and their classes: two IDX files (plain or gzip), or arrays of NPZ files.
+    """The files of images and labels: two IDX files (plain or gzipped), or arrays of NPZ files.
 
-    A file is a path, or NAME:FILE of the catalogue. `images_array` and `labels_array` name the arrays
-    in an NPZ file. `first`: only so many images (0: all).
+    A file is a path, or `NAME:FILE` of the catalogue. `images_array` and `labels_array` are the names of the
+    arrays in an NPZ file. `first`: read only so many images (0: all).
     """
 
     images: str
@@ -35,12 +35,12 @@ class ImageSettings:
 
     def __post_init__(self) -> None:
         if self.first < 0:
-            raise RecipeError(f"first = {self.first} is no number of images", "0 takes all")
+            raise RecipeError(f"first = {self.first} is below 0", "give a number of images; 0 reads all")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Images:
-    """Images in memory, the number of the class of each, and where it stands in its file, from 1."""
+    """Images in memory, with the class of each and its number in its file, from 1."""
 
     pixels: UInt8[np.ndarray, "images channels height width"]
     labels: Int64[np.ndarray, " images"]
@@ -56,17 +56,17 @@ class Images:
 
     @property
     def size(self) -> int:
-        """Pixels of a side; images that are not square have none."""
+        """The side of the images in pixels; DataError if they are not square."""
         height, width = self.pixels.shape[2:]
         if height != width:
             raise DataError(
                 f"{self.name}: images of {height} x {width} pixels are not square",
-                "pad or cut them to squares",
+                "pad or crop them to squares",
             )
         return height
 
     def select(self, examples: np.ndarray) -> "Images":
-        """Some of them, by their numbers from 0."""
+        """The images with these indices, from 0."""
         return Images(
             pixels=self.pixels[examples],
             labels=self.labels[examples],
@@ -75,17 +75,16 @@ class Images:
         )
 
     def fingerprint(self) -> str:
-        """Of all that they are, so that a run finds the same again."""
+        """A digest of images and labels, by which a resumed run recognises its data."""
         digest = hashlib.sha256(repr(self.pixels.shape).encode())
         digest.update(self.pixels.tobytes())
         digest.update(self.labels.tobytes())
         return digest.hexdigest()
 
     def mean_and_deviation(self) -> tuple[float, float]:
-        """Of all pixels of all channels, between 0 and 1; the deviation of images of one grey is 1."""
-        parts = np.array_split(
-            self.pixels.ravel(), -(-self.pixels.size // 2**22)
-        )  # bincount takes 8 bytes each
+        """Mean and standard deviation of all pixels, scaled to 0 to 1; a deviation of 0 becomes 1."""
+        # in parts, because bincount needs 8 bytes for each pixel
+        parts = np.array_split(self.pixels.ravel(), -(-self.pixels.size // 2**22))
         counts = sum((np.bincount(part, minlength=256) for part in parts), np.zeros(256, np.int64))
         values = np.arange(256) / 255
         mean = float(counts @ values / counts.sum())
@@ -97,17 +96,17 @@ class Images:
 
 
 def read_labelled_images(settings: ImageSettings, base: Path) -> Images:
-    """Images and their classes; relative paths begin at `base`.
+    """Reads images and their labels; relative paths start at `base`.
 
     Raises:
-        DataError: a file is missing, damaged or of another kind, or the counts differ.
+        DataError: a file is missing, damaged or has another format, or the counts differ.
     """
     pixels = read_images(locate(settings.images, base), settings.images_array)
     labels = read_labels(locate(settings.labels, base), settings.labels_array)
     if len(pixels) != len(labels):
         raise DataError(
             f"{settings.images} has {len(pixels):,} images, {settings.labels} has {len(labels):,} labels",
-            "each image needs one label: are these files of the same set?",
+            "each image needs one label: are the files of the same data set?",
         )
     count = settings.first or len(pixels)
     lines = np.arange(1, len(pixels) + 1, dtype=np.int64)
@@ -115,10 +114,10 @@ def read_labelled_images(settings: ImageSettings, base: Path) -> Images:
 
 
 def read_images(path: Path, array: str = "images") -> UInt8[np.ndarray, "images channels height width"]:
-    """Images of bytes: `images x height x width`, grey, or `images x height x width x channels`.
+    """Reads 8-bit images: `images x height x width` (grey) or `images x height x width x channels`.
 
     Raises:
-        DataError: the file is missing, damaged, of another kind, or holds no image.
+        DataError: the file is missing, damaged, has another format, or holds no image.
     """
     pixels = read_array(path, array)
     if not pixels.size:
@@ -140,19 +139,21 @@ def read_images(path: Path, array: str = "images") -> UInt8[np.ndarray, "images 
 
 
 def read_labels(path: Path, array: str = "labels") -> Int64[np.ndarray, " images"]:
-    """Numbers of classes, from 0.
+    """Reads labels: class numbers, from 0.
 
     Raises:
-        DataError: the file is missing, damaged or of another kind, or a label is no such number.
+        DataError: the file is missing, damaged or has another format, or a label is not an integer from 0.
     """
     labels = read_array(path, array)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
-        raise DataError(f"{path}: labels are {shape_of(labels)}, not one an image", "is it the right file?")
+        raise DataError(
+            f"{path}: labels are {shape_of(labels)}, not one for each image", "is it the right file?"
+        )
     if labels.dtype.kind not in "iu":
         raise DataError(
-            f"{path}: labels are {labels.dtype}, not whole numbers", "number the classes from 0, as integers"
+            f"{path}: labels are {labels.dtype}, not integers", "number the classes from 0, as integers"
         )
     labels = labels.astype(np.int64)
     if len(labels) and labels.min() < 0:
@@ -164,31 +165,24 @@ def read_labels(path: Path, array: str = "labels") -> Int64[np.ndarray, " images
 def refuse_other_sizes(
     pixels: UInt8[np.ndarray, "images channels height width"], name: str, *, size: int, channels: int
 ) -> None:
-    """The images of the file `name` are of the size that a model reads.
-
-    Raises:
-        DataError: they are not.
-    """
+    """Raises a DataError unless the images of the file `name` have the size that a model reads."""
     if pixels.shape[1:] != (channels, size, size):
         found = "{1} x {2} pixels in {0} channels".format(*pixels.shape[1:])
         raise DataError(
-            f"{name}: images of {found}, the model reads {size} x {size} pixels in {channels}",
-            "resize or convert them to what the model was trained on",
+            f"{name}: images of {found}, but the model reads {size} x {size} pixels in {channels}",
+            "resize or convert them to the size that the model was trained on",
         )
 
 
-def refuse_unseen_labels(images: Images, seen: Images) -> None:
-    """Each class of `images` is one that the training images `seen` have.
-
-    Raises:
-        DataError: one is not.
-    """
-    unseen = ~np.isin(images.labels, seen.labels)
-    if unseen.any():
-        place = int(unseen.argmax())
+def refuse_unseen_labels(images: Images, training: Images) -> None:
+    """Raises a DataError if a class of `images` does not occur among the `training` images."""
+    unknown = ~np.isin(images.labels, training.labels)
+    if unknown.any():
+        place = int(unknown.argmax())
         raise DataError(
             f"{images.name}: image {place + 1} has label {images.labels[place]}, which no training image has",
-            f"{int(unseen.sum()):,} of {len(images):,} are such; are the files of the same set?",
+            f"{int(unknown.sum()):,} of {len(images):,} images have such a label;"
+            " are the files of the same data set?",
         )
 
 
@@ -197,7 +191,7 @@ def refuse_unseen_labels(images: Images, seen: Images) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageBatch(RowBatch):
-    """Images as the model reads them, and the number of the class of each."""
+    """Normalised images and their classes."""
 
     images: Float[Tensor, "batch channels height width"]
     labels: Int64[Tensor, " batch"]
@@ -212,7 +206,7 @@ class ImageBatch(RowBatch):
 
 
 class ImageExamples:
-    """Images in memory; what augmentation does to one is a function of (seed, epoch, example)."""
+    """Images in memory as `Examples`; augmentation depends on (seed, epoch, example) alone."""
 
     def __init__(
         self,
@@ -224,22 +218,22 @@ class ImageExamples:
         seed: int = 0,
     ) -> None:
         self.images, self.mean, self.deviation = images, mean, deviation
-        self.augmentation = augmentation if augmentation and augmentation.changes else None
+        self.augmentation = augmentation if augmentation and augmentation.enabled else None
         self.seed = seed
 
     def __len__(self) -> int:
         return len(self.images)
 
-    def lengths(self, examples: Numbers, epoch: int) -> tuple[Numbers, Numbers]:
-        """All alike: one image is one place of a batch."""
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
+        """All lengths are 1."""
         ones = np.ones(len(examples), np.int64)
         return ones, ones
 
-    def batch(self, examples: Numbers, epoch: int) -> ImageBatch:
-        images = normalised(self.images.pixels[examples], mean=self.mean, deviation=self.deviation)
+    def batch(self, examples: Indices, epoch: int) -> ImageBatch:
+        images = normalise(self.images.pixels[examples], mean=self.mean, deviation=self.deviation)
         if self.augmentation:
-            draws = uniform(mixed(self.seed, epoch), examples, 4)
-            images = moved(images, torch.from_numpy(draws).float(), self.augmentation)
+            random_numbers = uniform(derive_seed(self.seed, epoch), examples, 4)
+            images = augmented(images, torch.from_numpy(random_numbers).float(), self.augmentation)
         return ImageBatch(
             images=images,
             labels=torch.from_numpy(self.images.labels[examples]),
@@ -247,8 +241,8 @@ class ImageExamples:
         )
 
 
-def normalised(
+def normalise(
     pixels: UInt8[np.ndarray, "images channels height width"], *, mean: float, deviation: float
 ) -> Float[Tensor, "images channels height width"]:
-    """Bytes -> what a model reads: (pixel / 255 - mean) / deviation."""
+    """Converts bytes to the model's input: (pixel / 255 - mean) / deviation."""
     return torch.from_numpy(pixels).float().mul_(1 / (255 * deviation)).sub_(mean / deviation)

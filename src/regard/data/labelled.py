@@ -1,4 +1,4 @@
-"""Texts with labels, of TSV, JSON Lines or lines that begin with the label; classes, splits, weights."""
+"""Labelled texts from TSV, JSON Lines or lines with a label first; label sets, splits, class weights."""
 
 import json
 import math
@@ -7,22 +7,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import torch
 
 from regard.data.corpus import Corpus, LinePolicy, Pair, Problem, Row, locate, read_lines
-from regard.data.noise import mixed
+from regard.data.json_lines import parse_record, text_field
+from regard.data.noise import derive_seed
 from regard.errors import DataError, RecipeError, did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledSettings:
-    """Where labelled texts stand, one a line.
+    """A file of labelled texts, one per line.
 
     A path is relative to the recipe; `NAME:FILE` is a file of the catalogue. A "labelled" line is the label,
-    a space, the text. `text_field` and `label_field` are columns of a "tsv" file, counted from 0 or, with
-    a `header`, named; and keys of a "jsonl" one.
+    a space, the text. `text_field` and `label_field` are columns of a "tsv" file, as numbers from 0 or, with
+    a `header`, as names; and keys of a "jsonl" file.
     """
 
     file: str
@@ -40,24 +41,24 @@ class LabelledSettings:
             value = getattr(self, name)
             if self.format == "tsv" and not self.header and value is not None and not value.isdecimal():
                 raise RecipeError(
-                    f"{name} = {value!r} is no column of a tsv file without a header",
-                    "columns count from 0; header = true reads their names from the first line",
+                    f"{name} = {value!r} is not a column of a tsv file without a header",
+                    "columns are numbered from 0; header = true reads their names from the first line",
                 )
 
 
 def open_labelled(
     settings: LabelledSettings, policy: LinePolicy, base: Path, *, classes: bool = False
 ) -> Corpus:
-    """The texts of a file, each a `Pair` of text and label; `base` is the folder its path is relative to.
+    """The labelled texts of a file as pairs of text and label; a relative path starts at `base`.
 
-    With `classes` each label names a class: NaN, which stands for no value, and JSON numbers that are not
-    whole are malformed.
+    With `classes` each label is the name of a class: "nan", which means a missing value, and JSON
+    numbers that are not integers are malformed.
     """
     path = locate(settings.file, base)
 
     def rows() -> Iterator[Row]:
         found = _rows(settings, path, classes)
-        return map(_class_named, found) if classes else found
+        return map(_refuse_nan, found) if classes else found
 
     first_line = 2 if settings.header else 1
     return Corpus(path.name, rows, policy, [path], settings, first_line=first_line)
@@ -65,46 +66,46 @@ def open_labelled(
 
 def _rows(settings: LabelledSettings, path: Path, classes: bool) -> Iterator[Row]:
     if settings.format == "tsv":
-        return _tsv(settings, path)
+        return _tsv_rows(settings, path)
     if settings.format == "jsonl":
         keys = settings.text_field or "text", settings.label_field or "label"
-        return (_json_line(line, *keys, classes=classes) for line in read_lines(path))
-    return map(_label_first, read_lines(path))
+        return (_json_row(line, *keys, classes=classes) for line in read_lines(path))
+    return map(_label_then_text, read_lines(path))
 
 
 def _labelled(text: str, label: str) -> Row:
     return (text, label) if label.strip() else Problem("malformed", "no label")
 
 
-def _class_named(row: Row) -> Row:
-    """The row, whose label must not be what tables write where a value is missing."""
+def _refuse_nan(row: Row) -> Row:
+    """Refuses "nan" as a label, which tables write for missing values."""
     if isinstance(row, Problem) or row[1].strip().lower() not in ("nan", "-nan", "+nan"):
         return row
-    return Problem("malformed", f"the label is {row[1]!r}, which stands for no label")
+    return Problem("malformed", f"the label is {row[1]!r}, which means a missing label")
 
 
-def _label_first(line: str) -> Row:
+def _label_then_text(line: str) -> Row:
     label, _, text = line.partition(" ")
     return _labelled(text, label)
 
 
-def _tsv(settings: LabelledSettings, path: Path) -> Iterator[Row]:
-    """Rows are as wide as the first, which is the header where there is one."""
-    width, wanted = 0, [0, 1]
+def _tsv_rows(settings: LabelledSettings, path: Path) -> Iterator[Row]:
+    """The rows of a TSV file; each must have as many columns as the first line."""
+    width, choice = 0, [0, 1]
     for number, line in enumerate(read_lines(path)):
         cells = line.split("\t")
         if number == 0:
-            width, wanted = len(cells), _columns(settings, cells, path)
+            width, choice = len(cells), _column_numbers(settings, cells, path)
             if settings.header:
                 continue
         if len(cells) != width:
             yield Problem("malformed", f"{len(cells)} columns, but line 1 has {width}")
         else:
-            yield _labelled(cells[wanted[0]], cells[wanted[1]])
+            yield _labelled(cells[choice[0]], cells[choice[1]])
 
 
-def _columns(settings: LabelledSettings, first: Sequence[str], path: Path) -> list[int]:
-    """Where text and label stand."""
+def _column_numbers(settings: LabelledSettings, first: Sequence[str], path: Path) -> list[int]:
+    """The column numbers of text and label."""
     if settings.header:
         names = settings.text_field or "text", settings.label_field or "label"
         for name in names:
@@ -115,61 +116,54 @@ def _columns(settings: LabelledSettings, first: Sequence[str], path: Path) -> li
     columns = [int(settings.text_field or 0), int(settings.label_field or 1)]
     if len(first) <= max(columns):
         raise DataError(
-            f"{path}:1: {len(first)} columns, but column {max(columns)} is asked for",
-            "columns count from 0 and stand between tabs",
+            f"{path}:1: {len(first)} columns, so there is no column {max(columns)}",
+            "columns are numbered from 0 and separated by tabs",
         )
     return columns
 
 
-def _json_line(line: str, text_key: str, label_key: str, *, classes: bool) -> Row:
+def _json_row(line: str, text_key: str, label_key: str, *, classes: bool) -> Row:
     try:
-        record = json.loads(line, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        return Problem("malformed", f"not JSON ({str(error).splitlines()[0]})")
-    if not isinstance(record, dict):
-        return Problem("malformed", f"a JSON {type(record).__name__}, not an object")
-    text, label = record.get(text_key), record.get(label_key)
-    if not isinstance(text, str):
-        return Problem("malformed", f"{text_key!r} is {'not text' if text_key in record else 'missing'}")
+        record = parse_record(line)
+        text = text_field(record, text_key)
+    except ValueError as error:
+        return Problem("malformed", str(error))
+    label = record.get(label_key)
     if label is None or isinstance(label, dict | list):
         return Problem("malformed", f"{label_key!r} is {'no label' if label_key in record else 'missing'}")
-    if classes and isinstance(label, float):
-        return Problem("malformed", f"{label_key!r} is {label}, neither text nor a whole number")
+    if isinstance(label, float) and (classes or not math.isfinite(label)):
+        allowed = "neither text nor an integer" if classes else "not a finite number"
+        return Problem("malformed", f"{label_key!r} is {label}, {allowed}")
     return _labelled(text, label if isinstance(label, str) else json.dumps(label))
 
 
-def _no_number(name: str) -> NoReturn:
-    """NaN and Infinity, which Python reads and JSON has not."""
-    raise ValueError(f"{name} is no number")
-
-
-def place_of(corpus: Corpus, line: int) -> str:
-    """Where a line of a corpus stands, for messages."""
+def line_location(corpus: Corpus, line: int) -> str:
+    """The place of a line of a corpus for messages, "FILE:LINE"."""
     return f"{corpus.files[0] if corpus.files else corpus.name}:{line}"
 
 
 @dataclass(frozen=True)
 class LabelSet:
-    """The classes of a task in the order of a model's logits, and what files call them."""
+    """The classes of a task in the order of a model's logits."""
 
     names: tuple[str, ...]
-    numbers: Mapping[str, int]  # of each label as it stands in files
+    numbers: Mapping[str, int]  # label as written in files -> class
 
     @classmethod
     def of(cls, labels: Iterable[str], names: Mapping[str, str]) -> "LabelSet":
-        """Those that occur: numbers in their order, others in the order of their characters.
+        """The classes of the training labels: integers in numeric order, other labels sorted as text.
 
-        `names` says what some of them are called; labels of one name are one class.
+        `names` maps labels to the names of their classes; labels of the same name are one class.
 
         Raises:
             DataError: there are fewer than two classes.
-            RecipeError: `names` speaks of a label that does not occur.
+            RecipeError: `names` has a label that does not occur.
         """
         found = set(labels)
         for label in names:
             if label not in found:
                 raise RecipeError(
-                    f"label_names names {label!r}, which no training text has", did_you_mean(label, found)
+                    f"label_names has {label!r}, which no training text has", did_you_mean(label, found)
                 )
         whole = all(re.fullmatch(r"-?\d+", label) for label in found)
         ordered = sorted(found, key=lambda label: (int(label), label)) if whole else sorted(found)
@@ -177,40 +171,40 @@ class LabelSet:
         if len(classes) < 2:
             raise DataError(
                 f"all training texts have one label, {classes[0]!r}" if classes else "no text has a label",
-                "a classifier needs two classes or more to tell apart",
+                "a classifier needs at least two classes",
             )
         return cls(classes, {label: classes.index(names.get(label, label)) for label in ordered})
 
     @classmethod
-    def known(cls, classes: Sequence[str], names: Mapping[str, str]) -> "LabelSet":
-        """The classes of a trained model, in its order; `names` as they were when it was trained."""
+    def of_model(cls, classes: Sequence[str], names: Mapping[str, str]) -> "LabelSet":
+        """The classes of a trained model, in its order, with the `names` of its recipe."""
         numbers = {label: number for number, label in enumerate(classes)}
         others = {label: numbers[name] for label, name in names.items() if name in numbers}
         return cls(tuple(classes), {**numbers, **others})
 
     def number(self, label: str, place: Callable[[], str]) -> int:
-        """The class of a label that stands at `place`.
+        """The class of a label; `place` gives its file and line for messages.
 
         Raises:
-            DataError: no training text has it.
+            DataError: the label does not occur in training.
         """
         if label not in self.numbers:
             raise DataError(
-                f"{place()}: label {label!r} was never seen in training", did_you_mean(label, self.numbers)
+                f"{place()}: label {label!r} does not occur in training", did_you_mean(label, self.numbers)
             )
         return self.numbers[label]
 
 
 def classes_of(corpus: Corpus, pairs: Iterable[Pair], labels: LabelSet) -> list[int]:
     """The class of each text."""
-    return [labels.number(pair.target, lambda pair=pair: place_of(corpus, pair.line)) for pair in pairs]
+    return [labels.number(pair.target, lambda pair=pair: line_location(corpus, pair.line)) for pair in pairs]
 
 
-def values_of(corpus: Corpus, pairs: Iterable[Pair]) -> list[float]:
-    """The number of each text.
+def numeric_labels(corpus: Corpus, pairs: Iterable[Pair]) -> list[float]:
+    """The numeric label of each text, for regression.
 
     Raises:
-        DataError: it is none, or not finite.
+        DataError: a label is not a finite number.
     """
     values = []
     for pair in pairs:
@@ -220,17 +214,18 @@ def values_of(corpus: Corpus, pairs: Iterable[Pair]) -> list[float]:
             value = math.nan
         if not math.isfinite(value):
             raise DataError(
-                f"{place_of(corpus, pair.line)}: {pair.target!r} is no finite number", "mend the file"
+                f"{line_location(corpus, pair.line)}: {pair.target!r} is not a finite number",
+                "correct the file",
             )
         values.append(value)
     return values
 
 
 def split(groups: Sequence[object], share: float, seed: int) -> tuple[list[int], list[int]]:
-    """The numbers of the examples to train on and of those to validate on, a `share` of each group.
+    """Splits examples into training and validation indices, with a `share` of each group for validation.
 
-    A group of two examples or more gives at least one and keeps at least one; a single one is trained on.
-    What goes where is a function of the seed and of the groups alone.
+    A group of two or more examples has at least one in each split; a single example goes to training. The
+    split depends on the seed and the groups alone.
     """
     members: dict[object, list[int]] = {}
     for number, group in enumerate(groups):
@@ -238,34 +233,36 @@ def split(groups: Sequence[object], share: float, seed: int) -> tuple[list[int],
     chosen: set[int] = set()
     for place, numbers in enumerate(members.values()):
         count = min(max(1, round(share * len(numbers))), len(numbers) - 1)
-        generator = torch.Generator().manual_seed(mixed(seed, place))
+        generator = torch.Generator().manual_seed(derive_seed(seed, place))
         order = torch.randperm(len(numbers), generator=generator)
         chosen |= {numbers[i] for i in order[:count].tolist()}
     return [i for i in range(len(groups)) if i not in chosen], sorted(chosen)
 
 
 def class_weights(
-    wanted: Literal["none", "balanced"] | Mapping[str, Any], classes: Sequence[int], names: Sequence[str]
+    choice: Literal["none", "balanced"] | Mapping[str, Any], classes: Sequence[int], names: Sequence[str]
 ) -> tuple[float, ...] | None:
-    """How much each class counts in the loss: None where all count alike.
+    """The weight of each class in the loss; None if all are equal.
 
-    "balanced": texts / (classes * texts of the class), so that all classes together count alike.
+    "balanced": texts / (classes * texts of the class), so that each class has the same total weight.
 
     Raises:
-        RecipeError: a table that names no class, leaves one out, or gives it a weight that is not above 0.
+        RecipeError: the table has an unknown class, lacks one, or has a weight that is not above 0.
     """
-    if wanted == "none":
+    if choice == "none":
         return None
-    if isinstance(wanted, str):
+    if isinstance(choice, str):
         counts = Counter(classes)
         return tuple(len(classes) / (len(names) * counts[number]) for number in range(len(names)))
-    for name in wanted:
+    for name in choice:
         if name not in names:
-            raise RecipeError(f"class_weights names {name!r}, which is no class", did_you_mean(name, names))
+            raise RecipeError(f"class_weights has {name!r}, which is not a class", did_you_mean(name, names))
     for name in names:
-        if name not in wanted:
+        if name not in choice:
             raise RecipeError(f"class_weights has no weight for {name!r}", "give each class one")
-        weight = wanted[name]
+        weight = choice[name]
         if type(weight) not in (int, float) or not 0 < weight < math.inf:
-            raise RecipeError(f"class_weights gives {name!r} {weight!r}", "a weight is a number above 0")
-    return tuple(float(wanted[name]) for name in names)
+            raise RecipeError(
+                f"class_weights: {name!r} has the weight {weight!r}", "a weight is a number above 0"
+            )
+    return tuple(float(choice[name]) for name in names)

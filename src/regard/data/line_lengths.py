@@ -1,7 +1,7 @@
-"""Misaligned files, found by the lengths of their lines: a translation of a long line is long.
+"""Detects misaligned parallel files by their line lengths.
 
-After Gale and Church (1993): the logarithms of the lengths of a line and of its translation correlate.
-Where they do not, or do better with a neighbour's translation, the files are not aligned there.
+After Gale and Church (1993): the logarithms of the lengths of a line and of its translation correlate. If
+they do not, or correlate better with a neighbouring line, the files are misaligned there.
 """
 
 import math
@@ -12,54 +12,53 @@ import numpy as np
 
 from regard.data.corpus import Pair
 
-LONGEST = 8191  # characters; longer lines count as so long
-LEVELS = bytes(1 + round(16 * math.log2(length + 1)) for length in range(LONGEST + 1))  # a byte a length
+MAX_LENGTH = 8191  # characters; longer lines are clipped
+LEVELS = bytes(
+    1 + round(16 * math.log2(length + 1)) for length in range(MAX_LENGTH + 1)
+)  # length -> one byte
 SHIFTS = (1, -1, 2, -2, 3, -3, 4, -4, 5, -5)
-FEWEST = 50  # lines: of fewer nothing is said
-RELATED = 0.3  # correlation: below it lengths tell nothing about alignment
-UNRELATED = 0.1  # correlation over all lines and shifts: below it nothing is aligned
-EVIDENCE = 40.0  # nats, and more for longer files: what a misaligned stretch must be worth
-MOST = 3.0  # nats that one line may be worth
-SHORTEST = 20  # lines of a stretch that is told
+MIN_LINES = 50  # lines that a decision needs
+RELATED = 0.3  # below this correlation, lengths say nothing about alignment
+UNRELATED = 0.1  # below this correlation at every shift, nothing is aligned
+NEEDED_EVIDENCE = 40.0  # nats in favour of a misaligned stretch before it is reported; more for longer files
+MAX_EVIDENCE = 3.0  # the largest evidence of one line, in nats
+MIN_STRETCH = 20  # lines of a stretch that is reported
 
 
 @dataclass(frozen=True, kw_only=True)
 class Misalignment:
-    """Lines `first` to `last` (from 1) of the source do not go with those lines of the target.
+    """A stretch of source lines that are not aligned with the target lines of the same numbers."""
 
-    `shift`: the target line that goes with source line n is n + shift; None where no shift fits.
-    `to_the_end`: whether the stretch reaches the end of the files. `correlation`: of all lines as they are.
-    """
-
-    first: int
+    first: int  # line numbers, from 1
     last: int
-    shift: int | None
-    to_the_end: bool
-    correlation: float
+    shift: int | None  # source line n belongs to target line n + shift; None: no shift fits
+    to_the_end: bool  # True if the stretch reaches the end of the files
+    correlation: float  # of the lengths of all lines, unshifted
 
     @property
     def whole(self) -> bool:
+        """True if the stretch covers the whole files."""
         return self.first == 1 and self.to_the_end
 
 
 class LineLengths:
-    """The lengths of all lines of two files, a byte each."""
+    """The lengths of all lines of two files, one byte each."""
 
     def __init__(self) -> None:
         self._sides = array("B"), array("B")
 
     def add(self, pair: Pair) -> None:
-        """Pairs come in the order of their lines; a line that was left out in between has no length."""
+        """Adds a pair. Pairs come in line order; skipped lines between them get no length."""
         for side, text in zip(self._sides, (pair.source, pair.target), strict=True):
             side.extend(bytes(pair.line - 1 - len(side)))
-            side.append(LEVELS[min(len(text), LONGEST)])
+            side.append(LEVELS[min(len(text), MAX_LENGTH)])
 
     def misalignment(self) -> Misalignment | None:
-        """The stretch of lines that is most clearly misaligned; None without one."""
+        """The stretch with the clearest misalignment; None if there is none."""
         source, target = (np.frombuffer(side, np.uint8).astype(np.float64) for side in self._sides)
-        if np.count_nonzero(source) < FEWEST or min(_spread(source), _spread(target)) < 1e-6:
+        if np.count_nonzero(source) < MIN_LINES or min(_deviation(source), _deviation(target)) < 1e-6:
             return None
-        left, right = _standard(source), _standard(target)
+        left, right = _standardised(source), _standardised(target)
         related = {shift: _correlations(left, right, shift) for shift in (0, *SHIFTS)}
         whole = _correlation(left, right)
         best = max(whole, *(float(np.quantile(each, 0.9)) for each in related.values()))
@@ -75,24 +74,24 @@ class LineLengths:
 
 
 def _stretch(left: np.ndarray, right: np.ndarray, related: float, whole: float) -> Misalignment | None:
-    """The stretch that an explanation other than "line n goes with line n" gains most by."""
+    """The stretch that another alignment than "line n with line n" explains best; None if there is none."""
     aligned = _evidence(left, right, related)
-    needed = EVIDENCE + 2 * math.log(len(left))
+    needed = NEEDED_EVIDENCE + 2 * math.log(len(left))
     found: tuple[float, int, int, int | None] | None = None
     for shift in (*SHIFTS, None):
-        other = np.zeros_like(aligned)  # what two lengths that have nothing to do with each other are worth
+        other = np.zeros_like(aligned)  # shift None: unrelated lengths have no evidence
         if shift is not None:
             start, stop = max(0, -shift), len(left) - max(0, shift)
             other[start:stop] = _evidence(left[start:stop], right[start + shift : stop + shift], related)
         gain, first, last = _best_run(other - aligned)
-        if last - first >= SHORTEST and gain > needed and (found is None or gain > found[0]):
+        if last - first >= MIN_STRETCH and gain > needed and (found is None or gain > found[0]):
             found = gain, first, last, shift
     if found is None:
         return None
     _, first, last, shift = found
-    to_the_end = last >= len(left) - SHORTEST
+    to_the_end = last >= len(left) - MIN_STRETCH
     return Misalignment(
-        first=1 if first < SHORTEST else first + 1,
+        first=1 if first < MIN_STRETCH else first + 1,
         last=len(left) if to_the_end else last,
         shift=shift,
         to_the_end=to_the_end,
@@ -101,15 +100,15 @@ def _stretch(left: np.ndarray, right: np.ndarray, related: float, whole: float) 
 
 
 def _evidence(left: np.ndarray, right: np.ndarray, related: float) -> np.ndarray:
-    """Line by line, in nats: how much likelier two lengths are together than apart, if they are normal."""
+    """The log-likelihood ratio of each line, in nats: correlated against independent normal lengths."""
     rest = 1 - related**2
     distance = related**2 * (left**2 + right**2) - 2 * related * left * right
-    found = np.clip(-0.5 * math.log(rest) - distance / (2 * rest), -MOST, MOST)
+    found = np.clip(-0.5 * math.log(rest) - distance / (2 * rest), -MAX_EVIDENCE, MAX_EVIDENCE)
     return np.where(np.isnan(found), 0.0, found)
 
 
 def _best_run(gains: np.ndarray) -> tuple[float, int, int]:
-    """The largest sum of neighbours, and where they begin and end (Bentley 1984)."""
+    """The contiguous run with the largest sum: the sum, its start and its end (Bentley 1984)."""
     sums = np.concatenate([[0.0], np.cumsum(gains)])
     lowest = np.minimum.accumulate(sums)
     end = int(np.argmax(sums - lowest))
@@ -117,13 +116,14 @@ def _best_run(gains: np.ndarray) -> tuple[float, int, int]:
     return float(sums[end] - sums[start]), start, end
 
 
-def _standard(lengths: np.ndarray) -> np.ndarray:
-    """With mean 0 and deviation 1; NaN for lines that were left out."""
+def _standardised(lengths: np.ndarray) -> np.ndarray:
+    """Lengths with mean 0 and standard deviation 1; NaN for skipped lines."""
     known = lengths[lengths > 0]
     return np.where(lengths > 0, (lengths - known.mean()) / known.std(), np.nan)
 
 
-def _spread(lengths: np.ndarray) -> float:
+def _deviation(lengths: np.ndarray) -> float:
+    """The standard deviation of the lengths of all lines that were not skipped."""
     known = lengths[lengths > 0]
     return float(known.std()) if len(known) else 0.0
 
@@ -134,7 +134,7 @@ def _shifted(left: np.ndarray, right: np.ndarray, shift: int) -> tuple[np.ndarra
 
 
 def _correlations(left: np.ndarray, right: np.ndarray, shift: int) -> np.ndarray:
-    """Of each of some ten to a thousand blocks of lines, and of all together."""
+    """The correlations of the lengths in up to 1000 blocks of lines."""
     one, other = _shifted(left, right, shift)
     blocks = min(1000, max(1, len(one) // 500))
     parts = zip(np.array_split(one, blocks), np.array_split(other, blocks), strict=True)

@@ -1,8 +1,8 @@
-"""Batches without end, in an order that is a function of (seed, epoch, position) and of nothing else.
+"""The data loader: endless shuffled batches whose order depends on (seed, epoch, position) alone.
 
-An epoch shuffles the corpus in blocks of neighbouring examples, takes as many blocks at a time as make
-a window, shuffles the window, sorts it by length into batches of a token budget and shuffles these. So
-only a window is ever held in memory, and three integers (`Cursor`) say where a run stands.
+An epoch shuffles the corpus in blocks of neighbouring examples and takes a window of blocks at a time. It
+shuffles the window, sorts it by length into batches of a token budget, and shuffles the batches. So only one
+window is in memory, and three integers (`Cursor`) hold the position of a run.
 """
 
 import sys
@@ -14,20 +14,21 @@ import torch
 
 from regard.data.batch import Batch
 from regard.data.examples import Examples
-from regard.data.noise import mixed
+from regard.data.noise import derive_seed
 from regard.errors import RecipeError
 
-BLOCK = 128  # neighbouring examples that are read together, so that a big corpus is not read at random
+BLOCK = 128  # neighbouring examples that are read together, which avoids random access to a large corpus
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderSettings:
-    """How examples become batches.
+    """The sizes of batches.
 
-    `batch_tokens`: rows times positions of the longer side, padding included, in one batch, which all
-    processes share. `batch_examples`: at most so many rows (0: as many as the tokens allow). `window`:
-    examples among which lengths are sorted. `max_tokens`: of one side, its mark included; a longer pair is
-    left out (and counted) when the shards are written. An example beyond `batch_tokens` is a batch alone.
+    `batch_tokens`: the token budget of a batch: rows times positions of the longer side, padding included,
+    over all processes together. `batch_examples`: the largest number of rows (0: no limit). `window`: the
+    number of examples that are sorted by length together. `max_tokens`: the longest side in tokens, eos
+    included; a longer pair is skipped (and counted) when the shards are written. An example longer than
+    `batch_tokens` is a batch of its own.
     """
 
     batch_tokens: int = 4096
@@ -43,7 +44,7 @@ class LoaderSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Cursor:
-    """Where a run stands: the next batch to give, in a window of an epoch."""
+    """The position of a run in its data: the next batch, in a window of an epoch."""
 
     epoch: int = 0
     window: int = 0
@@ -58,9 +59,9 @@ class Cursor:
 
 
 class Loader:
-    """Iterates over batches, epoch after epoch, from `cursor`, which points at the next one.
+    """An endless iterator over batches, starting at `cursor`, which points at the next batch.
 
-    Every example is given once an epoch. A process among several reads its `Share` of each batch.
+    Each epoch has every example once. With several processes, each reads its `ProcessShare` of every batch.
     """
 
     def __init__(self, examples: Examples, settings: LoaderSettings, *, seed: int) -> None:
@@ -75,24 +76,26 @@ class Loader:
 
     @property
     def epoch_examples(self) -> int:
-        """Examples in an epoch."""
+        """The number of examples in an epoch."""
         return len(self.examples)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Batches without end; assigning to `cursor` between two of them moves the reading."""
+        """Endless batches; assigning to `cursor` between two batches moves the position."""
         while True:
             yield self._advance()
 
     def epoch(self, epoch: int = 0) -> Iterator[Batch]:
-        """The batches of one whole epoch; `cursor` stays where it is."""
+        """The batches of one epoch; `cursor` does not move."""
         for window in range(self._num_windows):
             for batch in self._plan(epoch, window):
                 yield self.examples.batch(batch, epoch)
 
     def batches_in_epoch(self, epoch: int) -> int:
+        """The number of batches in an epoch."""
         return sum(len(self._plan(epoch, window)) for window in range(self._num_windows))
 
     def _advance(self) -> Batch:
+        """The next batch; `cursor` moves on."""
         at = self.cursor
         if self._planned is None or self._planned[:2] != (at.epoch, at.window):
             self._planned = at.epoch, at.window, self._plan(at.epoch, at.window)
@@ -106,32 +109,34 @@ class Loader:
         return self.examples.batch(batches[at.batch], at.epoch)
 
     def _plan(self, epoch: int, window: int) -> list[np.ndarray]:
-        """The batches of a window as arrays of example numbers, in the order in which they are given."""
-        generator = torch.Generator().manual_seed(mixed(self._seed, epoch))
+        """The batches of a window in order, as arrays of example indices."""
+        generator = torch.Generator().manual_seed(derive_seed(self._seed, epoch))
         blocks = torch.randperm(-(-len(self.examples) // self._block), generator=generator).numpy()
-        mine = np.array_split(blocks, self._num_windows)[window]
-        examples = (mine[:, None] * self._block + np.arange(self._block)).ravel()
+        window_blocks = np.array_split(blocks, self._num_windows)[window]
+        examples = (window_blocks[:, None] * self._block + np.arange(self._block)).ravel()
         examples = examples[examples < len(self.examples)]
-        generator.manual_seed(mixed(self._seed, epoch, window))
+        generator.manual_seed(derive_seed(self._seed, epoch, window))
         examples = examples[torch.randperm(len(examples), generator=generator).numpy()]
         first, second = self.examples.lengths(examples, epoch)
-        most = self.settings.batch_examples or sys.maxsize
-        places = bucketed(np.arange(len(examples)), first, second, self.settings.batch_tokens, most)
-        mixed_up = torch.randperm(len(places), generator=generator).tolist()
-        return [examples[places[number]] for number in mixed_up]
+        max_rows = self.settings.batch_examples or sys.maxsize
+        places = bucket_by_length(
+            np.arange(len(examples)), first, second, self.settings.batch_tokens, max_rows
+        )
+        shuffled = torch.randperm(len(places), generator=generator).tolist()
+        return [examples[places[number]] for number in shuffled]
 
 
-def bucketed(
+def bucket_by_length(
     examples: np.ndarray,
     first: np.ndarray,
     second: np.ndarray,
     batch_tokens: int,
     batch_examples: int = sys.maxsize,
 ) -> list[np.ndarray]:
-    """Neighbours in length, as many at a time as `batch_tokens` and `batch_examples` allow.
+    """Batches of examples of similar length, as large as `batch_tokens` and `batch_examples` allow.
 
-    Sorted by the first of their lengths, then by the second in alternating directions, so that lengths
-    change little from one example to the next. Among equals the order given stays.
+    Examples are sorted by their first length, then by their second in alternating directions, so that
+    neighbours differ little. The sort is stable.
     """
     order = np.lexsort((np.where(first % 2, -second, second), first))
     batches, start, longest = [], 0, 0

@@ -1,8 +1,7 @@
-"""Tokens that are hidden: word dropout against overfitting, masks for masked language models.
+"""Token masking: word dropout as regularisation, and masking for masked language models.
 
-What is hidden becomes <unk>, which is what a model must make do with in use too. Every draw is a function
-of the seed, the epoch and the number of the example, and of nothing else: not of what was read before, not
-of the machine.
+Masked tokens become <unk>, which models also meet in use. All random numbers depend on the seed, the epoch
+and the index of the example alone, not on earlier examples or on the machine.
 """
 
 import hashlib
@@ -14,83 +13,91 @@ from jaxtyping import Bool, Int, UInt32
 from regard.data.texts import NO_WORD, EncodedText
 from regard.errors import RecipeError
 
-HIDDEN, OTHER = 0.8, 0.9  # Devlin et al. 2019: 80 % are hidden, 10 % become another token, 10 % stay
+MASKED_SHARE, REPLACED_SHARE = (
+    0.8,
+    0.9,
+)  # Devlin et al. 2019: 80 % are masked, 10 % replaced by another token, 10 % kept
 
 
-def draws(seed: int, epoch: int, example: int, count: int) -> UInt32[np.ndarray, "{count}"]:
-    """So many numbers, each of 32 random bits."""
+def random_bits(seed: int, epoch: int, example: int, count: int) -> UInt32[np.ndarray, "{count}"]:
+    """Pseudo-random 32-bit integers for an example."""
     digest = hashlib.shake_128(f"{seed} {epoch} {example}".encode()).digest(4 * count)
     return np.frombuffer(digest, "<u4").astype(np.uint32)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WordDropout:
-    """Each word becomes unknown with probability `share`, all its pieces together (Iyyer et al. 2015)."""
+    """Word dropout (Iyyer et al. 2015): with probability `share`, all pieces of a word become <unk>."""
 
     share: float
     seed: int
     unk_id: int
 
     def __call__(self, text: EncodedText, epoch: int, example: int) -> EncodedText:
-        hidden = _by_word(draws(self.seed, epoch, example, len(text.ids)), text.words) < self.share * 2**32
-        hidden &= text.words != NO_WORD
-        return replace(text, ids=np.where(hidden, self.unk_id, text.ids).astype(text.ids.dtype))
+        dropped = (
+            _first_of_word(random_bits(self.seed, epoch, example, len(text.ids)), text.words)
+            < self.share * 2**32
+        )
+        dropped &= text.words != NO_WORD
+        return replace(text, ids=np.where(dropped, self.unk_id, text.ids).astype(text.ids.dtype))
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskingSettings:
-    """What a masked language model is to guess: a `share` of the tokens or, with `whole_words`, of words."""
+    """The `share` of tokens, or with `whole_words` of words, that a masked language model predicts."""
 
     share: float = 0.15
     whole_words: bool = True
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
-            raise RecipeError(f"share = {self.share} hides nothing or all", "0.15 is usual")
+            raise RecipeError(f"share = {self.share} is not between 0 and 1", "0.15 is usual")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Masking:
-    """Hides tokens, and labels their places with what stood there (Devlin et al. 2019, section 3.1).
+    """Masked language modelling (Devlin et al. 2019, section 3.1): masks tokens and labels them.
 
-    Of the chosen tokens 80 % become <unk>, 10 % any token, 10 % stay as they are, each for itself. At least
-    one token (or word) of a text is chosen; marks and unknown tokens never are.
+    Of the chosen tokens 80 % become <unk>, 10 % a random token, 10 % stay. At least one token (or word) of a
+    text is chosen, and never a special token or <unk>.
     """
 
     settings: MaskingSettings
     seed: int
     unk_id: int
-    first_id: int  # of the tokens that are no marks
+    first_id: int  # the first id that is not a special token
     vocab_size: int
 
     def __call__(self, text: EncodedText, epoch: int, example: int) -> EncodedText:
         length = len(text.ids)
-        first, second, third = draws(self.seed, epoch, example, 3 * length).reshape(3, length)
+        first, second, third = random_bits(self.seed, epoch, example, 3 * length).reshape(3, length)
         if self.settings.whole_words:
-            first = _by_word(first, text.words)
+            first = _first_of_word(first, text.words)
         chosen = self._chosen(first, text)
         kind = second / 2**32
         other = self.first_id + third.astype(np.int64) % (self.vocab_size - self.first_id)
-        seen = np.where(kind < HIDDEN, self.unk_id, np.where(kind < OTHER, other, text.ids))
+        masked = np.where(kind < MASKED_SHARE, self.unk_id, np.where(kind < REPLACED_SHARE, other, text.ids))
         places = np.flatnonzero(chosen)
         return replace(
             text,
-            ids=np.where(chosen, seen, text.ids).astype(text.ids.dtype),
+            ids=np.where(chosen, masked, text.ids).astype(text.ids.dtype),
             labels=text.ids[places].astype(np.int64),
             places=places,
         )
 
-    def _chosen(self, draw: UInt32[np.ndarray, " len"], text: EncodedText) -> Bool[np.ndarray, " len"]:
+    def _chosen(self, bits: UInt32[np.ndarray, " len"], text: EncodedText) -> Bool[np.ndarray, " len"]:
         possible = (text.words != NO_WORD) & (text.ids != self.unk_id)
-        chosen = possible & (draw < self.settings.share * 2**32)
+        chosen = possible & (bits < self.settings.share * 2**32)
         if not chosen.any() and possible.any():
-            chosen = possible & (draw == draw[possible].min())
+            chosen = possible & (bits == bits[possible].min())
         return chosen
 
 
-def _by_word(draw: UInt32[np.ndarray, " len"], words: Int[np.ndarray, " len"]) -> UInt32[np.ndarray, " len"]:
-    """The draw of a word's first piece for all of its pieces."""
+def _first_of_word(
+    bits: UInt32[np.ndarray, " len"], words: Int[np.ndarray, " len"]
+) -> UInt32[np.ndarray, " len"]:
+    """The random number of each word's first piece, repeated for all pieces of the word."""
     first = np.maximum.accumulate(
         np.where(np.diff(words, prepend=NO_WORD - 1) != 0, np.arange(len(words)), 0)
     )
-    return draw[first]
+    return bits[first]

@@ -1,4 +1,4 @@
-"""The memory of this machine: what takes more of it is refused by name before it is read."""
+"""The memory of this machine, and the refusal of files that would not fit into it."""
 
 import os
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 from regard.errors import DataError
 
 
-def memory() -> int:
-    """Bytes of memory of this machine; 0 where that is not told."""
+def total_memory() -> int:
+    """The physical memory of this machine in bytes; 0 if unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # Windows
@@ -15,10 +15,10 @@ def memory() -> int:
 
 
 def refuse_beyond_memory(size: int, path: Path) -> None:
-    """Raise a DataError if what a file unpacks to is more than half of the memory."""
-    most = memory() // 2
-    if most and size > most:
+    """Raises a DataError if the unpacked `size` of a file, in bytes, is more than half of the memory."""
+    limit = total_memory() // 2
+    if limit and size > limit:
         raise DataError(
-            f"{path} holds {size:,} bytes, more than {most:,}, half of this machine's memory",
-            "use a machine with more memory, or a part of the data",
+            f"{path} holds {size:,} bytes, more than {limit:,}, half of this machine's memory",
+            "use a machine with more memory, or less data",
         )

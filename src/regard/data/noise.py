@@ -1,4 +1,4 @@
-"""Noise for training: sampled segmentations, so that a model sees a word in more than one spelling."""
+"""Subword regularisation: BPE-dropout, which segments words in random ways during training."""
 
 import functools
 import hashlib
@@ -13,22 +13,22 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import RecipeError
 
 
-def mixed(*numbers: int) -> int:
-    """One seed from several numbers, as far from its neighbours' as chance would have it."""
+def derive_seed(*numbers: int) -> int:
+    """Hashes several numbers into one seed of 56 bits."""
     return int.from_bytes(hashlib.sha256(repr(numbers).encode()).digest()[:7], "big")
 
 
 class SampledTokenizer:
-    """BPE with dropout over the vocabulary of `tokenizer`, as a function of the text and the seed.
+    """BPE-dropout with the vocabulary of `tokenizer`; the result depends on the text and the seed alone.
 
-    The tokenizers library cannot seed its own draw, so its merges are applied here. An occurrence of a
-    word gets one of `VARIANTS` draws, which keeps the cost to that of the vocabulary. A word of more than
-    `LONGEST` characters, for which the draws grow with their square, is segmented without dropout.
+    The tokenizers library cannot seed its dropout, so the merges are applied here. An occurrence of a word
+    gets one of `VARIANTS` segmentations, which are cached. A word of more than `LONGEST` characters is
+    segmented without dropout, because the cost grows with the square of its length.
     """
 
     VARIANTS = 16
     LONGEST = 100
-    REMEMBERED = 100_000  # words times variants; some 30 MiB
+    CACHED = 100_000  # cached segmentations, about 30 MiB
 
     def __init__(self, tokenizer: Tokenizer, dropout: float, seed: int) -> None:
         merges = tokenizer.merges()
@@ -40,18 +40,20 @@ class SampledTokenizer:
         self._vocabulary = tokenizer.vocabulary()
         ranks = {merge: rank for rank, merge in enumerate(merges)}
         self._segment = BpeDropout(ranks=ranks, dropout=dropout, seed=seed)
-        self._ids = functools.lru_cache(self.REMEMBERED)(self._word_ids)
+        self._ids = functools.lru_cache(self.CACHED)(self._word_ids)
 
     def encode(self, text: str) -> list[int]:
+        """The ids of a text."""
         return [number for word in self.encode_words(text) for number in word]
 
     def encode_words(self, text: str) -> list[list[int]]:
-        """The ids of each word by themselves."""
+        """The ids of each word of a text."""
         words = self._tokenizer.words(text)
         start = zlib.crc32(text.encode())
         return [self._ids(word, (start + 7 * place) % self.VARIANTS) for place, word in enumerate(words)]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of several texts, with the tokeniser's prefix."""
         return [[*self._tokenizer.prefix, *self.encode(text)] for text in texts]
 
     def _word_ids(self, word: str, variant: int) -> list[int]:
@@ -63,11 +65,10 @@ class SampledTokenizer:
 
 @dataclass(frozen=True, kw_only=True)
 class BpeDropout:
-    """BPE-dropout (Provilkov et al. 2020): every merge is left out with probability `dropout`, each time.
+    """BPE-dropout (Provilkov et al. 2020): at each step every merge is skipped with probability `dropout`.
 
-    `ranks` gives each merge its place in the order of merging. The random numbers are a hash of the
-    seed, the word and `variant`, so that a segmentation depends on these and on nothing else: not on
-    what was read before, not on the machine.
+    `ranks` gives the position of each merge in the order of merging. The random numbers are a hash of the
+    seed, the word and `variant`, so a segmentation depends on these alone.
     """
 
     ranks: Mapping[tuple[str, str], int]
@@ -75,22 +76,22 @@ class BpeDropout:
     seed: int
 
     def __call__(self, word: str, variant: int = 0) -> list[str]:
-        """The pieces of `word`, of which there is another draw for each `variant`."""
+        """The pieces of `word`; each `variant` is another sampled segmentation."""
         pieces = list(word)
         never = len(self.ranks)
         ranks = [self.ranks.get(pair, never) for pair in itertools.pairwise(pieces)]
-        draw = hashlib.shake_128(f"{self.seed} {variant} {word}".encode())
-        numbers = np.frombuffer(draw.digest(len(pieces) * len(ranks)), "<u2").tolist()
+        random_bits = hashlib.shake_128(f"{self.seed} {variant} {word}".encode())
+        numbers = np.frombuffer(random_bits.digest(len(pieces) * len(ranks)), "<u2").tolist()
         threshold = self.dropout * 65536
-        at = 0
+        offset = 0
         while ranks:
             best, best_rank = -1, never
-            for place, rank in enumerate(ranks, start=at):
+            for place, rank in enumerate(ranks, start=offset):
                 if rank < best_rank and numbers[place] >= threshold:
-                    best, best_rank = place - at, rank
+                    best, best_rank = place - offset, rank
             if best < 0:
                 break
-            at += len(ranks)
+            offset += len(ranks)
             pieces[best : best + 2] = [pieces[best] + pieces[best + 1]]
             del ranks[best]
             for left in (best - 1, best):

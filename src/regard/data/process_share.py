@@ -1,4 +1,4 @@
-"""One process's share of each batch, whatever the number of processes: its rows in turn."""
+"""The share of each batch that one of several processes reads."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,15 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from regard.data.batch import Batch
-from regard.data.examples import Examples, Numbers
+from regard.data.examples import Examples, Indices, Lengths
 
 
 @dataclass(frozen=True)
 class ProcessShare:
-    """Of every batch each `size`-th example from `rank` on.
+    """Every `size`-th example of each batch, starting at `rank`.
 
-    So a batch, and where a run stands, are the same for any number of processes, which may change between
-    two updates. A batch has neighbours in length, so all read about as much of it.
+    Batches and the position of a run do not depend on the number of processes, which may change between two
+    updates. The examples of a batch have similar lengths, so all processes have about the same work.
     """
 
     examples: Examples
@@ -25,21 +25,22 @@ class ProcessShare:
     def __len__(self) -> int:
         return len(self.examples)
 
-    def lengths(self, examples: Numbers, epoch: int) -> tuple[Numbers, Numbers]:
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
         return self.examples.lengths(examples, epoch)
 
-    def batch(self, examples: Numbers, epoch: int) -> Batch:
-        mine = examples[self.rank :: self.size]
-        if len(mine):
-            return self.examples.batch(mine, epoch)
+    def batch(self, examples: Indices, epoch: int) -> Batch:
+        own = examples[self.rank :: self.size]
+        if len(own):
+            return self.examples.batch(own, epoch)
         return EmptyShare(self.examples.batch(examples[:1], epoch))
 
 
 @dataclass(frozen=True)
 class EmptyShare:
-    """The share of a process for which a batch has no example: another's, which is to count nothing.
+    """The empty share of a process that has no example of a batch.
 
-    It works on that all the same, because the processes may need each other in every pass.
+    The process computes the pass of another's example, because every pass synchronises all processes, but
+    counts no target.
     """
 
     other: Batch
@@ -56,5 +57,5 @@ class EmptyShare:
         return EmptyShare(self.other.to(device))
 
     def halves(self) -> None:
-        """There is nothing to halve."""
+        """None: an empty share cannot be split."""
         return

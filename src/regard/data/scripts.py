@@ -1,4 +1,4 @@
-"""Scripts: the writing system of a text, and whether it puts spaces between words."""
+"""Script detection: the writing system of a text, with or without spaces between words."""
 
 import re
 import unicodedata
@@ -13,31 +13,30 @@ WITHOUT_SPACES = frozenset(
     {JAPANESE, *KANA, "Han", "Bopomofo", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan"}
     | {"Tai", "Javanese", "Balinese", "Yi", "Tangut", "Nushu"}
 )
-SPACELESS_SHARE = 0.2  # of the letters: from here on spaces do not tell where the words of a text are
-KANA_SHARE = 0.05  # of the kana and Han characters: from here on a text is Japanese
-MIXED = 0.7  # of the letters without spaces: below it no script leads
+SPACELESS_SHARE = 0.2  # of the letters: with more in scripts without spaces, spaces do not separate words
+KANA_SHARE = 0.05  # of the kana and Han characters: with more kana, a text is Japanese
+MIXED = 0.7  # of the letters in scripts without spaces: below it, no script dominates
 
 _NAME = re.compile(
     r"(?:(?:HALFWIDTH|FULLWIDTH|CIRCLED|SQUARE) )?"
     r"(CANADIAN|OLD \w+|(?!MODIFIER|COMBINING|MATHEMATICAL|DOUBLE-STRUCK|SCRIPT|BLACK-LETTER)[A-Z]+)"
 )
 _OTHER_NAMES = {"CJK": "Han", "IDEOGRAPHIC": "Han", "KATAKANA-HIRAGANA": "Katakana", "ANGSTROM": "Latin"}
-_SIGNS_OF_NO_SCRIPT = {"Micro", "Masculine", "Feminine", "Ohm", "Kelvin", "Variation", "Zero", "Enclosing"}
+_NAMES_WITHOUT_SCRIPT = {"Micro", "Masculine", "Feminine", "Ohm", "Kelvin", "Variation", "Zero", "Enclosing"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """How a text is written.
+    """The script of a text.
 
     `script` is Unicode's name ("Latin", "Han", "Hangul", "Thai"), "Japanese" for kana with or without Han
-    characters, "mixed" where several scripts without spaces share the text, "none" where it has no letters.
-    `share`: how much of the letters is of that script, from 0 to 1. `shares`: of each of Unicode's scripts.
+    characters, "mixed" for several scripts without spaces, "none" for a text without letters.
     """
 
     script: str
-    share: float
+    share: float  # of the letters that are in this script, from 0 to 1
     spaces: bool  # between words
-    shares: Mapping[str, float]
+    shares: Mapping[str, float]  # Unicode script -> its share of the letters
 
 
 @lru_cache(maxsize=1 << 16)
@@ -49,19 +48,19 @@ def script_of(character: str) -> str | None:
     if found is None:
         return None
     name = _OTHER_NAMES.get(found[1], found[1].title())
-    return None if name in _SIGNS_OF_NO_SCRIPT else name
+    return None if name in _NAMES_WITHOUT_SCRIPT else name
 
 
-def writing_of(texts: Iterable[str]) -> Script:
-    """How these texts are written, taken together."""
+def detect_script(texts: Iterable[str]) -> Script:
+    """Detects the script of several texts together."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(text)
-    return writing_of_counts(counts)
+    return script_of_counts(counts)
 
 
-def writing_of_counts(characters: Mapping[str, int]) -> Script:
-    """The same from how often each character stands in a text."""
+def script_of_counts(characters: Mapping[str, int]) -> Script:
+    """Detects the script of a text from its character frequencies."""
     letters: Counter[str] = Counter()
     for character, count in characters.items():
         if script := script_of(character):
@@ -82,7 +81,7 @@ def writing_of_counts(characters: Mapping[str, int]) -> Script:
 
 
 def _japanese(shares: Mapping[str, float]) -> dict[str, float]:
-    """`shares` with kana and Han counted as one script if there is kana enough among them."""
+    """The shares with kana and Han merged into one script if enough of them is kana."""
     kana = sum(shares.get(script, 0.0) for script in KANA)
     both = kana + shares.get("Han", 0.0)
     if kana == 0 or kana < KANA_SHARE * both:

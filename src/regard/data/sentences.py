@@ -1,9 +1,9 @@
-"""Sentence splitter: where sentences end, by rules that need no language and no model.
+"""A rule-based sentence splitter for several languages, without a language setting or a model.
 
-A sentence ends after `.`, `!`, `?`, an ellipsis or the full stop of another script, with the quotes and
-brackets that close there, if a new sentence can begin behind it. A full stop alone is ambiguous: it may
-belong to an abbreviation, an ordinal, an initial, a number or an address, which the tables below tell apart.
-Where the rules cannot know, the text stays together. A line break ends a sentence always.
+A sentence ends after `.`, `!`, `?`, an ellipsis or the full stop of another script, and the closing quotes
+and brackets after it, if a new sentence can begin there. A single full stop is ambiguous: it may belong to an
+abbreviation, an ordinal, an initial, a number or an address; the tables below decide. In doubt, the text is
+not split. A line break always ends a sentence.
 """
 
 import re
@@ -12,11 +12,11 @@ CLOSERS = "\"'”’“»›«‹)\\]}」』）】》〉〕"
 OPENERS = "-\"'“„‘‚«‹»›(\\[{¿¡*_–—•「『（【《〈"
 BREAKS = re.compile(r"[\n\r\v\f\x85\u2028\u2029]\s*")
 ENDS = re.compile(
-    rf"(?P<wide>[。！？｡।॥։።፧။។۔؟\u037e][。！？｡।॥؟.!?…]*[{CLOSERS}]*)"  # no white space needed behind these
+    rf"(?P<wide>[。！？｡।॥։።፧။។۔؟\u037e][。！？｡।॥؟.!?…]*[{CLOSERS}]*)"  # needs no white space after it
     rf"|(?P<marks>[.!?…‼⁇⁈⁉]+(?: [.!?…]+)*[{CLOSERS}]*(?:[ \u00a0\u202f]»(?=\s|$))?)(?=\s|$)"
 )
 SPACE = re.compile(r"\s*")
-OPENED = re.compile(rf"[{OPENERS}\s]*")
+OPENING = re.compile(rf"[{OPENERS}\s]*")
 LEADING = re.compile(rf"[{OPENERS}]*")
 WORD = re.compile(r"[^\W_]+")
 ALPHANUMERIC = re.compile(r"[^\W_]")
@@ -24,7 +24,7 @@ DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,4}")  # U.S, z.B, Ph.D
 INITIAL = re.compile(r"[^\W\d_]\.")
 DAY = re.compile(r"\d{1,2}\.")
 ROMAN = re.compile(r"[IVXLC]{2,}")
-REACH = 100  # characters before a full stop that are looked at
+MAX_LOOKBACK = 100  # characters before a full stop that are examined
 QUOTATIVE = re.compile(r"\s*(?:と|って|という|など)")  # 「…。」と言った
 
 
@@ -32,7 +32,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Followed by what they belong to, so no sentence ends here. Compared in lower case.
+# Abbreviations that always precede another word, so no sentence ends here. Compared in lower case.
 TITLES = _words(
     """
     mr mrs ms mx wm dr drs prof rev hon st ste mt ft gen col lt capt cpt sgt cmdr maj adm gov sen rep
@@ -41,20 +41,20 @@ TITLES = _words(
     viz resp approx incl excl esp tzv např tj inż ul np tzn śp tzw
     """
 )
-# The same, written with several full stops.
+# Such abbreviations with several full stops.
 BEFORE_MORE = _words(
     """
     e.g i.e z.b d.h u.a v.a m.e i.d.r o.ä u.ä s.o s.u p.ex c.-à-d p.ej t.ex bl.a f.eks m.a.w d.w.z
     """
 )
-# Followed by a number: "p. 3"; before anything else they are words.
+# Abbreviations only before a number ("p. 3"); otherwise they are words.
 BEFORE_NUMBERS = _words(
     """
     no nos est nr nrn num art arts abs abschn anm aufl bd bde kap ch chap sec sect fig figs abb tab tbl
     eq vol vols p pp s ss seq cap lib n nn pág págs pag pagg str par tel ziff z zl č čl obr sp
     """
 )
-# May end a sentence: it does if a word follows that begins one.
+# Abbreviations that may end a sentence: they do if the next word is a sentence starter.
 EITHER = _words(
     """
     etc usw inc ltd co corp bros jr sr esq plc gmbh dept est ave blvd rd apt bldg al ibid ff f u.s u.k
@@ -63,14 +63,14 @@ EITHER = _words(
     tsd mio mrd mld tys oz lbs hrs
     """
 )
-# Of both, what is another word in small letters: "the sun.", "we sat.", "a rep."
+# Those of the tables above that are other words in lower case: "the sun.", "we sat.", "a rep."
 CAPITALISED = _words(
     """
     hon gen col maj gov sen rep pres ste mt fr ing sun sat wed fri mon so do mi di mo sa ago dic est dec
     jan
     """
 )
-# Words that begin sentences, and hardly ever names: they tell "at 5 p.m. He left" from "the U.S. Army".
+# Words that begin sentences but hardly ever names: they distinguish "at 5 p.m. He left" from "the U.S. Army".
 STARTERS = _words(
     """
     A After All Also An And Another Are As At But By Can Could Did Do Does Each Even Every For From Had
@@ -94,7 +94,7 @@ STARTERS = _words(
     Zij Zijn
     """
 )
-# Before a day or an ordinal of German, and behind one.
+# Words before a day or an ordinal in German, and words after one.
 BEFORE_ORDINALS = _words(
     """
     ab am an auf beim bis das dem den der des die eine einem einen einer ihr ihre im in jeden jedem
@@ -112,19 +112,20 @@ AFTER_ORDINALS = _words(
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text, in order, each with the white space behind it.
+    """Splits a text into sentences, each with the white space after it.
 
-    Joined they are the text, to the character. White space that opens the text belongs to the first; a line
-    without a letter or digit is one sentence, the empty text none. The time is proportional to the length.
+    Joined, the sentences are exactly the text. White space at the start of the text belongs to the first
+    sentence. A line without a letter or digit is one sentence; the empty text has none. Time is linear in the
+    length of the text.
     """
-    caseless = text == text.lower()  # then a small letter may begin a sentence
+    caseless = text == text.lower()  # then a lower-case letter may begin a sentence
     return [piece for line in split_lines(text) for piece in _sentences(line, caseless)]
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a text, each with the white space behind it; joined they are the text.
+    """Splits a text into lines, each with the white space after it, empty lines included.
 
-    Empty lines are white space behind the line before them.
+    Joined, the lines are exactly the text.
     """
     pieces: list[str] = []
     start = 0
@@ -137,7 +138,7 @@ def split_lines(text: str) -> list[str]:
 
 def _sentences(line: str, caseless: bool) -> list[str]:
     pieces: list[str] = []
-    start, content = 0, _content(line, 0)
+    start, content = 0, _first_alphanumeric(line, 0)
     last = next((place for place in reversed(range(len(line))) if line[place].isalnum()), -1)
     for found in ENDS.finditer(line):
         if found.end() <= content:
@@ -145,23 +146,23 @@ def _sentences(line: str, caseless: bool) -> list[str]:
         end = _after_space(line, found.end())
         if end > last:
             break
-        if _ends(line, found, end, start, caseless):
+        if _is_boundary(line, found, end, start, caseless):
             pieces.append(line[start:end])
-            start, content = end, _content(line, end)
+            start, content = end, _first_alphanumeric(line, end)
     return [*pieces, line[start:]]
 
 
-def _content(text: str, start: int) -> int:
-    """Where the first letter or digit stands, without which nothing is a sentence of its own."""
+def _first_alphanumeric(text: str, start: int) -> int:
+    """The position of the first letter or digit at or after `start`; a sentence needs one."""
     found = ALPHANUMERIC.search(text, start)
     return found.start() if found else len(text)
 
 
-def _ends(text: str, found: re.Match[str], behind: int, start: int, caseless: bool) -> bool:
-    """Whether the sentence from `start` ends at `found`, behind whose white space the next would begin."""
+def _is_boundary(text: str, found: re.Match[str], next_start: int, start: int, caseless: bool) -> bool:
+    """True if the sentence from `start` ends at `found`; the next one would begin at `next_start`."""
     if found["wide"]:
         return not (found.group()[-1] in "」』" and QUOTATIVE.match(text, found.end()))
-    return not _goes_on(text, found, behind, start, caseless)
+    return not _continues(text, found, next_start, start, caseless)
 
 
 def _after_space(text: str, place: int) -> int:
@@ -170,67 +171,70 @@ def _after_space(text: str, place: int) -> int:
     return found.end()
 
 
-def _goes_on(text: str, found: re.Match[str], behind: int, start: int, caseless: bool) -> bool:
-    """Whether the sentence goes on behind `found`, which ends with white space at `behind`."""
-    marks = found.group()
-    follows = _following(text, behind)
-    if _is_small(follows) and not caseless:
+def _continues(text: str, found: re.Match[str], next_start: int, start: int, caseless: bool) -> bool:
+    """True if the sentence continues after `found`; the next word begins at `next_start`."""
+    punctuation = found.group()
+    next_word = _next_word(text, next_start)
+    if _is_lower(next_word) and not caseless:
         return True
-    if marks.startswith(("..", ". .", "…")):
-        return follows == "I" or follows.isdecimal()
-    if marks != ".":
+    if punctuation.startswith(("..", ". .", "…")):
+        return next_word == "I" or next_word.isdecimal()
+    if punctuation != ".":
         return False
-    words = text[max(start, found.start() - REACH) : found.start()].rsplit(maxsplit=2)
+    words = text[max(start, found.start() - MAX_LOOKBACK) : found.start()].rsplit(maxsplit=2)
     word = LEADING.sub("", words[-1].rpartition("/")[2], count=1) if words else ""
     before = LEADING.sub("", words[-2], count=1) if len(words) > 1 else ""
-    return _belongs(word, before, follows)
+    return _is_abbreviation(word, before, next_word)
 
 
-def _following(text: str, place: int) -> str:
-    """The word that follows, without what opens it; a single mark where it is none."""
-    opened = OPENED.match(text, place)
+def _next_word(text: str, place: int) -> str:
+    """The word at `place`, without opening quotes and brackets; a single character if it is not a word."""
+    opened = OPENING.match(text, place)
     assert opened is not None
     found = WORD.match(text, opened.end())
     return found.group() if found else text[opened.end() : opened.end() + 1]
 
 
-def _is_small(word: str) -> bool:
-    """Whether it begins with a small letter, and not as iPhone does."""
+def _is_lower(word: str) -> bool:
+    """True if a word begins with a lower-case letter, but not as iPhone does."""
     return word[:1].islower() and not word[1:2].isupper()
 
 
-def _belongs(word: str, before: str, follows: str) -> bool:
-    """Whether the full stop behind `word` belongs to it, and ends no sentence."""
+def _is_abbreviation(word: str, before: str, next_word: str) -> bool:
+    """True if the full stop after `word` belongs to an abbreviation or number and ends no sentence."""
     if word.isdecimal():
-        return _is_ordinal(word, before, follows)
-    small = word.lower()
-    known = small not in CAPITALISED or word[:1].isupper()
-    if (small in TITLES and known) or small in BEFORE_MORE:
+        return _is_ordinal(word, before, next_word)
+    lowered = word.lower()
+    known = lowered not in CAPITALISED or word[:1].isupper()
+    if (lowered in TITLES and known) or lowered in BEFORE_MORE:
         return True
-    if small in BEFORE_NUMBERS and follows[:1].isdecimal():
+    if lowered in BEFORE_NUMBERS and next_word[:1].isdecimal():
         return True
-    starts = follows in STARTERS or not follows[:1].isalnum()
+    starts = next_word in STARTERS or not next_word[:1].isalnum()
     if len(word) == 1 and word.lower() != word.upper():
         return _is_initial(word, before, starts)
-    return not starts and bool((small in EITHER and known) or DOTTED.fullmatch(word) or ROMAN.fullmatch(word))
+    return not starts and bool(
+        (lowered in EITHER and known) or DOTTED.fullmatch(word) or ROMAN.fullmatch(word)
+    )
 
 
 def _is_initial(word: str, before: str, starts: bool) -> bool:
-    """Whether a letter with a full stop is part of a name or of an abbreviation: "J. R. R.", "z. B."."""
+    """True if a letter with a full stop is part of a name or an abbreviation: "J. R. R.", "z. B."."""
     if word == "I" and before[:1].islower():
         return False  # "So am I."
     named = not before or INITIAL.fullmatch(before) is not None or (word.isupper() and before[0].isupper())
     return named or not starts
 
 
-def _is_ordinal(word: str, before: str, follows: str) -> bool:
-    """Whether a number with a full stop is an ordinal, a day of a date, or the number of an item."""
+def _is_ordinal(word: str, before: str, next_word: str) -> bool:
+    """True if a number with a full stop is an ordinal, a day of a date, or an item number."""
+
     if not before:
         return len(word) <= 3  # "1. Open the box."
     if len(word) > 3:
         return False
-    if follows.isdecimal() and len(follows) == 3:
+    if next_word.isdecimal() and len(next_word) == 3:
         return True  # "77. 000"
-    if follows.isdecimal():
+    if next_word.isdecimal():
         return DAY.fullmatch(before) is not None or before.lower() in BEFORE_ORDINALS
-    return before.lower() in BEFORE_ORDINALS or follows.lower() in AFTER_ORDINALS
+    return before.lower() in BEFORE_ORDINALS or next_word.lower() in AFTER_ORDINALS

@@ -1,9 +1,9 @@
-"""A corpus tokenised once into files that are mapped into memory, not read into it.
+"""Shards: a corpus tokenised once into memory-mapped files.
 
-The folder holds `shards.json` (counts, checksums and what they were made from) and, for each sampled
-segmentation `copy-N`, the ids of both sides end to end, with the offsets at which examples start. It is
-written beside its place and renamed when whole, so a preparation that was killed is simply made again, and
-one that is there for the same corpus, tokenisers and settings is used as it is, if its checksums are right.
+The folder holds `shards.json` (counts, checksums and the inputs) and, for each sampled segmentation
+`copy-N`, the concatenated ids of both sides with the offsets of the examples. It is written to a temporary
+folder and renamed when complete, so an interrupted preparation is made again. Existing shards of the same
+corpus, tokenisers and settings are reused if their checksums are right.
 """
 
 import itertools
@@ -18,25 +18,25 @@ from typing import BinaryIO, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from regard.data.checksums import checksums, refuse_changed, sealed, unsealed
+from regard.data.checksums import checksums, dump_with_checksum, load_with_checksum, refuse_changed
 from regard.data.corpus import Corpus, Pair
-from regard.data.noise import SampledTokenizer, mixed
+from regard.data.noise import SampledTokenizer, derive_seed
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import DataError
 
 FORMAT_VERSION = 2  # 1 had no checksums
-CHUNK = 2048  # pairs tokenised at a time
+CHUNK = 2048  # pairs that are tokenised at a time
 SIDES = ("source", "target")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShardReport:
-    """What a preparation kept and, by reason, what it left out; tokens count the marks, of copy 0."""
+    """The counts of tokenised data; tokens are those of copy 0, special tokens included."""
 
     pairs: int
     source_tokens: int
     target_tokens: int
-    skipped: dict[str, int]
+    skipped: dict[str, int]  # pairs by reason
 
 
 def write_shards(
@@ -50,11 +50,10 @@ def write_shards(
     seed: int = 0,
     say: Callable[[str], None] | None = None,
 ) -> ShardReport:
-    """Tokenise `corpus` into `folder`; with `dropout`, into `copies` sampled segmentations.
+    """Tokenises `corpus` into `folder`; with `dropout`, into `copies` sampled segmentations.
 
-    A pair of which either side has more than `max_tokens` tokens as the model sees them, its mark
-    included, is left out of every copy and counted as `too_many_tokens`. Shards that are there already and
-    damaged are made again; `say` is told so.
+    A pair with a side of more than `max_tokens` tokens, eos included, is skipped in every copy and counted as
+    `too_many_tokens`. Damaged shards are made again, with a message to `say`.
     """
     copies = copies if dropout else 1
     made_from = {
@@ -66,7 +65,7 @@ def write_shards(
         "copies": copies,
         "seed": seed if dropout else 0,
     }
-    present = whole(lambda: Shards(folder), folder, made_from, say)
+    present = load_intact(lambda: Shards(folder), folder, made_from, say)
     if present is not None:
         return present.report
     partial = folder.with_name(f"{folder.name}.partial")
@@ -75,8 +74,8 @@ def write_shards(
     report = _write(corpus, _segmenters(tokenizers, dropout, copies, seed), partial, tokenizers, max_tokens)
     if not report.pairs:
         raise DataError(
-            f"{corpus.name}: no pair is left to train on (left out: {report.skipped or 'nothing'})",
-            "look at the files, at max_characters and at max_tokens",
+            f"{corpus.name}: no pair is left to train on (skipped: {report.skipped or 'none'})",
+            "check the files, max_characters and max_tokens",
         )
     description = {
         "made_from": made_from,
@@ -84,14 +83,14 @@ def write_shards(
         "copies": copies,
         "files": checksums(partial),
     }
-    (partial / "shards.json").write_text(sealed(description), "utf-8")
-    take_place(partial, folder)
+    (partial / "shards.json").write_text(dump_with_checksum(description), "utf-8")
+    replace_folder(partial, folder)
     return report
 
 
 @runtime_checkable
 class Preparation(Protocol):
-    """Tokenised data in a folder, what it was made from and the SHA-256 of each file."""
+    """Tokenised data in a folder: its inputs, and the SHA-256 of each file."""
 
     made_from: dict[str, object]
     files: dict[str, str]
@@ -100,17 +99,17 @@ class Preparation(Protocol):
 Prepared = TypeVar("Prepared", bound=Preparation)
 
 
-def whole(
-    opened: Callable[[], Prepared],
+def load_intact(
+    load: Callable[[], Prepared],
     folder: Path,
     made_from: Mapping[str, object],
     say: Callable[[str], None] | None,
 ) -> Prepared | None:
-    """The preparation in a folder; None where there is none, or one of other data, or a damaged one."""
+    """The tokenised data in a folder; None if there is none, it has other inputs, or it is damaged."""
     if not folder.exists():
         return None
     try:
-        present = opened()
+        present = load()
         if present.made_from != made_from:
             return None
         refuse_changed(folder, present.files)
@@ -122,19 +121,19 @@ def whole(
 
 
 class Shards:
-    """A folder of shards, its arrays mapped into memory. An example is known by its number, from 0."""
+    """A folder of shards as memory-mapped arrays; examples are indexed from 0."""
 
     def __init__(self, folder: Path) -> None:
         try:
-            description = unsealed((folder / "shards.json").read_text("utf-8"))
+            description = load_with_checksum((folder / "shards.json").read_text("utf-8"))
             self.made_from: dict[str, object] = description["made_from"]
             self.files: dict[str, str] = description.get("files", {})
             self.report = ShardReport(**description["report"])
             self.copies = [Copy(folder, number, self.report.pairs) for number in range(description["copies"])]
-            self.lines = mapped(folder / "lines", np.int64, len(self))
+            self.lines = memory_mapped(folder / "lines", np.int64, len(self))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
-                f"{folder}: no whole shards ({str(error).splitlines()[0]})",
+                f"{folder}: incomplete or damaged shards ({str(error).splitlines()[0]})",
                 "remove the folder; it is made again",
             ) from error
 
@@ -142,7 +141,7 @@ class Shards:
         return self.report.pairs
 
     def copy(self, epoch: int) -> "Copy":
-        """The segmentation that an epoch reads."""
+        """The segmentation for an epoch."""
         return self.copies[epoch % len(self.copies)]
 
 
@@ -153,10 +152,10 @@ class Copy:
         self._ids: list[np.ndarray] = []
         self._starts: list[np.ndarray] = []
         for side in SIDES:
-            starts = mapped(folder / f"copy-{number}.{side}.starts", np.int64, pairs + 1)
+            starts = memory_mapped(folder / f"copy-{number}.{side}.starts", np.int64, pairs + 1)
             path = folder / f"copy-{number}.{side}.ids"
             dtype = np.uint16 if path.stat().st_size == 2 * starts[-1] else np.uint32
-            self._ids.append(mapped(path, dtype, int(starts[-1])))
+            self._ids.append(memory_mapped(path, dtype, int(starts[-1])))
             self._starts.append(starts)
 
     def sources(self, examples: np.ndarray) -> list[np.ndarray]:
@@ -179,8 +178,8 @@ class Copy:
         ]
 
 
-def mapped(path: Path, dtype: type[np.integer], size: int) -> np.ndarray:
-    """A file as an array; a plain one, for slices of `memmap` itself take ten times as long."""
+def memory_mapped(path: Path, dtype: type[np.integer], size: int) -> np.ndarray:
+    """A memory-mapped file as a plain array: slices of `memmap` itself take ten times as long."""
     return np.asarray(np.memmap(path, dtype, "r", shape=(size,)))
 
 
@@ -191,15 +190,15 @@ class _CopyWriter:
     """Appends examples to the four files of one copy."""
 
     def __init__(self, stack: ExitStack, folder: Path, number: int, tokenizers: TokenizerPair) -> None:
-        def opened(name: str) -> BinaryIO:
+        def load(name: str) -> BinaryIO:
             return stack.enter_context((folder / f"copy-{number}.{name}").open("wb"))
 
-        self._marks = [
+        self._special_tokens = [
             ([], [tokenizers.source.eos_id]),
             ([tokenizers.target.bos_id], [tokenizers.target.eos_id]),
         ]
-        self._ids = [opened(f"{side}.ids") for side in SIDES]
-        self._starts = [opened(f"{side}.starts") for side in SIDES]
+        self._ids = [load(f"{side}.ids") for side in SIDES]
+        self._starts = [load(f"{side}.starts") for side in SIDES]
         sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
         self._dtypes = [np.dtype(np.uint16 if size <= 1 << 16 else np.uint32) for size in sizes]
         self.tokens = [0, 0]
@@ -207,12 +206,12 @@ class _CopyWriter:
             file.write(np.int64(0).tobytes())
 
     def append(self, sequences: Sequence[Sequence[list[int]]]) -> None:
-        """Write the sources and the targets of as many examples."""
+        """Writes the ids of the sources and targets of some examples."""
         for side in range(len(SIDES)):
-            before, after = self._marks[side]
-            whole = [before + ids + after for ids in sequences[side]]
-            ends = self.tokens[side] + np.cumsum([len(ids) for ids in whole], dtype=np.int64)
-            flat = np.fromiter(itertools.chain.from_iterable(whole), self._dtypes[side])
+            before, after = self._special_tokens[side]
+            load_intact = [before + ids + after for ids in sequences[side]]
+            ends = self.tokens[side] + np.cumsum([len(ids) for ids in load_intact], dtype=np.int64)
+            flat = np.fromiter(itertools.chain.from_iterable(load_intact), self._dtypes[side])
             self._ids[side].write(flat.tobytes())
             self._starts[side].write(ends.tobytes())
             self.tokens[side] += len(flat)
@@ -223,17 +222,17 @@ def _segmenters(
 ) -> list[tuple[Segmenter, Segmenter]]:
     if not dropout:
         return [(tokenizers.source, tokenizers.target)]
-    draws = [mixed(seed, copy) for copy in range(copies)]
-    sources = _sampled(tokenizers.source, dropout, draws)
-    targets = sources if tokenizers.joint else _sampled(tokenizers.target, dropout, draws)
+    seeds = [derive_seed(seed, copy) for copy in range(copies)]
+    sources = _sampled_segmenters(tokenizers.source, dropout, seeds)
+    targets = sources if tokenizers.joint else _sampled_segmenters(tokenizers.target, dropout, seeds)
     return list(zip(sources, targets, strict=True))
 
 
-def _sampled(tokenizer: Tokenizer, dropout: float, draws: Sequence[int]) -> list[Segmenter]:
-    """A segmenter for each copy; a side without merges is the same in all."""
+def _sampled_segmenters(tokenizer: Tokenizer, dropout: float, seeds: Sequence[int]) -> list[Segmenter]:
+    """A segmenter for each copy; a tokeniser without merges is the same in all."""
     if not tokenizer.merges():
-        return [tokenizer for _ in draws]
-    return [SampledTokenizer(tokenizer, dropout, draw) for draw in draws]
+        return [tokenizer for _ in seeds]
+    return [SampledTokenizer(tokenizer, dropout, seed_of_copy) for seed_of_copy in seeds]
 
 
 def _write(
@@ -276,8 +275,8 @@ def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
         yield chunk
 
 
-def take_place(partial: Path, folder: Path) -> None:
-    """Put a whole preparation in the place of an earlier one, if there is one."""
+def replace_folder(partial: Path, folder: Path) -> None:
+    """Moves the complete folder `partial` to `folder`, in place of an earlier one."""
     for path in partial.iterdir():
         with path.open("rb") as file:
             os.fsync(file.fileno())

@@ -1,13 +1,13 @@
-"""Tasks that need no download: dates, numbers, reverse, copy, sort; as many pairs as are asked for.
+"""Synthetic tasks without a download: dates, numbers, reverse, copy, sort; any number of pairs.
 
-What a pair is about (the date, the number, the sequence) belongs to one split, told by its SHA-256:
-5 % to test, 5 % to valid, the rest to train. So nothing that is tested was ever trained on, whatever
-the seeds and sizes are. A seed makes the pairs; those of `dates` also depend on the version of Babel.
+The subject of a pair (the date, the number, the sequence) belongs to one split by its SHA-256: 5 % to test,
+5 % to valid, the rest to train. So no test subject occurs in training, for any seeds and sizes. The pairs
+depend on the seed; those of `dates` also on the version of Babel.
 
-Dates are read by one rule, and no pair breaks it. A name of a month says which number is the day.
-Of three numbers, one of four digits in front is the year, then come month and day; otherwise they
-are day, month, year; except that if only the second can be a day, it is month, day, year, as in
-America. A year of two digits lies between 1969 and 2068 (POSIX).
+All dates follow one rule. With the name of a month, the other numbers are day and year. Of three numbers, a
+first one of four digits is the year, followed by month and day; otherwise they are day, month, year; but if
+only the second can be a day, they are month, day, year, as in American dates. A two-digit year lies between
+1969 and 2068 (POSIX).
 """
 
 import datetime
@@ -21,7 +21,7 @@ from regard.errors import DataError, MissingExtra, did_you_mean
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "pl", "cs", "tr")
 YEARS = range(1800, 2200)
-SHORT_YEARS = range(1969, 2069)  # those that two digits may stand for; half of all dates lie in them
+SHORT_YEARS = range(1969, 2069)  # the years that two digits can mean; half of all dates have one of them
 TASKS = ("dates", "numbers", "reverse", "copy", "sort")
 
 Split = Literal["train", "valid", "test"]
@@ -38,45 +38,45 @@ def synthetic_pairs(
     length: int = 16,
     symbols: int = 10,
 ) -> Iterator[tuple[str, str]]:
-    """`size` pairs (source, target) of one of TASKS, the same for the same arguments.
+    """Generates `size` pairs (source, target) of one of TASKS; the same arguments give the same pairs.
 
-    `languages` (Babel's names; none: LANGUAGES) is of `dates`; `length` and `symbols`, how many symbols
-    a sequence has and how many there are, of `reverse`, `copy` and `sort`.
+    `languages` (Babel's names; empty: LANGUAGES) is for `dates`. `length` and `symbols`, the length of a
+    sequence and the number of different symbols, are for `reverse`, `copy` and `sort`.
     """
     if length < 1 or symbols < 2:
         raise DataError(
             f"length ({length}) must be 1 or more, symbols ({symbols}) 2 or more", "length = 16, symbols = 10"
         )
-    draw = random.Random(f"{task} {split} {seed}")  # noqa: S311 (a seed makes the pairs; no secret)
+    rng = random.Random(f"{task} {split} {seed}")  # noqa: S311 (reproducible pairs, no secret)
     if task == "dates":
         forms = _date_forms(languages or LANGUAGES)
-        return (_date_pair(draw, split, forms) for _ in range(size))
+        return (_date_pair(rng, split, forms) for _ in range(size))
     if task == "numbers":
-        return (_number_pair(draw, split) for _ in range(size))
+        return (_number_pair(rng, split) for _ in range(size))
     if task in SEQUENCE_TASKS:
         change = SEQUENCE_TASKS[task]
-        return (_sequence_pair(draw, split, change, length, symbols) for _ in range(size))
+        return (_sequence_pair(rng, split, change, length, symbols) for _ in range(size))
     raise DataError(f"no synthetic task is called {task!r}", did_you_mean(task, TASKS))
 
 
-# Splits and draws
+# Splits and random numbers
 
 
 def split_of(subject: str) -> Split:
-    """The split that whatever this text names belongs to."""
+    """The split of a subject, by its SHA-256."""
     bucket = hashlib.sha256(subject.encode("utf-8")).digest()[0] * 100 // 256
     return "test" if bucket < 5 else "valid" if bucket < 10 else "train"
 
 
-def _below(draw: random.Random, bound: int) -> int:
-    """A number from 0 to `bound` - 1; of `random` alone is it promised that it never changes."""
-    return int(draw.random() * bound)
+def _below(rng: random.Random, bound: int) -> int:
+    """A random number from 0 to `bound` - 1, by `random()`, which is the same in all Python versions."""
+    return int(rng.random() * bound)
 
 
-def _drawn(split: Split, once: Callable[[], Item], subject: Callable[[Item], str]) -> Item:
-    """Draw until the subject belongs to `split`."""
+def _sample(split: Split, generate: Callable[[], Item], subject: Callable[[Item], str]) -> Item:
+    """Samples items until the subject of one belongs to `split`."""
     for _ in range(10_000):
-        item = once()
+        item = generate()
         if split_of(subject(item)) == split:
             return item
     raise DataError(f"too few different examples: none falls into {split}", "raise length or symbols")
@@ -85,28 +85,26 @@ def _drawn(split: Split, once: Callable[[], Item], subject: Callable[[Item], str
 # Dates
 
 
-def _date_pair(draw: random.Random, split: Split, forms: list[list["Form"]]) -> tuple[str, str]:
-    date = _drawn(split, lambda: _date(draw), datetime.date.isoformat)
-    while True:  # most forms say most dates rightly
-        of_language = forms[_below(draw, len(forms))]
-        source = of_language[_below(draw, len(of_language))](date)
-        if _says(source, date):
+def _date_pair(rng: random.Random, split: Split, forms: list[list["Form"]]) -> tuple[str, str]:
+    date = _sample(split, lambda: _date(rng), datetime.date.isoformat)
+    while True:  # most forms are unambiguous for most dates
+        forms_of_language = forms[_below(rng, len(forms))]
+        source = forms_of_language[_below(rng, len(forms_of_language))](date)
+        if _reads_as(source, date):
             break
-    if _below(draw, 5) == 0:
+    if _below(rng, 5) == 0:
         source = source.lower()
     return source, date.isoformat()
 
 
-def _date(draw: random.Random) -> datetime.date:
-    years = SHORT_YEARS if _below(draw, 2) else YEARS
+def _date(rng: random.Random) -> datetime.date:
+    years = SHORT_YEARS if _below(rng, 2) else YEARS
     first = datetime.date(years.start, 1, 1).toordinal()
-    return datetime.date.fromordinal(
-        first + _below(draw, datetime.date(years.stop, 1, 1).toordinal() - first)
-    )
+    return datetime.date.fromordinal(first + _below(rng, datetime.date(years.stop, 1, 1).toordinal() - first))
 
 
-def _says(text: str, date: datetime.date) -> bool:
-    """Whether `text`, written for `date`, also reads as `date` by the rule above."""
+def _reads_as(text: str, date: datetime.date) -> bool:
+    """True if `text`, written for `date`, is read as `date` by the rule of this module."""
     numbers = re.findall(r"\d+", text)
     if len(numbers) == 3:
         return read_numbers(numbers[0], numbers[1], numbers[2]) == date
@@ -114,7 +112,7 @@ def _says(text: str, date: datetime.date) -> bool:
 
 
 def read_numbers(first: str, second: str, third: str) -> datetime.date | None:
-    """The date that three numbers name by the rule above, or None where they name no date."""
+    """The date that three numbers mean by the rule of this module; None if they are not a date."""
     if len(first) == 4:
         year, month, day = int(first), int(second), int(third)
     else:
@@ -133,7 +131,7 @@ Form = Callable[[datetime.date], str]
 
 
 def _date_forms(languages: tuple[str, ...]) -> list[list[Form]]:
-    """For each language, the forms in which people who speak it write a date."""
+    """For each language, functions that write a date in its usual formats."""
     try:
         from babel import Locale, UnknownLocaleError
         from babel.dates import format_date
@@ -145,11 +143,11 @@ def _date_forms(languages: tuple[str, ...]) -> list[list[Form]]:
             locale = Locale.parse(language)
         except (ValueError, UnknownLocaleError):
             raise DataError(
-                f"Babel knows no language {language!r}", f"languages such as {', '.join(LANGUAGES)}"
+                f"Babel has no language {language!r}", f"give languages such as {', '.join(LANGUAGES)}"
             ) from None
         patterns = ["full", "long", "medium", "short", "d MMM yy", "d MMMM y", "EEE d MMM y"]
-        of_language: list[Form] = [_babel_form(format_date, pattern, locale) for pattern in patterns]
-        forms.append([*of_language, *ENGLISH_FORMS] if locale.language == "en" else of_language)
+        forms_of_language: list[Form] = [_babel_form(format_date, pattern, locale) for pattern in patterns]
+        forms.append([*forms_of_language, *ENGLISH_FORMS] if locale.language == "en" else forms_of_language)
     return forms
 
 
@@ -198,13 +196,16 @@ def number_name(number: int) -> str:
     return f"{number_name(number // unit)} {name}{rest}"
 
 
-def _number_pair(draw: random.Random, split: Split) -> tuple[str, str]:
-    """Each count of digits, 1 to 6, is as likely; numbers below 100 are parts of others, and all train."""
+def _number_pair(rng: random.Random, split: Split) -> tuple[str, str]:
+    """A number and its name. Numbers of 1 to 6 digits are equally frequent.
 
-    def once() -> int:
-        return _below(draw, 10 ** (1 + _below(draw, 6)))
+    All numbers below 100 belong to training, because they are parts of other numbers.
+    """
 
-    number = _drawn(split, once, lambda number: "" if number < 100 else str(number))
+    def generate() -> int:
+        return _below(rng, 10 ** (1 + _below(rng, 6)))
+
+    number = _sample(split, generate, lambda number: "" if number < 100 else str(number))
     return str(number), number_name(number)
 
 
@@ -218,10 +219,10 @@ SEQUENCE_TASKS: dict[str, Callable[[list[int]], list[int]]] = {
 
 
 def _sequence_pair(
-    draw: random.Random, split: Split, change: Callable[[list[int]], list[int]], length: int, symbols: int
+    rng: random.Random, split: Split, change: Callable[[list[int]], list[int]], length: int, symbols: int
 ) -> tuple[str, str]:
-    """Symbols are the numbers from 0, set apart by spaces."""
-    sequence = _drawn(split, lambda: [_below(draw, symbols) for _ in range(length)], _words)
+    """A random sequence and its changed form; symbols are numbers from 0, separated by spaces."""
+    sequence = _sample(split, lambda: [_below(rng, symbols) for _ in range(length)], _words)
     return _words(sequence), _words(change(sequence))
 
 

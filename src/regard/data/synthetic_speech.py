@@ -1,9 +1,9 @@
-"""Digits as a machine might say them: frames of a filterbank, made from a seed, nothing recorded.
+"""Synthetic speech: spoken digits as filterbank frames, generated from a seed.
 
-A digit is a row of sounds, a sound one or two bands of frequencies that are loud (formants), with hiss
-where breath is heard. Speakers differ in the length of their throats, in pace and in loudness; sounds
-flow into each other, and noise lies over everything. So one digit never sounds twice the same, no
-frame tells by itself which digit it is part of, and nothing says where one digit ends.
+A digit is a sequence of sounds; a sound is one or two loud frequency bands (formants), with noise for
+fricatives. Speakers differ in vocal tract length, pace and loudness. Neighbouring sounds are smoothed into
+each other, and noise is added to all frames. So no digit sounds the same twice, no single frame identifies
+its digit, and digit boundaries are not marked.
 """
 
 from collections.abc import Sequence
@@ -13,23 +13,23 @@ import numpy as np
 from jaxtyping import Float32
 
 from regard.data.augmentation import uniform
-from regard.data.noise import mixed
+from regard.data.noise import derive_seed
 from regard.data.synthetic import Split, split_of
 from regard.errors import DataError
 
 FEATURES = 16  # bands of the filterbank, from low to high
-SHORTEST = 8  # frames of a digit, so that two positions are left of it where four frames become one
+SHORTEST = 8  # frames of a digit, which leave two positions after subsampling by four
 
 
 @dataclass(frozen=True)
 class Sound:
-    """Where its bands lie (0 is the lowest frequency, 1 the highest), how long and loud it is, its hiss."""
+    """A speech sound."""
 
-    first: float
+    first: float  # the frequencies of its two formants, 0 is the lowest and 1 the highest
     second: float
-    frames: int
+    frames: int  # duration
     loudness: float = 1.0
-    hiss: float = 0.0
+    hiss: float = 0.0  # loudness of the fricative noise
 
 
 SOUNDS = {
@@ -49,13 +49,13 @@ DIGITS = (
 
 @dataclass(frozen=True)
 class Utterance:
-    """What was said, and its sound."""
+    """A spoken sequence of digits and its filterbank frames."""
 
     digits: tuple[int, ...]
     frames: Float32[np.ndarray, "frames features"]
 
 
-def spoken_digits(
+def synthetic_utterance(
     number: int,
     *,
     seed: int,
@@ -64,73 +64,76 @@ def spoken_digits(
     longest: int = 8,
     noise: float = 0.25,
 ) -> Utterance:
-    """Utterance `number` of a set: between `shortest` and `longest` digits, the same for the same arguments.
+    """Generates utterance `number` of a set, of `shortest` to `longest` digits.
 
-    A row of digits belongs to one split, so that none is tested that was trained on. `noise` is the
-    deviation of what lies over each feature, where a loud sound is 1.
+    The same arguments give the same utterance. A sequence of digits belongs to one split only. `noise` is
+    the standard deviation of the noise on each feature; a loud sound is 1.
     """
     for attempt in range(1000):
-        draws = RandomNumbers(mixed(seed, number, attempt))
-        count = shortest + int(draws.next() * (longest - shortest + 1))
-        digits = tuple(int(10 * draws.next()) for _ in range(count))
+        rng = RandomNumbers(derive_seed(seed, number, attempt))
+        count = shortest + int(rng.next() * (longest - shortest + 1))
+        digits = tuple(int(10 * rng.next()) for _ in range(count))
         if split_of(" ".join(map(str, digits))) == split:
-            return Utterance(digits=digits, frames=_said(digits, draws, noise))
-    raise DataError(f"too few rows of digits fall into {split}", "raise longest")
+            return Utterance(digits=digits, frames=_frames(digits, rng, noise))
+    raise DataError(f"too few sequences of digits fall into {split}", "raise longest")
 
 
 class RandomNumbers:
-    """Numbers in [0, 1), one after the other, that a seed makes on any machine."""
+    """A random number generator with the same numbers on every machine."""
 
     def __init__(self, seed: int) -> None:
         self.seed, self.place = seed, 0
 
     def next(self) -> float:
+        """A number in [0, 1)."""
         return float(self.many(1)[0])
 
     def between(self, low: float, high: float) -> float:
+        """A number in [low, high)."""
         return low + (high - low) * self.next()
 
     def many(self, count: int) -> np.ndarray:
+        """Numbers in [0, 1)."""
         places = np.arange(self.place, self.place + count)
         self.place += count
         return uniform(self.seed, places, 1)[:, 0]
 
     def normal(self, count: int) -> np.ndarray:
-        """Of mean 0 and deviation 1 (Box and Muller 1958)."""
+        """Normally distributed numbers with mean 0 and deviation 1 (Box and Muller 1958)."""
         radius = np.sqrt(-2 * np.log(1 - self.many(count)))
         return radius * np.cos(2 * np.pi * self.many(count))
 
 
-def _said(
-    digits: Sequence[int], draws: RandomNumbers, noise: float
+def _frames(
+    digits: Sequence[int], rng: RandomNumbers, noise: float
 ) -> Float32[np.ndarray, "frames features"]:
-    pace, throat, loudness = draws.between(0.8, 1.25), draws.between(0.9, 1.1), draws.between(0.7, 1.2)
+    pace, tract, loudness = rng.between(0.8, 1.25), rng.between(0.9, 1.1), rng.between(0.7, 1.2)
     bands = np.linspace(0, 1, FEATURES)
-    pieces = [np.zeros((2 + int(6 * draws.next()), FEATURES))]
+    pieces = [np.zeros((2 + int(6 * rng.next()), FEATURES))]
     for digit in digits:
-        pieces += _word(digit, draws, pace, bands * throat)
-        if draws.next() < 0.4:  # else the next digit follows without a pause
-            pieces.append(np.zeros((1 + int(6 * draws.next()), FEATURES)))
-    pieces.append(np.zeros((2 + int(4 * draws.next()), FEATURES)))
+        pieces += _digit_frames(digit, rng, pace, bands * tract)
+        if rng.next() < 0.4:  # else the next digit follows without a pause
+            pieces.append(np.zeros((1 + int(6 * rng.next()), FEATURES)))
+    pieces.append(np.zeros((2 + int(4 * rng.next()), FEATURES)))
     clean = np.concatenate(pieces)
-    flowing = np.stack([np.convolve(band, [0.25, 0.5, 0.25], "same") for band in clean.T], axis=1)
-    over = noise * draws.normal(flowing.size).reshape(flowing.shape)
-    return (loudness * flowing + over).astype(np.float32)
+    smoothed = np.stack([np.convolve(band, [0.25, 0.5, 0.25], "same") for band in clean.T], axis=1)
+    added_noise = noise * rng.normal(smoothed.size).reshape(smoothed.shape)
+    return (loudness * smoothed + added_noise).astype(np.float32)
 
 
-def _word(digit: int, draws: RandomNumbers, pace: float, bands: np.ndarray) -> list[np.ndarray]:
-    """The sounds of a digit, each held for as long as this speaker holds it this time."""
+def _digit_frames(digit: int, rng: RandomNumbers, pace: float, bands: np.ndarray) -> list[np.ndarray]:
+    """The frames of a digit's sounds, each with a random duration."""
     sounds = [SOUNDS[name] for name in DIGITS[digit].split()]
-    lengths = [max(2, round(sound.frames * draws.between(0.7, 1.3) / pace)) for sound in sounds]
+    lengths = [max(2, round(sound.frames * rng.between(0.7, 1.3) / pace)) for sound in sounds]
     lengths[0] += max(0, SHORTEST - sum(lengths))
     pieces = []
     for sound, length in zip(sounds, lengths, strict=True):
-        formants = _band(bands, sound.first) + 0.7 * _band(bands, sound.second)
-        hiss = sound.hiss * (bands > 0.5) * draws.many(length * FEATURES).reshape(length, FEATURES)
+        formants = _formant(bands, sound.first) + 0.7 * _formant(bands, sound.second)
+        hiss = sound.hiss * (bands > 0.5) * rng.many(length * FEATURES).reshape(length, FEATURES)
         pieces.append(sound.loudness * (formants + hiss))
     return pieces
 
 
-def _band(bands: np.ndarray, middle: float) -> np.ndarray:
-    """One at the middle of a formant, less to both sides of it."""
+def _formant(bands: np.ndarray, middle: float) -> np.ndarray:
+    """A formant: 1 at the frequency `middle`, less on both sides."""
     return np.exp(-(((bands - middle) / 0.08) ** 2))

@@ -1,8 +1,8 @@
-"""Tables of texts: CSV, TSV, JSON Lines or lines that begin with a label; columns by name or number.
+"""Tables of texts: CSV, TSV, JSON Lines or lines with a label first; columns by name or number.
 
-A plain or gzipped UTF-8 file. Cells are text; a number or a truth value of JSON is text as JSON writes it.
-An object inside a record gives a column for each of its keys: {"translation": {"en": ...}} has the column
-"translation.en". In CSV a cell in quotes may hold delimiters and line feeds; in TSV nothing is quoted.
+Files are UTF-8, plain or gzipped. Cells are text; a number or boolean of JSON becomes text as JSON writes it.
+An object inside a record has one column for each key: {"translation": {"en": ...}} has the column
+"translation.en". In CSV a quoted cell may hold delimiters and line feeds; in TSV nothing is quoted.
 """
 
 import csv
@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from regard.data.corpus import read_lines
+from regard.data.json_lines import parse_record
 from regard.errors import DataError, did_you_mean
 
 Format = Literal["csv", "tsv", "jsonl", "labelled"]
 
-SAMPLE = 1000  # records that tell whether there is a header, and which delimiter
-DELIMITERS = ",;\t|"  # of a CSV file, the usual one first
+SAMPLE = 1000  # records that are examined to detect a header and the delimiter
+DELIMITERS = ",;\t|"  # of a CSV file, the most usual first
 SUFFIXES: dict[str, Format] = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -52,11 +53,11 @@ LANGUAGES = _words(
     "urdu vietnamese welsh"
 )
 _CODE = re.compile(r"[a-z]{2,3}([-_]([A-Z]{2}|[A-Z][a-z]{3}))?")  # de, deu, de_AT, zh-Hans
-_LABELLED = re.compile(r"(?:__label__(\S+)|(-?\d+)) +(\S.*)")  # as fastText writes it, or a number first
+_LABELLED = re.compile(r"(?:__label__(\S+)|(-?\d+)) +(\S.*)")  # a label of fastText, or a number first
 
 
 class Record(NamedTuple):
-    """A row: the line on which it begins, from 1, and what stands in each column, None for nothing."""
+    """A row: the number of its first line, from 1, and its cells; None for a missing value."""
 
     line: int
     cells: tuple[str | None, ...]
@@ -64,19 +65,19 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A file of records, to be read again and again."""
+    """A file of records; it can be read repeatedly."""
 
     path: Path
     format: Format
-    names: tuple[str, ...]  # of its columns; their numbers, from 0, where the file does not name them
-    named: bool  # by the first line of a CSV or TSV file, or by the keys of JSON
+    names: tuple[str, ...]  # of the columns; numbers from 0 if the file has no names
+    named: bool  # True if the file has names: a header in CSV or TSV, keys in JSON
     delimiter: str = "\t"
 
     def records(self) -> Iterator[Record]:
-        """All records, the header left out.
+        """All records, without the header.
 
         Raises:
-            DataError: a line with too many or too few columns, or one that is not JSON; it is named.
+            DataError: a line has too many or too few columns, or is not JSON; the message has its number.
         """
         if self.format == "jsonl":
             yield from (
@@ -87,12 +88,12 @@ class Table:
         for line, cells in itertools.islice(found, int(self.named and self.format != "labelled"), None):
             if len(cells) != len(self.names):
                 raise DataError(
-                    f"{self.path}:{line}: {_width(len(cells))}, but line 1 has {len(self.names)}", _MEND
+                    f"{self.path}:{line}: {_width(len(cells))}, but line 1 has {len(self.names)}", _CORRECT
                 )
             yield Record(line, tuple(cells))
 
     def columns(self, wanted: Sequence[str]) -> tuple[int, ...]:
-        """Where the columns called so stand: by name, by the last part of a name, by number.
+        """The indices of columns, found by name, by the last part of a name, or by number.
 
         Raises:
             DataError: there is no such column, or several.
@@ -110,11 +111,11 @@ class Table:
         raise DataError(f"{self.path}: no column {name!r}", did_you_mean(name, self.names))
 
 
-_MEND = "mend the line; in CSV a text with a delimiter in it stands in quotes"
+_CORRECT = "correct the line; in CSV a text that contains the delimiter needs quotes"
 
 
 def format_of(path: Path) -> Format | None:
-    """What kind of table a file is, by the end of its name or else by its first lines; None: plain text."""
+    """The table format of a file, by its suffix or else by its first lines; None for plain text."""
     name = path.name.lower().removesuffix(".gz")
     if (known := SUFFIXES.get(Path(name).suffix)) is not None:
         return known
@@ -129,25 +130,25 @@ def format_of(path: Path) -> Format | None:
 
 
 def open_table(path: Path, kind: Format) -> Table:
-    """The table in a file, its columns found out.
+    """Opens a table and detects its columns.
 
     Raises:
-        DataError: it has no record, or is no table.
+        DataError: the file has no record, or is not a table.
     """
     if kind == "jsonl":
         keys = dict.fromkeys(key for _, cells in itertools.islice(_objects(path), SAMPLE) for key in cells)
         if not keys:
-            raise DataError(f"{path}: no record", "give a file with one JSON object a line")
+            raise DataError(f"{path}: no record", "give a file with one JSON object per line")
         return Table(path=path, format=kind, names=tuple(keys), named=True)
     if kind == "labelled":
         return Table(path=path, format=kind, names=("text", "label"), named=True)
     delimiter = _delimiter(path) if kind == "csv" else "\t"
     first = [cells for _, cells in itertools.islice(_records(path, kind, delimiter), SAMPLE)]
     if not first:
-        raise DataError(f"{path}: no record", "give a file with a record a line")
+        raise DataError(f"{path}: no record", "give a file with one record per line")
     if len(first[0]) < 2 and kind == "tsv":
         raise DataError(
-            f"{path}:1: no tab, so there is one column", "columns of a TSV file stand between tabs"
+            f"{path}:1: no tab, so there is only one column", "separate the columns of a TSV file by tabs"
         )
     named = _is_header(first)
     names = [cell.strip() or str(place) for place, cell in enumerate(first[0])]
@@ -161,7 +162,7 @@ def _width(count: int) -> str:
 
 
 def _records(path: Path, kind: Format, delimiter: str) -> Iterator[tuple[int, Sequence[str]]]:
-    """The line and the cells of each record, a header among them. Empty lines are none."""
+    """The line number and the cells of each record, the header included; empty lines are skipped."""
     lines = read_lines(path)
     if kind == "csv":
         yield from _quoted(path, lines, delimiter)
@@ -179,6 +180,7 @@ def _records(path: Path, kind: Format, delimiter: str) -> Iterator[tuple[int, Se
 
 
 def _quoted(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, Sequence[str]]]:
+    """The first line and the cells of each CSV record."""
     reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter)
     number = 1
     while True:
@@ -186,7 +188,7 @@ def _quoted(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[
             cells = next(reader, None)
         except csv.Error as error:
             raise DataError(
-                f"{path}:{number}: not CSV ({error})", "is a quote opened and never closed?"
+                f"{path}:{number}: not CSV ({error})", "is a quote opened but never closed?"
             ) from None
         if cells is None:
             return
@@ -196,7 +198,7 @@ def _quoted(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[
 
 
 def _delimiter(path: Path) -> str:
-    """The one that gives the first records one width, the widest; a comma where none does."""
+    """The delimiter that splits the first records into equally many columns, and most; else a comma."""
     lines, widths = list(itertools.islice(read_lines(path), SAMPLE)), {}
     for each in DELIMITERS:
         try:
@@ -210,10 +212,10 @@ def _delimiter(path: Path) -> str:
 
 
 def _is_header(records: Sequence[Sequence[str]]) -> bool:
-    """True if the first record names the columns.
+    """True if the first record is a header.
 
-    It does if a name is well known or all are languages, if numbers begin below it, or if it stands above
-    values of which there are few and is none of them.
+    It is one if it has a well-known name, if all names are languages, if all values below a name are numbers,
+    or if a column has few different values and its name is not one of them.
     """
     first, rest = [cell.strip() for cell in records[0]], records[1:]
     if len(set(first)) < len(first) or any(len(cells) != len(first) for cells in rest):
@@ -235,30 +237,28 @@ def _is_header(records: Sequence[Sequence[str]]) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """True if a text is a number as programs write it."""
+    """True if a text is a decimal number, possibly with an exponent."""
     return re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", text) is not None
 
 
 def _is_object(line: str) -> bool:
     try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
+        parse_record(line)
+    except ValueError:
         return False
+    return True
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """The line and the columns of each JSON object; what is no text, number or truth value is left out."""
+    """The line number and the columns of each record; only texts, numbers and booleans become columns."""
     for number, line in enumerate(read_lines(path), start=1):
         if not line or line.isspace():
             continue
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            hint = "give one JSON object a line: jq -c '.[]' turns a list into such lines"
-            raise DataError(f"{path}:{number}: not JSON ({str(error).splitlines()[0]})", hint) from None
-        if not isinstance(record, dict):
-            hint = "give one JSON object a line: jq -c '.[]' turns a list into such lines"
-            raise DataError(f"{path}:{number}: a JSON {type(record).__name__}, not an object", hint)
+            record = parse_record(line)
+        except ValueError as error:
+            hint = "give one JSON object per line: jq -c '.[]' turns a list into such lines"
+            raise DataError(f"{path}:{number}: {error}", hint) from None
         yield number, dict(_flat(record))
 
 

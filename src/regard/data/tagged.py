@@ -1,4 +1,4 @@
-"""Sentences of words with a label each: words of a text, their pieces, windows on long sentences."""
+"""Tagged sentences: splits texts into words, encodes words, cuts long sentences into windows."""
 
 import re
 import unicodedata
@@ -12,41 +12,41 @@ from regard.data.tokenizer import Tokenizer
 
 Encode = Callable[[str], list[list[int]]]  # a text -> the ids of each of its words
 
-CONTEXT = 4  # a window that is not at an end gives a quarter of itself to context on either side
+CONTEXT = 4  # an inner window has a quarter of its pieces as context on either side
 
 
 @dataclass(frozen=True, kw_only=True)
 class WordWindow:
-    """The words from `first` to `end` of a sentence, of which those from `start` to `stop` are predicted."""
+    """A part of a sentence: its words, and those of them that are predicted."""
 
-    first: int
+    first: int  # the words of the window, `first:end`
     end: int
-    start: int
+    start: int  # the words that are predicted, `start:stop`
     stop: int
 
 
-def windows(sizes: Sequence[int], most: int) -> list[WordWindow]:
-    """Parts of a sentence of at most `most` pieces, if its words have these `sizes`; one if all fit.
+def word_windows(sizes: Sequence[int], max_pieces: int) -> list[WordWindow]:
+    """Windows of at most `max_pieces` on a sentence whose words have `sizes` pieces.
 
-    Each word is predicted in one window and no other, there where it has context on both sides.
+    Each word is predicted in exactly one window, where possible with context on both sides.
     """
-    sizes = [min(size, most) for size in sizes]
+    sizes = [min(size, max_pieces) for size in sizes]
     found, start = [], 0
     while start < len(sizes):
-        first, room = start, most // CONTEXT
-        if sum(sizes[start:]) <= most:  # the last one reaches back as far as it can
-            room = most - sum(sizes[start:])
-        while first > 0 and sizes[first - 1] <= min(room, most - sizes[start]):
+        first, room = start, max_pieces // CONTEXT
+        if sum(sizes[start:]) <= max_pieces:  # the last window begins as early as possible
+            room = max_pieces - sum(sizes[start:])
+        while first > 0 and sizes[first - 1] <= min(room, max_pieces - sizes[start]):
             room -= sizes[first - 1]
             first -= 1
-        while sum(sizes[first : start + 1]) > most:
+        while sum(sizes[first : start + 1]) > max_pieces:
             first += 1
         end, used = start, sum(sizes[first:start])
-        while end < len(sizes) and used + sizes[end] <= most:
+        while end < len(sizes) and used + sizes[end] <= max_pieces:
             used += sizes[end]
             end += 1
         stop, after = end, 0
-        while end < len(sizes) and stop - 1 > start and after + sizes[stop - 1] <= most // CONTEXT:
+        while end < len(sizes) and stop - 1 > start and after + sizes[stop - 1] <= max_pieces // CONTEXT:
             stop -= 1
             after += sizes[stop]
         found.append(WordWindow(first=first, end=end, start=start, stop=stop))
@@ -62,19 +62,18 @@ def tagged_texts(
     line: int,
     max_tokens: int,
 ) -> list[EncodedText]:
-    """A sentence as texts of at most `max_tokens`, of which each word is predicted at its first piece, once.
+    """Encodes a sentence as texts of at most `max_tokens`; each word is predicted once, at its first piece.
 
-    `pieces` are the ids of each word, `labels` its class; of a word that is longer than a text its beginning
-    is read.
+    `pieces` are the ids of each word, `labels` its class. A word that is longer than a text is truncated.
     """
-    most = max_tokens - 2
-    pieces = [list(word[:most]) or [tokenizer.unk_id] for word in pieces]
+    max_pieces = max_tokens - 2
+    pieces = [list(word[:max_pieces]) or [tokenizer.unk_id] for word in pieces]
     texts = []
-    for window in windows([len(word) for word in pieces], most):
-        seen = pieces[window.first : window.end]
-        ids = [tokenizer.bos_id, *(number for word in seen for number in word), tokenizer.eos_id]
-        words = [window.first + i for i, word in enumerate(seen) for _ in word]
-        firsts = 1 + np.cumsum([0, *(len(word) for word in seen)])[:-1]
+    for window in word_windows([len(word) for word in pieces], max_pieces):
+        visible = pieces[window.first : window.end]
+        ids = [tokenizer.bos_id, *(number for word in visible for number in word), tokenizer.eos_id]
+        words = [window.first + i for i, word in enumerate(visible) for _ in word]
+        firsts = 1 + np.cumsum([0, *(len(word) for word in visible)])[:-1]
         texts.append(
             EncodedText(
                 ids=np.array(ids, np.int32),
@@ -87,27 +86,27 @@ def tagged_texts(
     return texts
 
 
-def before_words(tokenizer: Tokenizer) -> str:
-    """What a word of a sentence needs before it to become the ids that it has in running text.
+def word_prefix(tokenizer: Tokenizer) -> str:
+    """The prefix with which a single word gets the ids that it has in running text.
 
-    A space for the byte-level tokenisers of RoBERTa and its like, to which a word without one goes on with
-    the word before; nothing where a tokeniser puts one there itself, or has none.
+    It is a space for byte-level tokenisers such as RoBERTa's, which read a word without a space as the
+    continuation of the previous word; empty for tokenisers that add the space or have none.
     """
-    if tokenizer.is_ours:
+    if tokenizer.trained_by_regard:
         return ""
     alone, spaced = tokenizer.encode_words("x"), tokenizer.encode_words(" x")
     return " " if alone != spaced and tokenizer.encode_words("x x")[-len(spaced) :] == spaced else ""
 
 
-def pieces_of(word: str, *, encode: Encode, before: str = "") -> list[int]:
-    """The ids of a word, which a tokeniser may cut into several words of its own; `before` as above."""
-    return [number for part in encode(before + word if word else word) for number in part]
+def encode_word(word: str, *, encode: Encode, prefix: str = "") -> list[int]:
+    """The ids of a word, which the tokeniser may split further; `prefix` is its prefix (`word_prefix`)."""
+    return [number for part in encode(prefix + word if word else word) for number in part]
 
 
-def words_of(text: str) -> list[str]:
-    """The words of a text: what stands between white space, punctuation at its ends apart.
+def split_words(text: str) -> list[str]:
+    """Splits a text into words at white space, with leading and trailing punctuation as words of their own.
 
-    A run of one sign is one word ("..."), and a full stop stays where there is another in the word ("U.S.").
+    A run of the same sign is one word ("..."). A final full stop stays if the word has another ("U.S.").
     """
     return [part for word in text.split() for part in _parts(word)]
 
@@ -127,6 +126,6 @@ def _runs(signs: str) -> list[str]:
 
 
 def _is_punctuation(sign: str) -> bool:
-    """Punctuation, and signs of currencies."""
+    """True for punctuation and currency signs."""
     category = unicodedata.category(sign)
     return category.startswith("P") or category == "Sc"

@@ -1,4 +1,4 @@
-"""Texts as ids: cut into words and pieces, between their marks, side by side in a batch."""
+"""Encoded texts: ids with word boundaries, labels and special tokens; batches of them."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -11,29 +11,27 @@ from jaxtyping import Bool, Float, Int, Int64, Shaped
 from torch import Tensor
 
 from regard.data.batch import RowBatch, pad
-from regard.data.examples import Numbers
+from regard.data.examples import Indices, Lengths
 from regard.data.tokenizer import Tokenizer
 
-NO_WORD = -1  # the word of a mark
+NO_WORD = -1  # the word index of a special token
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncodedText:
-    """The ids of a text and what is to be predicted of it.
+    """The ids of a text and its labels.
 
-    It stands between the marks <s> and </s>; the first is what BERT calls [CLS]. `words`: to which word
-    each piece belongs, counted from 0, NO_WORD for marks. `labels`: one of the whole text, or one for
-    each of `places`, the positions that are predicted, in rising order.
+    The text begins with <s> (BERT's [CLS]) and ends with </s>.
     """
 
     ids: Int[np.ndarray, " len"]
-    words: Int[np.ndarray, " len"]
-    labels: Shaped[np.ndarray, " labels"]
-    line: int
-    places: Int[np.ndarray, " labels"] | None = None
+    words: Int[np.ndarray, " len"]  # the index of each piece's word from 0; NO_WORD for special tokens
+    labels: Shaped[np.ndarray, " labels"]  # one for the text, or one for each of `places`
+    line: int  # line number in the corpus, from 1
+    places: Int[np.ndarray, " labels"] | None = None  # the predicted positions in rising order
 
 
-def text_of(
+def encoded_text(
     pieces: Sequence[Sequence[int]],
     labels: Sequence[int] | Sequence[float],
     *,
@@ -41,13 +39,13 @@ def text_of(
     line: int,
     max_tokens: int | None = None,
 ) -> EncodedText:
-    """A text of which `pieces` are the ids of each word; of a longer one than `max_tokens` its beginning."""
+    """An encoded text from the ids of each word, truncated to `max_tokens`."""
     inner = [number for word in pieces for number in word]
     words = [number for number, word in enumerate(pieces) for _ in word]
-    most = len(inner) if max_tokens is None else max(0, max_tokens - 2)
+    limit = len(inner) if max_tokens is None else max(0, max_tokens - 2)
     return EncodedText(
-        ids=np.array([tokenizer.bos_id, *inner[:most], tokenizer.eos_id], np.int32),
-        words=np.array([NO_WORD, *words[:most], NO_WORD], np.int32),
+        ids=np.array([tokenizer.bos_id, *inner[:limit], tokenizer.eos_id], np.int32),
+        words=np.array([NO_WORD, *words[:limit], NO_WORD], np.int32),
         labels=np.array(labels),
         line=line,
     )
@@ -55,15 +53,12 @@ def text_of(
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledTextBatch(RowBatch):
-    """Texts side by side; all that stands beyond a length is padding.
-
-    `labels` are of the texts or, where there are `places`, of these, row by row.
-    """
+    """A batch of encoded texts, padded on the right."""
 
     ids: Int64[Tensor, "batch len"]
     lengths: Int64[Tensor, " batch"]
-    labels: Int64[Tensor, " labels"] | Float[Tensor, " labels"]
-    places: Bool[Tensor, "batch len"] | None = None
+    labels: Int64[Tensor, " labels"] | Float[Tensor, " labels"]  # one per text or, row by row, per place
+    places: Bool[Tensor, "batch len"] | None = None  # a mask of the predicted positions
 
     @property
     def inputs(self) -> tuple[Tensor | None, ...]:
@@ -84,7 +79,7 @@ class LabelledTextBatch(RowBatch):
 
 
 def text_batch(texts: Sequence[EncodedText], pad_id: int) -> LabelledTextBatch:
-    """These texts side by side."""
+    """A batch of these texts."""
     ids, lengths = pad([text.ids for text in texts], pad_id)
     places = None
     if texts[0].places is not None:
@@ -101,15 +96,15 @@ def text_batch(texts: Sequence[EncodedText], pad_id: int) -> LabelledTextBatch:
     )
 
 
-# What training sees in the place of a text: a function of the text, the epoch and the text's number.
+# (text, epoch, index of the text) -> the noised text for training
 Noise = Callable[[EncodedText, int, int], EncodedText]
 
 
 class TextExamples:
-    """Texts in memory; `noise` is put on them, if any.
+    """Texts in memory as `Examples`, with optional `noise`.
 
-    `segmentations` each give the same texts, cut into pieces in another way: they take turns, one an epoch,
-    and are asked once, when their turn comes.
+    Each of `segmentations` returns the same texts, segmented in another way. They alternate, one per epoch;
+    each is called once, when it is first needed.
     """
 
     def __init__(
@@ -125,11 +120,11 @@ class TextExamples:
     def __len__(self) -> int:
         return len(self._segmentations[0]())
 
-    def lengths(self, examples: Numbers, epoch: int) -> tuple[Numbers, Numbers]:
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
         lengths = self._lengths[epoch % len(self._lengths)]()[examples]
         return lengths, lengths
 
-    def batch(self, examples: Numbers, epoch: int) -> LabelledTextBatch:
+    def batch(self, examples: Indices, epoch: int) -> LabelledTextBatch:
         texts = self._segmentations[epoch % len(self._segmentations)]()
         chosen = [texts[number] for number in examples.tolist()]
         if self._noise is not None:
@@ -140,14 +135,14 @@ class TextExamples:
         return text_batch(chosen, self._pad_id)
 
 
-def _lengths(texts: Callable[[], Sequence[EncodedText]]) -> Numbers:
+def _lengths(texts: Callable[[], Sequence[EncodedText]]) -> Indices:
     return np.array([len(text.ids) for text in texts()], np.int64)
 
 
-def in_batches(
+def length_sorted_batches(
     texts: Sequence[EncodedText], pad_id: int, batch_tokens: int
 ) -> Iterator[tuple[list[int], LabelledTextBatch]]:
-    """All texts in order of length, as many at a time as `batch_tokens` allows, with their numbers."""
+    """Batches of all texts sorted by length, within `batch_tokens`; each with the indices of its texts."""
     order = sorted(range(len(texts)), key=lambda number: len(texts[number].ids))
     group: list[int] = []
     for number in order:
@@ -159,6 +154,6 @@ def in_batches(
         yield group, text_batch([texts[i] for i in group], pad_id)
 
 
-def with_noise(noise: Noise, texts: Sequence[EncodedText]) -> list[EncodedText]:
-    """Each text once, the noise of the epoch 0 on it: what is validated must not change."""
+def apply_noise(noise: Noise, texts: Sequence[EncodedText]) -> list[EncodedText]:
+    """The texts with the noise of epoch 0, a fixed validation set."""
     return [noise(text, 0, number) for number, text in enumerate(texts)]

@@ -1,11 +1,11 @@
-"""How many subword tokens texts will have, before a tokeniser is trained.
+"""Estimates the number of subword tokens of texts before a tokeniser is trained.
 
-Where words stand between spaces, BPE gives most of its vocabulary to the most frequent words, and spells
-the others by pieces. Where they do not, a token has as much information as BPE can give it, and a general
-compressor tells how much there is in the text. Measured against our BPE of 4,000, 8,000 and 10,000 tokens:
-8 % off at the most on Multi30k (en, de, fr), Tatoeba (en, de) and newstest (en, de), and 9 % on the German
-of the three without its spaces. Where a vocabulary is large for the text (8,000 of some thousand
-sentences), BPE learns whole phrases by heart, and the estimate is up to 40 % too high.
+With spaces between words, BPE gives most of its vocabulary to the most frequent words and spells the others
+with pieces. Without spaces, a token carries a fixed amount of information, which a general compressor
+measures. Compared with our BPE of 4,000, 8,000 and 10,000 tokens, the error is at most 8 % on Multi30k
+(en, de, fr), Tatoeba (en, de) and newstest (en, de), and 9 % on their German without spaces. If the
+vocabulary is large for the text (8,000 for a few thousand sentences), BPE memorises whole phrases and the
+estimate is up to 40 % too high.
 """
 
 import bz2
@@ -14,17 +14,17 @@ from collections import Counter
 from collections.abc import Sequence
 
 WHOLE_WORDS = 0.8  # words of one token, as a share of the vocabulary
-PIECE = 3.5  # characters of the pieces that spell another word, beside one more token
-BITS = 9.25  # that a token of a vocabulary of 4,000 stands for, as bz2 counts them
-GROWTH = 0.17  # they grow as this power of the vocabulary
-COMPRESSED = 2_000_000  # characters at the most
+PIECE = 3.5  # another word of n characters has 1 + n / PIECE tokens
+BITS = 9.25  # bits of bz2 per token, for a vocabulary of 4,000
+GROWTH = 0.17  # bits per token grow with this power of the vocabulary size
+COMPRESSED = 2_000_000  # the most characters that are compressed
 _WORDS = re.compile(r"\w+|[^\w\s]")
 
 
 def estimated_tokens(texts: Sequence[str], vocab_size: int, *, spaces: bool) -> float:
-    """Subword tokens of all `texts` by a BPE of `vocab_size` tokens that was trained on them.
+    """Estimates the tokens of all `texts` under a BPE of `vocab_size` tokens that is trained on them.
 
-    `spaces`: whether words stand between spaces. Some 20,000 texts are a good sample of more.
+    `spaces`: True if spaces separate words. A sample of 20,000 texts is enough for a larger corpus.
     """
     if not spaces:
         return _bits(texts) / (BITS * (vocab_size / 4000) ** GROWTH)
@@ -35,7 +35,7 @@ def estimated_tokens(texts: Sequence[str], vocab_size: int, *, spaces: bool) -> 
 
 
 def _bits(texts: Sequence[str]) -> float:
-    """Of all texts, by the compressed size of an evenly spaced part of them."""
+    """The information in all texts in bits, by the compressed size of an evenly spaced part of them."""
     characters = sum(map(len, texts))
     part = texts[:: 1 + characters // COMPRESSED]
     compressed = len(bz2.compress("\n".join(part).encode("utf-8", "surrogatepass")))

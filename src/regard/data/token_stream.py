@@ -1,4 +1,4 @@
-"""Documents as one stream of tokens on disk, and its windows: what language models train on."""
+"""Token streams: documents as one memory-mapped sequence of tokens, for language models."""
 
 import itertools
 import shutil
@@ -11,38 +11,37 @@ from jaxtyping import Int, Int64
 from torch import Tensor
 
 from regard.data.batch import IGNORED, RowBatch
-from regard.data.checksums import checksums, sealed, unsealed
+from regard.data.checksums import checksums, dump_with_checksum, load_with_checksum
 from regard.data.documents import Documents
-from regard.data.shards import mapped, take_place, whole
+from regard.data.shards import load_intact, memory_mapped, replace_folder
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
 
 FORMAT_VERSION = 2  # 1 had no checksums
-PART = 1 << 16  # characters of a long document that are tokenised at a time
-TOGETHER = 1 << 20  # characters of short ones
+PART_CHARACTERS = 1 << 16  # characters of a long document that are tokenised at a time
+GROUP_CHARACTERS = 1 << 20  # characters of short documents that are tokenised at a time
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenStreamReport:
-    """What a stream holds. Tokens count the marks, characters and bytes are the text's."""
+    """The counts of a token stream; special tokens are included in `tokens` only."""
 
     documents: int
     tokens: int
     characters: int
     bytes: int
-    unknown: int  # tokens that stand for what the vocabulary lacks
+    unknown: int  # <unk> tokens
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextBatch(RowBatch):
-    """Rows of running text; at each place that counts, the label is the id that comes next.
-
-    `documents` numbers the document of each place where those of a row are not to see each other.
-    """
+    """A batch of running text for causal language models."""
 
     ids: Int64[Tensor, "batch len"]
-    labels: Int64[Tensor, "batch len"]
-    documents: Int64[Tensor, "batch len"] | None
+    labels: Int64[Tensor, "batch len"]  # the next token of each position, or IGNORED
+    documents: (
+        Int64[Tensor, "batch len"] | None
+    )  # of each position, if documents must not attend to each other
 
     @property
     def inputs(self) -> tuple[Tensor | None, ...]:
@@ -54,44 +53,45 @@ class TextBatch(RowBatch):
 
 
 class TokenStream:
-    """A folder written by `write_stream`: tokens end to end, mapped into memory, and where documents begin.
+    """A folder written by `write_stream`: memory-mapped tokens, and the offsets of the documents.
 
-    With marks each document is `ids + [eos]`, and what is read before its first token is <s>. Without them,
-    as it is for the one document of a corpus, nothing is read before the first token, and it is not
+    With special tokens each document is `ids + [eos]`, and the model reads <s> before its first token.
+    Without them, as for a corpus that is a single document, the first token has no input and is not
     predicted.
     """
 
     def __init__(self, folder: Path) -> None:
         try:
-            description = unsealed((folder / "stream.json").read_text("utf-8"))
+            description = load_with_checksum((folder / "stream.json").read_text("utf-8"))
             self.made_from: dict[str, object] = description["made_from"]
             self.files: dict[str, str] = description.get("files", {})
             self.report = TokenStreamReport(**description["report"])
-            self.marks: bool = description["marks"]
+            self.special_tokens: bool = description["marks"]
             self.bos_id: int = description["bos_id"]
-            self.starts = mapped(folder / "starts", np.int64, self.report.documents + 1)
+            self.starts = memory_mapped(folder / "starts", np.int64, self.report.documents + 1)
             path = folder / "ids"
             dtype = np.uint16 if path.stat().st_size == 2 * self.report.tokens else np.uint32
-            self.ids = mapped(path, dtype, self.report.tokens)
+            self.ids = memory_mapped(path, dtype, self.report.tokens)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
-                f"{folder}: no whole stream of tokens ({str(error).splitlines()[0]})",
+                f"{folder}: incomplete or damaged token stream ({str(error).splitlines()[0]})",
                 "remove the folder; it is made again",
             ) from error
 
     @property
     def first(self) -> int:
-        """The first token that is predicted."""
-        return 0 if self.marks else 1
+        """The index of the first token that is predicted."""
+        return 0 if self.special_tokens else 1
 
     @property
     def num_targets(self) -> int:
+        """The number of tokens that are predicted."""
         return len(self.ids) - self.first
 
     def read(self, places: Int[np.ndarray, "*shape"]) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens at these places, and what is read just before each of them."""
+        """The tokens at these places, and the input before each of them."""
         before = self.ids[np.maximum(places - 1, 0)].astype(np.int64)
-        if self.marks:  # where a document begins, that the one before has ended is not read
+        if self.special_tokens:  # the input before a document is <s>, not the </s> of the previous one
             before[self.starts[np.searchsorted(self.starts, places)] == places] = self.bos_id
         return self.ids[places].astype(np.int64), before
 
@@ -101,48 +101,48 @@ def write_stream(
     tokenizer: Tokenizer,
     folder: Path,
     *,
-    marks: bool,
-    most: int | None = None,
+    special_tokens: bool,
+    max_characters: int | None = None,
     say: Callable[[str], None] | None = None,
 ) -> TokenStream:
-    """Tokenise documents into `folder`, unless that is done already; `most` characters of them at most.
+    """Tokenises at most `max_characters` of documents into `folder`, unless that is done already.
 
-    A stream that is there already and damaged is made again; `say` is told so.
+    A damaged stream is made again, with a message to `say`.
 
     Raises:
-        DataError: there is nothing to read.
+        DataError: the documents are empty.
     """
     made_from = {
         "format_version": FORMAT_VERSION,
         "documents": documents.fingerprint(),
         "tokenizer": tokenizer.to_bytes().decode(),
-        "marks": marks,
-        "most": most,
+        "marks": special_tokens,
+        "most": max_characters,
     }
-    present = whole(lambda: TokenStream(folder), folder, made_from, say)
+    present = load_intact(lambda: TokenStream(folder), folder, made_from, say)
     if present is not None:
         return present
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    report = _write(limited(documents, most), tokenizer, partial, marks)
+    report = _write(limit_characters(documents, max_characters), tokenizer, partial, special_tokens)
     if not report.tokens:
-        raise DataError(f"{documents.name}: no text is left to read", "look at the files and at share")
+        raise DataError(f"{documents.name}: the selected text is empty", "check the files and share")
     description = {
         "made_from": made_from,
         "report": asdict(report),
-        "marks": marks,
+        "marks": special_tokens,
         "bos_id": tokenizer.bos_id,
         "files": checksums(partial),
     }
-    (partial / "stream.json").write_text(sealed(description), "utf-8")
-    take_place(partial, folder)
+    (partial / "stream.json").write_text(dump_with_checksum(description), "utf-8")
+    replace_folder(partial, folder)
     return TokenStream(folder)
 
 
-def limited(documents: Iterable[str], most: int | None) -> Iterator[str]:
-    """Documents up to so many characters, the last one cut where they end."""
-    left = most
+def limit_characters(documents: Iterable[str], max_characters: int | None) -> Iterator[str]:
+    """The documents up to `max_characters` in total, the last one truncated."""
+    left = max_characters
     for text in documents:
         if left is not None:
             if left <= 0:
@@ -151,8 +151,10 @@ def limited(documents: Iterable[str], most: int | None) -> Iterator[str]:
         yield text
 
 
-def _write(documents: Iterable[str], tokenizer: Tokenizer, folder: Path, marks: bool) -> TokenStreamReport:
-    end = [tokenizer.eos_id] if marks else []
+def _write(
+    documents: Iterable[str], tokenizer: Tokenizer, folder: Path, special_tokens: bool
+) -> TokenStreamReport:
+    end = [tokenizer.eos_id] if special_tokens else []
     dtype = np.dtype(np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.uint32)
     starts, tokens, characters, size, unknown = [0], 0, 0, 0, 0
     with (folder / "ids").open("wb") as file:
@@ -171,31 +173,31 @@ def _write(documents: Iterable[str], tokenizer: Tokenizer, folder: Path, marks: 
 
 
 def encoded(documents: Iterable[str], tokenizer: Tokenizer) -> Iterator[tuple[str, Iterable[list[int]]]]:
-    """Each document with its ids, in one part or several, to be read before the next document is.
+    """Each document with its ids, in one part or several; read them before the next document.
 
-    The library needs a hundred bytes for each character that it tokenises at once, so a long document is cut
+    The tokenizers library needs a hundred bytes for each character of a call, so a long document is split
     before line feeds, unless that would change its tokens.
     """
-    surplus = _surplus(tokenizer)
+    prefix_length = _prefix_length(tokenizer)
     for group in _groups(documents):
-        if len(group) > 1 or len(group[0]) <= PART or surplus is None:
+        if len(group) > 1 or len(group[0]) <= PART_CHARACTERS or prefix_length is None:
             ids = tokenizer.encode_batch(group)
             yield from ((text, [found]) for text, found in zip(group, ids, strict=True))
         else:
-            yield group[0], _in_parts(group[0], tokenizer, surplus)
+            yield group[0], _in_parts(group[0], tokenizer, prefix_length)
 
 
-def _in_parts(text: str, tokenizer: Tokenizer, surplus: int) -> Iterator[list[int]]:
+def _in_parts(text: str, tokenizer: Tokenizer, prefix_length: int) -> Iterator[list[int]]:
     first, *others = parts(text)
     yield tokenizer.encode(first)
-    yield from (tokenizer.encode(part)[surplus:] for part in others)
+    yield from (tokenizer.encode(part)[prefix_length:] for part in others)
 
 
-def _surplus(tokenizer: Tokenizer) -> int | None:
-    """How many tokens of a part that begins with a line feed are not the text's.
+def _prefix_length(tokenizer: Tokenizer) -> int | None:
+    """The number of tokens that the tokeniser adds before a part that begins with a line feed.
 
-    They are the space that most tokenisers put before every text. None: a word may reach across a line feed,
-    so that a text cannot be cut there.
+    They are the space that most tokenisers put before every text. None: words may span a line feed, so a text
+    cannot be split there.
     """
     match tokenizer.words("\na"):
         case [" " | "Ġ" as space, "\n" | "Ċ", *_]:
@@ -207,25 +209,25 @@ def _surplus(tokenizer: Tokenizer) -> int | None:
 
 
 def parts(text: str) -> Iterator[str]:
-    """A text cut before line feeds, into parts of some PART characters."""
+    """Splits a text before line feeds, into parts of at least PART_CHARACTERS."""
     start = 0
-    while (end := text.find("\n", start + PART)) >= 0:
+    while (end := text.find("\n", start + PART_CHARACTERS)) >= 0:
         yield text[start:end]
         start = end
     yield text[start:]
 
 
 def _groups(documents: Iterable[str]) -> Iterator[list[str]]:
-    """Documents, some TOGETHER characters at a time; one of more than PART characters by itself."""
-    group, held = [], 0
+    """Groups of documents of at most GROUP_CHARACTERS; one of more than PART_CHARACTERS is alone."""
+    group, characters = [], 0
     for text in documents:
-        if group and (held + len(text) > TOGETHER or len(text) > PART):
+        if group and (characters + len(text) > GROUP_CHARACTERS or len(text) > PART_CHARACTERS):
             yield group
-            group, held = [], 0
+            group, characters = [], 0
         group.append(text)
-        held += len(text)
-        if len(text) > PART:
+        characters += len(text)
+        if len(text) > PART_CHARACTERS:
             yield group
-            group, held = [], 0
+            group, characters = [], 0
     if group:
         yield group

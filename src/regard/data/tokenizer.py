@@ -1,9 +1,9 @@
-"""Tokenisers: words, characters, bytes, BPE, WordPiece, Unigram: one face over the tokenizers library.
+"""Tokenisers (words, characters, bytes, BPE, WordPiece, Unigram) on top of the tokenizers library.
 
-What all kinds share: the marks `<pad> <unk> <s> </s>` are ids 0 to 3, and no text can make them, not
-even text that spells them. A space belongs to the word after it, and one is put before every text and
-taken away after decoding, so that a word is the same piece wherever it stands and several spaces are
-kept. `bytes` and `characters` have no need of that. Training is deterministic.
+In all kinds the special tokens `<pad> <unk> <s> </s>` are ids 0 to 3, and no text encodes to them, not even
+text that spells them. A space belongs to the word after it, and one is added before every text and removed
+after decoding: so a word is the same piece anywhere, and repeated spaces are kept. `bytes` and `characters`
+do without that. Training is deterministic.
 """
 
 import hashlib
@@ -26,10 +26,10 @@ from regard.data.tokenizer_file import (
     PIECES,
     PIECES_AND_DIGITS,
     SPECIALS,
-    SPELLED_MARK,
+    SPELLED_SPECIAL,
     UNK,
     UNKNOWN_WORD,
-    inspect,
+    validate,
 )
 from regard.data.tokenizer_pretrained import SpecialTokens
 from regard.data.unigram import Vocabulary, train_unigram
@@ -41,13 +41,13 @@ CUT_IN_PIECES: set[Kind] = {"bpe", "bytebpe", "unigram"}
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerSettings:
-    """How text becomes ids.
+    """Settings of the tokenisers.
 
-    `vocab_size` counts the four marks and is an upper bound: a small corpus gives fewer. `joint`: one
-    vocabulary for both sides. `target_kind`: the target's kind where it differs from the source's.
-    `normalization`: "auto" is "none" for `bytes` and `bytebpe`, which keep every string as it is, and
-    "nfc" for the rest. `split_digits`: a piece has one digit at most, so that a model can copy any number.
-    `dropout`: of BPE merges in training, over `copies` sampled segmentations.
+    `vocab_size` includes the four special tokens and is an upper bound: a small corpus gives fewer.
+    `joint`: one vocabulary for both sides. `target_kind`: the target's kind if it differs from the source's.
+    `normalization`: "auto" is "none" for `bytes` and `bytebpe`, which are lossless, and "nfc" for the rest.
+    `split_digits`: a piece has at most one digit, so that a model can copy any number. `dropout`: the
+    probability that BPE-dropout skips a merge in training, over `copies` sampled segmentations.
     """
 
     kind: Kind = "bpe"
@@ -62,7 +62,9 @@ class TokenizerSettings:
 
     def __post_init__(self) -> None:
         if self.vocab_size <= len(SPECIALS):
-            raise RecipeError(f"vocab_size = {self.vocab_size} holds only marks", "give some thousands")
+            raise RecipeError(
+                f"vocab_size = {self.vocab_size} has room for special tokens only", "give a few thousand"
+            )
         if self.joint and self.target_kind not in (None, self.kind):
             raise RecipeError(
                 f"target_kind = {self.target_kind!r} differs from kind = {self.kind!r} in a joint vocabulary",
@@ -70,46 +72,58 @@ class TokenizerSettings:
             )
         if self.split_digits and not {self.kind, self.target_kind or self.kind} <= CUT_IN_PIECES:
             raise RecipeError(
-                f"split_digits does not go with kind = {self.kind!r}",
+                f"split_digits is not possible with kind = {self.kind!r}",
                 f"choose among {', '.join(sorted(CUT_IN_PIECES))}, or set split_digits = false",
             )
         if not 0 <= self.dropout < 1:
-            raise RecipeError(f"dropout = {self.dropout} is no probability below 1", "0.1 is usual")
+            raise RecipeError(f"dropout = {self.dropout} is not between 0 and 1", "0.1 is usual")
         if self.dropout and {self.kind, self.target_kind or self.kind}.isdisjoint({"bpe", "bytebpe"}):
             raise RecipeError(
                 f"kind = {self.kind!r} has no merges to drop", "set dropout = 0 or kind = 'bpe'"
             )
         if self.copies < 1:
-            raise RecipeError(f"copies = {self.copies} leaves nothing to read", "give 1 or more")
+            raise RecipeError(f"copies = {self.copies} is below 1", "give 1 or more")
 
 
 class Tokenizer:
-    """Text to ids and back. The marks are never made by `encode`, and left out by `decode` but for <unk>."""
+    """Encodes text as ids and decodes ids.
+
+    `encode` never yields a special token except <unk> and the prefix; `decode` drops all of them but <unk>.
+    """
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         backend.encode_special_tokens = True  # the file does not keep it
         self._backend = backend
-        marks = _marks(backend)
-        self.pad_id, self.unk_id, self.bos_id, self.eos_id = marks.pad, marks.unk, marks.bos, marks.eos
-        self.mask_id = marks.mask  # what stands for a hidden word; None: nothing of its own
-        self.vocab_size = marks.vocab_size
-        self.prefix = marks.prefix  # what stands before every text, and what `encode` puts there
-        self._silent = {self.pad_id, self.bos_id, self.eos_id, *marks.prefix}
-        self._unknown: set[int | None] = set()  # of other makers' pieces, those that no text may be made of
-        if not self.is_ours:
-            beyond = range(marks.vocab_size, max(backend.get_vocab().values(), default=0) + 1)
-            self._unknown = {marks.mask, *self._silent, *beyond} - {marks.unk}
+        special = _special_tokens(backend)
+        self.pad_id, self.unk_id, self.bos_id, self.eos_id = (
+            special.pad,
+            special.unk,
+            special.bos,
+            special.eos,
+        )
+        self.mask_id = special.mask  # None: the tokeniser has no mask token
+        self.vocab_size = special.vocab_size
+        self.prefix = special.prefix  # the ids that `encode` puts before every text
+        self._dropped = {self.pad_id, self.bos_id, self.eos_id, *special.prefix}
+        self._unmatchable: set[int | None] = (
+            set()
+        )  # pieces of a pretrained tokeniser that no text may encode to
+        if not self.trained_by_regard:
+            beyond = range(special.vocab_size, max(backend.get_vocab().values(), default=0) + 1)
+            self._unmatchable = {special.mask, *self._dropped, *beyond} - {special.unk}
 
     @property
-    def is_ours(self) -> bool:
-        """Whether regard trained it, and not another maker."""
+    def trained_by_regard(self) -> bool:
+        """True if the tokeniser was trained by regard; False for one of a pretrained model."""
         return self._backend.post_processor is None
 
     def encode(self, text: str) -> list[int]:
+        """The ids of a text, without bos and eos."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        with _library("encode this text"):
+        """The ids of several texts, without bos and eos."""
+        with _translated_panics("encode this text"):
             try:
                 found = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
             except TypeError as error:
@@ -117,32 +131,33 @@ class Tokenizer:
         return [[*self.prefix, *self._known(encoding.ids)] for encoding in found]
 
     def decode(self, ids: Iterable[int]) -> str:
-        kept = [number for number in ids if number not in self._silent]
-        with _library("decode these ids"):
+        """The text of ids; special tokens except <unk> are dropped."""
+        kept = [number for number in ids if number not in self._dropped]
+        with _translated_panics("decode these ids"):
             return self._backend.decode(kept, skip_special_tokens=False)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """The pieces behind `ids` as the vocabulary writes them, for display."""
+        """The pieces of `ids` as the vocabulary writes them, for display."""
         return [self._backend.id_to_token(number) or UNK for number in ids]
 
     def words(self, text: str) -> list[str]:
-        """What the pieces are cut from: `text` normalised and split, before the model of the vocabulary."""
-        with _library("split this text"):
+        """The words of a text: normalised and pre-tokenised, before they are split into pieces."""
+        with _translated_panics("split this text"):
             return _split(self._backend, text)
 
     def word_ids(self, word: str) -> list[int]:
         """The ids of one of `words`."""
-        with _library("encode this text"):
+        with _translated_panics("encode this text"):
             return self._known([token.id for token in self._backend.model.tokenize(word)])
 
     def _known(self, ids: list[int]) -> list[int]:
-        """`ids`, with <unk> in the place of marks that a text spells and of pieces that the model lacks."""
-        if self._unknown.isdisjoint(ids):
+        """Replaces special tokens that a text spells, and pieces that the model lacks, by <unk>."""
+        if self._unmatchable.isdisjoint(ids):
             return ids
-        return [self.unk_id if number in self._unknown else number for number in ids]
+        return [self.unk_id if number in self._unmatchable else number for number in ids]
 
     def encode_words(self, text: str) -> list[list[int]]:
-        """What `encode` gives but for a prefix, the ids of each of `words` by themselves."""
+        """The ids of each of `words`; joined they are `encode(text)` without the prefix."""
         return [self.word_ids(word) for word in self.words(text)]
 
     def vocabulary(self) -> dict[str, int]:
@@ -150,48 +165,51 @@ class Tokenizer:
         return self._backend.get_vocab()
 
     def merges(self) -> list[tuple[str, str]]:
-        """The merges of BPE in their order; none for other kinds."""
+        """The BPE merges in order; empty for other kinds."""
         model = json.loads(self._backend.to_str())["model"]
         return [(left, right) for left, right in model.get("merges", [])]
 
     def to_bytes(self) -> bytes:
-        """`tokenizer.json`, which the tokenizers library reads unchanged."""
+        """The content of `tokenizer.json`, which the tokenizers library can read."""
         return self._backend.to_str(pretty=True).encode()
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str = "tokenizer.json") -> "Tokenizer":
+        """Reads a tokenizer.json; FolderError if it is damaged or not supported."""
         try:
             text = content.decode()
-            inspect(json.loads(text))
-            with _library(f"read {name}"):
+            validate(json.loads(text))
+            with _translated_panics(f"read {name}"):
                 tokenizer = cls(_loaded(text))
-            if tokenizer.is_ours and max(tokenizer.vocabulary().values()) >= tokenizer.vocab_size:
+            if tokenizer.trained_by_regard and max(tokenizer.vocabulary().values()) >= tokenizer.vocab_size:
                 raise ValueError("its ids have gaps")
             return tokenizer
         except (ValueError, RecursionError, LookupError, TypeError, DataError) as error:
             raise FolderError(
-                f"{name} is no tokeniser of ours ({str(error).splitlines()[0]})",
+                f"{name} is not a tokeniser of regard ({str(error).splitlines()[0]})",
                 "take tokenizer.json from the folder of a trained model",
             ) from error
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
+        """Reads a tokenizer.json; FolderError if it is missing, damaged or not supported."""
         return cls.from_bytes(read_file(path), str(path))
 
 
 @dataclass(frozen=True)
 class TokenizerPair:
-    """The tokenisers of the two sides; one and the same if the vocabulary is joint."""
+    """The tokenisers of source and target, which are the same object if the vocabulary is joint."""
 
     source: Tokenizer
     target: Tokenizer
 
     @property
     def joint(self) -> bool:
+        """True if both sides share one vocabulary."""
         return self.source is self.target
 
     def files(self) -> dict[str, bytes]:
-        """What a model folder keeps of them."""
+        """The tokeniser files of a model folder, name -> content."""
         if self.joint:
             return {"tokenizer.json": self.source.to_bytes()}
         return {
@@ -200,10 +218,12 @@ class TokenizerPair:
         }
 
     def digest(self) -> str:
+        """The SHA-256 of both tokenisers."""
         return hashlib.sha256(b"\0".join(self.files().values())).hexdigest()
 
     @classmethod
     def load(cls, folder: Path) -> "TokenizerPair":
+        """Reads the tokenisers of a model folder."""
         if (folder / "source_tokenizer.json").exists():
             return cls(*(Tokenizer.load(folder / f"{side}_tokenizer.json") for side in ("source", "target")))
         both = Tokenizer.load(folder / "tokenizer.json")
@@ -211,7 +231,7 @@ class TokenizerPair:
 
 
 def train_tokenizers(pairs: Iterable[Pair], settings: TokenizerSettings) -> TokenizerPair:
-    """Vocabularies from a corpus, which is read once if they are joint and twice if not."""
+    """Trains the tokenisers of a corpus, which is read once if they are joint, else twice."""
     if settings.joint:
         both = train_tokenizer(
             (text for pair in pairs for text in (pair.source, pair.target)), settings.kind, settings
@@ -223,19 +243,19 @@ def train_tokenizers(pairs: Iterable[Pair], settings: TokenizerSettings) -> Toke
 
 
 def train_tokenizer(texts: Iterable[str], kind: Kind, settings: TokenizerSettings) -> Tokenizer:
-    """One vocabulary from the texts of a corpus."""
+    """Trains one tokeniser on texts."""
     backend = tokenizers.Tokenizer(models.BPE())
     backend.normalizer = _normalizer(kind, settings)
     backend.pre_tokenizer = _pre_tokenizer(kind, settings.split_digits)
-    with _library(f"train a tokeniser of {kind}"):
+    with _translated_panics(f"train a tokeniser of {kind}"):
         backend.model = _trained_model(backend, texts, kind, settings.vocab_size - len(SPECIALS))
     backend.decoder = _decoder(kind)
     backend.add_special_tokens(list(SPECIALS))
     if backend.get_vocab_size() > settings.vocab_size:
         raise RecipeError(
-            f"vocab_size = {settings.vocab_size} is less than the corpus's symbols and the marks, "
-            f"{backend.get_vocab_size()}",
-            f"give {backend.get_vocab_size()} or more; kind = 'bytebpe' does with 260",
+            f"vocab_size = {settings.vocab_size} is less than the {backend.get_vocab_size()} characters "
+            "and special tokens of the corpus",
+            f"give {backend.get_vocab_size()} or more; kind = 'bytebpe' needs only 260",
         )
     return Tokenizer(backend)
 
@@ -243,7 +263,7 @@ def train_tokenizer(texts: Iterable[str], kind: Kind, settings: TokenizerSetting
 def _trained_model(
     backend: tokenizers.Tokenizer, texts: Iterable[str], kind: Kind, size: int
 ) -> models.Model:
-    """The model of `kind` with at most `size` pieces after the marks."""
+    """Trains the model of `kind`, with at most `size` pieces besides the special tokens."""
     words = (word for text in texts for word in _split(backend, text))
     match kind:
         case "bytes":
@@ -271,7 +291,7 @@ def _trained_model(
 
 
 def _bpe(pieces: Iterable[str], merges: Iterable[Sequence[str]]) -> models.BPE:
-    """BPE without the merges that would spell a mark."""
+    """A BPE model without the merges that would spell a special token."""
     refused: set[str] = set(SPECIALS)
     kept = []
     for left, right in merges:
@@ -285,8 +305,8 @@ def _bpe(pieces: Iterable[str], merges: Iterable[Sequence[str]]) -> models.BPE:
 
 
 def _unigram(vocabulary: Vocabulary) -> models.Unigram:
-    least = min((score for _, score in vocabulary), default=0.0)
-    return models.Unigram([*((mark, least) for mark in SPECIALS), *vocabulary], SPECIALS.index(UNK))
+    lowest = min((score for _, score in vocabulary), default=0.0)
+    return models.Unigram([*((token, lowest) for token in SPECIALS), *vocabulary], SPECIALS.index(UNK))
 
 
 def _segment_by_unigram(vocabulary: Vocabulary, words: Sequence[str]) -> list[list[int]]:
@@ -294,26 +314,26 @@ def _segment_by_unigram(vocabulary: Vocabulary, words: Sequence[str]) -> list[li
     return [found.ids for found in backend.encode_batch_fast(list(words), add_special_tokens=False)]
 
 
-def _marks(backend: tokenizers.Tokenizer) -> SpecialTokens:
-    """Where the marks are: ours by their names, those of other makers as the file says."""
+def _special_tokens(backend: tokenizers.Tokenizer) -> SpecialTokens:
+    """The ids of the special tokens: by name, or as the file of a pretrained tokeniser has them."""
     if (processor := backend.post_processor) is not None:
-        marks = SpecialTokens.of(json.loads(processor.__getstate__()))
-        assert marks is not None
-        return marks
+        special = SpecialTokens.of(json.loads(processor.__getstate__()))
+        assert special is not None
+        return special
     vocabulary = backend.get_vocab()
-    pad, unk, bos, eos = (vocabulary[mark] for mark in SPECIALS)
+    pad, unk, bos, eos = (vocabulary[token] for token in SPECIALS)
     return SpecialTokens(pad=pad, unk=unk, bos=bos, eos=eos, vocab_size=backend.get_vocab_size())
 
 
 def _split(backend: tokenizers.Tokenizer, text: str) -> list[str]:
-    """`text` normalised and cut where no piece may reach across."""
+    """Normalises `text` and splits it into words, which no piece crosses."""
     normalizer, splitter = backend.normalizer, backend.pre_tokenizer
     text = normalizer.normalize_str(text) if normalizer else text
     return [word for word, _ in splitter.pre_tokenize_str(text)] if splitter else [text]
 
 
 def _bytes() -> list[str]:
-    """The 256 characters by which byte-level tokenisers write bytes."""
+    """The 256 characters with which byte-level tokenisers write bytes."""
     return sorted(pre_tokenizers.ByteLevel.alphabet())
 
 
@@ -353,9 +373,9 @@ def _pre_tokenizer(kind: Kind, split_digits: bool) -> pre_tokenizers.PreTokenize
             return pre_tokenizers.Split(" ", "merged_with_next")
         case "bytebpe":
             return pre_tokenizers.Sequence([pieces, to_bytes])
-        case "unigram":  # it would match the spelling of a mark whole
+        case "unigram":  # it would match the spelling of a special token as a whole
             return pre_tokenizers.Sequence(
-                [pieces, pre_tokenizers.Split(tokenizers.Regex(SPELLED_MARK), "isolated")]
+                [pieces, pre_tokenizers.Split(tokenizers.Regex(SPELLED_SPECIAL), "isolated")]
             )
         case _:
             return pieces
@@ -387,8 +407,8 @@ def _loaded(text: str) -> tokenizers.Tokenizer:
 
 
 @contextmanager
-def _library(doing: str) -> Iterator[None]:
-    """Turn a panic of the Rust code, which is a BaseException without a name to import, into an error."""
+def _translated_panics(doing: str) -> Iterator[None]:
+    """Turns a panic of the Rust code, a BaseException that cannot be imported, into a DataError."""
     try:
         yield
     except BaseException as error:
@@ -404,7 +424,7 @@ def _surrogate(texts: Sequence[str]) -> DataError:
         for offset, symbol in enumerate(text):
             if "\ud800" <= symbol <= "\udfff":
                 return DataError(
-                    f"text {number + 1} holds a lone surrogate at character {offset + 1}",
-                    "it is no character: take it out, or put U+FFFD in its place",
+                    f"text {number + 1} has a lone surrogate at character {offset + 1}",
+                    "it is not a character: remove it or replace it by U+FFFD",
                 )
     return DataError("a text to encode is not a string", "give str")

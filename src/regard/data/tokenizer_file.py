@@ -1,13 +1,13 @@
-"""What a tokenizer.json may hold; anything else is refused before the library sees it.
+"""Validates a tokenizer.json before the tokenizers library reads it.
 
-A regular expression in such a file can keep the library busy for as long as its author likes, so only
-our own are let in, and those of known families.
+A regular expression in such a file can take unlimited time, so only those of regard and of known model
+families are allowed.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from regard.data.tokenizer_limits import refuse_large, refuse_unknown
+from regard.data.tokenizer_limits import refuse_large, refuse_missing_unknown
 from regard.data.tokenizer_pretrained import SpecialTokens
 
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")  # ids 0 to 3
@@ -15,12 +15,12 @@ UNK = SPECIALS[1]
 
 # A word with its inner apostrophes and hyphens, or a run of punctuation; each with the space before it.
 PIECES = r" ?[\p{L}\p{M}\p{N}]+(?:['’\-][\p{L}\p{M}\p{N}]+)*| ?[^\s\p{L}\p{M}\p{N}]+|\s"
-# The same with every digit by itself, as numbers are copied best
+# The same with every digit as a piece of its own, because models copy such numbers best
 PIECES_AND_DIGITS = r" ?\p{N}| ?[\p{L}\p{M}]+(?:['’\-][\p{L}\p{M}]+)*| ?[^\s\p{L}\p{M}\p{N}]+|\s"
-SPELLED_MARK = r"<(?=(?:pad|unk|s|/s)>)"
+SPELLED_SPECIAL = r"<(?=(?:pad|unk|s|/s)>)"
 UNKNOWN_WORD = rf"\A{UNK}\z"
 CONTINUING = r"\A##"
-REGEXES = {PIECES, PIECES_AND_DIGITS, SPELLED_MARK, UNKNOWN_WORD, CONTINUING}
+REGEXES = {PIECES, PIECES_AND_DIGITS, SPELLED_SPECIAL, UNKNOWN_WORD, CONTINUING}
 
 PARTS = {
     "normalizer": {"Sequence", "NFC", "NFKC", "Lowercase", "Prepend"},
@@ -28,11 +28,12 @@ PARTS = {
     "model": {"BPE", "WordLevel", "WordPiece", "Unigram"},
     "decoder": {"Sequence", "Fuse", "Strip", "Replace", "ByteLevel"},
 }
-# sentencepiece: what it folds, and the end of a text; the spelling of a byte, which no piece may match whole
+# sentencepiece: spaces that it strips or merges, the end of a text, the spelling of a byte, which no piece
+# may match as a whole
 SPACES_AROUND, SPACES, TEXT_END = r"\A +|[ ▁]+\z", " {2,}", r"\z"
 BYTE_SPELLED = r"(?<=<)0(?=x[0-9A-F]{2}>)"
-# Of other makers: Radford et al. 2019, Llama 3, Qwen, sentencepiece
-FOREIGN_REGEXES = {
+# GPT-2 (Radford et al. 2019), Llama 3, Qwen, sentencepiece
+PRETRAINED_REGEXES = {
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
@@ -43,7 +44,7 @@ FOREIGN_REGEXES = {
     TEXT_END,
     BYTE_SPELLED,
 }
-FOREIGN_PARTS = {
+PRETRAINED_PARTS = {
     "normalizer": {"BertNormalizer", "Precompiled", "Strip", "StripAccents", "Replace", "NFD", "NFKD"},
     "pre_tokenizer": {
         "BertPreTokenizer",
@@ -58,54 +59,55 @@ FOREIGN_PARTS = {
 }
 
 
-def inspect(content: Mapping[str, Any]) -> None:
-    """Raise ValueError (or LookupError, or TypeError) unless a tokenizer.json is made as ours are.
+def validate(content: Mapping[str, Any]) -> None:
+    """Raises ValueError (or LookupError, or TypeError) unless a tokenizer.json is supported and harmless.
 
-    One of another maker has its marks in `post_processor`, and more kinds of parts.
+    A file converted from a pretrained model has its special tokens in `post_processor`, and may have more
+    kinds of parts.
     """
     refuse_large(content)
-    refuse_unknown(content["model"])
+    refuse_missing_unknown(content["model"])
     if SpecialTokens.of(content.get("post_processor")) is not None:
-        inspect_pretrained(content)
+        validate_pretrained(content)
         return
     for name, known in PARTS.items():
-        for part in _walk(content[name]):
+        for part in _nested(content[name]):
             kind, pattern = part.get("type"), part.get("pattern")
             if kind is not None and kind not in known:
                 raise ValueError(f"{name} {kind!r} is unknown")
             if isinstance(pattern, dict) and pattern.get("Regex", PIECES) not in REGEXES:
-                raise ValueError("it holds a regular expression of its own")
+                raise ValueError("it has an unknown regular expression")
     for name in ("truncation", "padding", "post_processor"):
         if content.get(name) is not None:
-            raise ValueError(f"{name} is not ours to do")
-    marks = [token["content"] for token in content["added_tokens"] if token["special"]]
-    if sorted(marks) != sorted(SPECIALS) or len(content["added_tokens"]) != len(marks):
-        raise ValueError(f"its marks are not {' '.join(SPECIALS)}")
+            raise ValueError(f"{name} is not supported")
+    special_tokens = [token["content"] for token in content["added_tokens"] if token["special"]]
+    if sorted(special_tokens) != sorted(SPECIALS) or len(content["added_tokens"]) != len(special_tokens):
+        raise ValueError(f"its special tokens are not {' '.join(SPECIALS)}")
 
 
-def inspect_pretrained(content: Mapping[str, Any]) -> None:
-    """Raise ValueError (or LookupError, or TypeError) unless the parts are known and do not cut or pad."""
+def validate_pretrained(content: Mapping[str, Any]) -> None:
+    """Raises ValueError (or LookupError, or TypeError) unless all parts are known and harmless."""
     for name, known in PARTS.items():
-        for part in _walk(content[name]):
+        for part in _nested(content[name]):
             kind, pattern = part.get("type"), part.get("pattern")
-            if kind not in known | FOREIGN_PARTS[name]:
+            if kind not in known | PRETRAINED_PARTS[name]:
                 raise ValueError(f"{name} {kind!r} is unknown")
             regex = pattern.get("Regex", " {2,}") if isinstance(pattern, dict) else " {2,}"
-            if regex not in REGEXES | FOREIGN_REGEXES:
-                raise ValueError("it holds a regular expression that regard does not know")
+            if regex not in REGEXES | PRETRAINED_REGEXES:
+                raise ValueError("it has an unknown regular expression")
     for name in ("truncation", "padding"):
         if content.get(name) is not None:
-            raise ValueError(f"{name} is not ours to do")
+            raise ValueError(f"{name} is not supported")
     if not isinstance(content["added_tokens"], list):
-        raise ValueError("its added_tokens are no list")
+        raise ValueError("its added_tokens are not a list")
 
 
-def _walk(part: object) -> Iterator[Mapping[str, object]]:
-    """A part of a tokenizer.json and the parts in it."""
+def _nested(part: object) -> Iterator[Mapping[str, object]]:
+    """A part of a tokenizer.json and all parts nested in it."""
     if isinstance(part, list):
         for inner in part:
-            yield from _walk(inner)
+            yield from _nested(inner)
     elif isinstance(part, dict):
         yield part
         for name in ("normalizers", "pretokenizers", "decoders"):
-            yield from _walk(part.get(name))
+            yield from _nested(part.get(name))

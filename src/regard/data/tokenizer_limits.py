@@ -1,7 +1,7 @@
-"""How much a tokenizer.json may ask of the library: number and length of its parts, growth of a text.
+"""Limits for an untrusted tokenizer.json: number and size of its parts, growth of a text.
 
-Each part of such a file is harmless by itself. In a row they are not: 36 `Replace` that double a letter make
-64 GB of one token, in a call of the library that nothing can interrupt.
+Each part of such a file is harmless by itself, but a sequence is not: 36 `Replace` parts that double a letter
+make 64 GB of one token, in a library call that cannot be interrupted.
 """
 
 import base64
@@ -10,20 +10,20 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-MOST_PARTS = 32  # of normaliser, pre-tokeniser or decoder; the largest of known families has 8
-MOST_LETTERS = 5000  # of a text in a part
-MOST_ADDED = 1024  # bytes that parts put before a text, together
-MOST_GROWTH = 1024  # how many bytes one byte of a text may become before it is cut into pieces,
-MOST_GROWTH_BACK = 16  # and how many one byte of a piece may become in the decoder
-MOST_PIECES = 4_000_000
-MOST_PIECE = 10_000  # characters of one
-MOST_WORD = 512  # characters of a word that WordPiece looks at: its time grows with their cube
-MOST_MARKS, MOST_IN_MARKS = 100_000, 4_000_000  # added tokens, and their characters
+MAX_PARTS = 32  # of normaliser, pre-tokeniser or decoder; the largest known has 8
+MAX_TEXT = 5000  # characters of a text in a part
+MAX_ADDED = 1024  # bytes that all parts together put before a text
+MAX_GROWTH = 1024  # bytes that one byte of a text may become before it is split into pieces
+MAX_DECODER_GROWTH = 16  # bytes that one byte of a piece may become in the decoder
+MAX_PIECES = 4_000_000
+MAX_PIECE_LENGTH = 10_000  # characters of a piece
+MAX_WORD_LENGTH = 512  # characters of a word for WordPiece: its time grows with their cube
+MAX_ADDED_TOKENS, MAX_ADDED_TOKEN_CHARACTERS = 100_000, 4_000_000  # added tokens, and their characters
 CHARSMAP = "precompiled_charsmap"
-MOST_CHARSMAP = 8 * 2**20  # characters of sentencepiece's table; T5's has 320,000
-INNER = ("normalizers", "pretokenizers", "decoders")  # where a part holds others
+MAX_CHARSMAP = 8 * 2**20  # characters of sentencepiece's table; T5's has 320,000
+INNER = ("normalizers", "pretokenizers", "decoders")  # the keys of nested parts
 
-# How many bytes one byte becomes at the most (Unicode's FAQ on normalisation); 1 where nothing is said
+# The most bytes that one byte becomes (Unicode's FAQ on normalisation); 1 for parts that are not listed
 GROWTH = {
     "NFC": 3.0,
     "NFD": 3.0,
@@ -33,37 +33,42 @@ GROWTH = {
     "BertNormalizer": 8.0,
     "ByteLevel": 2.0,
 }
-GROWTH_BACK = {"ByteLevel": 3.0}  # a byte that is no character becomes U+FFFD
-LEAST_MATCH = {" {2,}": 2, r"\A<unk>\z": 5}  # bytes that a known expression matches, where more than one
+DECODER_GROWTH = {"ByteLevel": 3.0}  # an invalid byte becomes U+FFFD
+MIN_MATCH_BYTES = {
+    " {2,}": 2,
+    r"\A<unk>\z": 5,
+}  # the fewest bytes that a known expression matches, if above 1
 
 
 def refuse_large(content: Mapping[str, Any]) -> None:
-    """Raise ValueError (or LookupError, or TypeError) if a text may become too much by this tokeniser."""
-    growth = {"normalizer": GROWTH, "pre_tokenizer": GROWTH, "decoder": GROWTH_BACK}
+    """Raises ValueError (or LookupError, TypeError) if the tokeniser or the growth of a text is too large."""
+    growth = {"normalizer": GROWTH, "pre_tokenizer": GROWTH, "decoder": DECODER_GROWTH}
     grown = {}
     for name, table in growth.items():
         found = _parts(content[name], name)
         added = sum(len(str(part.get("prepend", "")).encode()) for part in found)
-        if added > MOST_ADDED:
-            raise ValueError(f"{name} puts {added:,} bytes before a text, more than {MOST_ADDED:,}")
+        if added > MAX_ADDED:
+            raise ValueError(f"{name} puts {added:,} bytes before a text, more than {MAX_ADDED:,}")
         grown[name] = math.prod((max(1.0, _growth(part, table)) for part in found), start=1.0)
-    _refuse_growth("normalizer and pre_tokenizer", grown["normalizer"] * grown["pre_tokenizer"], MOST_GROWTH)
-    _refuse_growth("decoder", grown["decoder"], MOST_GROWTH_BACK)
+    _refuse_growth("normalizer and pre_tokenizer", grown["normalizer"] * grown["pre_tokenizer"], MAX_GROWTH)
+    _refuse_growth("decoder", grown["decoder"], MAX_DECODER_GROWTH)
     if not isinstance(content["model"], dict):
-        raise ValueError("its model is no table")
+        raise ValueError("its model is not an object")
     _refuse_large_model(content["model"])
-    marks = [token["content"] for token in content["added_tokens"]]
-    if len(marks) > MOST_MARKS or sum(map(len, marks)) > MOST_IN_MARKS:
-        raise ValueError(f"it has {len(marks):,} added tokens, {sum(map(len, marks)):,} characters")
+    added_tokens = [token["content"] for token in content["added_tokens"]]
+    if len(added_tokens) > MAX_ADDED_TOKENS or sum(map(len, added_tokens)) > MAX_ADDED_TOKEN_CHARACTERS:
+        raise ValueError(
+            f"it has {len(added_tokens):,} added tokens, {sum(map(len, added_tokens)):,} characters"
+        )
 
 
-def _refuse_growth(name: str, growth: float, most: int) -> None:
-    if growth > most:
-        raise ValueError(f"{name} may make a text {growth:.3g} times as long, more than {most:,}")
+def _refuse_growth(name: str, growth: float, limit: int) -> None:
+    if growth > limit:
+        raise ValueError(f"{name} can make a text {growth:.3g} times as long, more than {limit:,}")
 
 
 def _parts(whole: object, name: str) -> list[Mapping[str, Any]]:
-    """All parts of a normaliser, pre-tokeniser or decoder, those within others too."""
+    """All parts of a normaliser, pre-tokeniser or decoder, nested ones included."""
     found: list[Mapping[str, Any]] = []
     waiting = [whole]
     while waiting:
@@ -73,11 +78,11 @@ def _parts(whole: object, name: str) -> list[Mapping[str, Any]]:
         elif isinstance(part, dict):
             found.append(part)
             waiting += [part[inner] for inner in INNER if inner in part]
-        if len(found) > MOST_PARTS:
-            raise ValueError(f"{name} has more than {MOST_PARTS} parts")
+        if len(found) > MAX_PARTS:
+            raise ValueError(f"{name} has more than {MAX_PARTS} parts")
     for part in found:
         for key, text in _texts(part):
-            if len(text) > (MOST_CHARSMAP if key == CHARSMAP else MOST_LETTERS):
+            if len(text) > (MAX_CHARSMAP if key == CHARSMAP else MAX_TEXT):
                 raise ValueError(f"{name} has a {key} of {len(text):,} characters")
     return found
 
@@ -91,56 +96,56 @@ def _texts(part: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 
 
 def _growth(part: Mapping[str, Any], table: Mapping[str, float]) -> float:
-    """How many bytes one byte becomes by this part, at the most."""
+    """The most bytes that one byte becomes in this part."""
     match part:
         case {"type": "Replace", "pattern": {"String": str(pattern)}, "content": str(content)}:
             if not pattern:
                 raise ValueError("it replaces the empty text")
             return len(content.encode()) / len(pattern.encode())
         case {"type": "Replace", "pattern": {"Regex": str(pattern)}, "content": str(content)}:
-            return len(content.encode()) / LEAST_MATCH.get(pattern, 1)
+            return len(content.encode()) / MIN_MATCH_BYTES.get(pattern, 1)
         case {"type": "Precompiled", "precompiled_charsmap": str(charsmap)}:
-            return _longest_of(charsmap)
+            return _longest_replacement(charsmap)
         case {"type": str(kind)}:
             return table.get(kind, 1.0)
     return 1.0
 
 
-def _longest_of(charsmap: str) -> float:
-    """The longest text that sentencepiece's table puts in the place of another, in bytes.
+def _longest_replacement(charsmap: str) -> float:
+    """The length in bytes of the longest replacement in sentencepiece's normalisation table.
 
-    The table is the size of a trie in 4 bytes, the trie, and texts that NULs end.
+    The table is the size of a trie in 4 bytes, the trie, and NUL-terminated texts.
     """
     try:
         table = base64.b64decode(charsmap, validate=True)
     except binascii.Error as error:
-        raise ValueError("its precompiled_charsmap is no base64") from error
+        raise ValueError("its precompiled_charsmap is not base64") from error
     texts = table[4 + int.from_bytes(table[:4], "little") :]
     return float(max(map(len, texts.split(b"\0"))))
 
 
-def refuse_unknown(model: Mapping[str, Any]) -> None:
-    """Raise ValueError unless the model has a piece for what it does not know, if it wants one.
+def refuse_missing_unknown(model: Mapping[str, Any]) -> None:
+    """Raises ValueError if the model needs an unknown token and has none.
 
-    The library tells only when a text has such a word.
+    The library would report it only for a text with an unknown word.
     """
     kind, unknown = model.get("type"), model.get("unk_token")
     needed = unknown is not None or kind in ("WordPiece", "WordLevel")
     if kind in ("BPE", "WordPiece", "WordLevel") and needed and unknown not in model["vocab"]:
-        raise ValueError(f"its vocabulary lacks {unknown!r}, the piece for what is unknown")
+        raise ValueError(f"its vocabulary lacks the unknown token {unknown!r}")
     if kind == "Unigram" and model.get("unk_id") is None:
-        raise ValueError("unk_id, the piece for what is unknown, is missing")
+        raise ValueError("unk_id, the unknown token, is missing")
 
 
 def _refuse_large_model(model: Mapping[str, Any]) -> None:
     for key, text in ((key, text) for key, text in model.items() if isinstance(text, str)):
-        if len(text) > MOST_LETTERS:
+        if len(text) > MAX_TEXT:
             raise ValueError(f"model has a {key} of {len(text):,} characters")
-    if (most := model.get("max_input_chars_per_word") or 0) > MOST_WORD:
-        raise ValueError(f"max_input_chars_per_word = {most} is more than {MOST_WORD}")
+    if (limit := model.get("max_input_chars_per_word") or 0) > MAX_WORD_LENGTH:
+        raise ValueError(f"max_input_chars_per_word = {limit} is more than {MAX_WORD_LENGTH}")
     pieces = model["vocab"]
-    if len(pieces) > MOST_PIECES or len(model.get("merges") or ()) > MOST_PIECES:
-        raise ValueError(f"its vocabulary has more than {MOST_PIECES:,} pieces")
+    if len(pieces) > MAX_PIECES or len(model.get("merges") or ()) > MAX_PIECES:
+        raise ValueError(f"its vocabulary has more than {MAX_PIECES:,} pieces")
     longest = max((len(piece if isinstance(pieces, dict) else piece[0]) for piece in pieces), default=0)
-    if longest > MOST_PIECE:
+    if longest > MAX_PIECE_LENGTH:
         raise ValueError(f"it has a piece of {longest:,} characters")

@@ -1,7 +1,7 @@
-"""Tokenisers of other makers as `tokenizer.json`: WordPiece, byte-level BPE, SentencePiece.
+"""Tokenisers of pretrained models as `tokenizer.json`: WordPiece, byte-level BPE, SentencePiece.
 
-What our own have for marks, `<pad> <unk> <s> </s>`, others call by other names, or do not have. So the marks
-stand in the file by number, in its `post_processor`, where the tokenizers library leaves them be.
+Their special tokens have other names than ours, `<pad> <unk> <s> </s>`, or are missing. So the file stores
+their ids in its `post_processor`, which the tokenizers library keeps unchanged.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,14 +10,15 @@ from typing import Any
 
 from regard.errors import DataError
 
-MOST_NUMBERS = 16  # of a mark: no model of a known family has more than one before its texts
+MAX_IDS = 16  # ids of a prefix; no known model has more than one
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialTokens:
-    """Numbers of the marks. `vocab_size` is the model's, which may be more than the pieces.
+    """The ids of a tokeniser's special tokens.
 
-    `prefix` stands before every text, read or written, as BART's <s> does.
+    `vocab_size` is the model's, which may be larger than the vocabulary. `prefix` precedes every text,
+    input or output, as BART's <s> does.
     """
 
     pad: int
@@ -29,7 +30,7 @@ class SpecialTokens:
     prefix: tuple[int, ...] = ()
 
     def post_processor(self) -> dict[str, Any]:
-        """The marks as the file has them; the library puts prefix and end around a text by it."""
+        """The `post_processor` that stores these ids; with it the library adds prefix and eos to a text."""
         numbers: dict[str, list[int]] = {
             "pad": [self.pad],
             "unk": [self.unk],
@@ -51,40 +52,40 @@ class SpecialTokens:
 
     @classmethod
     def of(cls, processor: object) -> "SpecialTokens | None":
-        """The marks of a file of ours; None where there are none.
+        """Reads the ids from the `post_processor` of a file; None if there is none.
 
         Raises:
-            ValueError: they are damaged.
+            ValueError: it is damaged or was not written by regard.
         """
         match processor:
             case None:
                 return None
             case {"type": "TemplateProcessing", "single": single, "special_tokens": dict(table)}:
-                numbers = {name: _numbers(entry) for name, entry in table.items()}
+                numbers = {name: _ids_of(entry) for name, entry in table.items()}
             case _:
-                raise ValueError("post_processor is not ours to do")
+                raise ValueError("post_processor is not supported")
         needed = {"pad", "unk", "bos", "eos", "last"}
         if not needed <= set(numbers) <= {*needed, "mask", "prefix"}:
-            raise ValueError("its marks are not ours")
+            raise ValueError("its special tokens are not those of regard")
         if any(len(ids) != 1 for name, ids in numbers.items() if name != "prefix"):
-            raise ValueError("a mark has one number")
+            raise ValueError("a special token has several ids")
         (last,) = numbers.pop("last")
         prefix = numbers.pop("prefix", ())
-        marks = cls(vocab_size=last + 1, prefix=prefix, **{name: ids[0] for name, ids in numbers.items()})
+        special = cls(vocab_size=last + 1, prefix=prefix, **{name: ids[0] for name, ids in numbers.items()})
         if max((*(ids[0] for ids in numbers.values()), *prefix)) > last:
-            raise ValueError("a mark is beyond the vocabulary")
-        if single != marks.post_processor()["single"]:  # one that says the text many times
-            raise ValueError("its template is not ours")
-        return marks
+            raise ValueError("a special token is outside the vocabulary")
+        if single != special.post_processor()["single"]:  # for example one that repeats the text
+            raise ValueError("its template is not that of regard")
+        return special
 
 
-def with_special_tokens(content: Mapping[str, Any], marks: SpecialTokens) -> dict[str, Any]:
-    """A tokenizer.json with these marks; what cuts and pads texts is left out."""
-    return {**content, "truncation": None, "padding": None, "post_processor": marks.post_processor()}
+def with_special_tokens(content: Mapping[str, Any], special: SpecialTokens) -> dict[str, Any]:
+    """The tokenizer.json with these special tokens, without truncation and padding."""
+    return {**content, "truncation": None, "padding": None, "post_processor": special.post_processor()}
 
 
-def in_lower_case(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The same tokenizer.json, which puts a text into lower case first, unless it does already."""
+def with_lowercase(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The tokenizer.json with a lower-casing step first, unless it has one already."""
     normalizer = content.get("normalizer") or {}
     steps = normalizer["normalizers"] if normalizer.get("type") == "Sequence" else [normalizer]
     steps = [step for step in steps if step]
@@ -96,10 +97,10 @@ def in_lower_case(content: Mapping[str, Any]) -> dict[str, Any]:
 def from_wordpiece(
     vocabulary: Sequence[str], *, lowercase: bool, strip_accents: bool | None, unk: str
 ) -> dict[str, Any]:
-    """BERT's tokeniser from the lines of its vocab.txt (Devlin et al. 2019)."""
+    """BERT's tokeniser (Devlin et al. 2019) from the lines of its vocab.txt."""
     pieces = {piece: number for number, piece in enumerate(vocabulary)}
     if unk not in pieces:
-        raise DataError(f"vocab.txt has no {unk}", "it belongs to another tokeniser")
+        raise DataError(f"vocab.txt has no {unk}", "is it the file of another tokeniser?")
     return new_file(
         normalizer={
             "type": "BertNormalizer",
@@ -123,11 +124,11 @@ def from_wordpiece(
 def from_bytes_bpe(
     vocabulary: Mapping[str, int], merges: Sequence[str], *, prefix_space: bool
 ) -> dict[str, Any]:
-    """GPT-2's tokeniser from its vocab.json and the lines of its merges.txt (Radford et al. 2019)."""
+    """GPT-2's tokeniser (Radford et al. 2019) from its vocab.json and the lines of its merges.txt."""
     level = {"type": "ByteLevel", "add_prefix_space": prefix_space, "trim_offsets": True, "use_regex": True}
     pairs = [line.split(" ") for line in merges if line and not line.startswith("#version")]
     if any(len(pair) != 2 for pair in pairs):
-        raise DataError("merges.txt has a line that is no pair", "it belongs to another tokeniser")
+        raise DataError("merges.txt has a line that is not a pair", "is it the file of another tokeniser?")
     return new_file(
         normalizer=None,
         pre_tokenizer=level,
@@ -148,7 +149,7 @@ def from_bytes_bpe(
 
 
 def new_file(**parts: Any) -> dict[str, Any]:
-    """A tokenizer.json of these parts, without marks."""
+    """A tokenizer.json of these parts, without special tokens."""
     return {
         "version": "1.0",
         "truncation": None,
@@ -160,7 +161,7 @@ def new_file(**parts: Any) -> dict[str, Any]:
 
 
 def sequence_of(name: str, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Several parts as one; `name` is what the library calls them there."""
+    """A `Sequence` of parts; `name` is the library's key for them."""
     return {"type": "Sequence", name: list(parts)}
 
 
@@ -172,10 +173,10 @@ def _sequence(name: str) -> dict[str, Any]:
     return {"Sequence": {"id": name, "type_id": 0}}
 
 
-def _numbers(entry: object) -> tuple[int, ...]:
+def _ids_of(entry: object) -> tuple[int, ...]:
     match entry:
-        case {"ids": [*ids]} if len(ids) > MOST_NUMBERS:
-            raise ValueError(f"a mark has {len(ids):,} numbers")
+        case {"ids": [*ids]} if len(ids) > MAX_IDS:
+            raise ValueError(f"a special token has {len(ids):,} ids")
         case {"ids": [*ids]} if ids and all(type(number) is int and 0 <= number < 2**31 for number in ids):
             return tuple(ids)
-    raise ValueError("a mark has no number")
+    raise ValueError("a special token has no id")

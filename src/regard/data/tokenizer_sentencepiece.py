@@ -1,6 +1,6 @@
-"""Unigram tokenisers (Kudo 2018) of the sentencepiece library as `tokenizer.json`: T5's, Marian's.
+"""Converts unigram models of sentencepiece (Kudo 2018; T5, Marian) to tokenizer.json.
 
-Every flag of such a file that changes the ids of a text is honoured, or the file is refused.
+Every flag of such a file that changes the ids of a text is either supported, or the file is refused.
 """
 
 import base64
@@ -11,19 +11,19 @@ from typing import Any, NamedTuple
 
 from regard.data.folder_file import read_file
 from regard.data.tokenizer_file import BYTE_SPELLED, SPACES, SPACES_AROUND, TEXT_END
-from regard.data.tokenizer_limits import MOST_PIECES
+from regard.data.tokenizer_limits import MAX_PIECES
 from regard.data.tokenizer_pretrained import new_file, sequence_of
 from regard.errors import DataError, FolderError, MissingExtra
 
-UNMATCHED = " "  # no normalised text holds one where spaces are written with METASPACE
+UNMATCHED = " "  # matches no text: normalised text has METASPACE instead of spaces
 METASPACE = "▁"
-MARKS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
-NORMAL, USER_DEFINED, BYTE = 1, 4, 6  # kinds of pieces that text is made of; of all others it is not
+SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+NORMAL, USER_DEFINED, BYTE = 1, 4, 6  # the kinds of pieces that texts encode to
 UNIGRAM = 1
 
 
 class Piece(NamedTuple):
-    """A line of the vocabulary."""
+    """A piece of the vocabulary."""
 
     text: str
     score: float
@@ -32,16 +32,17 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SentencePiece:
-    """What a file says: its vocabulary, and how a text is made ready for it."""
+    """The content of a sentencepiece file: the vocabulary and the flags of its normaliser."""
 
     pieces: Sequence[Piece]
-    charsmap: str  # the table of the normaliser, in base64
-    dummy: bool  # a space before a text (`add_dummy_prefix`), or after it where `suffix`
-    strip: bool  # no spaces around a text, and single ones in it (`remove_extra_whitespaces`)
+    charsmap: str  # the normalisation table, in base64
+    dummy: bool  # adds a space before a text (`add_dummy_prefix`), or after it with `suffix`
+    strip: bool  # strips and merges spaces (`remove_extra_whitespaces`)
     suffix: bool  # a space belongs to the word before it (`treat_whitespace_as_suffix`)
-    byte_fallback: bool  # an unknown character is its bytes
+    byte_fallback: bool  # an unknown character is encoded as its bytes
 
     def normalizer(self) -> dict[str, Any]:
+        """The `normalizer` of a tokenizer.json."""
         charsmap = {"type": "Precompiled", "precompiled_charsmap": self.charsmap}
         steps = [charsmap] if self.charsmap else []
         if self.strip:
@@ -53,7 +54,7 @@ class SentencePiece:
         return sequence_of("normalizers", [*steps, _replace({"String": " "}, METASPACE)])
 
     def pre_tokenizer(self) -> dict[str, Any] | None:
-        """Cuts a text where no piece reaches across, and where it spells a byte."""
+        """The `pre_tokenizer`, which splits a text where no piece crosses, and where it spells a byte."""
         texts = [piece.text for piece in self.pieces if piece.kind in (NORMAL, USER_DEFINED)]
         inner = [text[:-1] if self.suffix else text[1:] for text in texts]
         behaviour = "MergedWithPrevious" if self.suffix else "MergedWithNext"
@@ -65,38 +66,41 @@ class SentencePiece:
         return sequence_of("pretokenizers", steps) if steps else None
 
     def decoder(self) -> dict[str, Any]:
+        """The `decoder` of a tokenizer.json."""
         steps = [_replace({"String": METASPACE}, " ")]
         steps += [{"type": "ByteFallback"}] if self.byte_fallback else []
-        around = {"start": 0, "stop": 1} if self.suffix else {"start": 1, "stop": 0}
+        sides = {"start": 0, "stop": 1} if self.suffix else {"start": 1, "stop": 0}
         steps.append({"type": "Fuse"})
         if self.dummy:
-            steps.append({"type": "Strip", "content": " ", **around})
+            steps.append({"type": "Strip", "content": " ", **sides})
         return sequence_of("decoders", steps)
 
 
 def from_sentencepiece(
     path: Path, vocabulary: Mapping[str, int] | None = None, more: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """A tokenizer.json of the file at `path`.
+    """Converts the sentencepiece file at `path` to a tokenizer.json.
 
-    Marian numbers its pieces by a `vocabulary` of their own; a piece that is missing there is unknown. `more`
-    pieces come after those of the file, for marks.
+    Marian's ids come from a separate `vocabulary`; pieces that it lacks are unknown. `more` pieces, such as
+    special tokens, are appended.
 
     Raises:
-        MissingExtra: the sentencepiece library is not installed. FolderError: the file is damaged, or has a
-            flag that is not supported.
+        MissingExtra: the sentencepiece library is not installed.
+        FolderError: the file is damaged, or has a flag that is not supported.
     """
     found = _read(path)
     pieces = _scored(found.pieces)
-    least = min((piece.score for piece in pieces if piece.kind == NORMAL), default=0.0)
+    lowest = min((piece.score for piece in pieces if piece.kind == NORMAL), default=0.0)
     if vocabulary is None:
-        scored = [(_hidden(piece), piece.score) for piece in pieces] + [(piece, least) for piece in more]
+        scored = [(_text_in_file(piece), piece.score) for piece in pieces] + [
+            (piece, lowest) for piece in more
+        ]
         unk = next((number for number, (piece, _) in enumerate(scored) if piece == "<unk>"), 0)
     else:
-        scored = _by_vocabulary(pieces, vocabulary, least)
+        scored = _by_vocabulary(pieces, vocabulary, lowest)
         unk = vocabulary["<unk>"]
     if found.byte_fallback and not {f"<0x{byte:02X}>" for byte in range(256)} <= {text for text, _ in scored}:
-        raise FolderError(f"{path}: byte_fallback without a piece for each byte", "copy the folder anew")
+        raise FolderError(f"{path}: byte_fallback without a piece for each byte", "copy the folder again")
     return new_file(
         normalizer=found.normalizer(),
         pre_tokenizer=found.pre_tokenizer(),
@@ -111,15 +115,15 @@ def from_sentencepiece(
 
 
 def _scored(pieces: Sequence[Piece]) -> list[Piece]:
-    """With the scores by which the library prefers user-defined pieces: a bonus that grows with their length.
+    """The pieces with the scores that sentencepiece uses: user-defined pieces get a bonus for their length.
 
-    Bytes are never chosen by their score, which must not lower that of unknown characters.
+    Bytes get the lowest score, so that they do not lower the score of unknown characters.
     """
     scores = [piece.score for piece in pieces if piece.kind == NORMAL]
-    least, most = min(scores, default=0.0), max(scores, default=0.0)
+    lowest, highest = min(scores, default=0.0), max(scores, default=0.0)
     changed = {
-        USER_DEFINED: lambda piece: max(least, len(piece.text.encode()) * most - 0.1),
-        BYTE: lambda piece: least,
+        USER_DEFINED: lambda piece: max(lowest, len(piece.text.encode()) * highest - 0.1),
+        BYTE: lambda piece: lowest,
     }
     return [
         piece._replace(score=changed[piece.kind](piece)) if piece.kind in changed else piece
@@ -127,24 +131,24 @@ def _scored(pieces: Sequence[Piece]) -> list[Piece]:
     ]
 
 
-def _hidden(piece: Piece) -> str:
-    """The piece as it stands in the file: one that no text is made of so that none matches it."""
-    known = piece.kind in (NORMAL, USER_DEFINED, BYTE) or piece.text in MARKS
+def _text_in_file(piece: Piece) -> str:
+    """The piece's text, changed for a piece that texts do not encode to, so that none matches it."""
+    known = piece.kind in (NORMAL, USER_DEFINED, BYTE) or piece.text in SPECIAL_TOKENS
     return piece.text if known else f"{UNMATCHED}{piece.text}"
 
 
 def _by_vocabulary(
-    pieces: Sequence[Piece], vocabulary: Mapping[str, int], least: float
+    pieces: Sequence[Piece], vocabulary: Mapping[str, int], lowest: float
 ) -> list[tuple[str, float]]:
-    """The pieces in the order of their numbers; those beyond it are unknown to the model."""
+    """The pieces in the order of their ids, followed by pieces that the model does not have."""
     if sorted(vocabulary.values()) != list(range(len(vocabulary))) or "<unk>" not in vocabulary:
-        raise DataError("vocab.json has gaps, or no <unk>", "it belongs to another tokeniser")
+        raise DataError("vocab.json has gaps, or no <unk>", "is it the file of another tokeniser?")
     scores = {piece.text: piece.score for piece in pieces if piece.kind in (NORMAL, USER_DEFINED, BYTE)}
     ordered = sorted(vocabulary, key=lambda piece: vocabulary[piece])
     known = [
         (piece, scores[piece])
         if piece in scores
-        else (piece if piece in MARKS else f"{UNMATCHED}{piece}", least)
+        else (piece if piece in SPECIAL_TOKENS else f"{UNMATCHED}{piece}", lowest)
         for piece in ordered
     ]
     return known + [(piece, score) for piece, score in scores.items() if piece not in vocabulary]
@@ -161,14 +165,14 @@ def _read(path: Path) -> SentencePiece:
     try:
         model.ParseFromString(content)
     except Exception as error:  # google's DecodeError, whose package is not ours to import
-        raise FolderError(f"{path} is no file of sentencepiece", "copy the folder anew") from error
+        raise FolderError(f"{path} is not a sentencepiece file", "copy the folder again") from error
     training, reading = model.trainer_spec, model.normalizer_spec
-    if training.model_type != UNIGRAM or not 0 < len(model.pieces) < MOST_PIECES:
-        raise FolderError(f"{path} holds no unigram vocabulary", "regard reads BPE from tokenizer.json")
+    if training.model_type != UNIGRAM or not 0 < len(model.pieces) < MAX_PIECES:
+        raise FolderError(f"{path} has no unigram vocabulary", "regard reads BPE from tokenizer.json")
     if not reading.escape_whitespaces:
-        raise FolderError(f"{path}: escape_whitespaces = false is not supported", "true is")
+        raise FolderError(f"{path}: escape_whitespaces = false is not supported", "use a file with true")
     if model.denormalizer_spec.precompiled_charsmap:
-        raise FolderError(f"{path}: a denormalizer_spec is not supported", "a file without one is")
+        raise FolderError(f"{path}: a denormalizer_spec is not supported", "use a file without one")
     return SentencePiece(
         pieces=[Piece(each.piece, float(each.score), each.type) for each in model.pieces],
         charsmap=base64.b64encode(reading.precompiled_charsmap).decode("ascii"),

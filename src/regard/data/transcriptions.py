@@ -1,4 +1,4 @@
-"""Recordings and what is said in them: frames of features, labels without times."""
+"""Transcribed recordings: frames of features, and labels without alignment."""
 
 import hashlib
 import itertools
@@ -15,21 +15,20 @@ from torch import Tensor
 from regard.data.arrays import read_array, shape_of
 from regard.data.batch import RowBatch, pad
 from regard.data.corpus import locate, read_lines
-from regard.data.examples import Numbers
+from regard.data.examples import Indices, Lengths
 from regard.data.synthetic import Split
-from regard.data.synthetic_speech import spoken_digits
+from regard.data.synthetic_speech import synthetic_utterance
 from regard.errors import DataError, RecipeError, did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranscriptionSettings:
-    """Where recordings are: an NPZ file and a text, or digits made on the fly.
+    """The source of the recordings: an NPZ file with a text file, or synthetic digits.
 
-    The NPZ file holds `frames`, the frames of all recordings one after the other, each a row of as many
-    numbers, and `lengths`, how many frames each recording has. Line i of `text` is what is said in
-    recording i: labels, set apart by white space. A path is relative to the recipe; `NAME:FILE` is a file
-    of the catalogue. `synthetic`: `size` rows of digits of one `split`, made by `seed`; `noise` lies over
-    each number of each frame.
+    The NPZ file holds `frames` (the concatenated frames of all recordings, frames x features) and `lengths`
+    (the number of frames of each recording). Line i of `text` is the transcription of recording i: labels,
+    separated by white space. A path is relative to the recipe; `NAME:FILE` is a file of the catalogue.
+    `synthetic`: `size` spoken digit sequences of one `split`, made from `seed`, with added `noise`.
     """
 
     frames: str | None = None
@@ -44,17 +43,17 @@ class TranscriptionSettings:
         from_files = self.frames is not None and self.text is not None
         if from_files == (self.synthetic is not None) or (self.frames is None) != (self.text is None):
             raise RecipeError(
-                "recordings need one place to come from", "give frames and text, or synthetic = 'digits'"
+                "recordings need exactly one source", "give frames and text, or synthetic = 'digits'"
             )
         if self.size < 1 or self.noise < 0:
             raise RecipeError(
-                f"size = {self.size} and noise = {self.noise} make nothing", "size 1, noise 0 or more"
+                f"size = {self.size} or noise = {self.noise} is too small", "give size 1 and noise 0 or more"
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recordings:
-    """Recordings in memory: frames standardised, labels as they are written; `name` is for messages."""
+    """Recordings in memory: standardised frames and labels; `name` is for messages."""
 
     frames: tuple[Float32[np.ndarray, "_ features"], ...]
     texts: tuple[tuple[str, ...], ...]
@@ -65,13 +64,15 @@ class Recordings:
 
     @property
     def num_features(self) -> int:
+        """The number of features of a frame."""
         return self.frames[0].shape[1]
 
     def first(self, count: int) -> "Recordings":
+        """The first recordings."""
         return replace(self, frames=self.frames[:count], texts=self.texts[:count])
 
     def fingerprint(self) -> str:
-        """Of all that is said and how it sounds, so that a run finds the same again."""
+        """A digest of frames and labels, by which a resumed run recognises its data."""
         digest = hashlib.sha256()
         for frames, text in zip(self.frames, self.texts, strict=True):
             digest.update(f"{frames.shape} {text}".encode())
@@ -80,50 +81,50 @@ class Recordings:
 
 
 def read_recordings(settings: TranscriptionSettings, base: Path) -> Recordings:
-    """Recordings from files, relative to `base`, or made.
+    """Reads recordings from files, relative to `base`, or generates them.
 
     Raises:
-        DataError: a file is missing, damaged or of another kind, counts differ, or a number is not finite.
+        DataError: a file is missing, damaged or has another format, counts differ, or a number is not finite.
     """
     if settings.frames is None or settings.text is None:
-        said = [
-            spoken_digits(number, seed=settings.seed, split=settings.split, noise=settings.noise)
+        utterances = [
+            synthetic_utterance(number, seed=settings.seed, split=settings.split, noise=settings.noise)
             for number in range(settings.size)
         ]
         return Recordings(
-            frames=tuple(standardised(each.frames) for each in said),
-            texts=tuple(tuple(map(str, each.digits)) for each in said),
+            frames=tuple(standardise(each.frames) for each in utterances),
+            texts=tuple(tuple(map(str, each.digits)) for each in utterances),
             name=f"digits ({settings.split})",
         )
     path = locate(settings.frames, base)
-    frames = tuple(map(standardised, read_frames(path)))
+    frames = tuple(map(standardise, read_frames(path)))
     texts = tuple(tuple(line.split()) for line in read_lines(locate(settings.text, base)))
     if len(frames) != len(texts):
         raise DataError(
             f"{settings.frames} has {len(frames):,} recordings, {settings.text} has {len(texts):,} lines",
-            "each recording needs a line; one in which nothing is said has an empty one",
+            "give one line per recording, an empty one for silence",
         )
     return Recordings(frames=frames, texts=texts, name=settings.text)
 
 
 def read_frames(path: Path) -> tuple[Float32[np.ndarray, "_ features"], ...]:
-    """The recordings of an NPZ file, as they stand there.
+    """Reads the recordings of an NPZ file.
 
     Raises:
-        DataError: the file is missing or damaged, its arrays do not fit, or a number is not finite.
+        DataError: the file is missing or damaged, its arrays do not match, or a number is not finite.
     """
     frames, lengths = read_array(path, "frames"), read_array(path, "lengths")
     if frames.ndim != 2 or frames.dtype.kind != "f" or not frames.size:
         raise DataError(
             f"{path}: frames are {shape_of(frames)} of {frames.dtype}",
-            "frames x features, as floating point numbers",
+            "store them as frames x features, as floating point numbers",
         )
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu":
         raise DataError(
-            f"{path}: lengths are {shape_of(lengths)} of {lengths.dtype}", "one integer a recording"
+            f"{path}: lengths are {shape_of(lengths)} of {lengths.dtype}", "store one integer per recording"
         )
     if (lengths < 1).any():
-        raise DataError(f"{path}: recording {int((lengths < 1).argmax()) + 1} has no frames", "leave it out")
+        raise DataError(f"{path}: recording {int((lengths < 1).argmax()) + 1} has no frames", "remove it")
     if int(lengths.sum()) != len(frames):
         raise DataError(
             f"{path}: lengths add up to {int(lengths.sum()):,}, but there are {len(frames):,} frames",
@@ -133,15 +134,15 @@ def read_frames(path: Path) -> tuple[Float32[np.ndarray, "_ features"], ...]:
     for number, recording in enumerate(recordings, start=1):
         if not np.isfinite(recording).all():
             raise DataError(
-                f"{path}: recording {number} has numbers that are not finite", "mend or leave it out"
+                f"{path}: recording {number} has numbers that are not finite", "correct or remove it"
             )
     return tuple(recordings)
 
 
-def standardised(frames: Float32[np.ndarray, "frames features"]) -> Float32[np.ndarray, "frames features"]:
-    """Each feature of a recording with mean 0 and deviation 1: how loud it was, and through what, goes.
+def standardise(frames: Float32[np.ndarray, "frames features"]) -> Float32[np.ndarray, "frames features"]:
+    """Each feature with mean 0 and standard deviation 1, which removes loudness and the channel.
 
-    Of a feature that never changes only the mean is taken off.
+    A constant feature becomes 0.
     """
     deviation = frames.std(axis=0)
     return (frames - frames.mean(axis=0)) / np.where(deviation > 1e-5, deviation, 1)
@@ -151,55 +152,49 @@ def standardised(frames: Float32[np.ndarray, "frames features"]) -> Float32[np.n
 
 
 def labels_of(recordings: Recordings) -> tuple[str, ...]:
-    """The classes of frames: first the blank, which has no name, then all labels in the order of characters.
+    """The classes of frames: the blank, written "", then all labels, sorted.
 
     Raises:
-        DataError: nothing is said in any recording.
+        DataError: no recording has a label.
     """
     labels = sorted({label for text in recordings.texts for label in text})
     if not labels:
-        raise DataError(f"{recordings.name}: no recording says anything", "is it the right text?")
+        raise DataError(f"{recordings.name}: no recording has a label", "is it the right text?")
     return ("", *labels)
 
 
-def numbered(recordings: Recordings, labels: Sequence[str]) -> list[list[int]]:
-    """What is said, as the numbers of `labels`.
+def label_ids(recordings: Recordings, labels: Sequence[str]) -> list[list[int]]:
+    """The transcriptions as class numbers, indices into `labels`.
 
     Raises:
-        DataError: a label that training never met.
+        DataError: a label does not occur in training.
     """
     numbers = {label: number for number, label in enumerate(labels)}
     for line, text in enumerate(recordings.texts, start=1):
         for label in text:
             if label not in numbers:
                 raise DataError(
-                    f"{recordings.name}:{line}: label {label!r} was never seen in training",
+                    f"{recordings.name}:{line}: label {label!r} does not occur in training",
                     did_you_mean(label, labels[1:]),
                 )
     return [[numbers[label] for label in text] for text in recordings.texts]
 
 
 def refuse_other_features(recordings: Recordings, num_features: int) -> None:
-    """Frames have as many features as a model reads.
-
-    Raises:
-        DataError: they have not.
-    """
+    """Raises a DataError unless frames have as many features as the model reads."""
     found = recordings.num_features
     if found != num_features:
         raise DataError(
-            f"{recordings.name}: frames have {found} features, the model reads {num_features}",
-            "make the features of all recordings alike",
+            f"{recordings.name}: frames have {found} features, but the model reads {num_features}",
+            "compute the features as for the training data",
         )
 
 
 def refuse_too_short(recordings: Recordings, factor: int) -> None:
-    """Each recording has a position for each of its labels, and for a blank between two that are alike.
+    """Raises a DataError if a recording is too short for its labels, so that CTC has no alignment.
 
-    `factor` frames become one position.
-
-    Raises:
-        DataError: one has too few, so that no alignment says its labels.
+    A recording needs one position for each label and one for a blank between two equal labels; `factor`
+    frames become one position.
     """
     for line, (frames, text) in enumerate(zip(recordings.frames, recordings.texts, strict=True), start=1):
         needed = len(text) + sum(one == other for one, other in itertools.pairwise(text))
@@ -208,7 +203,7 @@ def refuse_too_short(recordings: Recordings, factor: int) -> None:
             raise DataError(
                 f"{recordings.name}:{line}: {len(text)} labels need {needed} positions,"
                 f" but {len(frames)} frames become {there}",
-                f"lower subsampling_factor ({factor}), or leave the recording out",
+                f"lower subsampling_factor ({factor}), or remove the recording",
             )
 
 
@@ -217,7 +212,7 @@ def refuse_too_short(recordings: Recordings, factor: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TranscriptionBatch(RowBatch):
-    """Recordings side by side and the numbers of their labels; what stands beyond a length is padding."""
+    """A padded batch of recordings and their labels."""
 
     frames: Float[Tensor, "batch frames features"]
     frame_lengths: Int64[Tensor, " batch"]
@@ -230,28 +225,28 @@ class TranscriptionBatch(RowBatch):
 
     @property
     def num_targets(self) -> int:
-        """Labels; of recordings that say nothing at all, one."""
+        """The number of labels; 1 if there are none."""
         return max(1, int(self.label_lengths.sum()))
 
 
 class TranscriptionExamples:
-    """Recordings in memory as `Examples`; they are the same in every epoch."""
+    """Recordings in memory as `Examples`, the same in every epoch."""
 
     def __init__(self, recordings: Recordings, labels: Sequence[str]) -> None:
         self.recordings = recordings
-        self.numbers = numbered(recordings, labels)
+        self.numbers = label_ids(recordings, labels)
         self._lengths = np.array([len(frames) for frames in recordings.frames], np.int64)
         self._label_lengths = np.array([len(text) for text in recordings.texts], np.int64)
 
     def __len__(self) -> int:
         return len(self.recordings)
 
-    def lengths(self, examples: Numbers, epoch: int) -> tuple[Numbers, Numbers]:
-        """Frames, and labels."""
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
+        """The numbers of frames and of labels."""
         return self._lengths[examples], self._label_lengths[examples]
 
-    def batch(self, examples: Numbers, epoch: int) -> TranscriptionBatch:
-        frames, frame_lengths = side_by_side([self.recordings.frames[number] for number in examples])
+    def batch(self, examples: Indices, epoch: int) -> TranscriptionBatch:
+        frames, frame_lengths = pad_frames([self.recordings.frames[number] for number in examples])
         labels, label_lengths = pad([self.numbers[number] for number in examples], 0)
         return TranscriptionBatch(
             frames=frames,
@@ -262,10 +257,10 @@ class TranscriptionExamples:
         )
 
 
-def side_by_side(
+def pad_frames(
     recordings: Sequence[Float32[np.ndarray, "_ features"]],
 ) -> tuple[Float[Tensor, "batch frames features"], Int64[Tensor, " batch"]]:
-    """Recordings filled up with zeros to the longest, and how many frames each has."""
+    """Recordings padded with zeros to the longest, and the number of frames of each."""
     lengths = np.array([len(frames) for frames in recordings], np.int64)
     padded = np.zeros((len(recordings), lengths.max(), recordings[0].shape[1]), np.float32)
     for row, frames in zip(padded, recordings, strict=True):

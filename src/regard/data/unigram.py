@@ -1,8 +1,8 @@
-"""Vocabularies of a unigram language model (Kudo 2018), trained so that the same words give the same.
+"""Deterministic training of a unigram language model vocabulary (Kudo 2018).
 
-The tokenizers library segments with such a vocabulary, but its own trainer adds up in the order of a
-hash table, and two trainings on one corpus differ. Here the best segmentation is counted instead of
-the expected one, so that all sums are of whole numbers.
+The tokenizers library can segment with such a vocabulary, but its trainer adds floats in the order of a hash
+table, so two trainings on one corpus differ. Here the counts of the best segmentation replace the expected
+counts, so that all sums are of integers.
 """
 
 from collections import Counter
@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 LONGEST_PIECE = 16
-SEED_WORDS = 200_000  # the most frequent; their substrings are the first vocabulary
-SEED_PIECES = 10  # times the size asked for
-KEPT = 0.75  # of the vocabulary at each pruning
+SEED_WORDS = 200_000  # the most frequent words, whose substrings are the first vocabulary
+SEED_PIECES = 10  # the size of the first vocabulary, as a multiple of the final size
+KEPT_SHARE = 0.75  # the share of the vocabulary that each pruning keeps
 ROUNDS = 2  # of segmenting and counting between two prunings
 
 Vocabulary = list[tuple[str, float]]
@@ -21,14 +21,14 @@ Segment = Callable[[Vocabulary, Sequence[str]], list[list[int]]]
 
 
 def train_unigram(words: Mapping[str, int], size: int, segment: Segment) -> Vocabulary:
-    """At most `size` pieces with their log-probabilities, the likeliest first; single symbols always stay.
+    """Trains at most `size` pieces; returns them with log-probabilities, the most probable first.
 
-    `words` are the pieces' places with their counts; `segment` gives the best segmentation of words as
-    numbers of pieces.
+    Single characters are always kept. `words` are the words of the corpus with their counts; `segment`
+    returns the best segmentation of words as indices of pieces.
     """
     ranked = sorted(words, key=lambda word: (-words[word], word))
     symbols = {symbol for word in ranked for symbol in word}
-    pieces = _seeds({word: words[word] for word in ranked[:SEED_WORDS]}, SEED_PIECES * size)
+    pieces = _first_vocabulary({word: words[word] for word in ranked[:SEED_WORDS]}, SEED_PIECES * size)
     pieces.update({symbol: max(pieces[symbol], 1) for symbol in symbols})
     size = max(size, len(symbols))
     counts = np.fromiter((words[word] for word in ranked), np.int64)
@@ -37,13 +37,13 @@ def train_unigram(words: Mapping[str, int], size: int, segment: Segment) -> Voca
             pieces = _recounted(pieces, symbols, ranked, counts, segment)
         if len(pieces) <= size:
             return _log_probabilities(pieces)
-        room = max(size, int(KEPT * len(pieces))) - len(symbols)
+        room = max(size, int(KEPT_SHARE * len(pieces))) - len(symbols)
         longer = [piece for piece in _by_count(pieces) if piece not in symbols]
         pieces = Counter({piece: pieces[piece] for piece in (*longer[:room], *symbols)})
 
 
-def _seeds(words: Mapping[str, int], size: int) -> Counter[str]:
-    """Substrings that occur more than once, those that cover most text."""
+def _first_vocabulary(words: Mapping[str, int], size: int) -> Counter[str]:
+    """The first vocabulary: the repeated substrings that cover most text."""
     found = Counter[str]()
     for word, count in words.items():
         for start in range(len(word)):
@@ -57,7 +57,7 @@ def _seeds(words: Mapping[str, int], size: int) -> Counter[str]:
 def _recounted(
     pieces: Counter[str], symbols: set[str], words: Sequence[str], counts: np.ndarray, segment: Segment
 ) -> Counter[str]:
-    """How often the best segmentation of the corpus uses each piece; those that it never uses are dropped."""
+    """The count of each piece in the best segmentation of the corpus; unused pieces are dropped."""
     vocabulary = _log_probabilities(pieces)
     segmented = segment(vocabulary, words)
     numbers = np.fromiter((number for ids in segmented for number in ids), np.int64)

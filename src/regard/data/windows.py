@@ -1,4 +1,4 @@
-"""Windows on a stream of tokens: to train on, and to predict each token once, with context."""
+"""Windows on a token stream, for training and for scoring each token once with context."""
 
 import bisect
 from collections.abc import Iterator, Sequence
@@ -8,21 +8,21 @@ import torch
 from jaxtyping import Int
 
 from regard.data.batch import IGNORED
-from regard.data.examples import Numbers
-from regard.data.noise import mixed
+from regard.data.examples import Indices, Lengths
+from regard.data.noise import derive_seed
 from regard.data.token_stream import TextBatch, TokenStream
 from regard.errors import DataError
 
-PAD = 0  # what stands in a place that is neither predicted nor looked at
+PAD = 0  # the id at padded positions
 
 Piece = tuple[int, int]  # the first token, and that after the last
 
 
 class WindowExamples:
-    """Windows of `block` predictions end to end, across documents; each epoch begins at another offset.
+    """Consecutive windows of `block` predictions across documents; each epoch begins at another offset.
 
-    The offset is drawn from (seed, epoch), so that over the epochs each token is predicted from every number
-    of tokens before it. What is left at the two ends is less than a window each.
+    The offset is random, from (seed, epoch), so that over the epochs each token is predicted with context of
+    every length. Less than one window is unused at either end.
     """
 
     def __init__(self, stream: TokenStream, block: int, *, seed: int) -> None:
@@ -37,11 +37,11 @@ class WindowExamples:
     def __len__(self) -> int:
         return self._count
 
-    def lengths(self, examples: Numbers, epoch: int) -> tuple[Numbers, Numbers]:
-        every = np.full(len(examples), self._block)
-        return every, every
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
+        lengths = np.full(len(examples), self._block)
+        return lengths, lengths
 
-    def batch(self, examples: Numbers, epoch: int) -> TextBatch:
+    def batch(self, examples: Indices, epoch: int) -> TextBatch:
         starts = self._stream.first + self.offset(epoch) + examples * self._block
         labels, ids = self._stream.read(starts[:, None] + np.arange(self._block))
         return TextBatch(
@@ -52,16 +52,16 @@ class WindowExamples:
         )
 
     def offset(self, epoch: int) -> int:
-        """Where the first window of an epoch begins."""
+        """The offset of the first window of an epoch."""
         surplus = self._stream.num_targets - self._count * self._block
-        return mixed(self._seed, epoch) % (min(surplus, self._block - 1) + 1)
+        return derive_seed(self._seed, epoch) % (min(surplus, self._block - 1) + 1)
 
 
 class PackedExamples:
-    """Whole documents packed into rows of at most `block` tokens, in which they do not see each other.
+    """Documents packed into rows of at most `block` tokens, in which they do not attend to each other.
 
-    A longer document is cut; each piece but the first is read from the middle of the text. Rows are packed
-    once: which documents share one makes no difference to what is learned of them.
+    A longer document is split into pieces. Rows are packed once, because which documents share a row makes no
+    difference to training.
     """
 
     def __init__(self, stream: TokenStream, block: int) -> None:
@@ -71,46 +71,46 @@ class PackedExamples:
             for first, last in documents_of(stream)
             for start in range(first, last, block)
         ]
-        self.rows = packed(pieces, block)
+        self.rows = pack(pieces, block)
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def lengths(self, examples: Numbers, epoch: int) -> tuple[Numbers, Numbers]:
-        every = np.full(len(examples), self._block)
-        return every, every
+    def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
+        lengths = np.full(len(examples), self._block)
+        return lengths, lengths
 
-    def batch(self, examples: Numbers, epoch: int) -> TextBatch:
+    def batch(self, examples: Indices, epoch: int) -> TextBatch:
         return row_batch(self._stream, [self.rows[number] for number in examples.tolist()], examples + 1)
 
 
-def packed(pieces: Sequence[Piece], block: int) -> list[list[Piece]]:
-    """Rows of pieces, `block` tokens at most: the longest first, each where the least room is left over."""
+def pack(pieces: Sequence[Piece], block: int) -> list[list[Piece]]:
+    """Packs pieces into rows of at most `block` tokens: best fit, longest piece first."""
     rows: list[list[Piece]] = []
-    with_room: list[list[int]] = [[] for _ in range(block + 1)]  # by room, the numbers of rows
-    rooms: list[int] = []  # those that some row has, sorted
+    rows_by_free: list[list[int]] = [[] for _ in range(block + 1)]  # free length -> rows
+    free_lengths: list[int] = []  # the free lengths of all rows, sorted
     for piece in sorted(pieces, key=lambda piece: (piece[0] - piece[1], piece[0])):
         length = piece[1] - piece[0]
-        place = bisect.bisect_left(rooms, length)
-        if place < len(rooms):
-            room = rooms[place]
-            number = with_room[room].pop()
-            if not with_room[room]:
-                rooms.pop(place)
+        place = bisect.bisect_left(free_lengths, length)
+        if place < len(free_lengths):
+            free = free_lengths[place]
+            number = rows_by_free[free].pop()
+            if not rows_by_free[free]:
+                free_lengths.pop(place)
         else:
-            room, number = block, len(rows)
+            free, number = block, len(rows)
             rows.append([])
         rows[number].append(piece)
-        if not with_room[room - length]:
-            bisect.insort(rooms, room - length)
-        with_room[room - length].append(number)
+        if not rows_by_free[free - length]:
+            bisect.insort(free_lengths, free - length)
+        rows_by_free[free - length].append(number)
     return [sorted(row) for row in rows]
 
 
 def row_batch(
     stream: TokenStream, rows: Sequence[Sequence[Piece]], lines: Int[np.ndarray, " rows"]
 ) -> TextBatch:
-    """Pieces of a stream beside each other, as documents that do not see each other, padded on the right."""
+    """A batch of rows of pieces, which are separate documents, padded on the right."""
     width = max(sum(last - first for first, last in row) for row in rows)
     ids = np.full((len(rows), width), PAD, np.int64)
     labels, documents = np.full_like(ids, IGNORED), np.zeros_like(ids)
@@ -131,23 +131,23 @@ def row_batch(
 
 
 def documents_of(stream: TokenStream) -> list[Piece]:
-    """The predicted tokens of each document."""
+    """The predicted tokens of each document, as pieces."""
     starts = stream.starts.tolist()
     return list(zip([stream.first, *starts[1:-1]], starts[1:], strict=True))
 
 
 def scoring_batches(
-    stream: TokenStream, block: int, *, context: int, apart: bool, batch_tokens: int
+    stream: TokenStream, block: int, *, context: int, separate_documents: bool, batch_tokens: int
 ) -> Iterator[TextBatch]:
-    """Windows of at most `block` tokens in which each token of a stream is predicted exactly once.
+    """Batches of windows of at most `block` tokens that together predict each token of a stream once.
 
-    All but those of the first window have at least `context` tokens before them in their window: it moves by
-    `block` - `context` tokens, and what it has seen before is read and not predicted. `apart`: each document
-    by itself, as `PackedExamples` has them; else a window reads on across documents, as in `WindowExamples`.
+    The window moves by `block` - `context` tokens, so every token after the first window has at least
+    `context` tokens before it in its window; those tokens are input only. `separate_documents`: a window
+    stays inside a document, as in `PackedExamples`; else windows cross documents, as in `WindowExamples`.
     """
-    sequences = documents_of(stream) if apart else [(stream.first, len(stream.ids))]
+    sequences = documents_of(stream) if separate_documents else [(stream.first, len(stream.ids))]
     windows = [window for sequence in sequences for window in _windows(sequence, block, context)]
-    windows.sort(key=lambda window: window[0] - window[2])  # the longest first; else as they come
+    windows.sort(key=lambda window: window[0] - window[2])  # the longest first
     place = 0
     while place < len(windows):
         first, _, last = windows[place]
@@ -160,7 +160,7 @@ def scoring_batches(
 
 
 def _windows(sequence: Piece, block: int, context: int) -> Iterator[tuple[int, int, int]]:
-    """First token read, first token predicted, end; of each window of a sequence."""
+    """For each window of a sequence: its first token, its first predicted token, its end."""
     first, last = sequence
     done = first
     while done < last:

@@ -1,7 +1,8 @@
-"""Words with a label each, one a line, in columns: CoNLL-2003, BIO files and their like, as CoNLL-U.
+"""Reads tagged words in columns (CoNLL-2003, BIO files and the like) as CoNLL-U sentences.
 
-The first column is the word, the last its label; columns stand between tabs or spaces, and an empty line
-ends a sentence. What stands between is dropped, and so are the lines that open a document (-DOCSTART-).
+Each line is a word: the first column is the word, the last its label. Columns are separated by tabs or
+spaces; an empty line ends a sentence. Columns between, and lines that start a document (-DOCSTART-), are
+dropped.
 """
 
 import itertools
@@ -10,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from regard.data.conllu import COLUMNS, NOTHING, Sentence, read_sentences
+from regard.data.conllu import COLUMNS, NO_VALUE, Sentence, read_sentences
 from regard.data.corpus import read_lines
 from regard.errors import DataError
 
 WordFormat = Literal["conllu", "columns"]
 
-SAMPLE = 2000  # lines that tell what a file is
-LABEL_COLUMN = "xpos"  # of CoNLL-U: labels of a corpus's own
+SAMPLE = 2000  # lines that are examined to detect the format
+LABEL_COLUMN = "xpos"  # the CoNLL-U column for labels of any tag set
 _DOCUMENT = "-DOCSTART-"
 _SUFFIXES: dict[str, WordFormat] = {
     ".conllu": "conllu",
@@ -29,7 +30,7 @@ _SUFFIXES: dict[str, WordFormat] = {
 
 
 def word_format(path: Path) -> WordFormat | None:
-    """How words stand in a file, by its name or its first lines; None: it is another kind of file."""
+    """The format of tagged words in a file, by its suffix or its first lines; None for other files."""
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     lines = list(itertools.islice(read_lines(path), SAMPLE))
     if suffix == ".conllu" or _is_conllu(lines):
@@ -42,10 +43,10 @@ def word_format(path: Path) -> WordFormat | None:
 
 
 def read_words(path: Path, kind: WordFormat) -> Iterator[Sentence]:
-    """The sentences of a file; labels of a file in columns stand in LABEL_COLUMN.
+    """The sentences of a file; the labels of a file in columns are in LABEL_COLUMN.
 
     Raises:
-        DataError: a line breaks the format; it is named.
+        DataError: a line breaks the format; the message has its number.
     """
     return read_sentences(read_lines(path), str(path)) if kind == "conllu" else _read_columns(path)
 
@@ -69,15 +70,16 @@ def _read_columns(path: Path) -> Iterator[Sentence]:
                 else f"{path}:{number}: a word without a label",
                 "give each word a line with its label, and an empty line after each sentence",
             )
-        if cells[-1] == NOTHING:
-            raise DataError(f"{path}:{number}: {NOTHING!r} is no label", "call it another name, such as O")
+        if cells[-1] == NO_VALUE:
+            raise DataError(f"{path}:{number}: {NO_VALUE!r} is not a label", "use another name, such as O")
         words.append((cells[0], cells[-1]))
     if words:
         yield _sentence(words, number - len(words) + 1)
 
 
 def _cells(line: str) -> list[str]:
-    """What stands in the columns of a line. A word that holds a space is only possible between tabs."""
+    """The columns of a line. Words with a space are possible only between tabs."""
+
     if "\t" in line:
         return [re.sub(r"\s+", "\u00a0", cell.strip()) for cell in line.rstrip("\t\r ").split("\t")]
     return line.split()
@@ -87,7 +89,7 @@ def _sentence(words: Sequence[tuple[str, str]], first_line: int) -> Sentence:
     place = COLUMNS.index(LABEL_COLUMN)
     rows = []
     for number, (word, label) in enumerate(words, start=1):
-        cells = [str(number), word, *[NOTHING] * (len(COLUMNS) - 2)]
+        cells = [str(number), word, *[NO_VALUE] * (len(COLUMNS) - 2)]
         cells[place] = label
         rows.append("\t".join(cells))
     return Sentence(lines=tuple(rows), words=tuple(range(len(rows))), first_line=first_line)

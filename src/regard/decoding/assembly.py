@@ -1,4 +1,4 @@
-"""Controls become a search: which one, its rules, its filters, what ends it."""
+"""From decoding controls to a search: its kind, rules, filters and stopping."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,19 +28,19 @@ from regard.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialTokenIds:
-    """The ids that are no words."""
+    """The ids of the special tokens."""
 
     pad_id: int
     bos_id: int
     eos_id: int
-    ends: tuple[int, ...] = ()  # others that end a text
+    ends: tuple[int, ...] = ()  # other tokens that end a text
     first: int | None = None  # the token that every output begins with
 
 
 def assembled(
     controls: Controls,
     *,
-    marks: SpecialTokenIds,
+    special: SpecialTokenIds,
     never: tuple[int, ...],
     n_best: int,
     limits: LengthLimits,
@@ -50,13 +50,13 @@ def assembled(
     drafter: Drafter | None = None,
     cut: bool = False,
 ) -> Search:
-    """The search that the controls describe; the ids in `never` are not said, `least` tokens are.
+    """The search that the controls describe, without the ids in `never`, with at least `least` tokens.
 
     Raises:
-        ConfigError: the controls hold words that no tokeniser is there to spell, or that it cannot spell,
-            or a token that it does not have.
+        ConfigError: the controls hold texts, and there is no tokeniser or it has no tokens for them; or
+            they hold a token that is not in its vocabulary.
     """
-    named = {"end_ids": max(marks.ends, default=0), "forced_bos_id": marks.first or 0}
+    named = {"end_ids": max(special.ends, default=0), "forced_bos_id": special.first or 0}
     for name, token in named.items():
         if tokenizer is not None and token >= tokenizer.vocab_size:
             raise ConfigError(
@@ -65,28 +65,27 @@ def assembled(
             )
     common: dict[str, Any] = {
         "limits": limits,
-        "rules": rules_of(controls, marks, never, least, tokenizer),
+        "rules": rules_of(controls, special, never, least, tokenizer),
         "length_penalty": length_penalty,
         "n_best": n_best,
-        "bos_id": marks.bos_id,
-        "eos_id": marks.eos_id,
-        "ends": marks.ends,
+        "bos_id": special.bos_id,
+        "eos_id": special.eos_id,
+        "ends": special.ends,
         "stop": _stop(controls, tokenizer),
         "cut": cut,
     }
-    if controls.draws:
+    if controls.samples:
         search = Sampling(**common, filters=filters_of(controls), seed=controls.seed or 0)
-    elif (controls.beam_size or 1) > 1:
+    elif controls.width > 1:
         return _beam(controls, common, tokenizer)
     else:
         search = GreedySearch(**common)
-    return _guessing(search, controls, drafter)
+    return _speculative(search, controls, drafter)
 
 
 def _beam(controls: Controls, common: dict[str, Any], tokenizer: Words | None) -> Search:
-    size = controls.beam_size or 1
-    more = {"beam_size": size, "early_stopping": bool(controls.early_stopping)}
-    if controls.asks("beam_groups"):
+    more = {"size": controls.width, "early_stopping": bool(controls.early_stopping)}
+    if controls.is_set("beam_groups"):
         groups = controls.beam_groups or 1
         return DiverseBeamSearch(**common, **more, groups=groups, diversity=controls.diversity or 0.0)
     if controls.must_contain:
@@ -95,8 +94,8 @@ def _beam(controls: Controls, common: dict[str, Any], tokenizer: Words | None) -
     return BeamSearch(**common, **more, heuristic_stopping=bool(controls.heuristic_stopping))
 
 
-def _guessing(search: DecodingLoop, controls: Controls, drafter: Drafter | None) -> Search:
-    """The same search, which reads several guessed tokens at once where that is asked for."""
+def _speculative(search: DecodingLoop, controls: Controls, drafter: Drafter | None) -> Search:
+    """The search itself, or speculative decoding with it if the controls ask for that."""
     if controls.prompt_lookup:
         return SpeculativeDecoding.of(search, PromptLookup(), controls.prompt_lookup)
     if drafter is not None:
@@ -105,15 +104,15 @@ def _guessing(search: DecodingLoop, controls: Controls, drafter: Drafter | None)
 
 
 def rules_of(
-    controls: Controls, marks: SpecialTokenIds, never: tuple[int, ...], least: int, tokenizer: Words | None
+    controls: Controls, special: SpecialTokenIds, never: tuple[int, ...], least: int, tokenizer: Words | None
 ) -> tuple[Rule, ...]:
-    """First what weighs, then what forbids."""
+    """The rules that the controls describe: first penalties, then bans."""
     found: list[Rule] = []
-    if controls.asks("repetition_penalty"):
+    if controls.is_set("repetition_penalty"):
         found.append(RepetitionPenalty(penalty=controls.repetition_penalty or 1.0))
-    if controls.asks("presence_penalty"):
+    if controls.is_set("presence_penalty"):
         found.append(PresencePenalty(penalty=controls.presence_penalty or 0.0))
-    if controls.asks("frequency_penalty"):
+    if controls.is_set("frequency_penalty"):
         found.append(FrequencyPenalty(penalty=controls.frequency_penalty or 0.0))
     for text in controls.boost:
         word, strength = boosted(text)
@@ -123,28 +122,28 @@ def rules_of(
         banned = tuple(form for text in controls.ban for form in phrases(tokenizer, text, "ban"))
         found.append(BannedPhrases(phrases=banned))
     if least:
-        found.append(MinimumLength(length=least, eos_id=marks.eos_id, others=marks.ends))
+        found.append(MinimumLength(length=least, eos_id=special.eos_id, others=special.ends))
     if controls.no_repeat_ngram_size:
         found.append(NoRepeatNGrams(size=controls.no_repeat_ngram_size))
     if controls.no_repeat_source_ngram_size:
         found.append(NoRepeatSourceNGrams(size=controls.no_repeat_source_ngram_size))
-    if marks.first is not None:  # last: no rule forbids what is forced
-        found.append(ForcedFirstToken(token=marks.first))
+    if special.first is not None:  # last: no rule forbids the forced token
+        found.append(ForcedFirstToken(token=special.first))
     return tuple(found)
 
 
 def filters_of(controls: Controls) -> tuple[Filter, ...]:
-    """In the order of transformers."""
+    """The filters that the controls describe, in the order of Transformers."""
     found: list[Filter] = []
-    if controls.asks("temperature"):
+    if controls.is_set("temperature"):
         found.append(Temperature(temperature=controls.temperature or 1.0))
     if controls.top_k:
         found.append(TopK(k=controls.top_k))
-    if controls.asks("top_p"):
+    if controls.is_set("top_p"):
         found.append(TopP(p=controls.top_p or 1.0))
     if controls.min_p:
         found.append(MinP(p=controls.min_p))
-    if controls.asks("typical_p"):
+    if controls.is_set("typical_p"):
         found.append(Typical(p=controls.typical_p or 1.0))
     return tuple(found)
 
@@ -153,12 +152,12 @@ def _stop(controls: Controls, tokenizer: Words | None) -> StopTexts | None:
     if not controls.stop:
         return None
     if tokenizer is None:
-        raise ConfigError(f"stop = {controls.stop} needs a tokeniser", "give the tokeniser of the model")
+        raise ConfigError(f"stop = {controls.stop} needs a tokeniser", "pass the model's tokeniser")
     return StopTexts(controls.stop, tokenizer)
 
 
 def score_by(kind: str | None, alpha: float | None) -> LengthPenalty:
-    """The length penalty of that name; None, as "none": scores are log-probabilities."""
+    """The length penalty of that name. With None or "none" a score is the log-probability."""
     if kind == "wu":
         return Wu(alpha=0.6 if alpha is None else alpha)
     return Power(alpha=(1.0 if alpha is None else alpha) if kind == "power" else 0.0)

@@ -1,7 +1,7 @@
-"""Many sentences -> batches of like length -> hypotheses, in the order in which they came.
+"""Batched decoding: sources are sorted into batches by length, and answered in their order.
 
-The batch does not matter: rows are padded (see `rows.py`) and so are source lengths, so that a
-sentence meets the same arithmetic alone and in any company.
+A result does not depend on its batch, to the bit: rows are padded (see `rows.py`) and so are source
+lengths, so that a sentence meets the same arithmetic alone and in any batch.
 """
 
 import math
@@ -13,7 +13,7 @@ from itertools import islice
 
 import torch
 from jaxtyping import Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.decoding.base_search import Search
 from regard.decoding.hypothesis import Hypothesis, Request
@@ -21,25 +21,23 @@ from regard.decoding.pool import DecodingPool
 from regard.decoding.rows import round_up
 from regard.decoding.step import Stepper, stepper_of
 from regard.errors import ConfigError, DataError
-from regard.models.model import Model
+from regard.fast.decoding_step import fast_step
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.models.straight import straight
 
-# With source lengths a multiple of LENGTH, what the encoder makes of a sentence is equal to the bit
-# alone and beside one of 600 tokens (1 and 2 threads; widths 24 to 512, 1 to 8 heads, all positions).
-# The products of a single query with all keys are another matter: PyTorch has a loop of its own for
-# those of fewer than SMALL multiplications, which heads narrower than 25 fall under. So a source is as
-# long as lifts it above.
+# With source lengths a multiple of LENGTH, the encoder states of a sentence are equal to the bit alone
+# and beside one of 600 tokens (1 and 2 threads; widths 24 to 512, 1 to 8 heads, all positions).
+# PyTorch computes the products of a single query with all keys in another loop if they have fewer than
+# SMALL multiplications, as with heads narrower than 25. So sources are padded to more.
 LENGTH = 16
 SMALL = 400
-SHARES = 4  # batches for each worker of a pool, so that all end at about the same time
+SHARES = 4  # batches for each worker of a pool, so that all finish at about the same time
 
 Strategy = Callable[[Stepper, Sequence[Request]], list[list[Hypothesis]]]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A batch of like lengths: padded sources, their lengths, and what is asked of each."""
+    """A batch of similar lengths: padded sources, their lengths, and a request for each."""
 
     src_ids: Int64[Tensor, "rows src_len"]
     src_lengths: Int64[Tensor, " rows"]
@@ -47,7 +45,7 @@ class Job:
 
 
 class Decoder:
-    """A strategy with one model, or with several that are an ensemble: batches in, hypotheses out."""
+    """A search with one model, or with an ensemble: batches in, hypotheses out."""
 
     def __init__(self, strategy: Strategy, models: Sequence[SequenceToSequence]) -> None:
         self.strategy, self.models = strategy, models
@@ -74,16 +72,15 @@ def decode_all(
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, ids without eos; several models are an ensemble.
 
-    A batch has at most `batch_tokens` source tokens, padding counted where there is any; a longer source is a
-    batch. (For a strategy that wants them alone each is.) A `pool`, of a `Decoder` with the same strategy and
-    models, shares the batches, which are then smaller. `decoded` is told the places of each batch when it is
-    done.
+    A batch has at most `batch_tokens` source tokens, padding included, or a single source. A `pool`, of a
+    `Decoder` with the same strategy and models, shares the batches, which are then smaller. `decoded` is
+    called with the places of each finished batch.
     """
     models = [models] if isinstance(models, SequenceToSequence) else models
     if not models:
         raise ConfigError("an ensemble needs at least one model")
     prefixes = prefixes or [()] * len(sources)
-    most = reach(models)
+    most = max_positions(models)
     requests = [
         Request(src_len=len(source), prefix=tuple(prefix), index=index, most=most - 1, source=tuple(source))
         for index, (source, prefix) in enumerate(zip(sources, prefixes, strict=True), start=first_index)
@@ -124,18 +121,18 @@ def _one_by_one(
 
 
 def reads_without_padding(model: SequenceToSequence) -> bool:
-    """Whether sources lie one after the other in its encoder."""
-    step = straight(model)
+    """True if its encoder computes sources without padding."""
+    step = fast_step(model)
     return step is not None and step.start is not None
 
 
 def _refuse_long(requests: Sequence[Request], most: int) -> None:
-    """Raise a DataError for a request that the model has too few positions for."""
+    """Raise a DataError for a request with more tokens than the model has positions."""
     for request in requests:
         if max(request.src_len, len(request.prefix)) >= most:
             raise DataError(
                 f"sentence {request.index + 1} has {request.src_len} tokens and a prefix of "
-                f"{len(request.prefix)}, but the model has learned only {most} positions, one for the end",
+                f"{len(request.prefix)}, but the model has only {most} positions, one for the end",
                 "cut it into shorter sentences",
             )
 
@@ -150,7 +147,7 @@ def decode_stream(
     pad_id: int = 0,
     eos_id: int = 3,
 ) -> Iterator[list[Hypothesis]]:
-    """`decode_all` for sources without end: `window` of them are read, sorted, decoded and yielded."""
+    """`decode_all` for an endless stream: `window` sources are read, sorted, decoded and yielded."""
     sources, first = iter(sources), 0
     while block := list(islice(sources, window)):
         yield from decode_all(
@@ -161,7 +158,7 @@ def decode_stream(
 
 
 def by_length(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Places of like lengths together, the longest first; count times greatest length is in budget."""
+    """Batches of places of similar lengths, longest first, of at most `batch_tokens` padded tokens."""
     batch: list[int] = []
     for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
         if batch and (len(batch) + 1) * lengths[batch[0]] > batch_tokens:
@@ -175,7 +172,7 @@ def by_length(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
 def padded(
     sequences: Sequence[Sequence[int]], pad_id: int, *, least: int = 1, most: int = sys.maxsize
 ) -> tuple[Int64[Tensor, "rows len"], Int64[Tensor, " rows"]]:
-    """A row for each, padded on the right to a multiple of LENGTH from `least` to `most`; their lengths."""
+    """The sequences, padded on the right to a multiple of LENGTH from `least` to `most`; their lengths."""
     lengths = torch.tensor([len(sequence) for sequence in sequences])
     width = min(most, round_up(max(least, int(lengths.max())), LENGTH))
     ids = torch.full((len(sequences), width), pad_id)
@@ -184,19 +181,19 @@ def padded(
     return ids, lengths
 
 
-def reach(models: Sequence[SequenceToSequence]) -> int:
-    """How many positions all of the models can read; without end where none are learned."""
+def max_positions(models: Sequence[SequenceToSequence]) -> int:
+    """How many positions all of the models have; unlimited where none are learned."""
     return min(model.max_length or sys.maxsize for model in models)
 
 
 @contextmanager
-def deterministic(models: Sequence[Model]) -> Iterator[None]:
-    """The models without dropout; afterwards as they were."""
-    learning = [model for model in models if model.training]
+def deterministic(models: Sequence[nn.Module]) -> Iterator[None]:
+    """Evaluation mode, without dropout; restored afterwards."""
+    training = [model for model in models if model.training]
     try:
-        for model in learning:
+        for model in training:
             model.eval()
         yield
     finally:
-        for model in learning:
+        for model in training:
             model.train()

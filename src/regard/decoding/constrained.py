@@ -1,4 +1,4 @@
-"""Constrained beam search: hypotheses that contain what they must (after Post & Vilar 2018)."""
+"""Constrained beam search: hypotheses that contain required phrases (after Post & Vilar 2018)."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -19,12 +19,12 @@ from regard.decoding.step import Stepper
 from regard.errors import ConfigError
 
 Phrase = tuple[int, ...]
-State = tuple[tuple[int, ...] | None, ...]  # of each constraint how much of each phrase is said; None: met
+State = tuple[tuple[int, ...] | None, ...]  # for each constraint the matched tokens of each phrase; None: met
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConstrainedCandidate:
-    """A token after a row; `bank`: how much of what must be said is said with it."""
+    """A token after a row; `bank`: how many required tokens are matched with it."""
 
     total: float
     token: int
@@ -36,11 +36,12 @@ class ConstrainedCandidate:
 
 @dataclass(frozen=True, kw_only=True)
 class ConstrainedBeamSearch(BeamSearch):
-    """A beam whose hypotheses end only when each of `constraints` is met: one of its phrases is said.
+    """A beam whose hypotheses end only when each of `constraints` is met: one of its phrases was generated.
 
-    At each step the tokens that bring a phrase forward are candidates too, however unlikely they are. The
-    beam is shared by banks of hypotheses that are equally far: the best of each in turn, the farthest first.
-    So a beam of any size gets there, and one that has room for all finds the best of those that do.
+    At each step the tokens that continue a phrase are candidates too, however unlikely they are. The beam is
+    shared by banks of hypotheses with equally many matched tokens: the best of each bank in turn, from the
+    bank with most matches. So a beam of any size meets the constraints, and one that has room for all finds
+    the best hypothesis that does.
     """
 
     constraints: tuple[tuple[Phrase, ...], ...]
@@ -51,50 +52,50 @@ class ConstrainedBeamSearch(BeamSearch):
             raise ConfigError("a constraint without a token cannot be met", "leave it out")
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        podium = FinishedHypotheses(len(requests), self.n_best)
-        course = RequestConstraints(requests, self.limits, self.eos_id)
-        self._refuse_short(course)
-        greatest = self.greatest(course)
+        finished = FinishedHypotheses(len(requests), self.n_best)
+        constraints = RequestConstraints(requests, self.limits, self.eos_id)
+        self._refuse_short(constraints)
+        greatest = self.greatest(constraints)
         rows = self.rows(stepper, requests)
         start: State = tuple((0,) * len(phrases) for phrases in self.constraints)
         states: list[State] = [start] * len(rows.sentence)
         while len(rows.live()):
-            prepared = self.prepare(rows.step(self.bos_id), rows, course)
+            prepared = self.prepare(rows.step(self.bos_id), rows, constraints)
             chosen = self._chosen(prepared, rows, states)
             kept = []
-            for sentence, candidates in self._by_sentence(rows, course, chosen, states):
-                going = self._end(rows, course, chosen, podium, sentence, candidates)
-                able = [each for each in going if self._may_win(each, sentence, greatest, podium)]
+            for sentence, candidates in self._by_sentence(rows, constraints, chosen, states):
+                going = self._end(rows, constraints, chosen, finished, sentence, candidates)
+                able = [each for each in going if self._may_win(each, sentence, greatest, finished)]
                 kept += enumerate(self._shared(able))
-            seats = rows.select(
+            slots = rows.select(
                 np.array([each.row for _, each in kept], np.int64), np.array([r for r, _ in kept], np.int64)
             )
             places = ([each.row for _, each in kept], [each.column for _, each in kept])
-            values = chosen.values[places] if self.weighs else None
-            rows.append(seats, chosen.ids[places], chosen.own[places], values)
+            values = chosen.values[places] if self.changes_scores else None
+            rows.append(slots, chosen.ids[places], chosen.own[places], values)
             states = [start] * len(rows.sentence)
-            for seat, (_, each) in zip(seats.tolist(), kept, strict=True):
-                states[seat] = each.state
-            self._end_stopped(rows, course, podium, states)
-        return podium.found
+            for slot, (_, each) in zip(slots.tolist(), kept, strict=True):
+                states[slot] = each.state
+            self._end_stopped(rows, constraints, finished, states)
+        return finished.found
 
-    def _refuse_short(self, course: RequestConstraints) -> None:
-        """Raise a ConfigError where there may be no room for all that must be said."""
+    def _refuse_short(self, constraints: RequestConstraints) -> None:
+        """Raise a ConfigError if the required tokens may not fit."""
         needed = sum(max(map(len, phrases)) for phrases in self.constraints)
-        room = int((course.longest - course.given).min())
+        room = int((constraints.longest - constraints.prefix_lengths).min())
         if room < needed:
             raise ConfigError(
-                f"must_contain needs {needed} tokens, but no more than {room} may be said",
+                f"must_contain needs {needed} tokens, but at most {room} are allowed",
                 "ask for less, or give a larger max_new_tokens",
             )
 
     def _chosen(self, prepared: NextTokenScores, rows: HypothesisRows, states: list[State]) -> SelectedTokens:
-        """The likeliest tokens of each row, and after them those that bring a phrase forward."""
+        """The most probable tokens of each row, and after them those that continue a phrase."""
         live, log_probs = rows.live(), prepared.log_probs
         unmet = torch.tensor([row for row in live.tolist() if not self._met(states[row])], dtype=torch.int64)
         for end in (self.eos_id, *self.ends):
             log_probs[unmet.to(log_probs.device), end] = -torch.inf
-        values, ids = top_candidates(log_probs, self.beam_size + 1)
+        values, ids = top_candidates(log_probs, self.size + 1)
         wanted = {row: self._wanted(states[row]) - {*ids[row].tolist()} for row in live.tolist()}
         width = max(map(len, wanted.values()))
         more = np.zeros((len(ids), width), np.int64)
@@ -109,18 +110,22 @@ class ConstrainedBeamSearch(BeamSearch):
         )
 
     def _by_sentence(
-        self, rows: HypothesisRows, course: RequestConstraints, chosen: SelectedTokens, states: list[State]
+        self,
+        rows: HypothesisRows,
+        constraints: RequestConstraints,
+        chosen: SelectedTokens,
+        states: list[State],
     ) -> Iterator[tuple[int, list[ConstrainedCandidate]]]:
-        """The candidates of each sentence, the best first; of equal ones as a plain beam has them."""
+        """The candidates of each sentence, best first; equal ones in the order of a plain beam."""
         live = rows.live()
         totals = rows.log_prob[:, None] + chosen.values
         found: dict[int, list[tuple[float, int, int, ConstrainedCandidate]]] = defaultdict(list)
         for row in live.tolist():
             sentence, rank = int(rows.sentence[row]), int(rows.rank[row])
-            given = rows.length < course.given[sentence]
+            in_prefix = rows.length < constraints.prefix_lengths[sentence]
             for column in np.flatnonzero(np.isfinite(totals[row])).tolist():
                 token, total = int(chosen.ids[row, column]), float(totals[row, column])
-                state = states[row] if given else self._after(states[row], token)
+                state = states[row] if in_prefix else self._after(states[row], token)
                 candidate = ConstrainedCandidate(
                     total=total, token=token, row=row, column=column, state=state, bank=self._bank(state)
                 )
@@ -131,19 +136,19 @@ class ConstrainedBeamSearch(BeamSearch):
     def _end(
         self,
         rows: HypothesisRows,
-        course: RequestConstraints,
+        constraints: RequestConstraints,
         chosen: SelectedTokens,
-        podium: FinishedHypotheses,
+        finished: FinishedHypotheses,
         sentence: int,
         candidates: list[ConstrainedCandidate],
     ) -> list[ConstrainedCandidate]:
-        """Finish what ends among the best of those that have met all; what goes on."""
+        """Finish those of the best candidates that end and meet all constraints. Returns the others."""
         met = [each for each in candidates if self._met(each.state)]
-        for each in met[: self.beam_size]:
+        for each in met[: self.size]:
             if self.ends_by(each.token):
                 place = (each.row, each.column)
                 value, own = float(chosen.values[place]), float(chosen.own[place])
-                podium.add(sentence, self.hypothesis(rows, course, each.row, value, own))
+                finished.add(sentence, self.hypothesis(rows, constraints, each.row, value, own))
         return [each for each in candidates if not self.ends_by(each.token)]
 
     def _may_win(
@@ -151,13 +156,13 @@ class ConstrainedBeamSearch(BeamSearch):
         each: ConstrainedCandidate,
         sentence: int,
         greatest: Float64[np.ndarray, " sentences"],
-        podium: FinishedHypotheses,
+        finished: FinishedHypotheses,
     ) -> bool:
         if self.early_stopping:
-            return bool(podium.ended[sentence] < self.beam_size)
+            return bool(finished.ended[sentence] < self.size)
         if any(rule.raises for rule in self.rules):
             return True
-        return bool(each.total / greatest[sentence] > podium.bar[sentence])
+        return bool(each.total / greatest[sentence] > finished.bar[sentence])
 
     def _shared(self, candidates: list[ConstrainedCandidate]) -> list[ConstrainedCandidate]:
         """The best of each bank, then the second best of each, until the beam is full."""
@@ -165,35 +170,35 @@ class ConstrainedBeamSearch(BeamSearch):
         for each in candidates:
             banks[each.bank].append(each)
         rounds = zip_longest(*(banks[bank] for bank in sorted(banks, reverse=True)))
-        return [each for each in chain.from_iterable(rounds) if each is not None][: self.beam_size]
+        return [each for each in chain.from_iterable(rounds) if each is not None][: self.size]
 
     def _end_stopped(
         self,
         rows: HypothesisRows,
-        course: RequestConstraints,
-        podium: FinishedHypotheses,
+        constraints: RequestConstraints,
+        finished: FinishedHypotheses,
         states: list[State],
     ) -> None:
-        """What has said a stop text ends, if it has met all; else it is lost."""
-        stopped = self.at_a_stop(rows, course)
+        """Finish the hypotheses with a stop text that meet all constraints, drop the others."""
+        stopped = self.at_a_stop(rows, constraints)
         for row in stopped.tolist():
             if self._met(states[row]):
-                podium.add(int(rows.sentence[row]), self.stopped(rows, course, row))
+                finished.add(int(rows.sentence[row]), self.stopped(rows, constraints, row))
         kept = np.setdiff1d(rows.live(), stopped)
         if len(stopped):
             before = [states[row] for row in kept.tolist()]
-            seats = rows.select(kept, rows.rank[kept])
+            slots = rows.select(kept, rows.rank[kept])
             states[:] = [states[0]] * len(rows.sentence)
-            for seat, state in zip(seats.tolist(), before, strict=True):
-                states[seat] = state
+            for slot, state in zip(slots.tolist(), before, strict=True):
+                states[slot] = state
 
     def _met(self, state: State) -> bool:
         return all(each is None for each in state)
 
     def _bank(self, state: State) -> int:
-        """Tokens of what is met, and of the farthest phrase that is not.
+        """The tokens of the met constraints, and the most matched tokens of an unmet phrase.
 
-        Whoever goes on with that phrase comes into a higher bank, whatever becomes of others by it.
+        A candidate that continues that phrase is in a higher bank, whatever happens to other phrases.
         """
         met = sum(
             max(map(len, phrases))
@@ -212,13 +217,13 @@ class ConstrainedBeamSearch(BeamSearch):
 
     def _after(self, state: State, token: int) -> State:
         return tuple(
-            None if each is None else _said(phrases, each, token)
+            None if each is None else _matched(phrases, each, token)
             for phrases, each in zip(self.constraints, state, strict=True)
         )
 
 
-def _said(phrases: tuple[Phrase, ...], matched: tuple[int, ...], token: int) -> tuple[int, ...] | None:
-    """How much of each phrase what was said ends in, with this token; None: one of them is whole."""
+def _matched(phrases: tuple[Phrase, ...], matched: tuple[int, ...], token: int) -> tuple[int, ...] | None:
+    """How many tokens of each phrase the text ends with, after this token; None: one phrase is complete."""
     found = []
     for phrase, count in zip(phrases, matched, strict=True):
         while count and phrase[count] != token:
@@ -232,7 +237,7 @@ def _said(phrases: tuple[Phrase, ...], matched: tuple[int, ...], token: int) -> 
 
 @lru_cache
 def _borders(phrase: Phrase) -> list[int]:
-    """For each beginning of a phrase, how long the longest shorter beginning is in which it ends."""
+    """For each prefix of a phrase, the length of its longest proper prefix that is also its suffix."""
     found = [0]
     for token in phrase[1:]:
         count = found[-1]

@@ -1,7 +1,7 @@
-"""Texts that go on: a prompt is read, then a search or chance says what follows.
+"""Continuing prompts with a decoder-only model: prefill, then search or sampling.
 
-The batch does not matter here either: of each prompt a number of tokens that its own length tells is read
-at once, the rest is forced token by token, and prompts share a batch only if that number is the same.
+A continuation does not depend on its batch: how many tokens of a prompt are prefilled depends on its length
+alone, the rest is forced token by token, and prompts share a batch only if that number is the same.
 """
 
 import itertools
@@ -25,24 +25,23 @@ from regard.decoding.rules import LengthLimits
 from regard.decoding.speculative import Drafter
 from regard.decoding.step import CacheStepper
 from regard.errors import ConfigError, DataError
+from regard.fast.decoding_step import TopCandidates
 from regard.models.decoder_only import DecoderOnly
-from regard.models.straight import Likeliest
 
 ENDLESS = LengthLimits(offset=2**40, most=2**40)  # each request has a limit of its own
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuationSettings(Controls):
-    """How a text is gone on with. The defaults draw from what the model says, as it says it.
+    """How to continue a text. The defaults sample from the model's distribution as it is.
 
-    `max_context`: how many tokens the model sees at most; None: as many as it was trained on, 0: all. With a
-    `beam_size` the text is searched for and not drawn; 1 is greedy, as is a temperature of 0. `begin`: the
-    mark of the beginning <s> is put before a prompt, which is what a model of several documents has seen.
-    `may_end`: the end </s> may be said; None: if `begin` is set, as a model that has seen the one mark has
-    seen the other.
+    `max_context`: how many tokens the model reads at most; None: as many as it was trained on, 0: all. With a
+    `beam_size` there is a search instead of sampling; 1 is greedy, as is a temperature of 0. `begin`: <s> is
+    put before a prompt, as in the training data of a model of several documents. `may_end`: </s> may end a
+    text; None: if `begin` is set, as a model that was trained with one of them was trained with the other.
     """
 
-    draws_unless_told: ClassVar[bool | None] = True
+    samples_by_default: ClassVar[bool | None] = True
 
     max_new_tokens: int = 256
     temperature: float = 1.0
@@ -56,11 +55,11 @@ class ContinuationSettings(Controls):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.asks("no_repeat_source_ngram_size"):
+        if self.is_set("no_repeat_source_ngram_size"):
             raise ConfigError(
                 f"no_repeat_source_ngram_size = {self.no_repeat_source_ngram_size} is for a model with"
-                " a source, but this one goes on with texts",
-                "no_repeat_ngram_size regards the prompt too",
+                " a source, but this one continues texts",
+                "no_repeat_ngram_size counts the prompt too",
             )
 
     def strategy(
@@ -76,19 +75,19 @@ class ContinuationSettings(Controls):
     ) -> Search:
         """The search that these settings describe, for `num` continuations of each prompt.
 
-        Marks are never said but for those that end a text, which in GPT-2 all of them do.
+        Special tokens are forbidden, except those that end a text (in GPT-2 all of them do).
 
         Raises:
-            ConfigError: a search finds fewer texts than `num`.
+            ConfigError: the search finds fewer texts than `num`.
         """
         self._refuse_many(num)
         may_end = self.begin if self.may_end is None else self.may_end
         ends = (eos_id, *self.end_ids) if may_end else self.end_ids
-        marks = (pad_id, unk_id, bos_id, eos_id)
+        special = (pad_id, unk_id, bos_id, eos_id)
         return assembled(
             self,
-            marks=SpecialTokenIds(pad_id=pad_id, bos_id=bos_id, eos_id=eos_id, ends=self.end_ids),
-            never=tuple(mark for mark in marks if mark is not None and mark not in ends),
+            special=SpecialTokenIds(pad_id=pad_id, bos_id=bos_id, eos_id=eos_id, ends=self.end_ids),
+            never=tuple(token for token in special if token is not None and token not in ends),
             n_best=num,
             limits=ENDLESS,
             least=self.min_new_tokens or 0,
@@ -99,31 +98,30 @@ class ContinuationSettings(Controls):
         )
 
     def _refuse_many(self, num: int) -> None:
-        if self.draws or num == 1:
+        if self.samples or num <= self.width:
             return
-        if self.beam_size > 1 and num > self.beam_size:
+        if self.width > 1:
             raise ConfigError(
-                f"num ({num}) is more than beam_size ({self.beam_size}), and a beam finds no more texts",
-                f"--num {self.beam_size}, or --beam-size {num}",
+                f"num ({num}) is more than beam_size ({self.width}), and a beam finds no more texts",
+                f"--num {self.width}, or --beam-size {num}",
             )
-        if self.beam_size <= 1:
-            raise ConfigError(
-                f"greedy search finds one text, not num = {num}", "leave out --num, or draw, or use a beam"
-            )
+        raise ConfigError(
+            f"greedy search finds one text, not num = {num}", "leave out --num, or sample, or use a beam"
+        )
 
 
 class PromptStepper(CacheStepper):
-    """Steps of a decoder without a source, which sees all that was read."""
+    """Decoding steps of a decoder-only model that attends to the whole text."""
 
     model: DecoderOnly
 
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
-        """Read what the texts begin with, equally many tokens of each, or none."""
+        """Prefill the cache with the beginnings of the texts, all of one length, which may be 0."""
         self.begin(self.model.start())
         self.fill(src_ids)
 
     def fill(self, ids: Int64[Tensor, "rows len"]) -> None:
-        """Read these into an empty cache, in a number of rows that gives each the same bits in any batch."""
+        """Prefill an empty cache, with so many rows that each has the same bits in any batch."""
         rows, length = ids.shape
         if not length:
             return
@@ -135,13 +133,13 @@ class PromptStepper(CacheStepper):
 
 
 class RollingStepper(PromptStepper):
-    """The same in a window that rolls over the text (see `rolling_window.py`)."""
+    """Decoding steps of a decoder-only model within a rolling window (see `rolling_window.py`)."""
 
     def __init__(self, model: DecoderOnly, window: RollingWindow) -> None:
         super().__init__(model)
         self.window = window
         self._history = TokenHistory(torch.zeros(0, 0, dtype=torch.int64))
-        self._first: int | None = 0  # the first token in the cache; None: the cache is to be made anew
+        self._first: int | None = 0  # the first token in the cache; None: refill the cache
 
     @property
     def length(self) -> int:
@@ -158,10 +156,12 @@ class RollingStepper(PromptStepper):
         self._history.append(ids[:, None])
         return super().logits(ids)
 
-    def likeliest(self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]) -> Likeliest:
+    def top_candidates(
+        self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]
+    ) -> TopCandidates:
         self._make_room()
         self._history.append(ids[:, None])
-        return super().likeliest(ids, size, asked)
+        return super().top_candidates(ids, size, asked)
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
         self._history.select(rows)
@@ -184,7 +184,7 @@ class RollingStepper(PromptStepper):
             self._first = None
 
     def _make_room(self) -> int:
-        """See to it that the cache holds what the next token may see; for how many tokens it has room."""
+        """Move the window if it is full. Returns how many tokens it still has room for."""
         first = self.window.start(self.length)
         if first != self._first:
             self.cache, self._first = self.model.start(), first
@@ -193,9 +193,9 @@ class RollingStepper(PromptStepper):
 
 
 def prompt_stepper(model: DecoderOnly, max_context: int | None = None) -> PromptStepper:
-    """Steps of a model that sees at most `max_context` tokens; None: as many as it was trained on; 0: all.
+    """The stepper of a model that reads at most `max_context` tokens.
 
-    It never sees more than there are positions that it has learned.
+    None: as many as the model was trained on; 0: all. Learned positions are an upper bound.
     """
     size = model.trained_length if max_context is None else max_context or model.max_length
     return PromptStepper(model) if size is None else RollingStepper(model, RollingWindow(size))
@@ -203,7 +203,7 @@ def prompt_stepper(model: DecoderOnly, max_context: int | None = None) -> Prompt
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """What a text begins with; `context` is that and, where the model knows it, the mark before it."""
+    """The tokens of a prompt; `context` has the <s> before them too, if the model knows it."""
 
     ids: tuple[int, ...]
     begin: tuple[int, ...]
@@ -215,15 +215,15 @@ class Prompt:
 
     @property
     def read(self) -> int:
-        """How much of the context is read at once: a multiple of LENGTH, and not the last token."""
+        """How much of the context is prefilled: a multiple of LENGTH, and not the last token."""
         return (len(self.context) - 1) // LENGTH * LENGTH
 
     def request(self, new: int) -> Request:
-        """`new` tokens at most. The noise is the prompt's own, whatever stands beside it."""
+        """A request for at most `new` tokens. Its noise depends on the prompt alone, not on the batch."""
         return Request(
             src_len=0,
             prefix=self.ids,
-            said=self.read + 1 - len(self.begin),
+            begun=self.read + 1 - len(self.begin),
             uncounted=len(self.ids),
             index=noise_of(self.ids),
             most=len(self.ids) + new,
@@ -233,10 +233,10 @@ class Prompt:
 def prompts_of(
     sequences: Sequence[Sequence[int]], *, begin_id: int | None, first_number: int = 0
 ) -> list[Prompt]:
-    """Prompts with these ids; `begin_id` is the mark that comes before each, if the model knows it.
+    """Prompts with these ids; `begin_id` is the <s> before each, if the model knows it.
 
     Raises:
-        DataError: one is empty, and the model knows no mark that a text begins with.
+        DataError: a prompt is empty, and the model knows no <s>.
     """
     return [
         prompt_of(ids, begin_id=begin_id, number=number)
@@ -245,13 +245,13 @@ def prompts_of(
 
 
 def prompt_of(ids: Sequence[int], *, begin_id: int | None, number: int = 0) -> Prompt:
-    """The same for one prompt, the one of that number."""
+    """The prompt with these ids and this number, as in `prompts_of`."""
     begin = () if begin_id is None else (begin_id,)
     if not ids and not begin:
         raise DataError(
-            f"prompt {number + 1} is empty, but the model was trained on one running text and has never"
-            " seen the beginning of any",
-            "give it something to go on with, a line feed for instance",
+            f"prompt {number + 1} is empty, but the model was trained on one running text and knows no"
+            " beginning of a text",
+            "give it a prompt, a line feed for instance",
         )
     return Prompt(ids=tuple(ids), begin=begin, number=number)
 
@@ -265,10 +265,10 @@ def continue_all(
     max_context: int | None = None,
     batch_tokens: int = 16_384,
 ) -> list[list[Hypothesis]]:
-    """The continuations of each prompt, without it; their probabilities are given the prompt.
+    """The continuations of each prompt, without it; their probabilities are conditional on it.
 
-    The model sees at most `max_context` tokens (see `prompt_stepper`). A batch has at most `batch_tokens`
-    tokens, of the prompts and what may follow them; a prompt for which that is too little is a batch.
+    The model reads at most `max_context` tokens (see `prompt_stepper`). A batch has at most `batch_tokens`
+    tokens, prompts and new tokens together, or a single prompt.
     """
     stepper = prompt_stepper(model, max_context)
     found: list[list[Hypothesis]] = [[] for _ in prompts]
@@ -290,29 +290,29 @@ def stream(
     max_new_tokens: int,
     max_context: int | None = None,
 ) -> Iterator[int]:
-    """The tokens of one continuation, each as soon as it is said."""
-    stepper, given = prompt_stepper(model, max_context), len(prompt.ids)
+    """The tokens of one continuation, each as soon as it is generated."""
+    stepper, prompt_length = prompt_stepper(model, max_context), len(prompt.ids)
     with torch.no_grad(), deterministic([model]):
         start(stepper, [prompt])
     steps = strategy.steps(stepper, [prompt.request(max_new_tokens)], [{}])
     while True:
-        with torch.no_grad(), deterministic([model]):  # for the step alone: who reads this goes on in between
+        with torch.no_grad(), deterministic([model]):  # for this step only: the caller runs in between
             rows = next(steps, None)
         if rows is None:
             return
-        if rows.length > given and len(live := rows.live()):
+        if rows.length > prompt_length and len(live := rows.live()):
             yield int(rows.ids[live[0], -1])
 
 
 def start(stepper: PromptStepper, prompts: Sequence[Prompt]) -> None:
-    """Read of the prompts what is to be read at once, equally much of each."""
+    """Prefill the prompts, equally many tokens of each."""
     read = prompts[0].read
     ids = torch.tensor([prompt.context[:read] for prompt in prompts], dtype=torch.int64)
     stepper.start(ids.reshape(len(prompts), read), torch.full((len(prompts),), read))
 
 
 def _batches(prompts: Sequence[Prompt], new: int, batch_tokens: int) -> Iterator[list[int]]:
-    """Places of prompts of which equally many tokens are read at once."""
+    """Indices of prompts of which equally many tokens are prefilled."""
     order = sorted(range(len(prompts)), key=lambda place: prompts[place].read)
     for _, group in itertools.groupby(order, key=lambda place: prompts[place].read):
         batch: list[int] = []

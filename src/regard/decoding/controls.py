@@ -1,215 +1,244 @@
-"""The controls of decoding, each declared once: its name, what it may be, and what it goes with.
+"""The controls of decoding, each declared once, in one class for each kind of search.
 
-The keys of `[decoding]` and of generation.json, the keywords of the Python calls and the options of the
-command line are all made of this table. PyTorch is not imported here, so that `--help` is quick.
+The keys of `[decoding]` and generation.json, the keywords of the Python calls and the command-line options
+are derived from these classes. PyTorch is not imported here, so that `--help` is quick.
 """
 
 import dataclasses
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
+from regard.decoding.control import (
+    LARGEST,
+    MOST_CHARACTERS,
+    MOST_HYPOTHESES,
+    MOST_IDS,
+    MOST_TOKENS,
+    SMALLEST,
+    Control,
+    bounded,
+    control,
+    controls_of,
+    refuse_out_of_range,
+)
 from regard.errors import ConfigError
 
 Settings = TypeVar("Settings", bound="Controls")
 
-MOST_HYPOTHESES = 1000  # of one text, in a beam or drawn: 0.4 GB and 12 s for four words on one core
-MOST_TOKENS = 100_000  # that one text is given: the caches of a large model then fill tens of gigabytes
-MOST_IDS = 10**9  # no vocabulary has as many
-MOST_CHARACTERS = 5000  # of a text that is asked for, banned, ...: it becomes tokens before decoding begins
-INTEGERS = 2**63  # beyond them PyTorch has none
-LARGEST, SMALLEST = 1000, 1e-6  # factors beyond these leave the range of float32, and tokens become chance
-
 
 @dataclass(frozen=True, kw_only=True)
-class Control:
-    """What is known of a control besides its type.
+class BeamSize:
+    """How many hypotheses a search keeps. None, and 0 in files, leave it to the model."""
 
-    `neutral` is the value that asks for nothing, and is always allowed. What is of a `kind` of search needs
-    that search.
-    """
-
-    help: str
-    metavar: str = "N"
-    neutral: Any = None
-    least: int | float | None = None
-    smallest: float | None = None  # of what is more than `least`
-    most: int | float | None = None
-    kind: Literal["", "sampling", "beam"] = ""
-
-    def refuse(self, name: str, value: Any, usual: Any) -> None:
-        """Raise a ConfigError if the value is out of range."""
-        hint = f"{name} = {usual} would do"
-        if isinstance(value, int) and not -INTEGERS <= value < INTEGERS:
-            raise ConfigError(f"{name} is an integer of {value.bit_length():,} bits, but may have 64", hint)
-        if not math.isfinite(value):
-            raise ConfigError(f"{name} is {value}, but must be a finite number", hint)
-        if self.least is not None and self.smallest is not None and self.least < value < self.smallest:
-            least = f"{self.least} or at least {self.smallest:g}"
-            raise ConfigError(f"{name} is {value}, but must be {least}", hint)
-        if self.least is not None and value < self.least:
-            raise ConfigError(f"{name} is {value}, but must be at least {self.least:g}", hint)
-        if self.most is not None and value > self.most:
-            raise ConfigError(f"{name} is {value}, but must be at most {self.most:,}", hint)
-
-
-def _control(help: str, default: Any = None, **facts: Any) -> Any:
-    return dataclasses.field(default=default, metadata={"control": Control(help=help, **facts), "help": help})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Controls:
-    """What is asked of decoding; None (or an empty tuple) asks for nothing, and leaves it to the model.
-
-    Texts (`ban`, `boost`, `must_contain`, `stop`) become tokens as the model's tokeniser writes them.
-    """
-
-    sample: bool | None = _control("Sample at random, or search. [default: the model's own]")
-    beam_size: int | None = _control(
+    beam_size: int | None = control(
         "Search with that many hypotheses; 1 is greedy. [default: the model's own]",
-        least=0,
+        neutral=0,
+        least=1,
         most=MOST_HYPOTHESES,
+        unit="hypotheses",
     )
-    length_penalty: Literal["wu", "power", "none"] | None = _control(
-        "A score is the log-probability by ((5 + length) / 6)^A, by length^A, or by 1."
+
+    def __post_init__(self) -> None:
+        refuse_out_of_range(self)
+
+    @property
+    def width(self) -> int:
+        """How many hypotheses are kept: 1 where nothing is set."""
+        return self.beam_size or 1
+
+    @property
+    def has_beam(self) -> bool:
+        """True if a size is set, even to 0."""
+        return self.beam_size is not None
+
+    @property
+    def or_greedy(self) -> "Beam":
+        """This beam; greedy search where nothing is set."""
+        return Beam(beam_size=self.width)
+
+    @property
+    def controls(self) -> "Controls":
+        """Controls that set this size and nothing else."""
+        return Controls(beam_size=self.beam_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beam(BeamSize):
+    """How many hypotheses a search keeps; 1 is greedy."""
+
+    beam_size: int = bounded(1, least=1, most=MOST_HYPOTHESES)
+
+
+def beam_of(size: int | None) -> BeamSize:
+    """A beam of this size."""
+    return BeamSize(beam_size=size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamControls(BeamSize):
+    """The controls of beam search."""
+
+    early_stopping: bool | None = control(
+        "Stop a beam when as many hypotheses as its size have finished.", neutral=False
     )
-    alpha: float | None = _control("The A of the length penalty.", metavar="A", least=0, most=10)
-    early_stopping: bool | None = _control(
-        "End a beam when as many hypotheses as its size have ended.", neutral=False, kind="beam"
-    )
-    heuristic_stopping: bool | None = _control(
-        "End a beam when, at its present length, its best scores below the worst of as many that ended.",
+    heuristic_stopping: bool | None = control(
+        "Stop a beam when as many have finished, and the best of the others, at its present length, scores"
+        " below the worst of them.",
         neutral=False,
-        kind="beam",
     )
-    beam_groups: int | None = _control(
-        "Part the beam into that many groups that avoid each other's tokens.",
+    beam_groups: int | None = control(
+        "Split the beam into that many groups that avoid each other's tokens.",
         neutral=1,
         least=1,
         most=MOST_HYPOTHESES,
-        kind="beam",
     )
-    diversity: float | None = _control(
-        "What a token costs a group for each earlier group's hypothesis that takes it.",
+    diversity: float | None = control(
+        "The penalty of a token for each hypothesis of an earlier group that takes it.",
         metavar="X",
         neutral=0.0,
         least=0,
         most=LARGEST,
-        kind="beam",
     )
-    must_contain: tuple[str, ...] = _control(
-        "Say this, or one of several with | between them.", (), metavar="TEXT", kind="beam"
+    must_contain: tuple[str, ...] = control(
+        "Force this text, or one of several with | between them.", (), metavar="TEXT"
     )
-    temperature: float | None = _control(
-        "Below 1 the likely is likelier; 0 takes the likeliest.",
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingControls:
+    """The controls of sampling."""
+
+    sample: bool | None = control("Sample at random, or search. [default: the model's own]")
+    temperature: float | None = control(
+        "Below 1 probable tokens become more probable; 0 takes the most probable.",
         metavar="T",
         neutral=1.0,
         least=0,
         smallest=SMALLEST,
         most=LARGEST,
-        kind="sampling",
     )
-    top_k: int | None = _control(
-        "Draw from the K likeliest tokens; 0 from all.",
-        metavar="K",
-        neutral=0,
-        least=0,
-        most=MOST_IDS,
-        kind="sampling",
+    top_k: int | None = control(
+        "Sample from the K most probable tokens; 0: from all.", metavar="K", neutral=0, least=0, most=MOST_IDS
     )
-    top_p: float | None = _control(
-        "Draw from the likeliest that hold the probability P.",
+    top_p: float | None = control(
+        "Sample from the most probable tokens whose probabilities add up to P.",
         metavar="P",
         neutral=1.0,
         least=SMALLEST,
         most=1,
-        kind="sampling",
     )
-    min_p: float | None = _control(
-        "Draw from those at least P times as likely as the likeliest.",
+    min_p: float | None = control(
+        "Sample from the tokens at least P times as probable as the most probable.",
         metavar="P",
         neutral=0.0,
         least=0,
         most=1,
-        kind="sampling",
     )
-    typical_p: float | None = _control(
-        "Draw from the tokens of most typical information that hold the probability P.",
+    typical_p: float | None = control(
+        "Sample from the tokens of most typical information whose probabilities add up to P.",
         metavar="P",
         neutral=1.0,
         least=SMALLEST,
         most=1,
-        kind="sampling",
     )
-    seed: int | None = _control(
-        "Another one draws another text. [default: 0]", metavar="S", neutral=0, kind="sampling"
+    seed: int | None = control("The seed of the samples. [default: 0]", metavar="S", neutral=0)
+    mbr: Literal["chrf", "bleu"] | None = control(
+        "Of many samples take the one most similar to the others (minimum Bayes risk)."
     )
-    repetition_penalty: float | None = _control(
-        "Above 1: what the text or its prompt has is less likely (CTRL's).",
+    mbr_samples: int | None = control(
+        "How many samples for minimum Bayes risk. [default: 32]",
+        least=2,
+        most=MOST_HYPOTHESES,
+        unit="hypotheses",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextControls:
+    """The controls of every search: scores, penalties, required and forbidden tokens, where a text ends."""
+
+    length_penalty: Literal["wu", "power", "none"] | None = control(
+        "Divide a log-probability by ((5 + length) / 6)^A, by length^A, or by 1."
+    )
+    alpha: float | None = control("The A of the length penalty.", metavar="A", least=0, most=10)
+    repetition_penalty: float | None = control(
+        "Above 1: tokens of the text or its prompt become less likely (as in CTRL).",
         metavar="X",
         neutral=1.0,
         least=SMALLEST,
         most=LARGEST,
     )
-    presence_penalty: float | None = _control(
-        "Taken from the logit of each token that was said.",
+    presence_penalty: float | None = control(
+        "Subtract X from the logit of each token in the output.",
         metavar="X",
         neutral=0.0,
         least=-LARGEST,
         most=LARGEST,
     )
-    frequency_penalty: float | None = _control(
-        "The same as often as it was said.", metavar="X", neutral=0.0, least=-LARGEST, most=LARGEST
+    frequency_penalty: float | None = control(
+        "Subtract X from the logit of a token for each time that it is in the output.",
+        metavar="X",
+        neutral=0.0,
+        least=-LARGEST,
+        most=LARGEST,
     )
-    no_repeat_ngram_size: int | None = _control(
-        "Say no N tokens in the same order twice; 0 allows it.", neutral=0, least=0, most=MOST_TOKENS
+    no_repeat_ngram_size: int | None = control(
+        "Never repeat N tokens in the same order; 0 allows it.", neutral=0, least=0, most=MOST_TOKENS
     )
-    no_repeat_source_ngram_size: int | None = _control(
-        "Say no N tokens in the order in which the source has them.", neutral=0, least=0, most=MOST_TOKENS
-    )
-    ban: tuple[str, ...] = _control("Never say this.", (), metavar="TEXT")
-    boost: tuple[str, ...] = _control(
-        "Add X to the logits of this (below 0: take away).", (), metavar="TEXT=X"
-    )
-    min_new_tokens: int | None = _control(
-        "No end before that many tokens.", neutral=0, least=0, most=MOST_TOKENS
-    )
-    max_new_tokens: int | None = _control(
-        "Tokens at most. [default: the model's own]", least=1, most=MOST_TOKENS
-    )
-    max_context: int | None = _control(
-        "A language model sees at most the last N tokens; 0: all. [default: as many as it was trained on]",
+    no_repeat_source_ngram_size: int | None = control(
+        "Never copy N tokens of the source in the same order; 0 allows it.",
+        neutral=0,
         least=0,
         most=MOST_TOKENS,
     )
-    stop: tuple[str, ...] = _control("End before this text, which is not shown.", (), metavar="TEXT")
-    end_ids: tuple[int, ...] = _control("Another token (its number) that ends a text.", (), metavar="ID")
-    prompt_lookup: int | None = _control(
-        "Guess that many tokens from the text so far and read them at once; the answer stays the same.",
+    ban: tuple[str, ...] = control("Never output this text.", (), metavar="TEXT")
+    boost: tuple[str, ...] = control(
+        "Add X to the logits of this text (below 0: subtract).", (), metavar="TEXT=X"
+    )
+    min_new_tokens: int | None = control(
+        "The least number of new tokens.", neutral=0, least=0, most=MOST_TOKENS, unit="tokens"
+    )
+    max_new_tokens: int | None = control(
+        "The greatest number of new tokens. [default: the model's own]",
+        least=1,
+        most=MOST_TOKENS,
+        unit="tokens",
+    )
+    max_context: int | None = control(
+        "A language model reads at most the last N tokens; 0: all. [default: as many as it was trained on]",
+        least=0,
+        most=MOST_TOKENS,
+    )
+    stop: tuple[str, ...] = control("Stop before this text.", (), metavar="TEXT")
+    end_ids: tuple[int, ...] = control("Another token (its number) that ends a text.", (), metavar="ID")
+    prompt_lookup: int | None = control(
+        "Propose N tokens from the text so far and verify them in one step; the output stays the same.",
         neutral=0,
         least=0,
         most=MOST_HYPOTHESES,
     )
-    draft_model: str | None = _control(
-        "Guess tokens by this smaller model and read them at once; the answer stays the same.", metavar="DIR"
+    draft_model: str | None = control(
+        "Propose tokens by this smaller model and verify them in one step; the output stays the same.",
+        metavar="DIR",
     )
-    draft_tokens: int | None = _control(
-        "How many the smaller model guesses. [default: 4]", least=1, most=MOST_HYPOTHESES
-    )
-    mbr: Literal["chrf", "bleu"] | None = _control(
-        "Of many samples take that which is most like the others.", kind="sampling"
-    )
-    mbr_samples: int | None = _control(
-        "How many samples. [default: 32]", least=2, most=MOST_HYPOTHESES, kind="sampling"
+    draft_tokens: int | None = control(
+        "How many tokens the draft model proposes. [default: 4]", least=1, most=MOST_HYPOTHESES
     )
 
-    draws_unless_told: ClassVar[bool | None] = None  # None: not known yet
+
+@dataclass(frozen=True, kw_only=True)
+class Controls(TextControls, SamplingControls, BeamControls):
+    """A request to decoding. None (or an empty tuple) leaves a control to the model.
+
+    Texts (`ban`, `boost`, `must_contain`, `stop`) are tokenised by the model's tokeniser.
+    """
+
+    samples_by_default: ClassVar[bool | None] = None  # None: only the model's own settings can tell
 
     def __post_init__(self) -> None:
-        for name, value in self._numbers().items():
-            CONTROLS[name].refuse(name, value, usual=_usual(type(self), name))
+        super().__post_init__()
         if any(token < 0 for token in self.end_ids):
-            raise ConfigError(f"end_ids = {min(self.end_ids)} is no token", "tokens are counted from 0")
+            raise ConfigError(f"end_ids = {min(self.end_ids)} is no token", "token ids begin at 0")
         for name in TEXTS:
             if any(not text for text in getattr(self, name)):
                 raise ConfigError(f"{name} has an empty text", f"leave it out of {name}")
@@ -217,130 +246,124 @@ class Controls:
                 raise ConfigError(
                     f"{name} has a text of more than {MOST_CHARACTERS:,} characters", "shorten it"
                 )
-        self._refuse_wrong_search()
+        self._refuse_other_searches()
         self._refuse_pairs()
 
-    def asks(self, name: str) -> bool:
-        """Whether this control is given a value that changes something."""
+    def is_set(self, name: str) -> bool:
+        """True if this control has a value that changes something."""
         value = getattr(self, name)
         return value is not None and value != () and value != CONTROLS[name].neutral
 
     @property
-    def draws(self) -> bool | None:
-        """Whether tokens are drawn; None where only the model can say."""
-        return self._draws()[0]
+    def samples(self) -> bool | None:
+        """True if tokens are sampled, False if searched; None if only the model can tell."""
+        return self._samples()[0]
 
-    def _draws(self) -> tuple[bool | None, str]:
-        """That, and the control that says so."""
+    def _samples(self) -> tuple[bool | None, str]:
+        """`samples`, and the control that decides it, for messages."""
         if self.sample is False:
-            return False, "sample is not set" if self.draws_unless_told is False else "sample is false"
+            return False, "sample is not set" if self.samples_by_default is False else "sample is false"
         if self.temperature == 0:
-            return False, "temperature = 0 takes the likeliest token"
+            return False, "temperature = 0 takes the most probable token"
         if self.sample:
             return True, "sample is set"
         if self.beam_size:
             return False, f"beam_size = {self.beam_size} searches"
-        return self.draws_unless_told, "sample is set by the model"
+        return self.samples_by_default, "the model samples by default"
 
-    def _numbers(self) -> dict[str, Any]:
-        found = {name: getattr(self, name) for name in CONTROLS}
-        return {name: value for name, value in found.items() if isinstance(value, int | float)}
-
-    def _refuse_wrong_search(self) -> None:
-        """Raise a ConfigError for a control of another search than this one, naming both."""
-        draws, why = self._draws()
-        for name in (name for name in CONTROLS if self.asks(name)):
-            kind, value = CONTROLS[name].kind, getattr(self, name)
-            if kind == "sampling" and draws is False and (name, value) != ("temperature", 0):
+    def _refuse_other_searches(self) -> None:
+        """Raise a ConfigError for a control of another kind of search than this one."""
+        samples, why = self._samples()
+        for name in filter(self.is_set, SAMPLING):
+            value = getattr(self, name)
+            if samples is False and (name, value) != ("temperature", 0):
                 hint = "leave one of them out" if "not set" not in why else f"set sample, or leave out {name}"
-                raise ConfigError(f"{name} = {value} is for drawing, but {why}", hint)
-            if kind == "beam" and draws:
+                raise ConfigError(f"{name} = {value} is for sampling, but {why}", hint)
+        for name in filter(self.is_set, BEAM):
+            value = getattr(self, name)
+            if samples:
                 raise ConfigError(f"{name} = {value} is for a beam, but {why}", "beam_size = 4 would search")
-            if kind == "beam" and not self._may_be_a_beam():
+            if self.beam_size is None and self.samples_by_default is None:
+                continue
+            if self.width == 1:
                 size = "is not set" if self.beam_size is None else f"= {self.beam_size} is greedy"
                 raise ConfigError(f"{name} = {value} is for a beam, but beam_size {size}", "beam_size = 4")
 
-    def _may_be_a_beam(self) -> bool:
-        if self.beam_size is None:
-            return self.draws_unless_told is None
-        return self.beam_size > 1
-
     def _refuse_pairs(self) -> None:
         """Raise a ConfigError for two controls that contradict each other, or one that lacks another."""
-        for one, other, why in self._at_odds():
+        for one, other, why in self._contradictions():
             both = f"{one} = {getattr(self, one)} and {other} = {getattr(self, other)}"
             raise ConfigError(f"{both} do not go together: {why}", "leave one of them out")
         for name, needed in NEEDS.items():
-            if self.asks(name) and not any(self.asks(each) for each in needed):
+            if self.is_set(name) and not any(self.is_set(each) for each in needed):
                 others = " or ".join(needed)
                 raise ConfigError(
                     f"{name} = {getattr(self, name)} needs {others}, which is not set",
                     f"set {others}, or leave out {name}",
                 )
 
-    def _at_odds(self) -> list[tuple[str, str, str]]:
-        """Pairs that contradict each other, and why."""
-        found = [pair for pair in EXCLUDE if self.asks(pair[0]) and self.asks(pair[1])]
+    def _contradictions(self) -> list[tuple[str, str, str]]:
+        """Pairs of controls that contradict each other, and why."""
+        found = [pair for pair in EXCLUDE if self.is_set(pair[0]) and self.is_set(pair[1])]
         if self.min_new_tokens and self.max_new_tokens and self.min_new_tokens > self.max_new_tokens:
-            found.append(("min_new_tokens", "max_new_tokens", "the least is more than the most"))
-        groups, size = self.beam_groups or 1, self.beam_size
+            found.append(("min_new_tokens", "max_new_tokens", "the least is more than the greatest"))
         if self.sample and self.temperature == 0:
-            found.append(("sample", "temperature", "at 0 nothing is drawn"))
-        if self.draws_unless_told is None and self.sample and size:
-            found.append(("sample", "beam_size", "a beam draws nothing"))
-        if not self.draws_unless_told and self.temperature == 0 and (size or 0) > 1:
-            found.append(("temperature", "beam_size", "at 0 the likeliest token is taken"))
-        if size and size % groups:
+            found.append(("sample", "temperature", "temperature 0 samples nothing"))
+        if self.samples_by_default is None and self.sample and self.beam_size:
+            found.append(("sample", "beam_size", "a beam does not sample"))
+        if not self.samples_by_default and self.temperature == 0 and self.width > 1:
+            found.append(("temperature", "beam_size", "temperature 0 takes the most probable token"))
+        if self.beam_size and self.beam_size % (self.beam_groups or 1):
             found.append(("beam_groups", "beam_size", "all groups have the same size"))
         for name in ("prompt_lookup", "draft_model"):
-            if self.asks(name) and not self.draws and (size or 0) > 1:
-                found.append((name, "beam_size", "a beam guesses nothing"))
-        said = {text for each in self.must_contain for text in each.split("|")}
-        if said & {*self.ban}:
-            found.append(("must_contain", "ban", "what must be said is banned"))
+            if self.is_set(name) and not self.samples and self.width > 1:
+                found.append((name, "beam_size", "a beam cannot verify proposed tokens"))
+        if {text for each in self.must_contain for text in each.split("|")} & {*self.ban}:
+            found.append(("must_contain", "ban", "the same text is required and banned"))
         if {boosted(each)[0] for each in self.boost} & {*self.ban}:
-            found.append(("boost", "ban", "what is banned is never said"))
+            found.append(("boost", "ban", "the same text is boosted and banned"))
         return found
 
-    def changed(self: Settings, given: "Controls") -> Settings:
-        """These with what is given: a search that is asked for rules out what was set for others."""
+    def changed(self: Settings, overrides: "Controls") -> Settings:
+        """These settings with the overrides. A search that is asked for resets the controls of the others."""
         changes: dict[str, Any] = {}
-        greedy = given.temperature == 0 or given.beam_size == 1
-        if given.sample is False or given.beam_size or greedy:
-            changes |= _neutral("sampling") | {"sample": None if self.draws_unless_told else False}
-        if given.sample:
-            changes |= {"beam_size": 0} if self.draws_unless_told else {}
+        greedy = overrides.temperature == 0 or overrides.beam_size == 1
+        if overrides.sample is False or overrides.beam_size or greedy:
+            changes |= _neutral(SAMPLING) | {"sample": None if self.samples_by_default else False}
+        if overrides.sample:
+            changes |= {"beam_size": 0} if self.samples_by_default else {}
             changes |= {} if self.temperature else {"temperature": 1.0}
-        if given.temperature == 0:
+        if overrides.temperature == 0:
             changes["beam_size"] = 1
-        if given.sample or greedy:
-            changes |= _neutral("beam")
-        if (given.beam_size or 0) > 1 or given.draft_model:
+        if overrides.sample or greedy:
+            changes |= _neutral(BEAM)
+        if overrides.width > 1 or overrides.draft_model:
             changes |= {"prompt_lookup": 0}
-        if (given.beam_size or 0) > 1 or given.prompt_lookup:
+        if overrides.width > 1 or overrides.prompt_lookup:
             changes |= {"draft_model": None, "draft_tokens": None}
-        if given.early_stopping or given.asks("beam_groups") or given.must_contain:
+        if overrides.early_stopping or overrides.is_set("beam_groups") or overrides.must_contain:
             changes["heuristic_stopping"] = False
-        if given.heuristic_stopping:
+        if overrides.heuristic_stopping:
             changes["early_stopping"] = False
-        given_names = [name for name in CONTROLS if getattr(given, name) not in (None, ())]
-        if given.max_new_tokens is not None and (self.min_new_tokens or 0) > given.max_new_tokens:
+        if overrides.max_new_tokens is not None and (self.min_new_tokens or 0) > overrides.max_new_tokens:
             changes["min_new_tokens"] = 0
-        return dataclasses.replace(self, **changes | {name: getattr(given, name) for name in given_names})
+        asked = {name: getattr(overrides, name) for name in CONTROLS}
+        changes |= {name: value for name, value in asked.items() if value not in (None, ())}
+        return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """What generation.json holds: what is set."""
+        """The keys of generation.json: what is set."""
         found = dataclasses.asdict(self)
         return {name: value for name, value in found.items() if value is not None and value != ()}
 
     def with_(self: Settings, **changes: Any) -> Settings:
-        """The same with other values."""
+        """These settings with other values."""
         return dataclasses.replace(self, **changes)
 
 
-CONTROLS: dict[str, Control] = {
-    field.name: field.metadata["control"] for field in dataclasses.fields(Controls)
-}
+CONTROLS: dict[str, Control] = controls_of(Controls)
+BEAM = [name for name in controls_of(BeamControls) if name not in controls_of(BeamSize)]
+SAMPLING = [name for name in controls_of(SamplingControls) if name != "sample"]
 TEXTS = ("must_contain", "ban", "boost", "stop")
 NEEDS = {
     "diversity": ("beam_groups",),
@@ -349,16 +372,16 @@ NEEDS = {
     "mbr_samples": ("mbr",),
 }
 EXCLUDE = [
-    ("must_contain", "beam_groups", "groups look for no words"),
-    ("prompt_lookup", "draft_model", "one of them guesses"),
-    ("early_stopping", "heuristic_stopping", "they end a beam at different times"),
-    ("heuristic_stopping", "beam_groups", "groups end by themselves"),
-    ("heuristic_stopping", "must_contain", "what must be said may come late"),
+    ("must_contain", "beam_groups", "groups take no required texts"),
+    ("prompt_lookup", "draft_model", "both propose tokens"),
+    ("early_stopping", "heuristic_stopping", "they stop a beam at different times"),
+    ("heuristic_stopping", "beam_groups", "groups stop one by one"),
+    ("heuristic_stopping", "must_contain", "a required text may come late"),
 ]
 
 
 def boosted(text: str) -> tuple[str, float]:
-    """WORD=X taken apart.
+    """The text and the strength of TEXT=X.
 
     Raises:
         ConfigError: it is not of that form.
@@ -374,19 +397,6 @@ def boosted(text: str) -> tuple[str, float]:
         ) from None
 
 
-def _usual(cls: type[Controls], name: str) -> Any:
-    """A value that would do: the default, or the least that is allowed."""
-    default = getattr(cls, name)
-    control = CONTROLS[name]
-    if default is not None:
-        return default
-    return control.neutral if control.neutral is not None else control.least
-
-
-def _neutral(kind: str) -> dict[str, Any]:
-    """What asks for nothing of a kind of search."""
-    return {
-        name: () if name == "must_contain" else control.neutral
-        for name, control in CONTROLS.items()
-        if control.kind == kind
-    }
+def _neutral(names: list[str]) -> dict[str, Any]:
+    """The values that switch these controls off."""
+    return {name: () if name == "must_contain" else CONTROLS[name].neutral for name in names}

@@ -1,4 +1,4 @@
-"""What is asked of a search and what it answers: requests, hypotheses and their scores."""
+"""The requests to a search, and its hypotheses with their scores."""
 
 import hashlib
 import sys
@@ -8,50 +8,47 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One sentence to be continued from the beginning, or from a forced `prefix`.
+    """One sentence to decode, from the beginning or after a forced `prefix`.
 
-    The first `said` tokens of the prefix are said before the search begins, and all but the last of them the
-    stepper has read; it is the same number for all requests of a batch.
+    The search begins after the first `begun` tokens of the prefix, of which the stepper has read all but the
+    last; the number is the same for all requests of a batch.
     """
 
     src_len: int  # tokens without the end
     prefix: tuple[int, ...] = ()
-    said: int = 0
-    uncounted: int = 0  # tokens of the prefix that are no part of the hypothesis: its prompt
+    begun: int = 0
+    uncounted: int = 0  # tokens of the prefix that do not count for scores and lengths: a prompt
     index: int = 0  # its place in the whole input
-    most: int = sys.maxsize  # tokens that the model can read, whatever the limits say
-    source: tuple[int, ...] | None = None  # None: not told
+    most: int = sys.maxsize  # tokens that the model can read
+    source: tuple[int, ...] | None = None  # None: unknown
 
     @property
     def noise(self) -> int:
-        """What its chance is drawn from: what is to be continued, where it is known, else its place."""
+        """The seed of its noise: a hash of source and prefix, or its index if the source is unknown."""
         return self.index if self.source is None else noise_of(self.source, self.prefix)
 
 
 def noise_of(*sequences: tuple[int, ...]) -> int:
-    """A number for these ids, the same on every machine."""
-    given = sequences[0] if len(sequences) == 1 else sequences
-    return int.from_bytes(hashlib.sha256(repr(given).encode()).digest()[:7], "big")
+    """A hash of these ids, the same on every machine."""
+    hashed = sequences[0] if len(sequences) == 1 else sequences
+    return int.from_bytes(hashlib.sha256(repr(hashed).encode()).digest()[:7], "big")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hypothesis:
-    """A finished translation. Its end counts as a token in its probability and in its length.
-
-    One that ended by a stop text has no end.
-    """
+    """A finished hypothesis. Its probability and length count its end token, if it has one."""
 
     ids: list[int]  # without bos and eos
     log_prob: float  # nats, the end included
-    score: float  # log_prob, with what rules have weighed, by the length penalty
+    score: float  # log_prob, changed by the rules, over the length penalty
     token_log_probs: list[float] = field(repr=False)  # the last is the end's
 
 
 @runtime_checkable
 class LengthPenalty(Protocol):
-    """What the log-probability of a hypothesis is divided by.
+    """The divisor of a hypothesis's log-probability.
 
-    Must not fall as `length` (tokens, the end included) grows: the stopping rule counts on it.
+    It must not fall as `length` (tokens, the end included) grows: stopping relies on it.
     """
 
     def __call__(self, length: int) -> float: ...
@@ -78,5 +75,5 @@ class Power:
 
 
 def best_first(hypotheses: list[Hypothesis], count: int) -> list[Hypothesis]:
-    """The `count` best; of equal scores the lower ids first."""
+    """The `count` best hypotheses; of equal scores the lower ids first."""
     return sorted(hypotheses, key=lambda hypothesis: (-hypothesis.score, hypothesis.ids))[:count]

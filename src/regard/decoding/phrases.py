@@ -1,4 +1,4 @@
-"""Words and texts that are asked for or forbidden, as the tokens that a model would write them with."""
+"""Required, forbidden and stop texts as token sequences."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ WINDOW = 16  # tokens before a new one that are decoded with it: white space dep
 
 @runtime_checkable
 class Words(Protocol):
-    """What is asked of a tokeniser."""
+    """The methods of a tokeniser that decoding uses."""
 
     def encode_words(self, text: str) -> list[list[int]]:
-        """The ids of each word, without what a model reads before a text."""
+        """The ids of each word, without special tokens."""
         ...
 
     def decode(self, ids: Iterable[int]) -> str: ...
@@ -25,27 +25,27 @@ class Words(Protocol):
 
 
 def phrases(tokenizer: Words | None, text: str, control: str) -> tuple[tuple[int, ...], ...]:
-    """The token sequences that spell a text; what must be contained may be one of several with | between.
+    """The token sequences of a text: at the beginning of a line, and after a space if they differ.
 
-    As at the beginning of a line, and as after a space if that differs.
+    The control `must_contain` takes several texts with | between them.
 
     Raises:
-        ConfigError: nothing knows how to spell it.
+        ConfigError: there is no tokeniser, or it has no tokens for the text.
     """
     if tokenizer is None:
-        raise ConfigError(f"{control} = {text!r} needs a tokeniser", "give the tokeniser of the model")
+        raise ConfigError(f"{control} = {text!r} needs a tokeniser", "pass the model's tokeniser")
     texts = text.split("|") if control == "must_contain" else [text]
     found = tuple(form for each in texts for form in _forms(tokenizer, each))
     if not found:
         raise ConfigError(
-            f"{control} = {text!r} cannot be said by this model: it has no tokens for it",
-            "write it as the model's training text does",
+            f"{control} = {text!r}: this model has no tokens for it",
+            "write it as in the model's training text",
         )
     return found
 
 
 def _forms(tokenizer: Words, text: str) -> list[tuple[int, ...]]:
-    """Without those that hold an unknown token."""
+    """The token sequences of a text, without those that hold an unknown token."""
     alone, after = (tuple(chain.from_iterable(tokenizer.encode_words(each))) for each in (text, " " + text))
     forms = [alone] if after[-len(alone) :] == alone else [alone, after]
     unknown = getattr(tokenizer, "unk_id", None)
@@ -54,27 +54,27 @@ def _forms(tokenizer: Words, text: str) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class StopTexts:
-    """A hypothesis ends when one of these texts is in what it has said, also across tokens."""
+    """Stops a hypothesis when one of these texts is in its output, also across tokens."""
 
     texts: tuple[str, ...]
     tokenizer: Words
 
-    def __call__(self, given: Sequence[int], said: Sequence[int]) -> bool:
-        reach = 4 * max(map(len, self.texts)) + WINDOW  # a character is at most four tokens; what is before
-        recent = list(said[-reach:])  # that was looked at when it was said
-        context = [*given, *said[: len(said) - len(recent)]][-WINDOW:]
+    def __call__(self, prefix: Sequence[int], generated: Sequence[int]) -> bool:
+        most = 4 * max(map(len, self.texts)) + WINDOW  # a character is at most four tokens; earlier tokens
+        recent = list(generated[-most:])  # were searched before
+        context = [*prefix, *generated[: len(generated) - len(recent)]][-WINDOW:]
         before = self.tokenizer.decode(context)
         text = self.tokenizer.decode([*context, *recent])[len(before) :]
         return any(each in text for each in self.texts)
 
 
 def up_to(text: str, stops: Sequence[str]) -> str:
-    """The text before the first of the stops."""
+    """The text before the first stop text."""
     places = [place for stop in stops if (place := text.find(stop)) >= 0]
     return text[: min(places)] if places else text
 
 
-def begun(text: str, stops: Sequence[str]) -> int:
-    """How many characters at the end of the text may be the beginning of a stop."""
+def partial_stop(text: str, stops: Sequence[str]) -> int:
+    """How many characters at the end of the text may begin a stop text."""
     lengths = [length for stop in stops for length in range(1, len(stop)) if text.endswith(stop[:length])]
     return max(lengths, default=0)

@@ -1,4 +1,4 @@
-"""The likeliest tokens of each row, brought to the host; ties go to the lower id."""
+"""The most probable tokens of each row, on the host; ties go to the lower id."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,14 @@ CHUNK = 128
 
 @dataclass(frozen=True)
 class TopCandidates:
-    """The ranking by likelihood: the `size` likeliest, the likeliest first."""
+    """The ranking by probability: the `size` most probable tokens, best first."""
 
     size: int
 
     def __call__(
         self, log_probs: Float[Tensor, "rows vocab"]
     ) -> tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"]]:
-        return likeliest(log_probs) if self.size == 1 else top_candidates(log_probs, self.size)
+        return argmax(log_probs) if self.size == 1 else top_candidates(log_probs, self.size)
 
 
 def top_candidates(
@@ -28,7 +28,7 @@ def top_candidates(
     """The `size` largest values of each row (the whole row where it is shorter) and their ids.
 
     Sorted; of equal values the one with the lower id comes first. `torch.topk` promises nothing
-    about ties, so one value more is asked for: where it equals the last, the rows are sorted whole.
+    about ties, so one value more is computed: rows in which it equals the last are sorted whole.
     """
     vocab = log_probs.size(1)
     if size >= vocab:
@@ -44,10 +44,10 @@ def top_candidates(
     return values, ids
 
 
-def likeliest(
+def argmax(
     log_probs: Float[Tensor, "rows vocab"],
 ) -> tuple[Float64[np.ndarray, "rows 1"], Int64[np.ndarray, "rows 1"]]:
-    """`top_candidates` of one: PyTorch promises the first of equal maxima."""
+    """The most probable token of each row: PyTorch promises the first of equal maxima."""
     values, ids = log_probs.max(dim=1, keepdim=True)
     return values.cpu().numpy().astype(np.float64), ids.cpu().numpy()
 

@@ -1,13 +1,13 @@
-"""Minimum Bayes risk: of many samples that which is most like the others (Eikema & Aziz 2020)."""
+"""Minimum Bayes risk: the sample most similar to the others (Eikema & Aziz 2020)."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-Utility = Callable[[str, str], float]  # a text, and one that might have been right -> how good it would be
+Utility = Callable[[str, str], float]  # (a text, a possible reference) -> its quality
 
 
 def expected_utilities(texts: Sequence[str], utility: Utility) -> list[float]:
-    """Of each text the mean utility, were each of all the samples the right one in turn, itself too."""
+    """The mean utility of each text with each sample as the reference, itself included."""
     counts = Counter(texts)
     means = {
         text: sum(count * utility(text, other) for other, count in counts.items()) / len(texts)
@@ -17,9 +17,9 @@ def expected_utilities(texts: Sequence[str], utility: Utility) -> list[float]:
 
 
 def minimum_risk(texts: Sequence[str], utility: Utility, count: int) -> list[tuple[int, float]]:
-    """Places of the `count` texts of the greatest expected utility, no text twice, and that; the best first.
+    """The places and expected utilities of the `count` best texts, best first, no text twice.
 
-    Of equally good ones the first comes first.
+    Of equally good texts the earlier comes first.
     """
     means = expected_utilities(texts, utility)
     order = sorted(range(len(texts)), key=lambda place: (-means[place], place))

@@ -1,9 +1,8 @@
-"""Unfinished hypotheses and the rows of the stepper in which they sit.
+"""Unfinished hypotheses and their rows in the stepper's batch.
 
-Float32 products change in their last bits with the number of rows, so that number is kept a multiple of
-what the stepper says; what the spare rows compute is not looked at. A hypothesis stays in its parent's row
-if it can, a second child takes a free row, one of the same sentence if there is any: so little of the cache
-has to move.
+Float32 products change in their last bits with the number of rows, so that number is kept a multiple of the
+stepper's; spare rows are ignored. A hypothesis stays in its parent's row if it can; a second child takes a
+free row, one of the same sentence if there is any, so that little of the cache has to move.
 """
 
 import numpy as np
@@ -21,27 +20,29 @@ def round_up(count: int, multiple: int) -> int:
 
 
 class HypothesisRows:
-    """The hypotheses of a batch. All have said equally many tokens; a row may be free."""
+    """The hypotheses of a batch. All have the same length; a row may be free."""
 
     def __init__(
-        self, stepper: Stepper, sentences: int, said: Int64[np.ndarray, "sentences length"] | None = None
+        self, stepper: Stepper, sentences: int, begun: Int64[np.ndarray, "sentences length"] | None = None
     ) -> None:
-        """`said`: what the hypotheses begin with; nothing is known of its probability, which counts as 1."""
+        """`begun`: the first tokens of the hypotheses, whose probability counts as 1."""
         self.stepper, self._multiple = stepper, multiple_of(stepper)
-        self._ranking = stepper if isinstance(stepper, RankingStepper) and stepper.ranks else None
-        self.sentence: Int64[np.ndarray, " rows"] = np.arange(sentences)  # SPARE where a row is free
-        self.rank: Int64[np.ndarray, " rows"] = np.zeros(sentences, np.int64)  # among its sentence's
-        self.log_prob: Float64[np.ndarray, " rows"] = np.zeros(sentences)  # as the search ranks
-        self.ids: Int64[np.ndarray, "rows length"] = (
-            np.zeros((sentences, 0), np.int64) if said is None else said
+        self._ranking = (
+            stepper if isinstance(stepper, RankingStepper) and stepper.has_top_candidates else None
         )
-        self.token_log_probs: Float64[np.ndarray, "rows length"] = np.zeros(self.ids.shape)  # the model's
-        self._source = self.sentence  # what a row has read, also when it is free
+        self.sentence: Int64[np.ndarray, " rows"] = np.arange(sentences)  # SPARE where a row is free
+        self.rank: Int64[np.ndarray, " rows"] = np.zeros(sentences, np.int64)  # among those of its sentence
+        self.log_prob: Float64[np.ndarray, " rows"] = np.zeros(sentences)  # the search's, after the rules
+        self.ids: Int64[np.ndarray, "rows length"] = (
+            np.zeros((sentences, 0), np.int64) if begun is None else begun
+        )
+        self.token_log_probs: Float64[np.ndarray, "rows length"] = np.zeros(self.ids.shape)  # the model's own
+        self._source = self.sentence  # the sentence that a row has read, also when it is free
         self.select(np.arange(sentences), self.rank)
 
     @property
     def length(self) -> int:
-        """Tokens said so far."""
+        """The number of tokens so far."""
         return self.ids.shape[1]
 
     def live(self) -> Int64[np.ndarray, " live"]:
@@ -49,11 +50,11 @@ class HypothesisRows:
         return np.flatnonzero(self.sentence != SPARE)
 
     def step(self, bos_id: int) -> Float[Tensor, "rows vocab"]:
-        """Log-probabilities of the token after the last one."""
+        """The log-probabilities of the next token."""
         return self.stepper.step(self._last(bos_id))
 
     def logits(self, bos_id: int) -> Float[Tensor, "rows vocab"]:
-        """The same as `step`, but for a number that is the row's own, where the model tells it."""
+        """The logits of the next token, or its log-probabilities where the stepper gives no logits."""
         if isinstance(self.stepper, LogitStepper):
             return self.stepper.logits(self._last(bos_id))
         return self.step(bos_id)
@@ -64,14 +65,16 @@ class HypothesisRows:
         tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"], Float64[np.ndarray, " rows"]]
         | None
     ):
-        """The `size` likeliest tokens of `step` and their ids, and the log-probability of `asked`.
+        """The `size` most probable next tokens and their ids, and the log-probability of `asked`.
 
-        None where the stepper has no short way to them; then it has read nothing.
+        None if the stepper does not rank; then it has read nothing.
         """
         if self._ranking is None:
             return None
-        values, ids, told = self._ranking.likeliest(self._last(bos_id), size, torch.from_numpy(asked))
-        return values.double().numpy(), ids.numpy(), told.double().numpy()
+        values, ids, asked_log_probs = self._ranking.top_candidates(
+            self._last(bos_id), size, torch.from_numpy(asked)
+        )
+        return values.double().numpy(), ids.numpy(), asked_log_probs.double().numpy()
 
     def _last(self, bos_id: int) -> Int64[Tensor, " rows"]:
         last = self.ids[:, -1] if self.length else np.full(len(self.sentence), bos_id)
@@ -80,19 +83,19 @@ class HypothesisRows:
     def select(
         self, parents: Int64[np.ndarray, " new"], rank: Int64[np.ndarray, " new"]
     ) -> Int64[np.ndarray, " new"]:
-        """Hypothesis i becomes a copy of what sits in row `parents[i]`; the row that it gets."""
-        seats, origin = self._seat(parents)
+        """Make hypothesis i a copy of row `parents[i]`. Returns the rows that they get."""
+        slots, origin = self._assigned(parents)
         sentence = self.sentence[parents]
         if len(origin) != len(self._source) or (origin != np.arange(len(origin))).any():
             self._move(origin)
         self.sentence = np.full(len(origin), SPARE)
-        self.sentence[seats] = sentence
+        self.sentence[slots] = sentence
         self.rank = np.zeros(len(origin), np.int64)
-        self.rank[seats] = rank
-        return seats
+        self.rank[slots] = rank
+        return slots
 
     def _move(self, origin: Int64[np.ndarray, " rows"]) -> None:
-        """Row i takes what row `origin[i]` held."""
+        """Make row i a copy of row `origin[i]`."""
         self._source = self._source[origin]
         self.log_prob = self.log_prob[origin]
         self.ids = self.ids[origin]
@@ -102,66 +105,64 @@ class HypothesisRows:
 
     def append(
         self,
-        seats: Int64[np.ndarray, " new"],
+        slots: Int64[np.ndarray, " new"],
         ids: Int64[np.ndarray, " new"],
         log_probs: Float64[np.ndarray, " new"],
-        weighed: Float64[np.ndarray, " new"] | None = None,
+        scores: Float64[np.ndarray, " new"] | None = None,
     ) -> None:
-        """Say a token in these rows; `weighed`: what it counts for, if that is not its log-probability."""
-        said = np.zeros((len(self.sentence), 1), np.int64)
-        said[seats, 0] = ids
+        """Append a token to these rows. `scores`: what it counts for, if not its log-probability."""
+        appended = np.zeros((len(self.sentence), 1), np.int64)
+        appended[slots, 0] = ids
         gained = np.zeros((len(self.sentence), 1))
-        gained[seats, 0] = log_probs
-        self.ids = np.concatenate((self.ids, said), axis=1)
+        gained[slots, 0] = log_probs
+        self.ids = np.concatenate((self.ids, appended), axis=1)
         self.token_log_probs = np.concatenate((self.token_log_probs, gained), axis=1)
-        if weighed is not None:
+        if scores is not None:
             gained = np.zeros_like(gained)
-            gained[seats, 0] = weighed
+            gained[slots, 0] = scores
         self.log_prob = self.log_prob + gained[:, 0]
 
-    def _seat(
+    def _assigned(
         self, parents: Int64[np.ndarray, " new"]
     ) -> tuple[Int64[np.ndarray, " new"], Int64[np.ndarray, " rows"]]:
-        """A row for each hypothesis, and for each row the one whose contents it takes."""
+        """A row for each hypothesis, and for each row the one that it becomes a copy of."""
         rows, needed = len(self.sentence), round_up(len(parents), self._multiple)
         if not len(parents):
             return parents, parents
-        if (
-            needed > rows or needed <= rows * 7 // 8 or rows % self._multiple
-        ):  # a new block, or less to compute
+        if needed > rows or needed <= rows * 7 // 8 or rows % self._multiple:  # grow, or shrink
             spare = np.full(needed - len(parents), parents[0])
             return np.arange(len(parents)), np.concatenate((parents, spare))
-        if (parents[1:] > parents[:-1]).all():  # each has one heir, which stays
+        if (parents[1:] > parents[:-1]).all():  # each parent has one child, which stays
             return parents, np.arange(rows)
         first = np.full(rows, SPARE)
-        first[parents[::-1]] = np.arange(len(parents))[::-1]  # of several heirs the first, written last
+        first[parents[::-1]] = np.arange(len(parents))[::-1]  # of several children the first, written last
         free = np.flatnonzero(first == SPARE)
-        heirs = first[first != SPARE]
-        seats = np.full(len(parents), SPARE)
-        seats[heirs] = parents[heirs]
-        others = np.flatnonzero(seats == SPARE)
-        seats[others] = _nearest(self._source[parents[others]], free, self._source[free])
+        children = first[first != SPARE]
+        slots = np.full(len(parents), SPARE)
+        slots[children] = parents[children]
+        others = np.flatnonzero(slots == SPARE)
+        slots[others] = _nearest(self._source[parents[others]], free, self._source[free])
         origin = np.arange(rows)
-        origin[seats] = parents
-        return seats, origin
+        origin[slots] = parents
+        return slots, origin
 
 
 def _nearest(
     wanted: Int64[np.ndarray, " new"], free: Int64[np.ndarray, " free"], source: Int64[np.ndarray, " free"]
 ) -> Int64[np.ndarray, " new"]:
-    """A free row for each: one that has read the wanted source if there is one, else any."""
-    seats = np.full(len(wanted), SPARE)
-    _, ours, theirs = np.intersect1d(
+    """A free row for each: one that has read the wanted sentence if there is one, else any."""
+    slots = np.full(len(wanted), SPARE)
+    _, wanted_places, free_places = np.intersect1d(
         _numbered(wanted), _numbered(source), assume_unique=True, return_indices=True
     )
-    seats[ours] = free[theirs]
-    rest = np.flatnonzero(seats == SPARE)
-    seats[rest] = np.delete(free, theirs)[: len(rest)]
-    return seats
+    slots[wanted_places] = free[free_places]
+    rest = np.flatnonzero(slots == SPARE)
+    slots[rest] = np.delete(free, free_places)[: len(rest)]
+    return slots
 
 
 def _numbered(values: Int64[np.ndarray, " count"]) -> Int64[np.ndarray, " count"]:
-    """Distinct numbers: a value and how often it has come before."""
+    """Distinct numbers: a value and how often it has occurred before."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     before = np.empty_like(values)

@@ -1,8 +1,8 @@
-"""What a hypothesis may not say, and how long it may be.
+"""Rules that forbid tokens, and length limits.
 
-A rule writes minus infinity where it forbids; it does not share out the probability anew, so a
-score stays the model's. (Rules that weigh are in `penalties.py`.) What is forced (a prefix, the end at
-the greatest length) overrides rules, and a hypothesis to which the rules leave nothing ends.
+A rule writes minus infinity where it forbids, without renormalising, so that a score stays the model's.
+(Rules that change scores are in `penalties.py`.) Forced tokens (a prefix, the end at the greatest length)
+override rules, and a hypothesis for which the rules forbid every token ends.
 """
 
 import math
@@ -15,28 +15,28 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-NOTHING = -1  # no token: where a row of sources is shorter than the longest
+NOTHING = -1  # padding in a row of sources
 
 
 class GeneratedTokens:
-    """What the rows of a step have said so far, for rules to look at; what none asks for costs nothing.
+    """The tokens of each row so far, as rules read them.
 
-    `ids` has no bos and no eos; the first `given` tokens of a row are its prompt or its forced beginning.
-    `sources()` has a row for each request, padded with NOTHING, and `sentence` names the one of each row.
-    `shift`: logits are log-probabilities plus this, where the model has told.
+    `ids` has no bos and no eos; the first `prefix_lengths` tokens of a row are its prompt or forced prefix.
+    `sources()` has a row for each request, padded with NOTHING; `sentence` is the request of each row.
+    `shift`: logits are log-probabilities plus this, where it is known.
     """
 
     def __init__(
         self,
         ids: Int64[Tensor, "rows length"],
         *,
-        given: Int64[np.ndarray, " requests"] | None = None,
+        prefix_lengths: Int64[np.ndarray, " requests"] | None = None,
         sources: Callable[[], Int64[np.ndarray, "requests src_len"]] | None = None,
         sentence: Int64[np.ndarray, " rows"] | None = None,
         shift: Float[Tensor, "rows 1"] | None = None,
     ) -> None:
         self.ids, self.shift = ids, shift
-        self._given, self._sources = given, sources
+        self._prefix_lengths, self._sources = prefix_lengths, sources
         self._sentence = np.zeros(len(ids), np.int64) if sentence is None else sentence
 
     @property
@@ -44,10 +44,10 @@ class GeneratedTokens:
         return self.ids.size(1)
 
     @property
-    def given(self) -> Int64[Tensor, " rows"]:
-        if self._given is None:
+    def prefix_lengths(self) -> Int64[Tensor, " rows"]:
+        if self._prefix_lengths is None:
             return torch.zeros(len(self.ids), dtype=torch.int64)
-        return torch.from_numpy(self._given[self._sentence])
+        return torch.from_numpy(self._prefix_lengths[self._sentence])
 
     @property
     def source(self) -> Int64[Tensor, "rows src_len"]:
@@ -58,67 +58,67 @@ class GeneratedTokens:
 
 @runtime_checkable
 class Rule(Protocol):
-    """Changes the log-probabilities of next tokens in place, seeing what each row has said so far."""
+    """Changes the log-probabilities of next tokens in place, given the tokens of each row so far."""
 
-    weighs: ClassVar[bool]  # False: it only forbids
+    changes_scores: ClassVar[bool]  # True if it changes scores; False: it only forbids
 
     @property
     def raises(self) -> bool:
-        """Whether a score may rise by it, so that a search cannot tell early what loses."""
+        """True if it can raise a score, so that a search cannot drop hypotheses early."""
         ...
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None: ...
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None: ...
 
 
 class ForbiddingRule:
-    """A rule that writes minus infinity, or leaves things as they are."""
+    """A rule that writes minus infinity, or changes nothing."""
 
-    weighs: ClassVar[bool] = False
+    changes_scores: ClassVar[bool] = False
     raises = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class BannedTokens(ForbiddingRule):
-    """These tokens are never said: padding, the sign of the beginning."""
+    """Forbids these tokens: padding, bos."""
 
     ids: tuple[int, ...]
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None:
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None:
         for token in self.ids:
             log_probs[:, token] = -torch.inf
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForcedFirstToken:
-    """Every output begins with this token, BART's <s> for instance; being forced, it costs a search nothing.
+    """Forces the first token of every output, BART's <s> for instance, at no cost in the search.
 
-    No score rises by it later: it is the first of all tokens. The told log-probability stays the model's.
+    No score rises by it later, since it is the first token. Its log-probability stays the model's.
     """
 
     token: int
-    weighs: ClassVar[bool] = True
+    changes_scores: ClassVar[bool] = True
     raises = False
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None:
-        if said.length == 0:
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None:
+        if generated.length == 0:
             log_probs.fill_(-torch.inf)
             log_probs[:, self.token] = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class BannedPhrases(ForbiddingRule):
-    """No token that would complete one of these sequences."""
+    """Forbids the last token of each of these phrases after the others."""
 
     phrases: tuple[tuple[int, ...], ...]
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None:
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None:
         for phrase in self.phrases:
-            ending = ends_in(said.ids, phrase[:-1]).to(log_probs.device)
+            ending = ends_in(generated.ids, phrase[:-1]).to(log_probs.device)
             log_probs[:, phrase[-1]].masked_fill_(ending, -torch.inf)
 
 
 def ends_in(ids: Int64[Tensor, "rows length"], phrase: Sequence[int]) -> Tensor:
-    """Of each row, whether its last tokens are the phrase."""
+    """True for each row whose last tokens are the phrase."""
     if len(phrase) > ids.size(1):
         return torch.zeros(len(ids), dtype=torch.bool)
     last = ids[:, ids.size(1) - len(phrase) :]
@@ -127,36 +127,36 @@ def ends_in(ids: Int64[Tensor, "rows length"], phrase: Sequence[int]) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class MinimumLength(ForbiddingRule):
-    """No end before `length` tokens, those that were given not counted."""
+    """Forbids the end before `length` tokens, without the prefix."""
 
     length: int
     eos_id: int
     others: tuple[int, ...] = ()  # tokens that end a text too
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None:
-        short = (said.length - said.given < self.length).to(log_probs.device)
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None:
+        short = (generated.length - generated.prefix_lengths < self.length).to(log_probs.device)
         for token in (self.eos_id, *self.others):
             log_probs[:, token].masked_fill_(short, -torch.inf)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoRepeatNGrams(ForbiddingRule):
-    """No sequence of `size` tokens twice in one hypothesis (Paulus et al. 2018, section 2.5)."""
+    """Forbids a sequence of `size` tokens twice in one hypothesis (Paulus et al. 2018, section 2.5)."""
 
     size: int
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None:
-        forbid_repeats(log_probs, said.ids, said.ids, self.size)
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None:
+        forbid_repeats(log_probs, generated.ids, generated.ids, self.size)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoRepeatSourceNGrams(ForbiddingRule):
-    """No sequence of `size` tokens that stands in the source."""
+    """Forbids each sequence of `size` tokens of the source."""
 
     size: int
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], said: GeneratedTokens) -> None:
-        forbid_repeats(log_probs, said.ids, said.source, self.size)
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None:
+        forbid_repeats(log_probs, generated.ids, generated.source, self.size)
 
 
 def forbid_repeats(
@@ -165,7 +165,7 @@ def forbid_repeats(
     others: Int64[Tensor, "rows other_length"],
     size: int,
 ) -> None:
-    """Forbid what would end in each row an n-gram that stands in `others`."""
+    """Forbid in each row the tokens that would complete an n-gram of `others`."""
     if ids.size(1) < size - 1 or others.size(1) < size:
         return
     ids, others = ids.to(log_probs.device), others.to(log_probs.device)
@@ -187,5 +187,5 @@ class LengthLimits:
     most: int = 1024
 
     def longest(self, src_len: int) -> int:
-        """In tokens, the ends of source and target not counted."""
+        """The greatest length in tokens, without the ends of source and target."""
         return max(self.least, min(self.most, math.ceil(self.ratio * src_len + self.offset)))

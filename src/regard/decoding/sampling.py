@@ -1,7 +1,7 @@
-"""Sampling: filters reshape a distribution, and noise that belongs to the request draws from it.
+"""Sampling: filters change a distribution, and noise of the request samples from it.
 
-The noise of a step is a function of the seed, the request, the sample's number and the step alone, so
-that what is drawn depends on no neighbour in the batch.
+The noise of a step is a function of the seed, the request, the number of the sample and the step alone, so
+that a sample does not depend on the batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ class Temperature:
 
 @dataclass(frozen=True, kw_only=True)
 class TopK:
-    """Keep the `k` likeliest tokens (Fan et al. 2018, section 5.4); of equal ones those with lower ids."""
+    """Keep the `k` most probable tokens (Fan et al. 2018, section 5.4); of equal ones the lower ids."""
 
     k: int
 
@@ -53,7 +53,7 @@ class TopK:
 
 @dataclass(frozen=True, kw_only=True)
 class TopP:
-    """Keep the fewest tokens that hold the probability `p` together (Holtzman et al. 2020, section 3.1)."""
+    """Keep the fewest tokens whose probabilities add up to `p` (Holtzman et al. 2020, section 3.1)."""
 
     p: float
 
@@ -71,7 +71,7 @@ class TopP:
 
 @dataclass(frozen=True, kw_only=True)
 class MinP:
-    """Keep the tokens at least `p` times as likely as the likeliest (Nguyen et al. 2024, section 3)."""
+    """Keep the tokens at least `p` times as probable as the best token (Nguyen et al. 2024, section 3)."""
 
     p: float
 
@@ -81,13 +81,13 @@ class MinP:
 
     def __call__(self, logits: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
         probabilities = logits.softmax(dim=1)
-        likeliest = probabilities.amax(dim=1, keepdim=True)
-        return logits.masked_fill(probabilities < self.p * likeliest, -torch.inf)
+        highest = probabilities.amax(dim=1, keepdim=True)
+        return logits.masked_fill(probabilities < self.p * highest, -torch.inf)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Typical:
-    """Keep the fewest tokens that hold `p` together, those of most typical information first.
+    """Keep the fewest tokens whose probabilities add up to `p`, those of most typical information first.
 
     Meister et al. 2023, section 4: the nearer -log p is to its mean, the entropy, the more typical; of
     equally typical ones those with lower ids.
@@ -104,7 +104,7 @@ class Typical:
     def __call__(self, logits: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
         log_probs = logits.log_softmax(dim=1)
         probabilities = log_probs.exp()
-        entropy = -(probabilities * log_probs).nansum(dim=1, keepdim=True)  # 0 * -inf is nothing
+        entropy = -(probabilities * log_probs).nansum(dim=1, keepdim=True)  # 0 * -inf counts as 0
         ids = (-log_probs - entropy).abs().sort(dim=1, stable=True).indices
         ordered = probabilities.gather(1, ids)
         beyond = ordered.cumsum(dim=1) - ordered >= self.p
@@ -113,7 +113,7 @@ class Typical:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling(DecodingLoop):
-    """`n_best` independent samples of each request, in the order in which they were drawn."""
+    """`n_best` independent samples of each request, in the order of their numbers."""
 
     filters: tuple[Filter, ...] = ()
     seed: int = 0
@@ -123,13 +123,13 @@ class Sampling(DecodingLoop):
     ) -> Callable[[HypothesisRows], Callable[[Float[Tensor, "rows vocab"]], Ranked]]:
         indices = np.array([request.noise for request in requests])
 
-        def draw(rows: HypothesisRows) -> Callable[[Float[Tensor, "rows vocab"]], Ranked]:
+        def sampled(rows: HypothesisRows) -> Callable[[Float[Tensor, "rows vocab"]], Ranked]:
             noise = uniform(self.seed, indices[rows.sentence], rows.rank, rows.length)
-            return lambda log_probs: self._draw(log_probs, noise)
+            return lambda log_probs: self._sample(log_probs, noise)
 
-        return draw
+        return sampled
 
-    def _draw(self, log_probs: Float[Tensor, "rows vocab"], noise: Float64[np.ndarray, " rows"]) -> Ranked:
+    def _sample(self, log_probs: Float[Tensor, "rows vocab"], noise: Float64[np.ndarray, " rows"]) -> Ranked:
         """The token at which the sum of the probabilities exceeds the noise; and its log-probability."""
         logits = log_probs
         for each in self.filters:

@@ -1,4 +1,4 @@
-"""Forced scores: how likely the models find a given translation."""
+"""Forced decoding: the log-probabilities of given translations."""
 
 import math
 from collections.abc import Sequence
@@ -8,14 +8,14 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from regard.decoding.batches import by_length, deterministic, padded, reach
+from regard.decoding.batches import by_length, deterministic, max_positions, padded
 from regard.errors import ConfigError, DataError
 from regard.models.sequence_to_sequence import SequenceToSequence
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForcedScore:
-    """Of one pair. The end of the target counts as a token."""
+    """The score of one pair. The end of the target counts as a token."""
 
     log_prob: float  # nats
     num_tokens: int
@@ -41,11 +41,11 @@ def forced_scores(
     sources = [[*source, eos_id] for source, _ in pairs]
     targets = [[bos_id, *target, eos_id] for _, target in pairs]
     lengths = [max(len(source), len(target) - 1) for source, target in zip(sources, targets, strict=True)]
-    most = reach(models)
+    most = max_positions(models)
     if lengths and max(lengths) > most:
         raise DataError(
             f"pair {lengths.index(max(lengths)) + 1} has {max(lengths)} tokens with its end, but the model"
-            f" has learned only {most} positions",
+            f" has only {most} positions",
             "cut it into shorter sentences",
         )
     found: dict[int, ForcedScore] = {}

@@ -1,9 +1,9 @@
-"""Greedy and beam search: n-best lists, length penalties, and stopping that is right.
+"""Greedy and beam search: n-best lists, length penalties, and exact stopping.
 
-A beam search waits for every hypothesis that could still enter the n best, and drops each as soon
-as it cannot. Log-probabilities only fall, so the best score that one can attain is its present
-log-probability by the penalty of the greatest length. What is dropped takes no place from others
-that matter: all candidates below it in the beam cannot win either.
+A beam search continues every hypothesis that could still enter the n best, and drops it as soon as it
+cannot. Log-probabilities only fall, so the best possible score of a hypothesis is its present
+log-probability over the penalty of the greatest length. All candidates below a dropped one cannot win
+either.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ from regard.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class GreedySearch(DecodingLoop):
-    """The likeliest token at each step."""
+    """Takes the most probable token at each step."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,11 +48,11 @@ class FinishedHypotheses:
         self.n_best = n_best
         self.found: list[list[Hypothesis]] = [[] for _ in range(requests)]
         self.bar = np.full(requests, -np.inf)
-        self.ended = np.zeros(requests, np.int64)  # how many there were
+        self.ended = np.zeros(requests, np.int64)  # how many have finished
 
     def add(self, sentence: int, hypothesis: Hypothesis) -> None:
         known = self.found[sentence]
-        same = [each for each in known if each.ids == hypothesis.ids]  # it ended in another way
+        same = [each for each in known if each.ids == hypothesis.ids]  # finished in another way
         best = best_first(
             [*(each for each in known if each not in same), *best_first([*same, hypothesis], 1)], self.n_best
         )
@@ -62,110 +62,116 @@ class FinishedHypotheses:
 
 
 class Candidates(NamedTuple):
-    """Each sentence's best continuations, the best first."""
+    """The best continuations of each sentence, best first."""
 
     parents: Int64[np.ndarray, "sentences candidates"]  # their rows
     ids: Int64[np.ndarray, "sentences candidates"]
     values: Float64[np.ndarray, "sentences candidates"]
     own: Float64[np.ndarray, "sentences candidates"]
-    total: Float64[np.ndarray, "sentences candidates"]  # with what was said before
+    total: Float64[np.ndarray, "sentences candidates"]  # with the score of the parent
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeamSearch(Search):
-    """The `beam_size` likeliest beginnings at each step (Sutskever et al. 2014, section 3.2).
+    """Beam search: keeps the `size` most probable prefixes at each step (Sutskever et al. 2014, section 3.2).
 
-    An end that is among them finishes its hypothesis, whose place goes to the next candidate, so
-    that ends do not starve the beam. With `early_stopping` a search is over when `beam_size` have ended, with
-    `heuristic_stopping` when so many have and the best of the others, at its present length, scores no
-    better than the worst of them (transformers' `early_stopping = False`). Where a length penalty favours
-    long outputs, a longer one might have won after all.
+    A candidate that ends finishes its hypothesis, and the next candidate takes its place in the beam. With
+    `early_stopping` the search stops when `size` hypotheses have finished; with `heuristic_stopping` when so
+    many have finished and the best of the others, at its present length, scores no better than the worst of
+    them (Transformers' `early_stopping = False`). With a length penalty that favours long outputs, either
+    may miss a longer hypothesis with a better score.
     """
 
-    beam_size: int = 5
+    size: int = 5
     early_stopping: bool = False
     heuristic_stopping: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.beam_size < 1:
-            raise ConfigError(f"beam_size is {self.beam_size}, but must be at least 1")
-        if self.n_best > self.beam_size:
+        if self.size < 1:
+            raise ConfigError(f"the size of a beam is {self.size}, but must be at least 1", "size = 5")
+        if self.n_best > self.size:
             raise ConfigError(
-                f"n_best ({self.n_best}) is more than beam_size ({self.beam_size})",
-                f"beam_size = {self.n_best} would do",
+                f"n_best ({self.n_best}) is more than the size of the beam ({self.size})",
+                f"size = {self.n_best} would do",
             )
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        podium = FinishedHypotheses(len(requests), self.beam_size if self.heuristic_stopping else self.n_best)
-        course = RequestConstraints(requests, self.limits, self.eos_id)
-        greatest = self.greatest(course)
+        finished = FinishedHypotheses(len(requests), self.size if self.heuristic_stopping else self.n_best)
+        constraints = RequestConstraints(requests, self.limits, self.eos_id)
+        greatest = self.greatest(constraints)
         rows = self.rows(stepper, requests)
         while len(rows.live()):
-            chosen = self.next_tokens(rows, course, TopCandidates(self.beam_size + 1))
+            chosen = self.next_tokens(rows, constraints, TopCandidates(self.size + 1))
             found = self.candidates(rows, len(requests), chosen)
-            on = self.going_on(rows, course, found, greatest, podium)
+            on = self.continued(rows, constraints, found, greatest, finished)
             rank = on.cumsum(axis=1) - 1
-            seats = rows.select(found.parents[on], rank[on])
-            rows.append(seats, found.ids[on], found.own[on], found.values[on] if self.weighs else None)
-            self.end_stopped(rows, course, podium)
-        return [found[: self.n_best] for found in podium.found]
+            slots = rows.select(found.parents[on], rank[on])
+            rows.append(
+                slots, found.ids[on], found.own[on], found.values[on] if self.changes_scores else None
+            )
+            self.end_stopped(rows, constraints, finished)
+        return [found[: self.n_best] for found in finished.found]
 
-    def going_on(
+    def continued(
         self,
         rows: HypothesisRows,
-        course: RequestConstraints,
+        constraints: RequestConstraints,
         found: Candidates,
         greatest: Float64[np.ndarray, " sentences"],
-        podium: FinishedHypotheses,
+        finished: FinishedHypotheses,
     ) -> Bool[np.ndarray, "sentences candidates"]:
-        """Add the hypotheses that end; which of the other candidates are searched on."""
-        on = self.finish(rows, course, found, podium)
+        """Add the hypotheses that end. True for each candidate that the search continues."""
+        on = self.finish(rows, constraints, found, finished)
         if self.heuristic_stopping:
             best = np.where(on, found.total, -np.inf).max(axis=1, initial=-np.inf)
-            lengths = rows.length + 1 - course.uncounted
+            lengths = rows.length + 1 - constraints.uncounted
             now = [self.length_penalty(max(1, length)) for length in lengths.tolist()]
-            return on & (best / np.array(now) > podium.bar)[:, None]
-        return on & self.could_win(found.total, greatest, podium)
+            return on & (best / np.array(now) > finished.bar)[:, None]
+        return on & self.could_win(found.total, greatest, finished)
 
     def finish(
-        self, rows: HypothesisRows, course: RequestConstraints, found: Candidates, podium: FinishedHypotheses
+        self,
+        rows: HypothesisRows,
+        constraints: RequestConstraints,
+        found: Candidates,
+        finished: FinishedHypotheses,
     ) -> Bool[np.ndarray, "sentences candidates"]:
-        """Add the hypotheses that end; which of the other candidates the beam has room for."""
+        """Add the hypotheses that end. True for each other candidate that the beam has room for."""
         possible, ends = np.isfinite(found.total), self.is_end(found.ids)
-        for sentence, place in np.argwhere((possible & ends)[:, : self.beam_size]):
+        for sentence, place in np.argwhere((possible & ends)[:, : self.size]):
             parent, value, own = (part[sentence, place] for part in (found.parents, found.values, found.own))
-            ended = self.hypothesis(rows, course, int(parent), float(value), float(own))
-            podium.add(int(sentence), ended)
+            ended = self.hypothesis(rows, constraints, int(parent), float(value), float(own))
+            finished.add(int(sentence), ended)
         on = possible & ~ends
-        return on & (on.cumsum(axis=1) <= self.beam_size)
+        return on & (on.cumsum(axis=1) <= self.size)
 
-    def greatest(self, course: RequestConstraints) -> Float64[np.ndarray, " sentences"]:
-        """What the log-probability of each request's hypotheses is divided by at most."""
+    def greatest(self, constraints: RequestConstraints) -> Float64[np.ndarray, " sentences"]:
+        """The greatest divisor of the log-probability of each request's hypotheses."""
         return np.array(
-            [self.length_penalty(most + 1) for most in (course.longest - course.uncounted).tolist()]
+            [self.length_penalty(most + 1) for most in (constraints.longest - constraints.uncounted).tolist()]
         )
 
     def could_win(
         self,
         total: Float64[np.ndarray, "sentences candidates"],
         greatest: Float64[np.ndarray, " sentences"],
-        podium: FinishedHypotheses,
+        finished: FinishedHypotheses,
     ) -> Bool[np.ndarray, "sentences candidates"]:
-        """Which candidates could still be among the n best."""
+        """True for each candidate that could still be among the n best."""
         if self.early_stopping:
-            return np.broadcast_to((podium.ended < self.beam_size)[:, None], total.shape)
-        if any(rule.raises for rule in self.rules):  # then no score is known to fall
+            return np.broadcast_to((finished.ended < self.size)[:, None], total.shape)
+        if any(rule.raises for rule in self.rules):  # then scores may rise
             return np.ones(total.shape, bool)
-        return total / greatest[:, None] > podium.bar[:, None]
+        return total / greatest[:, None] > finished.bar[:, None]
 
     def end_stopped(
-        self, rows: HypothesisRows, course: RequestConstraints, podium: FinishedHypotheses
+        self, rows: HypothesisRows, constraints: RequestConstraints, finished: FinishedHypotheses
     ) -> None:
-        """Finish the hypotheses that have said what ends them."""
-        stopped = self.at_a_stop(rows, course)
+        """Finish the hypotheses that have generated a stop text."""
+        stopped = self.at_a_stop(rows, constraints)
         for row in stopped.tolist():
-            podium.add(int(rows.sentence[row]), self.stopped(rows, course, row))
+            finished.add(int(rows.sentence[row]), self.stopped(rows, constraints, row))
         drop(rows, stopped)
 
     def candidates(
@@ -175,27 +181,27 @@ class BeamSearch(Search):
         chosen: SelectedTokens,
         *,
         live: Int64[np.ndarray, " live"] | None = None,
-        fines: Float64[np.ndarray, "rows size"] | None = None,
+        penalties: Float64[np.ndarray, "rows size"] | None = None,
     ) -> Candidates:
-        """Each sentence's best continuations, of all live rows or of these.
+        """The best continuations of each sentence, of all live rows or of these.
 
-        Of equal ones that with the lower id comes first, then that of the better parent. `fines` lower a
-        candidate's rank, and not its score.
+        Of equal ones the lower id comes first, then the better parent. `penalties` change the ranking of a
+        candidate, and not its score.
         """
         live = rows.live() if live is None else live
-        place = (rows.sentence[live], rows.rank[live] % self.beam_size)
-        shape = (sentences, self.beam_size, chosen.ids.shape[1])
+        place = (rows.sentence[live], rows.rank[live] % self.size)
+        shape = (sentences, self.size, chosen.ids.shape[1])
 
-        def spread(values: np.ndarray, empty: float = 0) -> np.ndarray:
+        def by_sentence(values: np.ndarray, empty: float = 0) -> np.ndarray:
             everywhere = np.full(shape, empty, values.dtype)
             everywhere[place] = values
             return everywhere.reshape(sentences, -1)
 
-        parents, ids = spread(np.repeat(live[:, None], shape[2], axis=1)), spread(chosen.ids[live])
-        values = spread(chosen.values[live])
-        total = spread(rows.log_prob[live, None] + chosen.values[live], -np.inf)
-        own = values if chosen.own is chosen.values else spread(chosen.own[live])
-        ranks = total if fines is None else total - spread(fines[live])
-        order = np.lexsort((ids, -ranks))[:, : 2 * self.beam_size]
+        parents, ids = by_sentence(np.repeat(live[:, None], shape[2], axis=1)), by_sentence(chosen.ids[live])
+        values = by_sentence(chosen.values[live])
+        total = by_sentence(rows.log_prob[live, None] + chosen.values[live], -np.inf)
+        own = values if chosen.own is chosen.values else by_sentence(chosen.own[live])
+        ranks = total if penalties is None else total - by_sentence(penalties[live])
+        order = np.lexsort((ids, -ranks))[:, : 2 * self.size]
         parts = (np.take_along_axis(part, order, axis=1) for part in (parents, ids, values, own, total))
         return Candidates(*parts)

@@ -1,11 +1,12 @@
-"""The settings of decoding, as a recipe and generation.json hold them; made into a search."""
+"""The decoding settings of a model with a source, as a recipe and generation.json hold them."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from regard.decoding.assembly import SpecialTokenIds, assembled, score_by
 from regard.decoding.base_search import Search
-from regard.decoding.controls import LARGEST, MOST_HYPOTHESES, MOST_TOKENS, Controls
+from regard.decoding.control import LARGEST, MOST_HYPOTHESES, MOST_TOKENS, bounded
+from regard.decoding.controls import Controls
 from regard.decoding.phrases import Words
 from regard.decoding.rules import LengthLimits
 from regard.decoding.speculative import Drafter
@@ -17,53 +18,39 @@ class GenerationSettings(Controls):
     """How to decode, given a source. Lengths are in tokens, the end not counted.
 
     The defaults follow Vaswani et al. 2017, section 6.1: a length penalty of alpha 0.6, and at most
-    50 tokens more than the source has. Where `sample` is set, nothing is searched, whatever `beam_size` says.
+    50 tokens more than the source has. With `sample` there is no search, whatever `beam_size` is.
     """
 
-    draws_unless_told: ClassVar[bool | None] = False
+    samples_by_default: ClassVar[bool | None] = False
 
     sample: bool | None = False
-    beam_size: int = 5  # 1 is greedy
-    n_best: int = 1  # candidates, or samples
+    beam_size: int = bounded(5, least=1, most=MOST_HYPOTHESES, unit="hypotheses")  # 1 is greedy
+    n_best: int = bounded(1, least=1, most=MOST_HYPOTHESES, unit="hypotheses")  # candidates, or samples
     length_penalty: Literal["wu", "power", "none"] = "wu"
     alpha: float = 0.6
-    max_length_ratio: float = 1.0  # the greatest length is ratio * source length + offset,
-    max_length_offset: int = 50
-    max_length: int = 1024  # and never more than this; max_new_tokens stands for all three
-    min_length: int = 0
+    max_length_ratio: float = bounded(1.0, least=0, most=LARGEST)  # the greatest length is
+    max_length_offset: int = bounded(50, least=0, most=10 * MOST_TOKENS)  # ratio * source length + offset,
+    max_length: int = bounded(1024, least=1, most=10 * MOST_TOKENS, unit="tokens")  # and at most this;
+    min_length: int = bounded(0, least=0, most=MOST_TOKENS, unit="tokens")  # max_new_tokens replaces them
     no_repeat_ngram_size: int = 0  # 0 allows repetition
     temperature: float = 1.0
     top_k: int = 0  # 0 keeps all
     top_p: float = 1.0
     seed: int = 0
-    lower_capitals: bool = False  # sources of several words that are all in capitals are read in lower case
-    split_above: int = 0  # source tokens; longer lines are split into sentences. 0: not known
+    lower_capitals: bool = False  # sources of several words, all in capitals, are lowercased
+    split_above: int = bounded(0, least=0)  # source tokens; longer lines are split into sentences. 0: unknown
     forced_bos_id: int | None = None  # the token that every output begins with; BART's <s>
-    prefixes: dict[str, str] | None = None  # what stands before a text, by the task; "": of any other
+    prefixes: dict[str, str] | None = None  # the text before a source, by the task; "": of any other task
 
     def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
-            if not getattr(self, name) >= least:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)}, but must be at least {least}",
-                    f"{name} = {max(least, getattr(type(self), name))} would do",
-                )
-        for name, most in _MOST.items():
-            if not getattr(self, name) <= most:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)}, but must be at most {most:,}",
-                    f"{name} = {getattr(type(self), name)} would do",
-                )
         super().__post_init__()
         if self.max_context is not None:
             raise ConfigError(
-                f"max_context = {self.max_context} is for a language model, but this one has a source",
+                f"max_context = {self.max_context} is for a language model, but this model has a source",
                 "leave it out",
             )
         if self.forced_bos_id is not None and self.forced_bos_id < 0:
-            raise ConfigError(
-                f"forced_bos_id = {self.forced_bos_id} is no token", "tokens are counted from 0"
-            )
+            raise ConfigError(f"forced_bos_id = {self.forced_bos_id} is no token", "token ids begin at 0")
         if not all(isinstance(text, str) for text in (self.prefixes or {}).values()):
             raise ConfigError(f"prefixes = {self.prefixes} are no texts", 'summarization = "summarize: "')
         for one, other in (("min_length", "max_length"), ("min_length", "max_new_tokens")):
@@ -73,11 +60,15 @@ class GenerationSettings(Controls):
                     f"{one} ({self.min_length}) is more than {other} ({most})",
                     f"{other} = {self.min_length} would do",
                 )
-        if not self.draws and self.n_best > self.beam_size:
+        if not self.samples and self.n_best > self.beam_size:
             raise ConfigError(
                 f"n_best ({self.n_best}) is more than beam_size ({self.beam_size})",
                 f"beam_size = {self.n_best} would do",
             )
+
+    def widened(self, size: int) -> "GenerationSettings":
+        """These settings with a beam of at least this size."""
+        return self.with_(beam_size=max(self.beam_size, size))
 
     def strategy(
         self,
@@ -88,15 +79,15 @@ class GenerationSettings(Controls):
         tokenizer: Words | None = None,
         drafter: Drafter | None = None,
     ) -> Search:
-        """The search that these settings describe; a `tokenizer` makes tokens of the words in them."""
-        marks = SpecialTokenIds(
+        """The search that these settings describe. The `tokenizer` encodes the texts in them."""
+        special = SpecialTokenIds(
             pad_id=pad_id, bos_id=bos_id, eos_id=eos_id, ends=self.end_ids, first=self.forced_bos_id
         )
-        ends = eos_id, *self.end_ids  # BART's texts begin with the mark that ends them
+        ends = eos_id, *self.end_ids  # BART's texts begin with the token that ends them
         return assembled(
             self,
-            marks=marks,
-            never=tuple(mark for mark in (pad_id, bos_id) if mark not in ends),
+            special=special,
+            never=tuple(token for token in (pad_id, bos_id) if token not in ends),
             n_best=self.n_best,
             limits=self._limits(),
             least=max(self.min_length, self.min_new_tokens or 0),
@@ -114,21 +105,3 @@ class GenerationSettings(Controls):
             least=max(self.min_length, self.min_new_tokens or 0),
             most=self.max_length,
         )
-
-
-_LEAST = {
-    "beam_size": 1,
-    "n_best": 1,
-    "max_length_ratio": 0,
-    "max_length_offset": 0,
-    "max_length": 1,
-    "min_length": 0,
-    "split_above": 0,
-}
-_MOST = {
-    "n_best": MOST_HYPOTHESES,
-    "max_length_ratio": LARGEST,
-    "max_length_offset": 10 * MOST_TOKENS,
-    "max_length": 10 * MOST_TOKENS,  # a bound, which folders of others set to what their positions reach
-    "min_length": MOST_TOKENS,
-}

@@ -13,12 +13,12 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.errors import ConfigError
+from regard.fast.decoding_step import DecodingStep, TopCandidates, fast_step
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.models.straight import Likeliest, Step, straight
 
 # Rows of x @ W are equal to the bit in any number that is a multiple of ROWS: 8 rows differ from 16 (MKL with
 # AVX-512, 256 features and more; with AVX2 all counts from 4 were equal, 1 and 2 threads, widths 64 to 2048,
-# vocabularies to 32,000). A step in a straight line has a number of its own.
+# vocabularies to 32,000). In the fast step a row has the same bits in any number of them.
 ROWS = 16
 
 
@@ -50,17 +50,19 @@ class LogitStepper(Stepper, Protocol):
 
 @runtime_checkable
 class RankingStepper(Stepper, Protocol):
-    """One that may know the likeliest tokens without all others."""
+    """One that may find the most likely tokens without computing the log-probabilities of all."""
 
     @property
-    def ranks(self) -> bool:
-        """Whether it does."""
+    def has_top_candidates(self) -> bool:
+        """True if it can."""
         ...
 
-    def likeliest(self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]) -> Likeliest:
-        """The `size` greatest log-probabilities of `step`, which it stands for; their ids; that of `asked`.
+    def top_candidates(
+        self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]
+    ) -> TopCandidates:
+        """In place of `step`: the `size` greatest log-probabilities, their ids, and that of the id `asked`.
 
-        The likeliest first; of equally likely ones that with the lower id.
+        In descending order; of equal ones that with the lower id comes first.
         """
         ...
 
@@ -88,8 +90,9 @@ class Reader(Protocol):
 class CacheStepper:
     """Steps and readings of one model with its cache, on the model's device.
 
-    A step is one in a straight line where the model has one; then what is stepped with is not read with.
-    `multiple`: rows in multiples of so many have the same bits in any company.
+    Steps are fast ones where the model has a fast step, which has a cache of its own kind: once there have
+    been steps, the model does not read with the cache any more. `multiple`: rows in multiples of so many have
+    the same bits in any batch.
     """
 
     cache: Any = None
@@ -97,7 +100,7 @@ class CacheStepper:
     def __init__(self, model: Any) -> None:
         self.model = model
         self.device: torch.device = model.device
-        self._straight: Step | None = None
+        self._fast: DecodingStep | None = None
 
     @property
     def length(self) -> int:
@@ -105,41 +108,43 @@ class CacheStepper:
 
     @property
     def multiple(self) -> int:
-        return ROWS if self._straight is None else self._straight.multiple
+        return ROWS if self._fast is None else 1
 
     def begin(self, cache: Any) -> None:
-        """Go on from `cache`."""
-        self.cache, self._straight = cache, straight(self.model)
+        """Continue from `cache`."""
+        self.cache, self._fast = cache, fast_step(self.model)
 
     def plain(self) -> Any:
         """The cache to read with."""
         return self.cache
 
-    def seated(self) -> Any:
+    def stepped(self) -> Any:
         """The cache to step with."""
-        if self._straight is not None:
-            self.cache = self._straight.seat(self.plain())
+        if self._fast is not None:
+            self.cache = self._fast.slots(self.plain())
         return self.plain()
 
     def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         return self.logits(ids).log_softmax(dim=-1)
 
     def logits(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        cache = self.seated()
-        if self._straight is not None:
-            return self._straight(ids, cache).float()
+        cache = self.stepped()
+        if self._fast is not None:
+            return self._fast(ids, cache).float()
         return self.model.extend(ids[:, None].to(self.device), cache)[:, -1].float()
 
     @property
-    def ranks(self) -> bool:
-        return self._straight is not None and self._straight.ranks
+    def has_top_candidates(self) -> bool:
+        return self._fast is not None and self._fast.has_top_candidates
 
-    def likeliest(self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]) -> Likeliest:
-        assert self._straight is not None
-        return self._straight.likeliest(ids, self.seated(), size, asked)
+    def top_candidates(
+        self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]
+    ) -> TopCandidates:
+        assert self._fast is not None
+        return self._fast.top_candidates(ids, self.stepped(), size, asked)
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
-        self.cache = self.seated().select(rows.to(self.device))
+        self.cache = self.stepped().select(rows.to(self.device))
 
     def read(self, ids: Int64[Tensor, "1 new"]) -> Float[Tensor, "new vocab"]:
         return self.model.extend(ids.to(self.device), self.plain())[0].float()
@@ -165,7 +170,7 @@ class ModelStepper(CacheStepper):
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
         self._sources = src_ids.to(self.device), src_lengths.to(self.device)
         self.begin(None)
-        if self._straight is None or self._straight.start is None:
+        if self._fast is None or self._fast.start is None:
             self.plain()
 
     def plain(self) -> Any:
@@ -173,10 +178,10 @@ class ModelStepper(CacheStepper):
             self.cache = self.model.start(self.model.encode(*self._sources))
         return self.cache
 
-    def seated(self) -> Any:
-        if self.cache is None and self._straight is not None and self._straight.start is not None:
-            self.cache = self._straight.start(*self._sources)
-        return super().seated()
+    def stepped(self) -> Any:
+        if self.cache is None and self._fast is not None and self._fast.start is not None:
+            self.cache = self._fast.start(*self._sources)
+        return super().stepped()
 
 
 class EnsembleStepper:

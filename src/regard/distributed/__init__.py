@@ -1,1 +1,1 @@
-"""Several processes that train one model: put on from outside; a single process is the plain case."""
+"""Distributed training: several processes train one model, which does not know of it."""

@@ -1,54 +1,53 @@
-"""How several processes hold one model: what a trainer asks of any way to do it."""
+"""The interface of a model that is distributed over processes, and its construction."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.distributed.group import Group
 from regard.distributed.replicated import Replicated
 from regard.distributed.settings import DistributedSettings
-from regard.models.model import Model
 
 
 @runtime_checkable
 class DistributedModel(Protocol):
-    """A model on the processes of a group, put there from outside. All processes call all of it, in order."""
+    """A model on the processes of a group. All processes call the same methods in the same order."""
 
-    model: Model
+    model: nn.Module
     group: Group
-    lockstep: bool  # whether no process can go through a pass without the others
+    lockstep: bool  # True if every pass needs all processes
 
     def loss(self, objective: Callable[[Any, Any], Any], batch: Any) -> Any:
-        """What `objective` says of the model and this process's batch."""
+        """The loss of `objective` for the model and this process's batch."""
         ...
 
     def sum_(self, gradients: Sequence[Tensor], sums: Tensor) -> None:
-        """After the backward passes: the gradients and `sums` become those of all processes, in place."""
+        """Sums the gradients and `sums` over all processes, in place, after the backward passes."""
         ...
 
     def clip(self, limit: float) -> float:
-        """The norm of the gradient, which is shortened to `limit` where it is longer; 0 shortens nothing."""
+        """Clips the gradient to the norm `limit` (0: no clipping); returns the norm before clipping."""
         ...
 
-    def gathered(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Of tensors as the processes hold them, the whole; in the first process."""
+    def gather(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The full tensors, in the first process, from the parts of all processes."""
         ...
 
-    def spread(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Of whole tensors, what this process holds."""
+    def shard(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """This process's parts of full tensors."""
         ...
 
-    def whole(self) -> AbstractContextManager[Model]:
-        """A plain model with the weights of now; in the first process."""
+    def full_model(self) -> AbstractContextManager[nn.Module]:
+        """A context with a plain model that has the present weights; valid in the first process."""
         ...
 
 
-def distribute(model: Model, settings: DistributedSettings, group: Group) -> DistributedModel:
-    """Put `model` on the processes of `group`; from then on it is trained by what this gives."""
+def distribute(model: nn.Module, settings: DistributedSettings, group: Group) -> DistributedModel:
+    """Distributes `model` over the processes of `group`."""
     if settings.strategy == "fsdp2" and group.size > 1:
-        from regard.distributed.sharded import Sharded  # takes a second to import
+        from regard.distributed.sharded import Sharded  # its import takes a second
 
         return Sharded(model, group)
     return Replicated(model, group)

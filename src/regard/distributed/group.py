@@ -1,7 +1,7 @@
-"""The processes that train one model together, and what they say to each other.
+"""The group of processes that train one model, and their collective operations.
 
 Data parallelism (Goyal et al. 2017): every process has the whole model and its own share of each batch;
-gradients are summed before the step, so all take the same one. A group of one says nothing to anyone.
+gradients are summed before the step, so all processes take the same step. A group of one does nothing.
 """
 
 import json
@@ -16,26 +16,27 @@ import torch.distributed as dist
 from torch import Tensor
 
 from regard.distributed.rank import Rank
-from regard.distributed.rendezvous import MEETING, shared_store
+from regard.distributed.rendezvous import RENDEZVOUS_TIMEOUT, shared_store
 
-PATIENCE = timedelta(hours=6)  # the others wait while the first prepares and validates
+TIMEOUT = timedelta(hours=6)  # the other processes wait while the first prepares and validates
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """This process's place (`rank`, from 0) among `size` processes."""
+    """This process's `rank`, from 0, among `size` processes."""
 
     rank: int = 0
     size: int = 1
-    channel: Any = None  # torch's process group
-    store: Any = None  # torch's store of what they leave for each other, by name
+    channel: Any = None  # the process group of torch
+    store: Any = None  # the key-value store of torch, shared by the processes
 
     @property
     def is_first(self) -> bool:
+        """True in the process of rank 0."""
         return self.rank == 0
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
-        """Each tensor becomes its sum over all processes, in place; in one message, in one order."""
+        """Sums each tensor over all processes, in place, with one all-reduce."""
         if self.size == 1:
             return
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
@@ -43,34 +44,36 @@ class Group:
         for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
             tensor.copy_(part.view_as(tensor))
 
-    def largest(self, number: int) -> int:
-        """The largest of the numbers that the processes bring."""
+    def maximum(self, number: int) -> int:
+        """The maximum of a number over all processes."""
         if self.size == 1:
             return number
         found = torch.tensor(number)
         dist.all_reduce(found, dist.ReduceOp.MAX, group=self.channel)
         return int(found)
 
-    def from_first(self, value: Any) -> Any:
-        """What the first process brings, for all; plain data that JSON holds."""
-        return self.all_values(value if self.is_first else None)[0]
+    def broadcast(self, value: Any) -> Any:
+        """The first process's value, in all processes; it must be JSON data."""
+        return self.all_gather(value if self.is_first else None)[0]
 
-    def all_values(self, value: Any) -> list[Any]:
-        """What each process brings, in order of rank; plain data that JSON holds."""
+    def all_gather(self, value: Any) -> list[Any]:
+        """The values of all processes, in order of rank; they must be JSON data."""
         if self.size == 1:
             return [value]
-        mine = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+        encoded = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        dist.all_gather(lengths, torch.tensor([len(mine)]), group=self.channel)
+        dist.all_gather(lengths, torch.tensor([len(encoded)]), group=self.channel)
         longest = max(int(length) for length in lengths)
-        room = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.size)]
-        dist.all_gather(room, torch.cat([mine, mine.new_zeros(longest - len(mine))]), group=self.channel)
-        texts = [bytes(text[: int(length)].tolist()) for text, length in zip(room, lengths, strict=True)]
+        received = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.size)]
+        dist.all_gather(
+            received, torch.cat([encoded, encoded.new_zeros(longest - len(encoded))]), group=self.channel
+        )
+        texts = [bytes(text[: int(length)].tolist()) for text, length in zip(received, lengths, strict=True)]
         return [json.loads(text) for text in texts]
 
     @contextmanager
     def first_alone(self) -> Iterator[None]:
-        """The first process goes through the block before the others do."""
+        """A context that the first process runs through before the others enter it."""
         if not self.is_first:
             self.wait()
         yield
@@ -78,28 +81,31 @@ class Group:
             self.wait()
 
     def wait(self) -> None:
-        """Go on when all have come here."""
+        """Waits until all processes have called this."""
         if self.size > 1:
-            self.largest(0)  # not torch's barrier, which may want to meet on GPUs
+            self.maximum(0)  # not torch's barrier, which may need GPUs
 
 
 SINGLE = Group()
 
 
-def join(place: Rank) -> Group:
-    """Meet the other processes, each of which calls this.
+def join(process: Rank) -> Group:
+    """Connects this process with the others, each of which calls this.
 
-    They talk by gloo about what is in main memory, and by NCCL about what is on their GPUs.
+    They communicate by gloo for tensors in main memory, and by NCCL for tensors on GPUs.
     """
-    if place.size == 1:
+    if process.size == 1:
         return SINGLE
-    store = shared_store(place)
+    store = shared_store(process)
     on_gpus = torch.cuda.is_available() and dist.is_nccl_available()
     backend = "cpu:gloo,cuda:nccl" if on_gpus else "gloo"
-    dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=MEETING)
-    return Group(rank=place.rank, size=place.size, channel=dist.new_group(timeout=PATIENCE), store=store)
+    dist.init_process_group(
+        backend, store=store, rank=process.rank, world_size=process.size, timeout=RENDEZVOUS_TIMEOUT
+    )
+    return Group(rank=process.rank, size=process.size, channel=dist.new_group(timeout=TIMEOUT), store=store)
 
 
 def leave() -> None:
+    """Disconnects this process from its group."""
     if dist.is_initialized():
         dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""A process among others: where one of them fails, the first tells why, once, and all end."""
+"""Error handling in a group of processes: if one fails, the first reports why, once, and all end."""
 
 import json
 import os
@@ -20,84 +20,87 @@ from regard.distributed.rank import Rank
 from regard.errors import Interrupted, RegardError, RunError, UserError
 from regard.stop_signals import on_stop, restore
 
-CAUSE = "regard/cause"  # in the store: why one ended
-SOON = timedelta(seconds=2)  # within which one that fails has said why
-AGAIN = "what was saved is whole: give the same command again"
+CAUSE_KEY = "regard/cause"  # the key in the store for the reason of a failure
+CAUSE_TIMEOUT = timedelta(seconds=2)  # a failing process has stored its reason within this time
+RESTART_HINT = "what was saved is intact: give the same command again"
 
 
 @contextmanager
-def member(place: Rank) -> Iterator[Group]:
-    """The group, within which this process is one of it.
+def member(process: Rank) -> Iterator[Group]:
+    """A context in which this process is a member of the group.
 
-    The first process raises what went wrong in it, or in the one that failed. The others end in silence,
-    each with the exit code of its failure: where all find the same fault, it is told once.
+    The first process raises its own error or that of the process that failed. The other processes end
+    silently with their exit code, so that an error that all of them have is reported once.
     """
     group = SINGLE
     try:
-        with _at_once():
-            group = join(place)
+        with _default_signals():
+            group = join(process)
         yield group
     except (Exception, KeyboardInterrupt) as error:
-        if place.rank > 0:
+        if process.rank > 0:
             _end(group, error)
-        if place.size > 1:
-            if place.is_started_by_torchrun:
-                _on_stop(signal.SIG_IGN)  # it stops all when one has ended; this one has to tell why
-            if told := _told(group, error):
-                raise told from error
+        if process.size > 1:
+            if process.is_started_by_torchrun:
+                _on_stop(signal.SIG_IGN)  # torchrun stops all processes when one ends; this one must report
+            if reported := _stored_error(group, error):
+                raise reported from error
         raise
     finally:
         leave()
 
 
-def is_loss(error: BaseException) -> bool:
-    """Whether torch says that another process does not answer."""
+def is_connection_loss(error: BaseException) -> bool:
+    """True if the error is torch's that another process does not respond."""
     if not isinstance(error, RuntimeError) or isinstance(error, torch.OutOfMemoryError):
         return False
     words = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
     return isinstance(error, dist.DistError) or any(word in str(error) for word in words)
 
 
-def _told(group: Group, error: BaseException) -> RegardError | None:
-    """What another process has said of its failure, where that is why this one fails."""
-    if not is_loss(error) and not isinstance(error, Interrupted):
+def _stored_error(group: Group, error: BaseException) -> RegardError | None:
+    """The error that another process stored, if it is the reason why this one fails; else None."""
+    if not is_connection_loss(error) and not isinstance(error, Interrupted):
         return None
     if group.store is None:
         return RunError(
-            "not all processes of this run came", "see that each is started, and reaches the first"
+            "not all processes of this run connected",
+            "check that each is started and can reach the first over the network",
         )
     try:
-        if isinstance(error, Interrupted) and not group.store.check([CAUSE]):
+        if isinstance(error, Interrupted) and not group.store.check([CAUSE_KEY]):
             return None
-        group.store.wait([CAUSE], SOON)
-        cause = json.loads(group.store.get(CAUSE))
-    except RuntimeError:  # killed: it had no time to
-        return RunError("another process of this run is gone", AGAIN)
+        group.store.wait([CAUSE_KEY], CAUSE_TIMEOUT)
+        cause = json.loads(group.store.get(CAUSE_KEY))
+    except RuntimeError:  # the process was killed and stored no reason
+        return RunError("another process of this run has ended", RESTART_HINT)
     kind = UserError if cause["exit_code"] == UserError.exit_code else RunError
-    told = kind(f"process {cause['rank']}: {cause['message']}", cause["hint"])
-    told.add_note(cause["traceback"])
-    return told
+    reported = kind(f"process {cause['rank']}: {cause['message']}", cause["hint"])
+    reported.add_note(cause["traceback"])
+    return reported
 
 
 def _end(group: Group, error: BaseException) -> NoReturn:
-    """End this process, which is not the first; say why in the store, if it is not because of another."""
+    """Ends this process, which is not the first, and stores the reason unless another process caused it."""
     _on_stop(signal.SIG_DFL)
     code = getattr(error, "exit_code", RegardError.exit_code)
     if isinstance(error, KeyboardInterrupt):
         code = 128 + signal.SIGINT
-    elif is_loss(error):
-        time.sleep(SOON.total_seconds() / 2)  # the first tells before it is stopped because of this one
+    elif is_connection_loss(error):
+        time.sleep(
+            CAUSE_TIMEOUT.total_seconds() / 2
+        )  # the first reports before torchrun stops it because of this one
     elif group.store is not None and not isinstance(error, Interrupted):
-        with suppress(RuntimeError):  # the first may be gone, and its store
-            group.store.set(CAUSE, json.dumps(_cause(group, error, code)))
+        with suppress(RuntimeError):  # the first process and its store may have ended
+            group.store.set(CAUSE_KEY, json.dumps(_cause(group, error, code)))
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # not by an exception, which would be told
+    os._exit(code)  # not by an exception, which would be reported
 
 
 @contextmanager
-def _at_once() -> Iterator[None]:
-    """Within, a signal ends the process even while torch waits, where no handler of Python's is called."""
+def _default_signals() -> Iterator[None]:
+    """A context in which signals end the process at once: Python calls no handler while torch waits."""
     before = _on_stop(signal.SIG_DFL)
     try:
         yield
@@ -106,7 +109,7 @@ def _at_once() -> Iterator[None]:
 
 
 def _on_stop(handler: Any) -> dict[int, Any]:
-    """Set what the signals do that ask to end; what they did."""
+    """Sets the handler of the stop signals; returns the previous handlers."""
     return on_stop(handler) if threading.current_thread() is threading.main_thread() else {}
 
 

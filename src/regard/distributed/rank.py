@@ -1,4 +1,4 @@
-"""Where a process stands among those that train together, as its environment says."""
+"""The rank of a process in distributed training, from its environment variables."""
 
 import os
 from dataclasses import dataclass
@@ -7,59 +7,70 @@ import torch
 
 from regard.errors import RecipeError
 
-OURS = "REGARD_WORKER"  # rank, number and meeting place of a process that `regard train --workers` started
-PARENT = "REGARD_PARENT"  # the number of the process that started it
-TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # of one that torchrun, or its like, did
+WORKER_VARIABLE = (
+    "REGARD_WORKER"  # rank, size and rendezvous URL of a process started by `regard train --workers`
+)
+PARENT_VARIABLE = "REGARD_PARENT"  # the id of the process that started it
+TORCHRUN_VARIABLES = (
+    "RANK",
+    "WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+)  # set by torchrun and similar launchers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rank:
-    """`rank` of `size` processes, `local_rank` among those of this machine; `meeting` is a URL of torch's."""
+    """The rank of a process."""
 
-    rank: int
-    size: int
-    local_rank: int
-    meeting: str
+    rank: int  # from 0
+    size: int  # the number of processes
+    local_rank: int  # among the processes of this machine
+    rendezvous_url: str  # the rendezvous URL of torch
 
     @property
     def is_started_by_torchrun(self) -> bool:
-        """Or by its like, and not by `regard train --workers`."""
-        return self.meeting.startswith("env:")
+        """True if torchrun or a similar launcher started the process, not `regard train --workers`."""
+        return self.rendezvous_url.startswith("env:")
 
     def device(self, chosen: torch.device) -> torch.device:
-        """The GPU of this process, where GPUs were chosen: each has its own."""
+        """The device of this process: its own GPU if GPUs were chosen.
+
+        Raises:
+            RecipeError: the machine has fewer GPUs than processes.
+        """
         if chosen.type != "cuda" or self.size == 1:
             return chosen
-        there = torch.cuda.device_count()
-        if self.local_rank >= there:
+        available = torch.cuda.device_count()
+        if self.local_rank >= available:
             raise RecipeError(
-                f"process {self.local_rank} of this machine has no GPU: it has {there}",
-                "start as many processes on a machine as it has GPUs, or give --device cpu",
+                f"process {self.local_rank} has no GPU: this machine has {available}",
+                "start at most as many processes on a machine as it has GPUs, or give --device cpu",
             )
         torch.cuda.set_device(self.local_rank)
         return torch.device("cuda", self.local_rank)
 
 
-ALONE = Rank(rank=0, size=1, local_rank=0, meeting="")
+ALONE = Rank(rank=0, size=1, local_rank=0, rendezvous_url="")
 
 
 def own_rank() -> Rank:
-    """The place of this process; `ALONE` where nobody gave it one.
+    """The rank of this process; `ALONE` if the environment has none.
 
     Raises:
-        RecipeError: the environment gives it half a place, or one that is none.
+        RecipeError: the environment variables are incomplete or invalid.
     """
-    if OURS in os.environ:
-        rank, size, meeting = os.environ[OURS].split(" ", 2)
-        return Rank(rank=int(rank), size=int(size), local_rank=int(rank), meeting=meeting)
+    if WORKER_VARIABLE in os.environ:
+        rank, size, rendezvous_url = os.environ[WORKER_VARIABLE].split(" ", 2)
+        return Rank(rank=int(rank), size=int(size), local_rank=int(rank), rendezvous_url=rendezvous_url)
     if not {"RANK", "WORLD_SIZE"} <= os.environ.keys():
         return ALONE
     hint = "start the run by torchrun, which sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT"
-    if missing := [name for name in TORCHRUN if name not in os.environ]:
-        raise RecipeError(f"RANK is set and {missing[0]} is not", hint)
+    if missing := [name for name in TORCHRUN_VARIABLES if name not in os.environ]:
+        raise RecipeError(f"RANK is set, but {missing[0]} is not", hint)
     numbers = [os.environ[name] for name in ("RANK", "WORLD_SIZE")]
     numbers.append(os.environ.get("LOCAL_RANK", numbers[0]))
     if not all(number.isdecimal() for number in numbers) or int(numbers[0]) >= int(numbers[1]):
-        raise RecipeError(f"RANK={numbers[0]} is no place among WORLD_SIZE={numbers[1]} processes", hint)
+        raise RecipeError(f"RANK={numbers[0]} is not below WORLD_SIZE={numbers[1]}", hint)
     rank, size, local_rank = map(int, numbers)
-    return Rank(rank=rank, size=size, local_rank=local_rank, meeting="env://")
+    return Rank(rank=rank, size=size, local_rank=local_rank, rendezvous_url="env://")

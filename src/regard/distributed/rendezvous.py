@@ -1,4 +1,4 @@
-"""Where the processes of a run find each other: a store of theirs, new each time that they start."""
+"""Rendezvous of the processes of a run: a new shared store for each start."""
 
 import os
 import secrets
@@ -11,42 +11,49 @@ from torch.distributed.rendezvous import rendezvous
 
 from regard.distributed.rank import Rank
 
-MEETING = timedelta(minutes=2)  # until all have started
-TRY = timedelta(seconds=3)  # for the store that was named last to answer
-NAMED = "regard/meeting"  # in torchrun's store, the port of the first process's and its mark; there, the mark
+RENDEZVOUS_TIMEOUT = timedelta(minutes=2)  # until all processes have started
+CONNECTION_TIMEOUT = timedelta(seconds=3)  # until a store answers
+STORE_KEY = (
+    "regard/meeting"  # the key for port and token of the first process's store, and in it for the token
+)
 
 
-def shared_store(place: Rank) -> Store:
-    """The store that all share; each process of the run calls this.
+def shared_store(process: Rank) -> Store:
+    """The key-value store that all processes share; each process calls this.
 
-    torchrun's own store outlives its restarts, and holds where the processes of the last attempt listened
-    (pytorch/pytorch#135712; the count of restarts is no help, it differs from machine to machine). So the
-    first process brings one of its own, and the others ask until that answers.
+    torchrun's store survives its restarts and still has the addresses of the last attempt
+    (pytorch/pytorch#135712; the restart count does not help, it differs between machines). So the first
+    process creates a new store, and the others retry until it answers.
     """
-    shared, _, _ = next(iter(rendezvous(place.meeting, place.rank, place.size, timeout=MEETING)))
-    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" or not place.is_started_by_torchrun:
+    shared, _, _ = next(
+        iter(rendezvous(process.rendezvous_url, process.rank, process.size, timeout=RENDEZVOUS_TIMEOUT))
+    )
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" or not process.is_started_by_torchrun:
         return shared
     host = os.environ["MASTER_ADDR"]
-    if place.rank == 0:
-        own = TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=MEETING)
-        mark = secrets.token_hex(8)
-        own.set(NAMED, mark)
-        shared.set(NAMED, f"{own.port} {mark}")
+    if process.rank == 0:
+        own = TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=RENDEZVOUS_TIMEOUT)
+        token = secrets.token_hex(8)
+        own.set(STORE_KEY, token)
+        shared.set(STORE_KEY, f"{own.port} {token}")
         return own
-    return _answering(shared, host)
+    return _connect(shared, host)
 
 
-def _answering(shared: Store, host: str) -> Store:
-    deadline = time.monotonic() + MEETING.total_seconds()
+def _connect(shared: Store, host: str) -> Store:
+    """The first process's store, when it answers with the right token."""
+    deadline = time.monotonic() + RENDEZVOUS_TIMEOUT.total_seconds()
     while True:
-        port, mark = shared.get(NAMED).decode().split()
+        port, token = shared.get(STORE_KEY).decode().split()
         try:
-            socket.create_connection((host, int(port)), TRY.total_seconds()).close()  # torch is loud about it
-            store = TCPStore(host, int(port), is_master=False, timeout=TRY)
-            if store.get(NAMED).decode() == mark:
-                store.set_timeout(MEETING)
+            socket.create_connection(
+                (host, int(port)), CONNECTION_TIMEOUT.total_seconds()
+            ).close()  # torch would log a failure
+            store = TCPStore(host, int(port), is_master=False, timeout=CONNECTION_TIMEOUT)
+            if store.get(STORE_KEY).decode() == token:
+                store.set_timeout(RENDEZVOUS_TIMEOUT)
                 return store
-        except (OSError, RuntimeError):  # nobody listens there any more
+        except (OSError, RuntimeError):  # a store of an earlier attempt
             if time.monotonic() > deadline:
                 raise
         time.sleep(0.1)

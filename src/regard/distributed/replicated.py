@@ -1,4 +1,4 @@
-"""Every process holds the whole model: data parallelism (Goyal et al. 2017; DDP, Li et al. 2020)."""
+"""Data parallelism: every process has the whole model (Goyal et al. 2017; DDP, Li et al. 2020)."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -6,21 +6,20 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.distributed.group import SINGLE, Group
-from regard.models.model import Model
 
 
 class Replicated:
-    """Gradients are summed over the processes before the step, so all take the same one.
+    """A replica of the model in each process; gradients are summed over the processes before the step.
 
-    A single process is a group of one, to which all of this is nothing.
+    For a single process, a group of one, it does nothing.
     """
 
     lockstep = False
 
-    def __init__(self, model: Model, group: Group = SINGLE) -> None:
+    def __init__(self, model: nn.Module, group: Group = SINGLE) -> None:
         self.model, self.group = model, group
 
     def loss(self, objective: Callable[[Any, Any], Any], batch: Any) -> Any:
@@ -30,15 +29,15 @@ class Replicated:
         self.group.sum_([*gradients, sums])
 
     def clip(self, limit: float) -> float:
-        """The norm of the gradient, which is shortened to `limit` where it is longer."""
+        """Clips the gradient to the norm `limit` (0: no clipping); returns the norm before clipping."""
         return float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit or math.inf))
 
-    def gathered(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    def gather(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         return tensors
 
-    def spread(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    def shard(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         return tensors
 
     @contextmanager
-    def whole(self) -> Iterator[Model]:
+    def full_model(self) -> Iterator[nn.Module]:
         yield self.model

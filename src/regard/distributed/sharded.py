@@ -1,8 +1,8 @@
-"""Every process holds a part of each weight: FSDP (Zhao et al. 2023), PyTorch's `fully_shard`.
+"""Fully sharded data parallelism: every process has some rows of each weight (FSDP, Zhao et al. 2023).
 
-A weight of n rows is cut into rows; a process gathers the whole of a block's weights just before the block
-works and lets them go afterwards, gradients are summed to where their rows belong, and the optimiser and a
-moving average work on rows. The model is told nothing of it.
+It uses PyTorch's `fully_shard`: all rows of a block's weights are gathered just before the block is computed
+and freed afterwards, gradients are reduced to the rows of each process, and optimiser and moving average work
+on rows. The model does not know of it.
 """
 
 import copy
@@ -17,21 +17,20 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from regard.distributed.group import Group
-from regard.models.model import Model
 
-BLOCKS = "blocks"  # what the models call the list of their layers
+BLOCKS = "blocks"  # the name of the list of layers in the models
 
 
 class Sharded:
-    """Puts `model` on the processes of `group`, each with rows of every weight: these are DTensors then."""
+    """Shards `model` over the processes of `group`; its weights become DTensors."""
 
     lockstep = True
 
-    def __init__(self, model: Model, group: Group) -> None:
+    def __init__(self, model: nn.Module, group: Group) -> None:
         self.model, self.group = model, group
-        # what is validated and saved; there from the start, so that a lack of memory shows at the start
+        # the model that is validated and saved; allocated now, so that a lack of memory shows at the start
         self._plain = copy.deepcopy(model) if group.is_first else None
-        self._mesh = DeviceMesh.from_group(group.channel, model.device.type)
+        self._mesh = DeviceMesh.from_group(group.channel, next(model.parameters()).device.type)
         self._pass = _Pass(model)
         for part in (*_blocks(model), self._pass):
             sharded = fully_shard(part, mesh=self._mesh)
@@ -40,33 +39,33 @@ class Sharded:
             sharded.set_force_sum_reduction_for_comms(True)
 
     def loss(self, objective: Callable[[Any, Any], Any], batch: Any) -> Any:
-        """`objective(model, batch)`, within which the weights are whole."""
+        """`objective(model, batch)` with gathered weights."""
         return self._pass(objective, batch)[1]
 
     def sum_(self, gradients: Sequence[Tensor], sums: Tensor) -> None:
-        """`sums` alone: the backward pass has summed the gradients."""
+        """Sums `sums` only: the backward pass has reduced the gradients already."""
         self.group.sum_([sums])
 
     def clip(self, limit: float) -> float:
-        """The norm of the whole gradient, of which each process shortens its rows."""
+        """Clips the gradient to the norm `limit` (0: no clipping); returns the norm before clipping."""
         weights = list(self.model.parameters())
         norm = torch.nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None])
-        norm = _whole(norm)
+        norm = _full_tensor(norm)
         if limit:
             torch.nn.utils.clip_grads_with_norm_(weights, limit, norm)
         return float(norm)
 
-    def gathered(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Whole tensors in the first process, nothing elsewhere; all have to ask at once."""
+    def gather(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The full tensors in the first process, an empty dict in the others."""
         found = {}
         for name, tensor in tensors.items():
-            whole = _whole(tensor)
+            full = _full_tensor(tensor)
             if self.group.is_first:
-                found[name] = whole.cpu()
+                found[name] = full.cpu()
         return found
 
-    def spread(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Whole tensors, named by weight or `weight/slot`, as this process holds such: its rows."""
+    def shard(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """This process's rows of full tensors, which are named `weight` or `weight/slot`."""
         own = self.model.state_dict()
         return {
             name: self._rows(own.get(name, own.get(name.rpartition("/")[0])), tensor)
@@ -76,13 +75,13 @@ class Sharded:
     def _rows(self, weight: Tensor | None, tensor: Tensor) -> Tensor:
         if not isinstance(weight, DTensor) or weight.shape != tensor.shape:
             return tensor
-        # src_data_rank: every process has read the whole, so nothing need be sent
+        # src_data_rank=None: every process has the full tensor, so nothing is sent
         return distribute_tensor(tensor.to(weight.device), self._mesh, weight.placements, src_data_rank=None)
 
     @contextmanager
-    def whole(self) -> Iterator[Model]:
-        """A plain model with all the weights in the first process, the rows elsewhere; all ask at once."""
-        weights = self.gathered(self.model.state_dict())
+    def full_model(self) -> Iterator[nn.Module]:
+        """A context with a plain model in the first process, and the sharded model in the others."""
+        weights = self.gather(self.model.state_dict())
         if self._plain is None:
             yield self.model
             return
@@ -93,19 +92,19 @@ class Sharded:
 
 
 class _Pass(nn.Module):
-    """A forward pass and its loss as one module: an objective calls what it likes of the model."""
+    """A forward pass and its loss as one module, because objectives call several methods of a model."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, objective: Callable[[Any, Any], Any], batch: Any) -> tuple[Tensor, Any]:
         loss = objective(self.model, batch)
-        return loss.total, loss  # as a tensor by itself, or FSDP would not see where to begin backwards
+        return loss.total, loss  # FSDP needs the tensor itself to hook the backward pass
 
 
 def _blocks(model: nn.Module) -> list[nn.Module]:
-    """The layers that are gathered one by one; a layer that shares a weight with others is not among them."""
+    """The layers that are gathered one by one, without layers that share a weight with others."""
     blocks = [
         block
         for name, stack in model.named_modules()
@@ -120,5 +119,6 @@ def _blocks(model: nn.Module) -> list[nn.Module]:
     return [block for block in blocks if all(holders[weight] == 1 for weight in block.parameters())]
 
 
-def _whole(tensor: Tensor) -> Tensor:
+def _full_tensor(tensor: Tensor) -> Tensor:
+    """The full tensor of a DTensor."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor

@@ -1,27 +1,27 @@
-"""BLEU by the length of the source: how well a model holds out as sentences grow (Cho et al. 2014)."""
+"""BLEU by source length: how translations change with sentence length (Cho et al. 2014)."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.evaluation.line_pairs import References, check_aligned
-from regard.evaluation.translation import corpus_scores, resolved
+from regard.evaluation.translation import corpus_scores, resolve_tokenizer
 
 LONGEST = (5, 10, 15, 20, 25, 30, 40, 50, 75, 100)  # the longest source of each group but the last
 
 
 @dataclass(frozen=True, kw_only=True)
 class LengthScore:
-    """The sentences whose source has `shortest` to `longest` words, and the BLEU of these alone."""
+    """The BLEU of the sentences whose source has `shortest` to `longest` words."""
 
     shortest: int
-    longest: int | None  # None: there is no end to them
+    longest: int | None  # None: no limit
     sentences: int
     bleu: float
 
     @property
     def words(self) -> str:
-        """The lengths, for people."""
+        """The range of lengths as text."""
         return f"{self.shortest} and more" if self.longest is None else f"{self.shortest} to {self.longest}"
 
 
@@ -33,16 +33,18 @@ def bleu_by_length(
     tokenize: str = "auto",
     lowercase: bool = False,
 ) -> list[LengthScore]:
-    """BLEU of the short sources, of longer ones, and so on; groups without a sentence are left out.
+    """The BLEU of each group of source lengths; groups without a sentence are left out.
 
-    Words of the source stand between white space. For the other arguments see `corpus_scores`.
+    Words of the source are separated by white space. For the other arguments see `corpus_scores`.
 
     Raises:
         DataError: the counts of lines differ, or there are none.
     """
     check_aligned(hypotheses, references)
     check_aligned(sources, [hypotheses], "the source")
-    tokenize = resolved(tokenize, references)  # by all references, so that each group is scored alike
+    tokenize = resolve_tokenizer(
+        tokenize, references
+    )  # from all references, so that all groups have the same tokeniser
     groups: dict[int, list[int]] = {}
     for line, source in enumerate(sources):
         groups.setdefault(bisect_left(LONGEST, len(source.split())), []).append(line)

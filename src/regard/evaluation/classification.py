@@ -1,8 +1,7 @@
-"""How well classes are told apart: accuracy, precision, recall, F1, and which are taken for which.
+"""Classification metrics from a confusion matrix: accuracy, precision, recall, F1, intervals.
 
-Everything is computed from one table, `confusion`; results are fractions. How sure an accuracy is:
-`evaluation/proportion.py` where the answers are independent, `bootstrap_interval` where they come in
-groups, such as the words of a sentence.
+Results are fractions. For the interval of an accuracy use `evaluation/proportion.py` if the predictions are
+independent, and `bootstrap_interval` if they come in groups, such as the words of a sentence.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,39 +10,41 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-SEED = 12345  # of all resampling; sacreBLEU's
+SEED = 12345  # of all resampling, as in sacreBLEU
 Table = Int[np.ndarray, "classes classes"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassScores:
-    """Of one class. What is 0/0, of a class never said or never true, is 0."""
+    """The scores of one class; 0/0, for a class that is never predicted or never true, counts as 0."""
 
-    precision: float  # of the times it is said, how often that is right
-    recall: float  # of the times it is true, how often it is said
-    f1: float  # their harmonic mean
-    support: int  # how often it is true
+    precision: float  # the share of its predictions that are right
+    recall: float  # the share of its examples that are predicted
+    f1: float  # the harmonic mean of both
+    support: int  # the number of its examples
 
 
-def confusion(truth: Sequence[int] | np.ndarray, said: Sequence[int] | np.ndarray, num_classes: int) -> Table:
-    """table[i, j]: how often class i is taken for class j."""
-    pairs = np.asarray(truth, np.int64) * num_classes + np.asarray(said, np.int64)
+def confusion(
+    labels: Sequence[int] | np.ndarray, predictions: Sequence[int] | np.ndarray, num_classes: int
+) -> Table:
+    """The confusion matrix: table[i, j] is the number of examples of class i with prediction j."""
+    pairs = np.asarray(labels, np.int64) * num_classes + np.asarray(predictions, np.int64)
     return np.bincount(pairs, minlength=num_classes * num_classes).reshape(num_classes, num_classes)
 
 
 def accuracy(table: Table) -> float:
-    """The share of answers that are right."""
+    """The share of predictions that are right."""
     return float(np.trace(table) / table.sum())
 
 
 def class_scores(table: Table) -> list[ClassScores]:
     """Precision, recall and F1 of each class."""
-    right, said, true = np.diag(table), table.sum(axis=0), table.sum(axis=1)
+    right, predictions, true = np.diag(table), table.sum(axis=0), table.sum(axis=1)
     return [
         ClassScores(
-            precision=_share(right[i], said[i]),
+            precision=_share(right[i], predictions[i]),
             recall=_share(right[i], true[i]),
-            f1=_share(2 * right[i], said[i] + true[i]),
+            f1=_share(2 * right[i], predictions[i] + true[i]),
             support=int(true[i]),
         )
         for i in range(len(table))
@@ -51,7 +52,7 @@ def class_scores(table: Table) -> list[ClassScores]:
 
 
 def macro_f1(table: Table) -> float:
-    """The mean F1 of the classes; one that is neither said nor true does not count."""
+    """The mean F1 of the classes, without classes that are neither predicted nor true."""
     right, counts = np.diag(table), table.sum(axis=0) + table.sum(axis=1)
     present = counts > 0
     return float((2 * right[present] / counts[present]).mean())
@@ -60,29 +61,30 @@ def macro_f1(table: Table) -> float:
 def table_interval(
     table: Table, measure: Callable[[Table], float], resamples: int = 1000
 ) -> tuple[float, float]:
-    """The 95 % interval of a measure, by resampling the answers with replacement (Efron 1979)."""
-    draw = np.random.Generator(np.random.PCG64(SEED))
+    """The 95 % bootstrap interval of a measure, resampling examples with replacement (Efron 1979)."""
+    rng = np.random.Generator(np.random.PCG64(SEED))
     flat = table.ravel()
-    tables = draw.multinomial(flat.sum(), flat / flat.sum(), size=resamples)
+    tables = rng.multinomial(flat.sum(), flat / flat.sum(), size=resamples)
     values = [measure(each.reshape(table.shape)) for each in tables]
-    return _middle(np.array(values))
+    return _central_interval(np.array(values))
 
 
 def bootstrap_interval(right: Sequence[int], of: Sequence[int], resamples: int = 1000) -> tuple[float, float]:
-    """The 95 % interval of sum(right) / sum(of), by resampling groups: their answers hang together.
+    """The 95 % bootstrap interval of sum(right) / sum(of), resampling groups of dependent predictions.
 
-    Groups of nothing count as one of it, where no others are drawn.
+    A resample of empty groups only has the total 1.
     """
     hits, totals = np.asarray(right), np.asarray(of)
-    draw = np.random.Generator(np.random.PCG64(SEED))
+    rng = np.random.Generator(np.random.PCG64(SEED))
     values = np.empty(resamples)
     for number in range(resamples):
-        chosen = draw.integers(0, len(hits), len(hits))
+        chosen = rng.integers(0, len(hits), len(hits))
         values[number] = hits[chosen].sum() / max(totals[chosen].sum(), 1)
-    return _middle(values)
+    return _central_interval(values)
 
 
-def _middle(values: Float[np.ndarray, " resamples"]) -> tuple[float, float]:
+def _central_interval(values: Float[np.ndarray, " resamples"]) -> tuple[float, float]:
+    """The central 95 % of the values."""
     low, high = np.percentile(values, [2.5, 97.5])
     return float(low), float(high)
 

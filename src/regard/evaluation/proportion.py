@@ -1,14 +1,14 @@
-"""How sure a share is: of answers that are right among all."""
+"""The confidence interval of a proportion, such as an accuracy."""
 
 import math
 
 
 def wilson_interval(hits: int, total: int) -> tuple[float, float]:
-    """Between which shares the true one lies with 95 % confidence, seen `hits` of `total` (Wilson 1927).
+    """The 95 % Wilson score interval of the proportion `hits` / `total` (Wilson 1927).
 
-    Unlike the normal approximation it stays between 0 and 1, and is honest about a share of 0 or 1.
+    Unlike the normal approximation it stays between 0 and 1, and has a width for a proportion of 0 or 1.
     """
-    z = 1.959963984540054  # 95 % of a normal distribution lie within so many deviations
+    z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
     share, weight = hits / total, z * z / total
     middle = (share + weight / 2) / (1 + weight)
     half = z * math.sqrt(share * (1 - share) / total + weight / (4 * total)) / (1 + weight)

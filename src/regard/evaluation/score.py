@@ -1,14 +1,14 @@
-"""A score of a test set, of whatever kind, with its interval and what it was computed by."""
+"""A score of a test set with its confidence interval and signature."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """A score of a whole test set and its 95 % interval; `signature` says how it was computed."""
+    """A score of a whole test set."""
 
     name: str
     value: float
-    low: float | None
+    low: float | None  # the 95 % interval; None if it was not computed
     high: float | None
-    signature: str
+    signature: str  # how the score was computed

@@ -1,6 +1,6 @@
-"""Answers that are right or wrong: exact match, and error rates by edit distance (Levenshtein 1966).
+"""Exact match, and word and character error rates by edit distance (Levenshtein 1966).
 
-Where a line has several references, the nearest one counts. All results are fractions.
+If a line has several references, the nearest one counts. All results are fractions.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,40 +14,40 @@ def exact_match(hypotheses: Sequence[str], references: References) -> float:
 
 
 def exact_matches(hypotheses: Sequence[str], references: References) -> int:
-    """How many lines equal one of their references."""
+    """The number of lines that equal one of their references."""
     check_aligned(hypotheses, references)
     accepted = zip(*references, strict=True)
     return sum(text in answers for text, answers in zip(hypotheses, accepted, strict=True))
 
 
 def word_error_rate(hypotheses: Sequence[str], references: References) -> float:
-    """Edits by words over the words of the nearest reference; of phonemes, the phoneme error rate.
+    """Word edits divided by the words of the nearest reference; for phonemes, the phoneme error rate.
 
-    Words stand between white space. More than 1 where the output is much longer than the reference.
-    (In grapheme-to-phoneme work, "word error rate" is another thing: 1 - `exact_match`.)
+    Words are separated by white space. The rate is above 1 if the output is much longer than the reference.
+    (In grapheme-to-phoneme conversion, "word error rate" usually means 1 - `exact_match`.)
     """
     return _rate(*word_edits(hypotheses, references))
 
 
 def word_edits(hypotheses: Sequence[str], references: References) -> tuple[list[int], list[int]]:
-    """Of each line the edits by words to the nearest reference, and how many words that has."""
+    """For each line, the word edits to the nearest reference and the number of its words."""
     return _edits(hypotheses, references, str.split)
 
 
 def character_error_rate(hypotheses: Sequence[str], references: References) -> float:
-    """Edits by characters over the characters of the nearest reference."""
+    """Character edits divided by the characters of the nearest reference."""
     return _rate(*_edits(hypotheses, references, list))
 
 
 def edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
-    """The fewest insertions, deletions and substitutions that make one sequence of the other."""
+    """The fewest insertions, deletions and substitutions that turn one sequence into the other."""
     if one == other:
         return 0
-    above = list(range(len(other) + 1))  # the row of the table before: no item of `one` is read yet
+    above = list(range(len(other) + 1))  # the previous row of the table
     for row, item in enumerate(one, start=1):
         here = [row]
-        for column, facing in enumerate(other, start=1):
-            here.append(min(here[-1] + 1, above[column] + 1, above[column - 1] + (item != facing)))
+        for column, other_item in enumerate(other, start=1):
+            here.append(min(here[-1] + 1, above[column] + 1, above[column - 1] + (item != other_item)))
         above = here
     return above[-1]
 

@@ -1,7 +1,7 @@
 """BLEU, chrF++ and TER by sacreBLEU (Post 2018), with signatures, intervals and paired significance.
 
-The numbers are those of `sacrebleu -m bleu chrf ter --chrf-word-order 2 --confidence`. Its seed is
-12345 unless SACREBLEU_SEED says otherwise, and stands in the signature.
+The scores are those of `sacrebleu -m bleu chrf ter --chrf-word-order 2 --confidence`. The seed is 12345
+unless SACREBLEU_SEED is set, and is part of the signature.
 """
 
 import json
@@ -28,32 +28,32 @@ from regard.evaluation.score import Score
 from regard.evaluation.tokenizers import (
     AUTO,
     PACKAGES,
+    best_metric_first,
     missing_packages,
-    ordered,
+    script_of_references,
     tokenizer_for,
-    writing_of_references,
 )
 
 MetricName = Literal["bleu", "chrf", "ter"]
 METRICS: tuple[MetricName, ...] = ("bleu", "chrf", "ter")
-FEWEST = 30  # sentences: of fewer, resampling says too little about others, and too surely
-MANY = 100  # lines that look wrong before it is said; sacreBLEU's own bound
+MIN_SENTENCES = 30  # sentences that resampling needs; with fewer, intervals are too narrow
+MIN_SUSPICIOUS = 100  # suspicious lines before a warning, as in sacreBLEU
 
 
 @dataclass(frozen=True, kw_only=True)
 class SystemScore:
-    """What one of several compared systems reaches; the first is the baseline and has no `p_value`."""
+    """The score of one of several compared systems."""
 
     system: str
     value: float
-    low: float | None  # None: fewer than FEWEST lines
+    low: float | None  # None: fewer than MIN_SENTENCES lines
     high: float | None
-    p_value: float | None  # of a difference to the baseline as large as this, if there were none
+    p_value: float | None  # of the difference to the baseline; None for the baseline, the first system
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Systems compared by one metric."""
+    """The scores of several systems by one metric."""
 
     name: str
     signature: str
@@ -72,27 +72,27 @@ def corpus_scores(
     """BLEU, chrF2++ and TER of a corpus.
 
     Args:
-        references: `references[r][i]` is reference r of line i, None where a line has fewer.
-        tokenize: how BLEU finds words: a tokeniser of sacreBLEU, `none` for text that is tokenised already,
-            or `auto`: the one that fits the script of the references (`tokenizers.tokenizer_for`).
-        lowercase: without regard to case (TER never regards it, as is sacreBLEU's default).
-        bootstrap: resamples for the intervals (Koehn 2004); 0 for none. Of fewer than FEWEST lines there is
-            none.
+        references: `references[r][i]` is reference r of line i; None for a missing one.
+        tokenize: a tokeniser of sacreBLEU for BLEU, `none` for text that is tokenised already, or `auto`:
+            the one for the script of the references (`tokenizers.tokenizer_for`).
+        lowercase: ignore case (TER always ignores it, the default of sacreBLEU).
+        bootstrap: the number of resamples for the intervals (Koehn 2004); 0 for no intervals. Fewer than
+            MIN_SENTENCES lines have no intervals.
 
     Raises:
-        DataError: the counts of lines differ, or there are none; the tokeniser is unknown or cannot be used.
+        DataError: the numbers of lines differ or are 0; the tokeniser is unknown or cannot be used.
     """
     check_aligned(hypotheses, references)
-    tokenize = resolved(tokenize, references)
-    bootstrap = bootstrap if len(hypotheses) >= FEWEST else 0
-    streams = cast("Sequence[Sequence[str]]", references)  # that an item may be None, its types do not say
+    tokenize = resolve_tokenizer(tokenize, references)
+    bootstrap = bootstrap if len(hypotheses) >= MIN_SENTENCES else 0
+    streams = cast("Sequence[Sequence[str]]", references)  # items may be None, unlike in sacreBLEU's types
     scores = []
     for metric in _metrics(metrics, tokenize, lowercase).values():
         score = metric.corpus_score(hypotheses, streams, n_bootstrap=bootstrap or 1)
         signature = str(metric.get_signature())
         facts = json.loads(score.format(width=6, signature=signature, is_json=True))
         low = high = None
-        if bootstrap:  # sacreBLEU leaves out an interval around 0
+        if bootstrap:  # sacreBLEU omits the interval of a score of 0
             mean, half = facts.get("confidence_mean", score.score), facts.get("confidence_var", 0.0)
             low, high = mean - half, mean + half
         scores.append(Score(name=score.name, value=score.score, low=low, high=high, signature=signature))
@@ -107,20 +107,20 @@ def compare_systems(
     lowercase: bool = False,
     bootstrap: int = 1000,
 ) -> list[Comparison]:
-    """Each system against the first, by paired bootstrap resampling (Koehn 2004), metric by metric.
+    """Compares each system with the first by paired bootstrap resampling (Koehn 2004), for each metric.
 
     Raises:
         DataError: fewer than two systems, lines that are not aligned, or a tokeniser that cannot be used.
     """
     if len(systems) < 2:
-        raise DataError("one system alone cannot be compared", "name two outputs or more, the baseline first")
+        raise DataError("one system alone cannot be compared", "give two outputs or more, the baseline first")
     for name, hypotheses in systems.items():
         check_aligned(hypotheses, references, name)
-    writing = writing_of_references(references)
-    tokenize = tokenizer_for(writing) if tokenize == AUTO else tokenize
+    script = script_of_references(references)
+    tokenize = tokenizer_for(script) if tokenize == AUTO else tokenize
     test = PairedTest(
         list(systems.items()),
-        _metrics(ordered(METRICS, writing), tokenize, lowercase),
+        _metrics(best_metric_first(METRICS, script), tokenize, lowercase),
         cast("Sequence[Sequence[str]]", references),
         test_type="bs",
         n_samples=bootstrap,
@@ -131,7 +131,7 @@ def compare_systems(
             name=name,
             signature=str(signature),
             systems=_system_scores(
-                list(systems), cast("list[Result]", results[name]), len(references[0]) >= FEWEST
+                list(systems), cast("list[Result]", results[name]), len(references[0]) >= MIN_SENTENCES
             ),
         )
         for name, signature in signatures.items()
@@ -143,7 +143,7 @@ def _system_scores(names: list[str], results: list[Result], intervals: bool) -> 
     for name, result in zip(names, results, strict=True):
         mean, half, p_value = float(result.mean or 0), float(result.ci or 0), result.p_value
         if p_value is not None and result.score == results[0].score:
-            p_value = 1.0  # no difference at all; sacreBLEU would count it as none of chance's making
+            p_value = 1.0  # equal scores, for which sacreBLEU would report a p-value near 0
         scores.append(
             SystemScore(
                 system=name,
@@ -156,28 +156,28 @@ def _system_scores(names: list[str], results: list[Result], intervals: bool) -> 
     return tuple(scores)
 
 
-def cautions(hypotheses: Sequence[str], *, tokenize: str = AUTO) -> list[str]:
-    """What speaks against the chosen `tokenize`: text that looks tokenised, or that does not."""
+def tokenization_warnings(hypotheses: Sequence[str], *, tokenize: str = AUTO) -> list[str]:
+    """Warnings if the text does not suit `tokenize`: it looks tokenised, or not tokenised."""
     endings = [line.rstrip()[-2:] for line in hypotheses]
     apart = endings.count(" .")
     attached = sum(ending.endswith(".") for ending in endings) - apart
-    if tokenize != "none" and apart >= MANY:
-        return [f"{apart:,} lines end in a full stop set apart: if the text is tokenised, --tokenize none"]
-    if tokenize == "none" and attached >= MANY:
-        return [f"{attached:,} lines end in a full stop that --tokenize none takes for part of a word"]
+    if tokenize != "none" and apart >= MIN_SUSPICIOUS:
+        return [f"{apart:,} lines end in a separate full stop: if the text is tokenised, use --tokenize none"]
+    if tokenize == "none" and attached >= MIN_SUSPICIOUS:
+        return [f"{attached:,} lines end in a full stop that --tokenize none counts as part of a word"]
     return []
 
 
-def resolved(tokenize: str, references: References) -> str:
-    """`tokenize`, or for `auto` the tokeniser that fits the script of the references."""
-    return tokenizer_for(writing_of_references(references)) if tokenize == AUTO else tokenize
+def resolve_tokenizer(tokenize: str, references: References) -> str:
+    """`tokenize`; for `auto`, the tokeniser for the script of the references."""
+    return tokenizer_for(script_of_references(references)) if tokenize == AUTO else tokenize
 
 
 def check_tokenizer(tokenize: str) -> None:
-    """Refuse a tokeniser that cannot be used here, before anything is computed; fetch the model it needs.
+    """Checks that a tokeniser can be used, and downloads the model that it needs.
 
     Raises:
-        DataError: it is unknown, or its package or its model is not there and cannot be had.
+        DataError: it is unknown, or its package or model is missing and cannot be downloaded.
     """
     if tokenize != AUTO:
         _bleu(tokenize, lowercase=False)
@@ -193,42 +193,44 @@ def _metrics(names: Sequence[MetricName], tokenize: str, lowercase: bool) -> dic
 
 
 def _bleu(tokenize: str, lowercase: bool) -> BLEU:
-    """BLEU with this tokeniser; one that cannot be used is a DataError that says what to install."""
+    """BLEU with this tokeniser; DataError with what to install if it cannot be used."""
     if tokenize not in BLEU.TOKENIZERS:
         known = (AUTO, *BLEU.TOKENIZERS)
-        raise DataError(f"no tokeniser of scores is called {tokenize!r}", did_you_mean(tokenize, known))
+        raise DataError(f"sacreBLEU has no tokeniser {tokenize!r}", did_you_mean(tokenize, known))
     if missing := missing_packages(tokenize):
         raise DataError(
             f"tokeniser {tokenize} needs {' and '.join(missing)}, not installed here", PACKAGES[tokenize][1]
         )
     model = _model_of(tokenize) if tokenize in SPM_MODELS else None
     try:
-        with _quiet():  # what it would log, `cautions` says
+        with _quiet():  # `tokenization_warnings` replaces its warnings
             return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
     except (AssertionError, RuntimeError, OSError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         hint = (
-            f"remove {model}: it is fetched again" if model else f"install it anew: {PACKAGES[tokenize][1]}"
+            f"remove {model}: it is downloaded again"
+            if model
+            else f"install it again: {PACKAGES[tokenize][1]}"
         )
         raise DataError(f"tokeniser {tokenize} cannot be started: {reason}", hint) from None
 
 
 def _model_of(tokenize: str) -> Path:
-    """The file of a SentencePiece tokeniser where sacreBLEU looks for it, fetched if it is not there.
+    """The model file of a SentencePiece tokeniser, downloaded to sacreBLEU's folder if it is missing.
 
-    sacreBLEU would fetch it without a limit of time, and keep what a broken connection leaves.
+    sacreBLEU itself would download it without a timeout, and keep a partial file.
     """
     url = SPM_MODELS[tokenize]["url"]
     path = Path(SACREBLEU_DIR) / "models" / Path(url).name
     if not path.is_file() or not path.stat().st_size:
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # several workers may want it
+        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # several processes may download it
         try:
             download(url, partial, lambda done, total: None)
             os.replace(partial, path)
         except (DataError, OSError) as error:
             raise DataError(
-                f"tokeniser {tokenize} needs a model that is not here and cannot be fetched: {error}",
-                f"where there is a network: curl -L --create-dirs -o {path} {url}; or take another tokeniser",
+                f"tokeniser {tokenize} needs a model that is missing and cannot be downloaded: {error}",
+                f"with a network: curl -L --create-dirs -o {path} {url}; or use another tokeniser",
             ) from None
         finally:
             partial.unlink(missing_ok=True)
@@ -237,7 +239,7 @@ def _model_of(tokenize: str) -> Path:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without sacreBLEU's warnings."""
+    """A context without sacreBLEU's warnings."""
     logger = logging.getLogger("sacrebleu")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -248,16 +250,16 @@ def _quiet() -> Iterator[None]:
 
 
 class _Chrf(CHRF):
-    """sacreBLEU's, whose scores are one kind of float: of a mixture no mean can be computed."""
+    """chrF with all scores of type float: sacreBLEU's are mixed, and then have no mean."""
 
     def _compute_score_from_stats(self, stats: Any) -> CHRFScore:
         found = super()._compute_score_from_stats(stats)
-        found.score = float(found.score)  # float32 of a resample with a match, float of one without
+        found.score = float(found.score)  # float32 for resamples with a match, float without
         return found
 
 
 class _Ter(TER):
-    """The same for TER, whose resamples may have no word in their references."""
+    """TER with all scores of type float; resamples without a word in their references have another type."""
 
     def _compute_score_from_stats(self, stats: Any) -> TERScore:
         found = super()._compute_score_from_stats(stats)

@@ -1,4 +1,4 @@
-"""How good a sentence would be if another were the right one, by sacreBLEU's metrics."""
+"""Utility functions for minimum Bayes risk decoding: sentence scores by sacreBLEU's metrics."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -9,7 +9,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 
 def sentence_utility(name: Literal["chrf", "bleu"]) -> Callable[[str, str], float]:
-    """chrF2 or BLEU (of the orders that a sentence is long enough for) of a text against a reference."""
+    """A function (text, reference) -> sentence-level chrF2, or BLEU with effective order."""
     metric = CHRF() if name == "chrf" else BLEU(effective_order=True)
 
     @lru_cache(maxsize=1 << 16)

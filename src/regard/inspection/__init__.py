@@ -1,1 +1,1 @@
-"""Inspection: watch a model from outside."""
+"""Inspection: record, ablate and attribute what a model computes, without changing the model's code."""

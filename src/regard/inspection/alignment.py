@@ -1,7 +1,7 @@
-"""Which source tokens a model looks at when it writes each target token, and which words that links.
+"""Alignments: the source tokens that a model attends to as it predicts each target token.
 
-An alignment's rows are target tokens and its columns source tokens, both without end marks. A link is a pair
-(source place, target place), in Pharaoh's format `i-j`.
+Rows of an alignment are target tokens and columns are source tokens, both without the end-of-sequence token.
+A link is a pair (source position, target position), written `i-j` in the Pharaoh format.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import ConfigError, DataError
-from regard.inspection.passes import AttentionSite, places, translating
+from regard.inspection.passes import AttentionSite, attention_sites, translation_pass
 from regard.inspection.record import record_attention
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.recurrent import SourceAttention
@@ -31,17 +31,17 @@ def align(
     layer: int = -1,
     heads: Sequence[int] | None = None,
 ) -> Float[Tensor, "tgt_len src_len"]:
-    """Row t: where the model looks as it predicts `tgt_ids[t]`, having read those before it.
+    """The cross-attention weights of one decoder layer, averaged over its heads or over those in `heads`.
 
-    The ids are without special ones. The weights are those of one decoder layer's attention to the
-    source (the last one's), averaged over its heads or over some of them. What it gives to the source's
-    end mark is left out, so a row sums to 1 or less.
+    Row t has the weights with which the model predicts `tgt_ids[t]` from the ids before it. `src_ids` and
+    `tgt_ids` have no special tokens. The weight on the source's end-of-sequence token is left out, so a row
+    sums to 1 or less.
 
     Raises:
-        ConfigError: the model does not look at its source.
+        ConfigError: the model has no attention to its source.
     """
     name = source_attentions(model)[layer]
-    forced = translating(model, src_ids, tgt_ids, bos_id=bos_id, eos_id=eos_id)
+    forced = translation_pass(model, src_ids, tgt_ids, bos_id=bos_id, eos_id=eos_id)
     with torch.no_grad(), record_attention(model, [name]) as recording:
         forced()
     weights = recording.weights(name)
@@ -51,7 +51,7 @@ def align(
 
 
 def source_attentions(model: SequenceToSequence) -> list[str]:
-    """The names of the attentions with which the decoder looks at the source, the lowest layer's first."""
+    """The names of the model's attentions to the source, from the lowest layer to the highest."""
     names = [
         name
         for name, module in model.named_modules()
@@ -59,18 +59,18 @@ def source_attentions(model: SequenceToSequence) -> list[str]:
     ]
     if not names:
         raise ConfigError(
-            "this model has no attention to its source: all it knows of it is one vector",
+            "this model has no attention to its source: its decoder reads the source as one vector",
             "an alignment needs a model with attention",
         )
     return names
 
 
-# Which layer
+# The choice of a layer
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """The alignment that one layer tells, and why it was this one; `heads` None: the mean of all."""
+    """The alignment of one layer, and why this layer was chosen; `heads` is None for the mean of all."""
 
     name: str
     layer: int
@@ -82,46 +82,46 @@ class Alignment:
         return best_links(self.weights)
 
 
-def alignment_of(
+def align_by_best_layer(
     model: SequenceToSequence, src_ids: Sequence[int], tgt_ids: Sequence[int], *, bos_id: int, eos_id: int
 ) -> Alignment:
-    """As `align`, of the layer that tells it most clearly."""
+    """The alignment of the layer that `clearest_alignment` chooses; arguments are those of `align`."""
     names = source_attentions(model)
-    forced = translating(model, src_ids, tgt_ids, bos_id=bos_id, eos_id=eos_id)
+    forced = translation_pass(model, src_ids, tgt_ids, bos_id=bos_id, eos_id=eos_id)
     with torch.no_grad(), record_attention(model, names) as recording:
         forced()
-    return clearest_alignment({name: recording.weights(name) for name in names}, places(model))
+    return clearest_alignment({name: recording.weights(name) for name in names}, attention_sites(model))
 
 
 def clearest_alignment(
-    weights: Mapping[str, Float[Tensor, "_heads _rows _columns"]], places: Sequence[AttentionSite]
+    weights: Mapping[str, Float[Tensor, "_heads _rows _columns"]], sites: Sequence[AttentionSite]
 ) -> Alignment:
-    """The alignment of the layer whose mean weights are sharpest and leave the fewest source tokens out.
+    """The alignment of the layer with the greatest `clearness`.
 
-    `weights` are those of the cross-attentions among `places`, of a whole pass with both end marks. Layers
-    are compared by `clearness`, where the mean of a layer's heads speaks for it: heads that look one place
-    ahead or behind are as sharp as those that align, but rarely agree.
+    `weights` are those of the cross-attentions among `sites`, in a pass with both end-of-sequence tokens.
+    The mean of a layer's heads is compared, because heads that attend one position ahead or behind are as
+    sharp as heads that align, but rarely agree.
 
     Raises:
-        ConfigError: there is no cross-attention among them.
+        ConfigError: `sites` has no cross-attention.
     """
-    crosses = [place for place in places if place.part == "cross" and place.name in weights]
+    crosses = [site for site in sites if site.part == "cross" and site.name in weights]
     if not crosses:
-        raise ConfigError("nothing here looks at a source", "an alignment needs a model with attention to it")
-    means = {place.name: weights[place.name].float().mean(dim=0)[:-1, :-1] for place in crosses}
-    found = {place.name: clearness(means[place.name]) for place in crosses}
-    best = max(crosses, key=lambda place: (found[place.name], place.layer))
-    others = ", ".join(f"layer {place.layer}: {found[place.name]:.2f}" for place in crosses if place != best)
+        raise ConfigError("this model has no cross-attention", "an alignment needs attention to a source")
+    means = {site.name: weights[site.name].float().mean(dim=0)[:-1, :-1] for site in crosses}
+    found = {site.name: clearness(means[site.name]) for site in crosses}
+    best = max(crosses, key=lambda site: (found[site.name], site.layer))
+    others = ", ".join(f"layer {site.layer}: {found[site.name]:.2f}" for site in crosses if site != best)
     why = f"its weights are the clearest: sharpness x coverage {found[best.name]:.2f} ({others})"
-    only = "it is the only layer that looks at the source"
+    only = "it is the only layer with attention to the source"
     return Alignment(best.name, best.layer, None, why if others else only, means[best.name])
 
 
 def clearness(weights: Float[Tensor, "tgt_len src_len"]) -> float:
-    """Sharpness x coverage, each between 0 and 1.
+    """Sharpness times coverage, each between 0 and 1.
 
-    Sharpness: the mean over target tokens of the greatest weight on a source token, which is less where the
-    end mark takes some. Coverage: the share of the source that is looked at, a token by 1 at most.
+    Sharpness is the mean over target tokens of the greatest weight on a source token. Coverage is the mean
+    over source tokens of the weight they receive in total, at most 1 each.
     """
     if not weights.numel():
         return 0.0
@@ -132,7 +132,10 @@ def clearness(weights: Float[Tensor, "tgt_len src_len"]) -> float:
 
 
 def best_links(weights: Float[Tensor, "tgt_len src_len"]) -> Links:
-    """Each target token with the source token that it looks at most; none where the end mark has more."""
+    """A link from each target token to its source token of greatest weight.
+
+    A target token has no link if the end-of-sequence token has a greater weight.
+    """
     if not weights.numel():
         return frozenset()
     most, best = weights.max(dim=1)
@@ -140,50 +143,37 @@ def best_links(weights: Float[Tensor, "tgt_len src_len"]) -> Links:
     return frozenset((int(best[row]), row) for row in linked.nonzero()[:, 0].tolist())
 
 
-def mutual_links(weights: Float[Tensor, "tgt_len src_len"]) -> Links:
-    """Those of the best links that are the source token's best too: fewer, and surer."""
-    if not weights.numel():
-        return frozenset()
-    of_source = weights.argmax(dim=0).tolist()
-    return frozenset(link for link in best_links(weights) if of_source[link[0]] == link[1])
-
-
-def links_above(weights: Float[Tensor, "tgt_len src_len"], threshold: float) -> Links:
-    """All pairs with at least this weight: a target token may have several, or none."""
-    return frozenset((column, row) for row, column in (weights >= threshold).nonzero().tolist())
-
-
 def pharaoh(links: Iterable[tuple[int, int]]) -> str:
-    """`i-j` of source place i and target place j, both from 0, apart by spaces."""
+    """The links in the Pharaoh format: `i-j` of source position i and target position j, space-separated."""
     return " ".join(f"{source}-{target}" for source, target in sorted(links))
 
 
 def read_pharaoh(text: str) -> Links:
-    """The links that such a line names.
+    """The links of a line in the Pharaoh format.
 
     Raises:
-        DataError: it is no such line.
+        DataError: the line is not in this format.
     """
     pairs = [part.split("-") for part in text.split()]
     if not all(len(pair) == 2 and all(side.isdecimal() for side in pair) for pair in pairs):
-        raise DataError(f"{text!r} is no alignment", "links are written as 0-0 1-2, source first, from 0")
+        raise DataError(f"{text!r} is not an alignment", "links are written as 0-0 1-2, source first, from 0")
     return frozenset((int(source), int(target)) for source, target in pairs)
 
 
-def by_words(links: Iterable[tuple[int, int]], src_words: Sequence[int], tgt_words: Sequence[int]) -> Links:
-    """Links of pieces -> links of words: the number of the word that each piece belongs to is given."""
+def word_links(links: Iterable[tuple[int, int]], src_words: Sequence[int], tgt_words: Sequence[int]) -> Links:
+    """Links of words from links of subword pieces; the sequences give the word number of each piece."""
     return frozenset((src_words[source], tgt_words[target]) for source, target in links)
 
 
-# Against a reference
+# Comparison with a reference
 
 
 @dataclass(frozen=True)
 class AlignmentScores:
-    """How links agree with a reference (Och and Ney 2003); None where nothing was to be found."""
+    """Agreement of links with a reference alignment (Och and Ney 2003); None where the divisor is 0."""
 
     precision: float | None  # the share of the links that are possible
-    recall: float | None  # the share of the sure ones that were found
+    recall: float | None  # the share of the sure links that were found
     error_rate: float | None  # AER
 
 
@@ -192,12 +182,12 @@ def alignment_scores(
     sure: Collection[tuple[int, int]],
     possible: Collection[tuple[int, int]] = (),
 ) -> AlignmentScores:
-    """What is sure is possible too."""
-    made, wanted = set(links), set(sure)
-    right, found = len(made & (wanted | set(possible))), len(made & wanted)
-    total = len(made) + len(wanted)
+    """Precision, recall and alignment error rate of `links`; each sure link counts as possible too."""
+    links, sure = set(links), set(sure)
+    correct, found = len(links & (sure | set(possible))), len(links & sure)
+    total = len(links) + len(sure)
     return AlignmentScores(
-        precision=right / len(made) if made else None,
-        recall=found / len(wanted) if wanted else None,
-        error_rate=1 - (right + found) / total if total else None,
+        precision=correct / len(links) if links else None,
+        recall=found / len(sure) if sure else None,
+        error_rate=1 - (correct + found) / total if total else None,
     )

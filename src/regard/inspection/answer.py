@@ -1,4 +1,4 @@
-"""What a model answered in a pass, and how likely it held that: what changes are measured by."""
+"""The answer of a model in a pass, and its log-probability: what ablation and attribution measure."""
 
 from dataclasses import dataclass
 
@@ -18,30 +18,30 @@ from regard.models.heads import (
 )
 from regard.models.vision import VisionTransformer
 
-NUMBERS_AT_ONCE = 2**25  # of the output of a batch: 128 MiB in float32
-SAYS = (ClassificationHead, TokenHead, MaskedLanguageModelHead, SpanHead)
+MAX_OUTPUT_VALUES = 2**25  # in the output of one batch: 128 MiB in float32
+HEADS_WITH_PROBABILITIES = (ClassificationHead, TokenHead, MaskedLanguageModelHead, SpanHead)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a model answered in a pass, and the rows of its output in which it did so."""
+    """The classes or tokens that a model answered, and the rows of its output that predict them."""
 
     ids: Int64[Tensor, " answers"]
     rows: Int64[Tensor, " answers"]
 
     def log_probs(self, output: Float[Tensor, "batch *rows classes"]) -> Float[Tensor, "batch answers"]:
-        """The log-probability of each part of the answer in each example of a batch, in nats."""
+        """The log-probability of each id of the answer in each example of a batch, in nats."""
         log_probs = output.float().log_softmax(dim=-1)
-        # one class of a text has no axis of its own
+        # the output of a text classifier has no axis for positions
         log_probs = log_probs.reshape(len(output), -1, output.size(-1))[:, self.rows]
         return log_probs.gather(2, self.ids[None, :, None].expand(len(output), -1, -1))[:, :, 0]
 
 
 def answer_of(forced: ForcedPass) -> Answer:
-    """The tokens that were written as an answer; of an encoder the most probable classes of its head.
+    """The tokens that a decoder wrote, or the most probable classes of an encoder's head.
 
-    These are one class of a text; a class or token at each position that was asked for; the first and last
-    place of a span.
+    A head gives one class for a text, a class or token for each position of `answer_rows`, or the first and
+    last position of a span.
 
     Raises:
         ConfigError: the model's head gives no probabilities.
@@ -50,7 +50,7 @@ def answer_of(forced: ForcedPass) -> Answer:
     if "written" in forced.sequences:
         ids = torch.tensor(forced.sequences["written"], device=device)
     else:
-        _refuse_silent(forced)
+        _refuse_without_probabilities(forced)
         with torch.no_grad():
             ids = forced()[0].argmax(dim=-1).reshape(-1)
     chosen = range(len(ids)) if forced.answer_rows is None else forced.answer_rows
@@ -64,20 +64,20 @@ def answer_log_prob(forced: ForcedPass) -> float:
     return float(answer_of(forced).log_probs(forced()).double().sum())
 
 
-def rows_at_once(forced: ForcedPass) -> int:
-    """How many examples a batch may have, so that the output does not grow beyond NUMBERS_AT_ONCE."""
+def max_batch_size(forced: ForcedPass) -> int:
+    """The number of examples in a batch whose output has at most MAX_OUTPUT_VALUES values; at least 1."""
     config = forced.model.config
     classes = getattr(config, "tgt_vocab_size", getattr(config, "vocab_size", 1))
     longest = max(len(ids) for ids in forced.sequences.values())
-    return max(1, NUMBERS_AT_ONCE // (max(longest, 1) * classes))
+    return max(1, MAX_OUTPUT_VALUES // (max(longest, 1) * classes))
 
 
-def _refuse_silent(forced: ForcedPass) -> None:
+def _refuse_without_probabilities(forced: ForcedPass) -> None:
     if isinstance(forced.model, VisionTransformer):
         return
     head = forced.model.head if isinstance(forced.model, EncoderOnly) else None
-    if not isinstance(head, SAYS) or isinstance(head, RegressionHead):
+    if not isinstance(head, HEADS_WITH_PROBABILITIES) or isinstance(head, RegressionHead):
         raise ConfigError(
-            "this model's answer has no probability, so nothing can be said of its change",
-            "heads that classify texts, tokens or spans have one, and models that write",
+            "this model's answer has no probability whose change could be measured",
+            "models that generate text have one, and heads that classify texts, tokens or spans",
         )

@@ -1,9 +1,9 @@
-"""A model as the tree of its real modules: parameters, shapes, operations and memory at one input.
+"""The tree of a model's modules with parameters, output shapes, FLOPs and memory for one input.
 
-FLOPs are those of matrix products and convolutions, a multiply and an add each (2 m n k), counted as they
-happen with attention in its plain form: all of Q K^T counts, what a mask hides too. Norms, softmax,
-activations and look-ups are left out, as is usual (Kaplan et al. 2020). PyTorch's own counter
-(torch.utils.flop_counter) says the same, but brings its compiler with it: 6 s until it counts.
+FLOPs are those of matrix products and convolutions, 2 m n k each, counted while a pass runs with plain
+attention: all of Q K^T counts, masked positions too. Norms, softmax, activations and embedding look-ups are
+left out, as is usual (Kaplan et al. 2020). torch.utils.flop_counter gives the same numbers, but imports
+PyTorch's compiler first, which takes 6 s.
 """
 
 from collections import Counter
@@ -18,45 +18,47 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.overrides import TorchFunctionMode
 
-from regard.inspection.passes import ForcedPass, places
+from regard.inspection.passes import ForcedPass, attention_sites
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.kernels import plain_attention
+from regard.layers.scaled_dot_product import plain_attention
 from regard.models.encoder_only import EncoderOnly
 from regard.models.recurrent import Recurrent
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A module and those in it, whose parameters and FLOPs are counted in its own."""
+    """A module; its parameters and FLOPs include those of its children."""
 
-    name: str  # "decoder.blocks.2.cross_attention"; of the model itself ""
+    name: str  # "decoder.blocks.2.cross_attention"; "" for the model itself
     type: str
-    parameters: int  # numbers learned; what is tied counts where it comes first
-    tied: int  # numbers that stand at an earlier place too and count there
+    parameters: int  # number of parameters; tied ones count in the first module that holds them
+    tied: int  # number of parameters that an earlier module holds too, and that count there
     flops: int  # in this pass
-    output: tuple[int, ...] | None  # the shape of what it gave last; None: it was not called
+    output: tuple[int, ...] | None  # shape of its last output; None if it was not called
     children: tuple["Part", ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Totals:
-    """The whole model, at this input."""
+    """Costs of the whole model for this input."""
 
     parameters: int
     flops: int  # of the forced pass: all positions at once
-    cache_bytes: int  # what decoding keeps between steps when it has read all this: keys and values, states
-    activation_bytes: int  # what training keeps of this example for the way back, parameters not counted
+    cache_bytes: int  # of the decoding cache after all positions: keys and values, or recurrent states
+    activation_bytes: int  # saved for the backward pass of this example, without parameters
 
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
+    """A model's modules and its total costs."""
+
     tree: Part
     totals: Totals
 
 
 def architecture(forced: ForcedPass) -> Architecture:
-    """The tree of the model, as one pass goes through it."""
-    counted = _counted(forced)
+    """The architecture of a model, counted in one pass."""
+    counted = _count(forced)
     tree = _part(forced.model, "", counted, set())
     totals = Totals(
         parameters=tree.parameters,
@@ -68,61 +70,61 @@ def architecture(forced: ForcedPass) -> Architecture:
 
 
 @dataclass(frozen=True)
-class _Counted:
-    flops: Counter[str]  # of a module itself, without those in it
+class _Counts:
+    flops: Counter[str]  # of a module itself, without its children
     shapes: dict[str, tuple[int, ...]]
 
 
-def _part(module: nn.Module, name: str, counted: _Counted, seen: set[int]) -> Part:
-    """`seen`: parameters that have been counted."""
+def _part(module: nn.Module, name: str, counted: _Counts, counted_parameters: set[int]) -> Part:
+    """The tree below one module; `counted_parameters` has the ids of parameters that were counted before."""
     own = list(module.parameters(recurse=False))
-    new = [each for each in own if id(each) not in seen]
-    seen.update(map(id, own))
-    size, all_of_it = sum(each.numel() for each in new), sum(each.numel() for each in own)
+    new = [each for each in own if id(each) not in counted_parameters]
+    counted_parameters.update(map(id, own))
+    size, total_size = sum(each.numel() for each in new), sum(each.numel() for each in own)
     children = tuple(
-        _part(child, f"{name}.{last}" if name else last, counted, seen)
+        _part(child, f"{name}.{last}" if name else last, counted, counted_parameters)
         for last, child in module.named_children()
     )
     return Part(
         name=name,
         type=type(module).__name__,
         parameters=size + sum(child.parameters for child in children),
-        tied=all_of_it - size + sum(child.tied for child in children),
+        tied=total_size - size + sum(child.tied for child in children),
         flops=counted.flops[name] + sum(child.flops for child in children),
         output=counted.shapes.get(name),
         children=children,
     )
 
 
-def _counted(forced: ForcedPass) -> _Counted:
-    """The products that happen while a module is the innermost at work count for it."""
-    counted, at_work = _Counted(Counter(), {}), [""]
+def _count(forced: ForcedPass) -> _Counts:
+    """FLOPs and output shapes by module: a product counts for the innermost module that is running."""
+    counted, active = _Counts(Counter(), {}), [""]
 
-    def entering(name: str) -> Callable[..., None]:
-        def hook(module: nn.Module, given: tuple[Any, ...]) -> None:
-            at_work.append(name)
+    def before(name: str) -> Callable[..., None]:
+        def hook(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+            active.append(name)
 
         return hook
 
-    def leaving(name: str) -> Callable[..., None]:
-        def hook(module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
-            at_work.pop()
+    def after(name: str) -> Callable[..., None]:
+        def hook(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+            active.pop()
             if (first := _first_tensor(output)) is not None:
                 counted.shapes[name] = tuple(first.shape)
 
         return hook
 
-    def product(flops: int) -> None:
-        counted.flops[at_work[-1]] += flops
+    def add_flops(flops: int) -> None:
+        counted.flops[active[-1]] += flops
 
     hooks = []
     for name, module in forced.model.named_modules():
         hooks += [
-            module.register_forward_pre_hook(entering(name)),
-            module.register_forward_hook(leaving(name)),
+            module.register_forward_pre_hook(before(name)),
+            module.register_forward_hook(after(name)),
         ]
     try:
-        with torch.no_grad(), _plainly(forced.model), _Products(product):
+        with torch.no_grad(), _with_plain_attention(forced.model), _ProductCounter(add_flops):
             forced()
     finally:
         for hook in hooks:
@@ -134,19 +136,19 @@ MATRIX_PRODUCTS = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, to
 CONVOLUTIONS = (F.conv1d, F.conv2d)
 
 
-class _Products(TorchFunctionMode):
-    """Tells the FLOPs of each product of matrices."""
+class _ProductCounter(TorchFunctionMode):
+    """Reports the FLOPs of each matrix product and convolution."""
 
-    def __init__(self, tell: Callable[[int], None]) -> None:
+    def __init__(self, report: Callable[[int], None]) -> None:
         super().__init__()
-        self.tell = tell
+        self.report = report
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output = function(*args, **(kwargs or {}))
         if function is F.linear or function in MATRIX_PRODUCTS:
-            self.tell(2 * output.numel() * args[0].size(-1))
+            self.report(2 * output.numel() * args[0].size(-1))
         elif function in CONVOLUTIONS:
-            self.tell(2 * output.numel() * args[1][0].numel())
+            self.report(2 * output.numel() * args[1][0].numel())
         return output
 
 
@@ -157,68 +159,72 @@ def _first_tensor(output: Any) -> Tensor | None:
 
 
 @contextmanager
-def _plainly(model: nn.Module) -> Iterator[None]:
-    """Attention as two products: a fused kernel does not show them."""
-    usual = [(each, each.attend) for each in model.modules() if isinstance(each, MultiHeadAttention)]
-    for module, _ in usual:
+def _with_plain_attention(model: nn.Module) -> Iterator[None]:
+    """Within, attentions use the plain kernel: a fused one hides its two matrix products."""
+    original = [(each, each.attend) for each in model.modules() if isinstance(each, MultiHeadAttention)]
+    for module, _ in original:
         module.attend = plain_attention
     try:
         yield
     finally:
-        for module, attend in usual:
+        for module, attend in original:
             module.attend = attend
 
 
 def activation_bytes(forced: ForcedPass) -> int:
-    """What one pass in training keeps for the way back, without the masks of dropout."""
+    """The bytes that one training pass saves for the backward pass, without dropout masks."""
     own = {
         each.untyped_storage().data_ptr() for each in (*forced.model.parameters(), *forced.model.buffers())
     }
-    kept: dict[int, int] = {}
+    saved: dict[int, int] = {}
 
-    def keep(tensor: Tensor) -> Tensor:
+    def save(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in own:
-            kept[storage.data_ptr()] = storage.nbytes()
-        return tensor.detach()  # the tensor itself would hold the step that holds it, for ever
+            saved[storage.data_ptr()] = storage.nbytes()
+        return tensor.detach()  # the tensor itself would make a reference cycle with its autograd node
 
-    with torch.enable_grad(), _learning(forced.model), saved_tensors_hooks(keep, lambda tensor: tensor):
-        output = forced()  # held until all is counted: else room is used again
+    with torch.enable_grad(), _all_trainable(forced.model), saved_tensors_hooks(save, lambda tensor: tensor):
+        output = forced()  # kept until all is counted: freed memory could be counted twice
     del output
-    return sum(kept.values())
+    return sum(saved.values())
 
 
 @contextmanager
-def _learning(model: nn.Module) -> Iterator[None]:
-    """All parameters learn, also those of a model that was loaded to be used."""
-    fixed = [each for each in model.parameters() if not each.requires_grad]
-    for each in fixed:
+def _all_trainable(model: nn.Module) -> Iterator[None]:
+    """Within, all parameters require gradients, even in a model that was loaded for inference."""
+    frozen = [each for each in model.parameters() if not each.requires_grad]
+    for each in frozen:
         each.requires_grad_(True)
     try:
         yield
     finally:
-        for each in fixed:
+        for each in frozen:
             each.requires_grad_(False)
 
 
 @torch.no_grad()
 def cache_bytes(forced: ForcedPass) -> int:
-    """The keys and values, or the states, that decoding holds when it has read all this; 0 of an encoder."""
+    """The size of the decoding cache after all positions of the pass; 0 for an encoder."""
     model = forced.model
     if isinstance(model, EncoderOnly):
         return 0
     if isinstance(model, Recurrent):
         cache = model.start(model.encode(*forced.inputs[:2]))
-        held = [cache.source.keys, cache.source.values, cache.state.fed]  # keys may be the values themselves
-        held += [part for layer in cache.state.layers for part in layer]
-        return sum({each.data_ptr(): each.nbytes for each in held if each is not None}.values())
+        cached = [
+            cache.source.keys,
+            cache.source.values,
+            cache.state.last_output,
+        ]  # keys and values may share memory
+        cached += [part for layer in cache.state.layers for part in layer]
+        return sum({each.data_ptr(): each.nbytes for each in cached if each is not None}.values())
     window = getattr(model.config, "window", None)
     total = 0
-    for place in places(model):
-        module = model.get_submodule(place.name)
-        if place.part == "encoder" or not isinstance(module, MultiHeadAttention):
+    for site in attention_sites(model):
+        module = model.get_submodule(site.name)
+        if site.part == "encoder" or not isinstance(module, MultiHeadAttention):
             continue
-        length = len(forced.sequences[place.columns])
+        length = len(forced.sequences[site.columns])
         if window is not None:
             length = min(length, window - 1)
         total += 2 * length * module.num_kv_heads * module.d_head * module.output.weight.element_size()

@@ -1,4 +1,4 @@
-"""The arithmetic of one cell of an attention, with the numbers that the model had."""
+"""The arithmetic of one attention weight, from the query, key, mask and bias that were recorded."""
 
 import math
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from regard.inspection.recording import Recording, RowPosition
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionCell:
-    """How one query comes to look at one key: Vaswani et al. 2017, equation 1, for a row and a column.
+    """The attention weight of one query on one key, step by step (Vaswani et al. 2017, equation 1).
 
-    weight = exp(score - log_sum) where `seen`, else 0; score = dot * scale + bias; dot is the sum of
-    `products`. Query and key are as the kernel got them: norms, rotary positions and a scale of the model's
-    own are in. Exact to the rounding of float32.
+    weight = exp(score - log_sum) if `visible`, else 0; score = dot * scale + bias; dot is the sum of
+    `products`. Query and key are the kernel's inputs: query-key norms, rotary positions and the model's own
+    scale are applied. Exact to the rounding of float32.
     """
 
     name: str  # of the attention
@@ -25,24 +25,24 @@ class AttentionCell:
     column: int
     query: Float[Tensor, " d_head"]
     key: Float[Tensor, " d_head"]
-    value: Float[Tensor, " d_value"] | None  # what the weight is a share of; None: not recorded
+    value: Float[Tensor, " d_value"] | None  # None if values were not recorded
     products: Float[Tensor, " d_head"]
     dot: float
     scale: float  # 1 / sqrt(d_head)
     bias: float
     score: float
-    seen: bool  # the mask: whether the row may look there
-    log_sum: float  # log of the sum of exp(score) over the columns that the row may look at; -inf: none
+    visible: bool  # the mask: True if the row may attend to the column
+    log_sum: float  # log of the sum of exp(score) over visible columns; -inf if there is none
     weight: float
 
 
 def arithmetic(
     recording: Recording, name: str, head: int, row: int, column: int, *, at: int | RowPosition = 0
 ) -> AttentionCell:
-    """The cell of a recording with queries, keys, masks and biases; `at`: which row of the batch.
+    """One cell of a recording that has queries, keys, masks and biases; `at` is the row of the batch.
 
     Raises:
-        ConfigError: there is no such head, row or column in it, or something is missing.
+        ConfigError: the recording has no such head, row or column, or lacks one of these parts.
     """
     if name in recording.heads and head not in recording.heads[name]:
         raise ConfigError(
@@ -57,30 +57,30 @@ def arithmetic(
             f"{name} has no cell ({row}, {column})", f"it has {rows} rows and {columns} columns"
         )
     number = recording.heads[name].index(head)
-    query_here, keys = query[number, row].float(), key[number].float()
+    query_row, keys = query[number, row].float(), key[number].float()
     scale = 1 / math.sqrt(query.size(-1))
     biases = None if bias is None else bias[number % len(bias), row].float()
-    seen = mask[number % len(mask), row]
-    products = query_here * keys[column]
-    scores = keys @ query_here * scale
+    visible = mask[number % len(mask), row]
+    products = query_row * keys[column]
+    scores = keys @ query_row * scale
     scores = scores if biases is None else scores + biases
-    log_sum = float(scores.where(seen, -math.inf).logsumexp(dim=0))
-    dot, added = float(products.sum()), 0.0 if biases is None else float(biases[column])
-    score = dot * scale + added
+    log_sum = float(scores.where(visible, -math.inf).logsumexp(dim=0))
+    dot, bias_value = float(products.sum()), 0.0 if biases is None else float(biases[column])
+    score = dot * scale + bias_value
     return AttentionCell(
         name=name,
         head=head,
         row=row,
         column=column,
-        query=query_here,
+        query=query_row,
         key=keys[column],
         value=recording.value(name, at)[number, column].float() if "value" in recording.parts else None,
         products=products,
         dot=dot,
         scale=scale,
-        bias=added,
+        bias=bias_value,
         score=score,
-        seen=bool(seen[column]),
+        visible=bool(visible[column]),
         log_sum=log_sum,
-        weight=math.exp(score - log_sum) if seen[column] else 0.0,
+        weight=math.exp(score - log_sum) if visible[column] else 0.0,
     )

@@ -1,8 +1,8 @@
-"""How much each token that was read speaks for each answer: gradient x input, integrated gradients.
+"""Attribution of an answer to input tokens: gradient x input and integrated gradients.
 
-What is attributed is the log-probability of an answer, in nats, to the embeddings of tokens as they enter
-the model, before positions are added. Integrated gradients (Sundararajan et al. 2017) go from embeddings of
-zero to the real ones, and their sum is what the log-probability gained on the way (completeness).
+The log-probability of the answer, in nats, is attributed to token embeddings before positions are added.
+Integrated gradients (Sundararajan et al. 2017) follow the straight path from zero embeddings to the real
+ones; their sum is the gain in log-probability along that path (completeness).
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard.decoding.batches import deterministic
 from regard.errors import ConfigError
-from regard.inspection.answer import Answer, answer_of, rows_at_once
+from regard.inspection.answer import Answer, answer_of, max_batch_size
 from regard.inspection.passes import ForcedPass, SequenceName
 from regard.layers.embedding import TokenEmbedding
 from regard.models.decoder_only import DecoderOnly
@@ -27,17 +27,17 @@ from regard.models.model import Model
 from regard.models.recurrent import Recurrent
 
 Method = Literal["gradient", "integrated"]
-POINTS = 16  # of integrated gradients
+POINTS = 16  # at which integrated gradients evaluate the gradient
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attribution:
-    """`values[i, j]`: how much token j of the sequence `columns` speaks for answer i; below 0, against it."""
+    """`values[i, j]`: how much token j of the sequence `columns` raises (below 0: lowers) answer i."""
 
     method: Method
     columns: SequenceName
     values: Float[Tensor, "answers columns"]
-    missing: Float[Tensor, " answers"] | None  # of "integrated", nats: what was gained less the sum of a row
+    missing: Float[Tensor, " answers"] | None  # "integrated" alone, in nats: the gain minus a row's sum
 
 
 def attributions(
@@ -47,83 +47,87 @@ def attributions(
     columns: SequenceName | None = None,
     points: int = POINTS,
 ) -> Attribution:
-    """Of each token of the answer to the tokens of `columns`; a prompt is no part of the answer.
+    """The attribution of each token of the answer to the tokens of `columns`; a prompt is not attributed.
 
-    These are the source, a text, or what was read; None: the first of them that there is. `points`: at how
-    many places between nothing and the real embeddings integrated gradients are looked at (Gauss-Legendre).
+    `columns` is "source", "text" or "read"; None takes the first that the pass has. `points` is the number
+    of Gauss-Legendre points on the path of integrated gradients.
 
     Raises:
         ConfigError: the pass has no such sequence, or the model's answer has no probability.
     """
     columns = columns or next(name for name in ("source", "text", "read") if name in forced.sequences)
     if columns == "written" or columns not in forced.sequences:
-        raise ConfigError(f"nothing can be attributed to {columns!r} here", "it is no sequence that was read")
-    course = _PathFromZero(forced, columns, answer_of(forced))
+        raise ConfigError(
+            f"nothing can be attributed to {columns!r}", "name a sequence that this model reads as input"
+        )
+    path = _PathFromZero(forced, columns, answer_of(forced))
     if method == "gradient":
-        values, missing = course.attributed([1.0], [1.0]), None
+        values, missing = path.attribute([1.0], [1.0]), None
     else:
-        places, weights = np.polynomial.legendre.leggauss(points)  # of the way from -1 to 1
-        values = course.attributed(((places + 1) / 2).tolist(), (weights / 2).tolist())
-        missing = course.gained() - values.sum(dim=1)
+        points_on_path, weights = np.polynomial.legendre.leggauss(points)  # on [-1, 1]
+        values = path.attribute(((points_on_path + 1) / 2).tolist(), (weights / 2).tolist())
+        missing = path.total_gain() - values.sum(dim=1)
     return Attribution(method=method, columns=columns, values=values, missing=missing)
 
 
 class _PathFromZero:
-    """The way from embeddings of zero to those that a sequence has, all else of the pass as it is."""
+    """The path from zero embeddings to those of one sequence; the other inputs of the pass stay fixed."""
 
     def __init__(self, forced: ForcedPass, columns: SequenceName, answer: Answer) -> None:
         self.forced, self.answer = forced, answer
-        self.embedding = embedding_of(forced.model, columns)
+        self.embedding = token_embedding(forced.model, columns)
         read = torch.tensor(forced.sequences[columns], device=forced.model.device)
         with torch.no_grad():
             self.embedded: Float[Tensor, "columns width"] = self.embedding(read[None])[0]
 
-    def attributed(
-        self, shares: Sequence[float], weights: Sequence[float]
+    def attribute(
+        self, fractions: Sequence[float], weights: Sequence[float]
     ) -> Float[Tensor, "answers columns"]:
-        """Gradients at these shares of the way, weighed, times the embeddings."""
-        at_once, answers = rows_at_once(self.forced), len(self.answer.ids)
+        """The weighted sum of gradients at these fractions of the path, times the embeddings."""
+        batch_size, answers = max_batch_size(self.forced), len(self.answer.ids)
         total = torch.zeros(answers, *self.embedded.shape, device=self.embedded.device)
-        for start in range(0, len(shares) if answers else 0, at_once):
-            some = slice(start, start + at_once)
-            total += self._gradients(torch.tensor(shares[some]), torch.tensor(weights[some]))
+        for start in range(0, len(fractions) if answers else 0, batch_size):
+            chunk = slice(start, start + batch_size)
+            total += self._gradients(torch.tensor(fractions[chunk]), torch.tensor(weights[chunk]))
         return (total * self.embedded).sum(dim=-1).cpu()
 
     def _gradients(
-        self, shares: Float[Tensor, " shares"], weights: Float[Tensor, " shares"]
+        self, fractions: Float[Tensor, " shares"], weights: Float[Tensor, " fractions"]
     ) -> Float[Tensor, "answers columns width"]:
         with torch.enable_grad():
-            entering = self._at(shares).requires_grad_()
-            weighed = (self._log_probs(entering) * weights.to(entering)[:, None]).sum(dim=0)
+            embeddings = self._scaled(fractions).requires_grad_()
+            weighed = (self._log_probs(embeddings) * weights.to(embeddings)[:, None]).sum(dim=0)
             last = len(weighed) - 1
             found = [
-                torch.autograd.grad(answer, entering, retain_graph=number < last)[0].sum(dim=0)
+                torch.autograd.grad(answer, embeddings, retain_graph=number < last)[0].sum(dim=0)
                 for number, answer in enumerate(weighed)
             ]
         return torch.stack(found)
 
     @torch.no_grad()
-    def gained(self) -> Float[Tensor, " answers"]:
-        """The log-probability of each answer at the end of the way, less that at its beginning."""
-        nothing, everything = self._log_probs(self._at(torch.tensor([0.0, 1.0])))
-        return (everything - nothing).cpu()
+    def total_gain(self) -> Float[Tensor, " answers"]:
+        """The log-probability of each answer at the end of the path, minus that at its start."""
+        at_start, at_end = self._log_probs(self._scaled(torch.tensor([0.0, 1.0])))
+        return (at_end - at_start).cpu()
 
-    def _at(self, shares: Float[Tensor, " shares"]) -> Float[Tensor, "shares columns width"]:
-        return shares.to(self.embedded)[:, None, None] * self.embedded
+    def _scaled(self, fractions: Float[Tensor, " shares"]) -> Float[Tensor, "fractions columns width"]:
+        return fractions.to(self.embedded)[:, None, None] * self.embedded
 
-    def _log_probs(self, entering: Float[Tensor, "rows columns width"]) -> Float[Tensor, "rows answers"]:
-        model, rows = self.forced.model, len(entering)
-        with deterministic([model]), _instead(self.embedding, entering):
+    def _log_probs(self, embeddings: Float[Tensor, "rows columns width"]) -> Float[Tensor, "rows answers"]:
+        model, rows = self.forced.model, len(embeddings)
+        with deterministic([model]), _replaced_output(self.embedding, embeddings):
             output = model(*(each.expand(rows, *each.shape[1:]) for each in self.forced.inputs))
         return self.answer.log_probs(output)
 
 
 @contextmanager
-def _instead(embedding: TokenEmbedding, x: Float[Tensor, "rows columns width"]) -> Iterator[None]:
-    """The embedding gives `x`, whatever it reads."""
+def _replaced_output(embedding: TokenEmbedding, x: Float[Tensor, "rows columns width"]) -> Iterator[None]:
+    """Within, `embedding` returns `x` for any input."""
 
-    def hook(_: nn.Module, given: tuple[Any, ...], output: Tensor) -> Tensor:
-        rows = torch.arange(len(output), device=x.device) % len(x)  # a recurrent encoder fills its batch up
+    def hook(_: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+        rows = torch.arange(len(output), device=x.device) % len(
+            x
+        )  # a recurrent encoder pads its batch with copies of rows
         return x[rows]
 
     handle = embedding.register_forward_hook(hook)
@@ -133,8 +137,8 @@ def _instead(embedding: TokenEmbedding, x: Float[Tensor, "rows columns width"]) 
         handle.remove()
 
 
-def embedding_of(model: Model, columns: SequenceName) -> TokenEmbedding:
-    """What the tokens of this sequence enter the model by."""
+def token_embedding(model: Model, columns: SequenceName) -> TokenEmbedding:
+    """The embedding with which the model reads this sequence."""
     match model:
         case EncoderDecoder():
             return (model.encoder if columns == "source" else model.decoder).input.embedding

@@ -1,6 +1,6 @@
-"""A beam search as the tree that it was: what lived on, what was dropped, what ended, and what won.
+"""The tree of a beam search: candidates that were kept, dropped or finished, and the answer.
 
-A search is watched by one of its own kind that notes its candidates at each step; it decides the same.
+A subclass of the search records its candidates at each step and makes the same decisions.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,72 +18,72 @@ from regard.decoding.search import BeamSearch, Candidates, FinishedHypotheses
 from regard.decoding.step import Stepper
 
 State = Literal["live", "dropped", "ended", "best"]
-Path = tuple[int, ...]  # all tokens said, what was given included
+Path = tuple[int, ...]  # all tokens from the start, forced ones included
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """A token that was thought of after those on the way to it."""
+    """A candidate token that follows the tokens of its ancestors."""
 
-    id: int  # its place in `BeamTree.nodes`
-    parent: int | None  # None: it is a first token
-    step: int  # how many tokens stand before it, what was given not counted
+    id: int  # its index in `BeamTree.nodes`
+    parent: int | None  # None for a first token
+    step: int  # number of tokens before it, without a forced prefix
     token_id: int
     log_prob: float  # of this token, nats
-    total: float  # of all up to it, nats
-    score: float  # the total, with what rules have weighed, by the length penalty, as if it ended here
-    state: State  # live: searched on, if only for a step; dropped; ended; best: the end that is answered
+    total: float  # of all tokens up to it, nats
+    score: float  # total, adjusted by rules, divided by the length penalty, as if the hypothesis ended here
+    state: State  # live: kept for the next step; dropped; ended: finished; best: the end of the answer
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeamTree:
-    """`nodes` stand after their parents, step after step, those of a step by their rank."""
+    """The candidates of a search. `nodes` are ordered by step, then by rank, so parents come first."""
 
-    beam_size: int
+    size: int
     nodes: list[Node]
 
     @property
     def best(self) -> Node | None:
-        """The end of the hypothesis that the search answers with; None: it found none."""
+        """The last node of the hypothesis that the search returned; None if it found none."""
         return next((node for node in self.nodes if node.state == "best"), None)
 
     def path(self, node: Node) -> list[Node]:
-        """From a first token to `node`."""
-        way = [node]
-        while (parent := way[-1].parent) is not None:
-            way.append(self.nodes[parent])
-        return way[::-1]
+        """The nodes from a first token to `node`."""
+        nodes_up = [node]
+        while (parent := nodes_up[-1].parent) is not None:
+            nodes_up.append(self.nodes[parent])
+        return nodes_up[::-1]
 
 
 def beam_tree(search: Search, decode: Callable[[Search], Sequence[Hypothesis]]) -> BeamTree:
-    """The tree of the one search that `decode` does with the search that it is given.
+    """The tree of the search for one request; `decode` runs the search that it is given.
 
-    `decode` is for instance `lambda search: decode_all(search, model, [ids])[0]`. Of a search that is no
-    plain beam, greedy search among them, the tree has only what it found.
+    `decode` is for instance `lambda search: decode_all(search, model, [ids])[0]`. For any search other than
+    `BeamSearch` itself, such as greedy search, the tree has only the hypotheses that were found.
     """
     if type(search) is not BeamSearch:
-        return _of_found(search, decode(search))
-    watched = _RecordedBeamSearch(**{each.name: getattr(search, each.name) for each in fields(search)})
-    decode(watched)
-    return BeamTree(beam_size=search.beam_size, nodes=watched.notes.nodes)
+        return _tree_of_hypotheses(search, decode(search))
+    recorded = _RecordedBeamSearch(**{each.name: getattr(search, each.name) for each in fields(search)})
+    decode(recorded)
+    return BeamTree(size=search.size, nodes=recorded.builder.nodes)
 
 
 @dataclass
 class _TreeBuilder:
-    """The tree as it grows."""
+    """Collects the nodes of a tree."""
 
     nodes: list[Node] = field(default_factory=list)
     by_path: dict[Path, int] = field(default_factory=dict)
 
     def add(
-        self, path: Path, *, given: int, log_prob: float, total: float, score: float, state: State
+        self, path: Path, *, forced: int, log_prob: float, total: float, score: float, state: State
     ) -> None:
         self.by_path[path] = len(self.nodes)
         self.nodes.append(
             Node(
                 id=len(self.nodes),
                 parent=self.by_path.get(path[:-1]),
-                step=len(path) - 1 - given,
+                step=len(path) - 1 - forced,
                 token_id=path[-1],
                 log_prob=log_prob,
                 total=total,
@@ -102,72 +102,72 @@ class _TreeBuilder:
 
 @dataclass(frozen=True, kw_only=True)
 class _RecordedBeamSearch(BeamSearch):
-    """A beam search of a single request that notes what it sees."""
+    """A beam search for a single request that records its candidates."""
 
-    notes: _TreeBuilder = field(default_factory=_TreeBuilder)
+    builder: _TreeBuilder = field(default_factory=_TreeBuilder)
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        assert len(requests) == 1, "one tree is of one request"
+        assert len(requests) == 1, "a tree has one request"
         answer = super().__call__(stepper, requests)
         if answer[0]:
-            self.notes.mark(self._end_of(answer[0][0]), "best")
+            self.builder.mark(self._end_of(answer[0][0]), "best")
         return answer
 
     def _end_of(self, hypothesis: Hypothesis) -> Path:
-        """The path that ended with this hypothesis: its ids and an end, or its ids alone at a stop text."""
+        """The path of a finished hypothesis: its ids with an end token, or its ids alone at a stop string."""
         ids = tuple(hypothesis.ids)
-        ways = [ids, *((*ids, end) for end in (self.eos_id, *self.ends))]
-        ended = [node for way in ways if (node := self.notes.at(way)) is not None and node.state == "ended"]
-        best = max(ended, key=lambda node: node.score)
-        return next(way for way in ways if self.notes.at(way) is best)
+        paths = [ids, *((*ids, end) for end in (self.eos_id, *self.ends))]
+        ended = [path for path in paths if (node := self.builder.at(path)) and node.state == "ended"]
+        return max(ended, key=lambda path: self.builder.nodes[self.builder.by_path[path]].score)
 
-    def going_on(
+    def continued(
         self,
         rows: HypothesisRows,
-        course: RequestConstraints,
+        constraints: RequestConstraints,
         found: Candidates,
         greatest: Float64[np.ndarray, " sentences"],
-        podium: FinishedHypotheses,
+        finished: FinishedHypotheses,
     ) -> Bool[np.ndarray, "sentences candidates"]:
-        on = super().going_on(rows, course, found, greatest, podium)
-        given = int(course.uncounted[0])
-        if rows.length >= given:
-            for place in np.flatnonzero(np.isfinite(found.total[0])).tolist():
-                self._note(rows, found, place, given, stays=bool(on[0, place]))
+        on = super().continued(rows, constraints, found, greatest, finished)
+        forced = int(constraints.uncounted[0])
+        if rows.length >= forced:
+            for rank in np.flatnonzero(np.isfinite(found.total[0])).tolist():
+                self._add_candidate(rows, found, rank, forced, stays=bool(on[0, rank]))
         return on
 
-    def _note(self, rows: HypothesisRows, found: Candidates, place: int, given: int, *, stays: bool) -> None:
-        parent, token = int(found.parents[0, place]), int(found.ids[0, place])
-        ends = self.ends_by(token) and place < self.beam_size
-        log_prob, rank = float(found.own[0, place]), float(found.total[0, place])
-        total = float(rows.token_log_probs[parent].sum()) + log_prob if self.weighs else rank
-        self.notes.add(
+    def _add_candidate(
+        self, rows: HypothesisRows, found: Candidates, rank: int, forced: int, *, stays: bool
+    ) -> None:
+        parent, token = int(found.parents[0, rank]), int(found.ids[0, rank])
+        ends = self.ends_by(token) and rank < self.size
+        log_prob, adjusted = float(found.own[0, rank]), float(found.total[0, rank])
+        total = float(rows.token_log_probs[parent].sum()) + log_prob if self.changes_scores else adjusted
+        self.builder.add(
             (*rows.ids[parent].tolist(), token),
-            given=given,
+            forced=forced,
             log_prob=log_prob,
             total=total,
-            score=rank / self.length_penalty(rows.length + 1 - given),
+            score=adjusted / self.length_penalty(rows.length + 1 - forced),
             state="ended" if ends else "live" if stays else "dropped",
         )
 
-    def stopped(self, rows: HypothesisRows, course: RequestConstraints, row: int) -> Hypothesis:
-        self.notes.mark(tuple(rows.ids[row].tolist()), "ended")
-        return super().stopped(rows, course, row)
+    def stopped(self, rows: HypothesisRows, constraints: RequestConstraints, row: int) -> Hypothesis:
+        self.builder.mark(tuple(rows.ids[row].tolist()), "ended")
+        return super().stopped(rows, constraints, row)
 
 
-def _of_found(search: Search, found: Sequence[Hypothesis]) -> BeamTree:
-    """The ways of these hypotheses, put together where they begin alike."""
-    notes = _TreeBuilder()
+def _tree_of_hypotheses(search: Search, found: Sequence[Hypothesis]) -> BeamTree:
+    """The tree of these hypotheses; common prefixes share nodes."""
+    builder = _TreeBuilder()
     for number, hypothesis in enumerate(found):
-        each = hypothesis.token_log_probs
-        ids = (
-            *hypothesis.ids,
-            *[search.eos_id] * (len(each) - len(hypothesis.ids)),
-        )  # one, or none at a stop
-        for place, (log_prob, total) in enumerate(zip(each, accumulate(each), strict=True), start=1):
-            if (path := ids[:place]) not in notes.by_path:
-                score = total / search.length_penalty(place)
-                notes.add(path, given=0, log_prob=log_prob, total=total, score=score, state="live")
+        token_log_probs = hypothesis.token_log_probs
+        num_ends = len(token_log_probs) - len(hypothesis.ids)  # 1, or 0 at a stop string
+        ids = (*hypothesis.ids, *[search.eos_id] * num_ends)
+        totals = accumulate(token_log_probs)
+        for length, (log_prob, total) in enumerate(zip(token_log_probs, totals, strict=True), start=1):
+            if (path := ids[:length]) not in builder.by_path:
+                score = total / search.length_penalty(length)
+                builder.add(path, forced=0, log_prob=log_prob, total=total, score=score, state="live")
         if ids:
-            notes.mark(ids, "ended" if number else "best")
-    return BeamTree(beam_size=getattr(search, "beam_size", 1), nodes=notes.nodes)
+            builder.mark(ids, "ended" if number else "best")
+    return BeamTree(size=getattr(search, "size", 1), nodes=builder.nodes)

@@ -1,4 +1,4 @@
-"""How a run went: its metrics -> curves -> a figure."""
+"""Learning curves: from the records of `metrics.jsonl` to a figure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import UserError
-from regard.inspection.figures import HUES, INK, PALE, figure_at
+from regard.inspection.figures import GRID_COLOUR, LINE_COLOURS, TEXT_COLOUR, figure_at
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Points = list[tuple[int, float]]  # step and value
 
-FEW = 40  # points that are marked each
+MAX_MARKED_POINTS = 40  # a line with more points has no markers
 PERCENT = {"bleu", "chrf", "exact_match", "error_rate", "accuracy", "macro_f1", "label_error_rate"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curves:
-    """What was measured, step by step: losses in `loss_unit`, scores by name."""
+    """Losses in `loss_unit`, scores by name and learning rates, each as (step, value) points."""
 
     train_loss: Points = field(default_factory=list)
     validation_loss: Points = field(default_factory=list)
@@ -37,8 +37,8 @@ class Curves:
         return "score, %" if self.scores.keys() <= PERCENT else "score"
 
 
-def curves_of(records: Sequence[Mapping[str, Any]], *, loss_unit: str = "nats per prediction") -> Curves:
-    """The curves in the records of a `metrics.jsonl`; what is not finite (null in the file) is left out."""
+def read_curves(records: Sequence[Mapping[str, Any]], *, loss_unit: str = "nats per prediction") -> Curves:
+    """The curves in the records of a `metrics.jsonl`; values that are not finite (null) are left out."""
     curves = Curves(loss_unit=loss_unit)
     for record in records:
         if record.get("kind") == "train":
@@ -59,57 +59,61 @@ def _add(points: Points, record: Mapping[str, Any], name: str) -> None:
 
 
 def draw_curves(curves: Curves, path: Path, *, title: str = "") -> None:
-    """Write the figure to `path`, an .svg, .png or .pdf: losses, scores and learning rate over the steps.
+    """Write losses, scores and learning rate over the steps to `path`, an .svg, .png or .pdf file.
 
     Raises:
         MissingExtra: matplotlib is not installed.
-        UserError: nothing was measured yet, or no such kind of file can be written.
+        UserError: there are no measurements, or the file type is not supported.
     """
     panels = [panel for panel in _panels(curves) if panel.series]
     if not panels:
-        raise UserError("nothing was measured yet", "let the run go on to its first report")
-    shares = [panel.share for panel in panels]
-    with figure_at(path, 8, 0.9 + 0.9 * sum(shares), title=title) as figure:
-        axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=shares)[:, 0]
+        raise UserError("nothing was measured yet", "let the run continue to its first report")
+    height_ratios = [panel.height_ratio for panel in panels]
+    with figure_at(path, 8, 0.9 + 0.9 * sum(height_ratios), title=title) as figure:
+        axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=height_ratios)[:, 0]
         for axis, panel in zip(axes, panels, strict=True):
             _draw(axis, panel)
         axes[-1].set_xlim(left=0)
-        axes[-1].set_xlabel("step", color=INK)
+        axes[-1].set_xlabel("step", color=TEXT_COLOUR)
         axes[-1].xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Panel:
-    """One quantity of a figure: its lines by name, their hues, and its share of the height."""
+    """One quantity of a figure: its lines by name, their colours, and its share of the height."""
 
     label: str
     series: dict[str, Points]
-    hues: tuple[str, ...]
-    share: int = 3
+    colours: tuple[str, ...]
+    height_ratio: int = 3
     logarithmic: bool = False
 
 
 def _panels(curves: Curves) -> list[_Panel]:
-    losses = _some({"train": curves.train_loss, "validation": curves.validation_loss})
-    rate = _some({"": curves.learning_rate})
+    losses = _non_empty({"train": curves.train_loss, "validation": curves.validation_loss})
+    rate = _non_empty({"": curves.learning_rate})
     values = [value for points in losses.values() for _, value in points]
-    falls_far = bool(values) and 0 < 2 * min(values) < max(values)
+    wide_range = bool(values) and 0 < 2 * min(values) < max(values)
     return [
-        _Panel(label=curves.loss_label, series=losses, hues=HUES, logarithmic=falls_far),
-        _Panel(label=curves.score_label, series=_some(curves.scores), hues=HUES[2:] + HUES[:2]),
-        _Panel(label="learning rate", series=rate, hues=(INK,), share=1),
+        _Panel(label=curves.loss_label, series=losses, colours=LINE_COLOURS, logarithmic=wide_range),
+        _Panel(
+            label=curves.score_label,
+            series=_non_empty(curves.scores),
+            colours=LINE_COLOURS[2:] + LINE_COLOURS[:2],
+        ),
+        _Panel(label="learning rate", series=rate, colours=(TEXT_COLOUR,), height_ratio=1),
     ]
 
 
-def _some(series: Mapping[str, Points]) -> dict[str, Points]:
+def _non_empty(series: Mapping[str, Points]) -> dict[str, Points]:
     return {name: points for name, points in series.items() if points}
 
 
 def _draw(axis: "Axes", panel: _Panel) -> None:
-    """The name of the panel above on the left; its lines, and where they end, above on the right."""
-    axis.set_title(panel.label, loc="left", fontsize=10, color=INK)
-    axis.grid(axis="y", color=PALE, linewidth=0.6)
-    axis.tick_params(colors=INK, length=0)
+    """Draw a panel: its name at the top left, a legend with each line's last value at the top right."""
+    axis.set_title(panel.label, loc="left", fontsize=10, color=TEXT_COLOUR)
+    axis.grid(axis="y", color=GRID_COLOUR, linewidth=0.6)
+    axis.tick_params(colors=TEXT_COLOUR, length=0)
     axis.spines[["top", "right", "left"]].set_visible(False)
     axis.margins(x=0.01)
     for number, (name, points) in enumerate(panel.series.items()):
@@ -117,9 +121,9 @@ def _draw(axis: "Axes", panel: _Panel) -> None:
         axis.plot(
             steps,
             values,
-            color=panel.hues[number % len(panel.hues)],
+            color=panel.colours[number % len(panel.colours)],
             linewidth=1.6,
-            marker="o" if len(points) <= FEW else "",
+            marker="o" if len(points) <= MAX_MARKED_POINTS else "",
             markersize=3.5,
             label=f"{name.replace('_', ' ')}  {values[-1]:.4g}" if name else None,
         )
@@ -138,7 +142,7 @@ def _draw(axis: "Axes", panel: _Panel) -> None:
 
 
 def _make_logarithmic(axis: "Axes") -> None:
-    """Shows the long end of a loss as well as its fall; the numbers stay plain, and far enough apart."""
+    """Use a logarithmic axis with plain numbers, far enough apart to be read."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     axis.set_yscale("log")

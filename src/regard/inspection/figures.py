@@ -1,4 +1,4 @@
-"""How figures are begun and written: the same picture is the same bytes."""
+"""Figures of matplotlib: how one is created and written. The same figure gives the same bytes."""
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import MissingExtra, UserError
-from regard.inspection.fonts import families_for
+from regard.inspection.fonts import font_families
 
-INK, PALE = "#24292f", "#d0d7de"
-HUES = ("#0969da", "#bc4c00", "#1a7f37", "#8250df")
-KINDS = (".svg", ".png", ".pdf")
-# The scales of the page (colour.js), on light paper: more is darker; orange is below nought, blue above.
+TEXT_COLOUR, GRID_COLOUR = "#24292f", "#d0d7de"
+LINE_COLOURS = ("#0969da", "#bc4c00", "#1a7f37", "#8250df")
+FILE_TYPES = (".svg", ".png", ".pdf")
+# The page's colour scales (colour.js) on white: darker is more; orange is below zero, blue above.
 SEQUENTIAL = ("#f6f8fa", "#d3e3ee", "#9cc3de", "#5a9bc7", "#2b70a5", "#134a78", "#08264a")
 DIVERGING = (
     *("#8a3b00", "#c8670f", "#eda55b", "#f8dcb9", "#f7f7f7"),
     *("#cbdfee", "#7fb2d6", "#2f77b0", "#0b3f73"),
 )
-HEADS = (  # those of heads, and the dashes of each eight of them (strokes.js)
+HEAD_COLOURS = (  # of attention heads; each group of eight has its own dashes (strokes.js)
     *("#0c60c0", "#e46c00", "#780060", "#cc6ca8", "#9c2400", "#0000fc", "#cc786c", "#781830"),
     *("#90606c", "#cc54fc", "#0c843c", "#3c24a8", "#f0003c", "#8430fc", "#8484cc", "#b42490"),
 )
-DASHES = ((), (7, 4), (2, 3), (11, 3, 2, 3), (16, 5), (2, 8), (9, 3, 2, 3, 2, 3), (4, 9))
-TITLE, LEAST_TITLE = 13, 6  # points
+HEAD_DASHES = ((), (7, 4), (2, 3), (11, 3, 2, 3), (16, 5), (2, 8), (9, 3, 2, 3, 2, 3), (4, 9))
+TITLE, MIN_TITLE = 13, 6  # points
 FONTS = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "none"}  # text stays text, in TrueType
 DATES = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
@@ -32,27 +32,33 @@ DATES = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 def figure_at(
     path: Path, width: int | float, height: int | float, *, title: str = "", texts: Iterable[str] = ()
 ) -> Iterator[Any]:
-    """A matplotlib figure of so many inches, which is written to `path` when the `with` ends.
+    """A matplotlib figure, `width` by `height` inches, that is written to `path` when the `with` ends.
 
-    `texts` are what is written into it beside plain English: fonts are looked for that have their signs.
+    Fonts are chosen so that they have the characters of `title` and `texts`.
 
     Raises:
         MissingExtra: matplotlib is not installed.
-        UserError: no such kind of file can be written.
+        UserError: the file type is not supported.
     """
     try:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra("matplotlib", "plot", "drawing a figure") from None
-    if path.suffix not in KINDS:
+    if path.suffix not in FILE_TYPES:
         raise UserError(
-            f"{path}: no figure is written as {path.suffix or 'that'}", "name it .svg, .png or .pdf"
+            f"{path}: a figure cannot be written as {path.suffix or 'a file without extension'}",
+            "name it .svg, .png or .pdf",
         )
-    families, _ = families_for([title, *texts])
-    settings: Any = {**FONTS, "svg.hashsalt": "regard", "axes.edgecolor": PALE, "font.family": families}
+    families, _ = font_families([title, *texts])
+    settings: Any = {
+        **FONTS,
+        "svg.hashsalt": "regard",
+        "axes.edgecolor": GRID_COLOUR,
+        "font.family": families,
+    }
     with matplotlib.rc_context(settings), warnings.catch_warnings():
-        # Signs that no font of this machine has are told by whoever asked for the figure.
+        # the caller reports characters that no font has
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
@@ -61,26 +67,26 @@ def figure_at(
         figure.savefig(path, dpi=160, metadata=DATES.get(path.suffix))
 
 
-def colours(stops: Sequence[str]) -> Any:
-    """A scale of the page's as a colour map."""
+def colour_map(stops: Sequence[str]) -> Any:
+    """A colour scale as a matplotlib colour map."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("regard", list(stops))
 
 
 def head_line(head: int) -> dict[str, Any]:
-    """How matplotlib draws the line of a head: 64 of them differ by colour or by dash."""
-    dash = DASHES[head // 8 % len(DASHES)]
-    style = (0, tuple(length / 2 for length in dash)) if dash else "solid"  # of a line's width, not pixels
-    return {"color": HEADS[head % len(HEADS)], "linestyle": style}
+    """The matplotlib line style of a head: the first 64 heads differ by colour or by dash."""
+    dash = HEAD_DASHES[head // 8 % len(HEAD_DASHES)]
+    style = (0, tuple(length / 2 for length in dash)) if dash else "solid"  # in line widths, not pixels
+    return {"color": HEAD_COLOURS[head % len(HEAD_COLOURS)], "linestyle": style}
 
 
 def _entitle(figure: Any, title: str) -> None:
-    """The title above all, as large as its figure is wide."""
+    """Put the title at the top, in a smaller font if the figure is too narrow."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    text = figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=TITLE, fontweight="bold")
-    room = 0.98 * figure.bbox.width
-    needed = text.get_window_extent(FigureCanvasAgg(figure).get_renderer()).width
-    if needed > room:
-        text.set_fontsize(max(LEAST_TITLE, TITLE * room / needed))
+    text = figure.suptitle(title, x=0.01, ha="left", color=TEXT_COLOUR, fontsize=TITLE, fontweight="bold")
+    max_width = 0.98 * figure.bbox.width
+    width_needed = text.get_window_extent(FigureCanvasAgg(figure).get_renderer()).width
+    if width_needed > max_width:
+        text.set_fontsize(max(MIN_TITLE, TITLE * max_width / width_needed))

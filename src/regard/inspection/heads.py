@@ -1,11 +1,11 @@
-"""Statistics by which one finds heads: what each of them looks at, in numbers between 0 and 1.
+"""Statistics of attention heads: entropy, distance, and the share of weight on certain tokens.
 
-Previous-token, first and end heads are those of Clark et al. 2019 ("What Does BERT Look At?"); duplicate and
-induction heads those of Olsson et al. 2022; copying from a source that of See et al. 2017's pointers;
-aligning is measured against an alignment that is given.
+Previous-token, first-token and end heads follow Clark et al. 2019 ("What Does BERT Look At?"); duplicate and
+induction heads Olsson et al. 2022; copying from a source See et al. 2017 (pointers); "aligning" compares
+with a given alignment.
 """
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -13,8 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.inspection.passes import AttentionSite, Part, SequenceName
-from regard.inspection.recording import Recording
+from regard.inspection.passes import AttentionSite, Part
 
 Statistic = Literal[
     "entropy",
@@ -30,15 +29,15 @@ Statistic = Literal[
     "aligning",
 ]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
-Tokens = Sequence[Hashable]  # ids, or what they stand for where two sides have vocabularies of their own
+Tokens = Sequence[Hashable]  # ids, or token texts where source and target have different vocabularies
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadStatistics:
-    """What one head does, on average over the rows of a text; None where that has no meaning.
+    """Statistics of one head, averaged over the rows of a text; None where one does not apply.
 
-    Rows of special tokens do not count, nor one that can see nothing but itself; the weight on special
-    tokens does. In a cross-attention a row stands for the token that is written there.
+    Rows of special tokens and rows that can attend only to themselves are left out; weight on special tokens
+    counts. In a cross-attention a row stands for the token that is predicted there.
     """
 
     name: str  # of the attention
@@ -46,137 +45,82 @@ class HeadStatistics:
     layer: int
     head: int
     entropy: float | None  # of a row's weights, in nats
-    distance: float | None  # |row - column|, weighed
-    # shares of the weight:
+    distance: float | None  # weighted mean of |row - column|
+    # shares of the weight, between 0 and 1:
     previous: float | None  # on the token before
     next: float | None  # on the token after
     same: float | None  # on the token itself
-    duplicate: float | None  # on earlier copies of the token, in rows that have some
-    induction: float | None  # on what came after an earlier copy of the token, in rows where something did
+    duplicate: float | None  # on earlier copies of the token, in rows that have one
+    induction: float | None  # on the token after an earlier copy of the token, in rows that have one
     first: float | None  # on the first token
-    end: float | None  # on the end marks
-    copying: float | None  # on source tokens equal to the one written, in rows that have some
-    aligning: float | None  # on the source token that an alignment links, in rows that have one
+    end: float | None  # on end-of-sequence tokens
+    copying: float | None  # on source tokens equal to the predicted one, in rows that have one
+    aligning: float | None  # on source tokens that the alignment links, in rows that have one
 
 
 def head_statistics(
-    recording: Recording,
-    places: Sequence[AttentionSite],
-    sequences: Mapping[SequenceName, Tokens],
-    *,
-    special: Collection[Hashable] = (),
-    end: Hashable = None,
-) -> list[HeadStatistics]:
-    """Of every head whose weights were recorded, in the order of `places`.
-
-    `sequences` are the tokens by name, of which "written" is what a cross-attention's rows stand for.
-    """
-    found: list[HeadStatistics] = []
-    for place in places:
-        if place.name not in recording.heads:
-            continue
-        rows = sequences["written" if place.part == "cross" else place.rows]
-        weights = recording.weights(place.name)
-        found += statistics_of(
-            place,
-            weights,
-            rows,
-            sequences[place.columns],
-            heads=recording.heads[place.name],
-            special=special,
-            end=end,
-        )
-    return found
-
-
-def statistics_of(
-    place: AttentionSite,
+    site: AttentionSite,
     weights: Float[Tensor, "heads rows columns"],
     rows: Tokens,
     columns: Tokens,
     *,
-    heads: Sequence[int] | None = None,
     special: Collection[Hashable] = (),
     end: Hashable = None,
     links: Collection[tuple[int, int]] = (),
 ) -> list[HeadStatistics]:
-    """The same for the weights of one attention; `heads` are their numbers, 0 and on if not given.
+    """The statistics of each head of one attention.
 
-    `links` are the pairs (source place, target place) of an alignment, for a cross-attention.
+    Rows and columns of a cross-attention are the predicted target tokens and the source tokens; `links` are
+    pairs (source position, target position) of an alignment for it.
     """
     weights = weights.detach().float()
-    counted = _counted(rows, special, causal=place.part == "decoder", device=weights.device)
+    counted = _counted_rows(rows, special, causal=site.part == "decoder", device=weights.device)
     values = {"entropy": _mean(_entropy(weights), counted)}
     values |= {
-        name: _share(weights, looked_at, counted)
-        for name, looked_at in _looked_at(place.part, rows, columns, end, links, weights.device).items()
+        name: _share(weights, attended, counted)
+        for name, attended in _attended_cells(site.part, rows, columns, end, links, weights.device).items()
     }
-    if place.part != "cross":
+    if site.part != "cross":
         distance = torch.arange(len(rows), device=weights.device)[:, None] - torch.arange(
             len(columns), device=weights.device
         )
         values["distance"] = _mean((weights * distance.abs()).sum(-1), counted)
     return [
         HeadStatistics(
-            name=place.name,
-            part=place.part,
-            layer=place.layer,
+            name=site.name,
+            part=site.part,
+            layer=site.layer,
             head=head,
-            **{name: found[number] if (found := values.get(name)) else None for name in STATISTICS},
+            **{name: found[head] if (found := values.get(name)) else None for name in STATISTICS},
         )
-        for number, head in enumerate(range(len(weights)) if heads is None else heads)
+        for head in range(len(weights))
     ]
 
 
-def in_a_grid(
+def with_grid_distances(
     statistics: Sequence[HeadStatistics],
-    weights: Float[Tensor, "heads places places"],
+    weights: Float[Tensor, "heads positions positions"],
     columns: int,
-    before: int,
+    num_before: int,
 ) -> list[HeadStatistics]:
-    """Those of patches that stand in a grid, row by row, behind `before` other places.
+    """`statistics` of heads over image patches, with distances measured in the grid of patches.
 
-    Distance is that of patches' centres, in patches, of what patches look at in patches (Dosovitskiy et al.
-    2021, figure 7). A token before and one after there is not.
+    The patches are in rows of `columns` patches, after `num_before` other positions. The distance is that of
+    patch centres, in patches, weighted by attention among patches (Dosovitskiy et al. 2021, figure 7).
+    "previous" and "next" do not apply and become None.
     """
-    among = weights.detach().float()[:, before:, before:]
-    place = torch.arange(among.size(1), device=among.device)
-    centres = torch.stack([place // columns, place % columns], dim=1).float()
-    away = (among * torch.cdist(centres, centres)).sum(dim=-1) / among.sum(dim=-1).clamp_min(1e-9)
-    means = away.mean(dim=1).tolist()
+    patch_weights = weights.detach().float()[:, num_before:, num_before:]
+    number = torch.arange(patch_weights.size(1), device=patch_weights.device)
+    centres = torch.stack([number // columns, number % columns], dim=1).float()
+    distances = (patch_weights * torch.cdist(centres, centres)).sum(dim=-1)
+    means = (distances / patch_weights.sum(dim=-1).clamp_min(1e-9)).mean(dim=1).tolist()
     return [
         replace(each, distance=means[number], previous=None, next=None)
         for number, each in enumerate(statistics)
     ]
 
 
-def ranked(statistics: Sequence[HeadStatistics], by: Statistic) -> list[HeadStatistics]:
-    """Those heads of which it is known: the greatest share first; the lowest entropy or distance first."""
-    known = [each for each in statistics if getattr(each, by) is not None]
-    return sorted(known, key=lambda each: getattr(each, by), reverse=by not in ("entropy", "distance"))
-
-
-def strongest(
-    weights: Mapping[str, Float[Tensor, "_heads _rows _columns"]],
-    places: Sequence[AttentionSite],
-    row: int,
-    column: int,
-    part: Part = "cross",
-) -> list[tuple[AttentionSite, int, float]]:
-    """The heads of a part by the weight that they give to one column in one row, the greatest first.
-
-    So one finds the head that links two words.
-    """
-    found = [
-        (place, head, weight)
-        for place in places
-        if place.part == part and place.name in weights
-        for head, weight in enumerate(weights[place.name][:, row, column].tolist())
-    ]
-    return sorted(found, key=lambda each: -each[2])
-
-
-def _looked_at(
+def _attended_cells(
     part: Part,
     rows: Tokens,
     columns: Tokens,
@@ -184,7 +128,7 @@ def _looked_at(
     links: Collection[tuple[int, int]],
     device: torch.device,
 ) -> dict[str, Bool[Tensor, "rows columns"]]:
-    """By statistic, the places whose weight it counts."""
+    """For each statistic, the cells whose weight it sums."""
     row, column = torch.arange(len(rows))[:, None], torch.arange(len(columns))
     equal = _equal(rows, columns)
     found = {"first": (column == 0).expand(len(rows), -1)}
@@ -207,7 +151,7 @@ def _looked_at(
         }
     if part == "encoder":
         found["next"] = column == row + 1
-    return {name: places.to(device) for name, places in found.items()}
+    return {name: cells.to(device) for name, cells in found.items()}
 
 
 def _equal(rows: Tokens, columns: Tokens) -> Bool[Tensor, "rows columns"]:
@@ -217,12 +161,12 @@ def _equal(rows: Tokens, columns: Tokens) -> Bool[Tensor, "rows columns"]:
     return left[:, None] == right
 
 
-def _counted(
+def _counted_rows(
     rows: Tokens, special: Collection[Hashable], *, causal: bool, device: torch.device
 ) -> Bool[Tensor, " rows"]:
-    """The rows that say something of a head."""
-    ordinary = [token not in special and not (causal and place == 0) for place, token in enumerate(rows)]
-    return torch.tensor(ordinary, dtype=torch.bool, device=device)
+    """True for rows that enter the averages."""
+    counted = [token not in special and not (causal and row == 0) for row, token in enumerate(rows)]
+    return torch.tensor(counted, dtype=torch.bool, device=device)
 
 
 def _entropy(weights: Float[Tensor, "heads rows columns"]) -> Float[Tensor, "heads rows"]:
@@ -231,11 +175,11 @@ def _entropy(weights: Float[Tensor, "heads rows columns"]) -> Float[Tensor, "hea
 
 def _share(
     weights: Float[Tensor, "heads rows columns"],
-    looked_at: Bool[Tensor, "rows columns"],
+    attended: Bool[Tensor, "rows columns"],
     counted: Bool[Tensor, " rows"],
 ) -> list[float] | None:
-    """The weight on these places, of rows that have one."""
-    return _mean((weights * looked_at).sum(-1), counted & looked_at.any(-1))
+    """The mean weight on `attended` cells, over counted rows that have such a cell."""
+    return _mean((weights * attended).sum(-1), counted & attended.any(-1))
 
 
 def _mean(values: Float[Tensor, "heads rows"], counted: Bool[Tensor, " rows"]) -> list[float] | None:

@@ -1,4 +1,4 @@
-"""Tokens whose embeddings point where another's does: what a model takes for alike before it reads on."""
+"""Nearest neighbours in the embedding table: tokens with the most similar embeddings by cosine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,22 +9,22 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.decoding.ranking import top_candidates
-from regard.inspection.attribution import embedding_of
+from regard.inspection.attribution import token_embedding
 from regard.inspection.passes import ForcedPass, SequenceName
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A token and the cosine between its embedding and that of the token asked for."""
+    """A token, and the cosine between its embedding and that of the query token."""
 
     id: int
     cosine: float
 
 
 def neighbours(forced: ForcedPass, *, count: int = 8) -> dict[SequenceName, list[tuple[Neighbour, ...]]]:
-    """Those of each token that enters the model, sequence by sequence; what is written is not read here."""
+    """The neighbours of each input token, by sequence; "written" is an output and has none."""
     return {
-        name: nearest(embedding_of(forced.model, name).weight, ids, count)
+        name: nearest(token_embedding(forced.model, name).weight, ids, count)
         for name, ids in forced.sequences.items()
         if name != "written"
     }
@@ -34,16 +34,16 @@ def neighbours(forced: ForcedPass, *, count: int = 8) -> dict[SequenceName, list
 def nearest(
     table: Float[Tensor, "vocab width"], ids: Sequence[int], count: int = 8
 ) -> list[tuple[Neighbour, ...]]:
-    """The `count` other tokens with the greatest cosine, the nearest first; all where there are fewer.
+    """The `count` other tokens (or all, if fewer) with the greatest cosine to each id, nearest first.
 
-    A token whose embedding is zero is as far from all: its cosines are 0.
+    The cosines of a zero embedding are 0.
     """
     if not ids:
         return []
-    asked, place = torch.tensor(ids, device=table.device).unique(return_inverse=True)
+    queried, positions = torch.tensor(ids, device=table.device).unique(return_inverse=True)
     directions = F.normalize(table.float(), dim=-1)
-    cosines = directions[asked] @ directions.T
-    cosines.scatter_(1, asked[:, None], -torch.inf)  # itself
+    cosines = directions[queried] @ directions.T
+    cosines.scatter_(1, queried[:, None], -torch.inf)  # exclude the token itself
     values, found = top_candidates(cosines, min(count, len(table) - 1))
     rows = [tuple(map(Neighbour, *row)) for row in zip(found.tolist(), values.tolist(), strict=True)]
-    return [rows[number][: len(table) - 1] for number in place.tolist()]
+    return [rows[number][: len(table) - 1] for number in positions.tolist()]

@@ -1,7 +1,7 @@
-"""One forced pass of one example through a model, and the names of the sequences that it looks at.
+"""One forced pass (teacher forcing) of one example through a model, and the sequences it reads and writes.
 
-Every view of a model starts here: what was read and written, and what an attention's rows and columns stand
-for. A decoder reads its target shifted by one: at row t it has read `read[t]` and predicts `written[t]`.
+The rows and columns of every attention belong to one of these sequences. A decoder reads its target shifted
+by one: row t reads `read[t]` and predicts `written[t]`.
 """
 
 from collections.abc import Sequence
@@ -26,12 +26,11 @@ SequenceName = Literal["source", "read", "written", "text"]
 
 @dataclass(frozen=True, kw_only=True)
 class ForcedPass:
-    """One example, ready to go through `model` once, alone in its batch.
+    """One example as a batch of one, ready to be run through `model`.
 
-    `sequences` are its ids by name: "source", "read" and "written" of a model with encoder and decoder,
-    "read" and "written" of a decoder alone, "text" of an encoder alone, also if it reads an image. `inputs`
-    are what the model is called with. `answer_rows` are the rows of its output that are the answer, or None:
-    all. A prompt is no part of it, nor are the tokens of a text of which nothing was asked.
+    `sequences` has its ids by name: "source", "read" and "written" for an encoder-decoder, "read" and
+    "written" for a decoder, "text" for an encoder or a vision transformer. `inputs` are the arguments of the
+    model. `answer_rows` are the rows of the output that form the answer, without a prompt; None for all.
     """
 
     model: Model
@@ -40,7 +39,7 @@ class ForcedPass:
     answer_rows: tuple[int, ...] | None = None
 
     def __call__(self) -> Float[Tensor, "1 ..."]:
-        """What the model gives, in evaluation mode: logits of `written`, or what an encoder's head says."""
+        """The model's output in evaluation mode: logits of `written`, or the output of an encoder's head."""
         training = self.model.training
         self.model.eval()
         try:
@@ -49,10 +48,10 @@ class ForcedPass:
             self.model.train(training)
 
 
-def translating(
+def translation_pass(
     model: SequenceToSequence, src_ids: Sequence[int], tgt_ids: Sequence[int], *, bos_id: int, eos_id: int
 ) -> ForcedPass:
-    """The pass in which a source is read and this target is written; ids without special ones."""
+    """The pass of an encoder-decoder that predicts `tgt_ids` from `src_ids`, both without special tokens."""
     source, read = (*src_ids, eos_id), (bos_id, *tgt_ids)
     return ForcedPass(
         model=model,
@@ -61,10 +60,10 @@ def translating(
     )
 
 
-def continuing(model: DecoderOnly, ids: Sequence[int], *, start: int = 0) -> ForcedPass:
-    """The pass in which a text goes on with itself: all but its last token are read; at least two.
+def continuation_pass(model: DecoderOnly, ids: Sequence[int], *, start: int = 0) -> ForcedPass:
+    """The pass of a decoder that reads all `ids` but the last and predicts all but the first; two or more.
 
-    The answer begins with the written token `start`: those before it are the prompt's.
+    The answer begins with the predicted token `start`; those before it belong to the prompt.
     """
     read, written = tuple(ids[:-1]), tuple(ids[1:])
     return ForcedPass(
@@ -75,10 +74,10 @@ def continuing(model: DecoderOnly, ids: Sequence[int], *, start: int = 0) -> For
     )
 
 
-def reading(
+def encoder_pass(
     model: EncoderOnly, ids: Sequence[int], *, answer_rows: tuple[int, ...] | None = None
 ) -> ForcedPass:
-    """The pass in which an encoder reads a text; ids with the special ones that it is used to."""
+    """The pass of an encoder that reads `ids`, special tokens included."""
     return ForcedPass(
         model=model,
         sequences={"text": tuple(ids)},
@@ -87,8 +86,8 @@ def reading(
     )
 
 
-def seeing(model: VisionTransformer, image: Float[Tensor, "1 channels height width"]) -> ForcedPass:
-    """The pass in which an image is read; its "text" is its places, numbered: a token of its own, patches."""
+def image_pass(model: VisionTransformer, image: Float[Tensor, "1 channels height width"]) -> ForcedPass:
+    """The pass of a vision transformer; the ids of its "text" number the class token, if any, and patches."""
     rows, columns = (side // model.config.patch_size for side in image.shape[2:])
     count = rows * columns + (model.class_token is not None)
     return ForcedPass(model=model, sequences={"text": tuple(range(count))}, inputs=(image.to(model.device),))
@@ -100,24 +99,24 @@ def _row(model: Model, ids: Sequence[int]) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionSite:
-    """An attention of a model: where it stands and which sequences its rows and columns are."""
+    """An attention module of a model, and the sequences of its rows and columns."""
 
-    name: str  # of its module: "decoder.blocks.2.cross_attention"
+    name: str  # of the module: "decoder.blocks.2.cross_attention"
     part: Part
-    layer: int  # 0 is the lowest of its part
+    layer: int  # 0 is the lowest layer of its part
     num_heads: int
     rows: SequenceName
     columns: SequenceName
 
 
-def places(model: Model) -> list[AttentionSite]:
-    """The attentions of a model, in the order in which data walks through them."""
+def attention_sites(model: Model) -> list[AttentionSite]:
+    """The attentions of a model in the order of computation."""
     found: list[AttentionSite] = []
     for name, module in model.named_modules():
         if not isinstance(module, MultiHeadAttention | SourceAttention):
             continue
-        part, rows, columns = _stands(model, name, module)
-        layer = sum(place.part == part for place in found)
+        part, rows, columns = _part_and_sequences(model, name, module)
+        layer = sum(site.part == part for site in found)
         heads = module.num_heads if isinstance(module, MultiHeadAttention) else 1
         found.append(
             AttentionSite(name=name, part=part, layer=layer, num_heads=heads, rows=rows, columns=columns)
@@ -126,13 +125,15 @@ def places(model: Model) -> list[AttentionSite]:
 
 
 def sequence_of(model: Model, name: str) -> SequenceName:
-    """The sequence whose positions the module called `name` gives one vector each."""
+    """The sequence to whose positions the outputs of the module `name` belong."""
     if isinstance(model, SequenceToSequence):
         return "source" if name.startswith("encoder.") else "read"
     return "read" if isinstance(model, DecoderOnly) else "text"
 
 
-def _stands(model: Model, name: str, module: nn.Module) -> tuple[Part, SequenceName, SequenceName]:
+def _part_and_sequences(
+    model: Model, name: str, module: nn.Module
+) -> tuple[Part, SequenceName, SequenceName]:
     rows = sequence_of(model, name)
     if isinstance(model, SequenceToSequence) and not isinstance(module, SelfAttention):
         return "cross", rows, "source"

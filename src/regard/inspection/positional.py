@@ -1,6 +1,6 @@
-"""Where a model thinks a token stands: its positions as a table, as likenesses, as a bias of scores.
+"""A model's positions as a table, a similarity matrix or a bias of attention scores.
 
-Of every scheme of layers/positions.py, from the model's own module.
+Every scheme of layers/positions.py is covered; the numbers come from the model's own module.
 """
 
 from dataclasses import dataclass
@@ -23,64 +23,70 @@ from regard.models.model import Model
 
 Scheme = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
 Part = Literal["encoder", "decoder"]
-KNOWN = (SinusoidalPositions, LearnedPositions, GridPositions, RotaryPositions, LinearBias, BucketBias)
+POSITION_MODULES = (
+    SinusoidalPositions,
+    LearnedPositions,
+    GridPositions,
+    RotaryPositions,
+    LinearBias,
+    BucketBias,
+)
 
 NOTES: dict[Scheme, str] = {
     "sinusoidal": "Row p is added to the embedding of the token at p. Similarity is the cosine of two rows;"
     " it depends on their distance alone.",
     "learned": "Row p is learned and added to the embedding of the token at p. Similarity is the cosine of"
     " two rows.",
-    "rotary": "Queries and keys are turned by angles that grow with the position; row p has the cosines of"
-    " its angles, then their sines. Similarity is the cosine that a vector has left with itself when the two"
-    " are turned to their positions, in the mean over all directions: how much distance alone takes from a"
-    " score.",
+    "rotary": "Queries and keys are rotated by angles that grow with the position; row p has the cosines of"
+    " its angles, then their sines. Similarity is the mean cosine between a vector rotated to one position"
+    " and the same vector rotated to the other: how much distance alone lowers a score.",
     "alibi": "Each head lowers its scores by its slope times the distance; in an encoder half of the heads"
-    " have theirs for what came before, half for what comes after, and the slope 1 for the rest. Nothing is"
+    " have this slope for earlier positions and half for later ones, with slope 1 for the others. Nothing is"
     " added to embeddings.",
-    "t5": "Each head adds a learned number to its scores for each bucket of distances. Nothing is added to"
+    "t5": "Each head adds a learned bias to its scores for each bucket of distances. Nothing is added to"
     " embeddings.",
-    "none": "The model is not told positions.",
+    "none": "The model has no positions.",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Positional:
-    """The first `length` positions as a scheme tells them; None is what it does not have."""
+    """The first `length` positions of a scheme; arrays that the scheme does not have are None."""
 
     scheme: Scheme
     length: int
-    d: int  # the width of the table, 0 where there is none
+    d: int  # the width of the table; 0 without one
     note: str
     table: Float[Tensor, "len d"] | None = None
     similarity: Float[Tensor, "len len"] | None = None
-    bias: Float[Tensor, "heads len len"] | None = None  # rows look at columns
+    bias: Float[Tensor, "heads len len"] | None = None  # rows attend to columns
 
 
 @torch.no_grad()
 def positional(model: Model, length: int, *, part: Part = "encoder") -> Positional:
-    """The positions of a model; of its encoder or its decoder where it has both.
+    """The positions of a model; `part` chooses the encoder or decoder if it has both.
 
-    Fewer than `length` where the model has learned fewer.
+    There are fewer than `length` if the model has learned fewer.
     """
     stack = getattr(model, part, model)
-    module = next((each for each in stack.modules() if isinstance(each, KNOWN)), None)
+    module = next((each for each in stack.modules() if isinstance(each, POSITION_MODULES)), None)
     match module:
         case SinusoidalPositions():
-            return _of_table("sinusoidal", module(0, length))
+            return _from_table("sinusoidal", module(0, length))
         case LearnedPositions():
-            return _of_table("learned", module(0, min(length, module.max_positions)))
-        case GridPositions():  # all of them: a token of its own, then the grid row by row
-            return _of_table("learned", module.weight)
+            return _from_table("learned", module(0, min(length, module.max_positions)))
+        case GridPositions():  # all: the class token, if any, then the grid row by row
+            return _from_table("learned", module.weight)
         case RotaryPositions():
-            return _of_table("rotary", _turns(module, length))
+            return _from_table("rotary", _rotation_table(module, length))
         case LinearBias():
-            return _of_bias("alibi", module(length, length)[0])
+            return _from_bias("alibi", module(length, length)[0])
         case BucketBias():
-            return _of_bias("t5", module(length, length)[0])
+            return _from_bias("t5", module(length, length)[0])
     return Positional(scheme="none", length=length, d=0, note=NOTES["none"])
 
 
-def _of_table(scheme: Scheme, table: Float[Tensor, "len d"]) -> Positional:
+def _from_table(scheme: Scheme, table: Float[Tensor, "len d"]) -> Positional:
     table = table.float().cpu()
     directions = F.normalize(table, dim=-1)
     length, width = table.shape
@@ -94,16 +100,16 @@ def _of_table(scheme: Scheme, table: Float[Tensor, "len d"]) -> Positional:
     )
 
 
-def _turns(module: RotaryPositions, length: int) -> Float[Tensor, "{length} d_head"]:
-    """What the module makes of the vector (1, ..., 1, 0, ..., 0): cos of each pair's angle, then sin.
+def _rotation_table(module: RotaryPositions, length: int) -> Float[Tensor, "{length} d_head"]:
+    """The rotated vector (1, ..., 1, 0, ..., 0) at each position: cosines of all angles, then their sines.
 
-    Two rows have the cosine 2 / d_head * sum_i cos((p - q) theta_i): the trace of the turn from p to q by
-    d_head, which is what a vector keeps of its own direction in the mean over all of them.
+    Rows p and q have the cosine 2 / d_head * sum_i cos((p - q) theta_i). This is the trace of the rotation
+    from p to q divided by d_head: the mean cosine between a vector and its rotation.
     """
     ones = torch.zeros(1, 1, length, module.d_head, device=module.sine.device)
     ones[..., : module.d_head // 2] = 1.0
     return module(ones)[0, 0]
 
 
-def _of_bias(scheme: Scheme, bias: Float[Tensor, "heads len len"]) -> Positional:
+def _from_bias(scheme: Scheme, bias: Float[Tensor, "heads len len"]) -> Positional:
     return Positional(scheme=scheme, length=bias.size(1), d=0, note=NOTES[scheme], bias=bias.float().cpu())

@@ -1,9 +1,8 @@
-"""Listens to a model while it works, and changes nothing of what it does.
+"""Records attention and hidden states while a model runs, without changing its outputs.
 
-A telling kernel stands in for the one of each chosen attention and goes on with it; all others keep theirs.
-What is computed stays the same to the bit, but for one case: a decoder's step has a straight form
-(`models/straight.py`) that passes by the modules, and who is listened to goes the long way, which ends in
-other last bits (1e-6).
+Each chosen attention gets a kernel that calls the original one and stores its inputs and output; it is
+removed afterwards. Outputs stay the same to the bit with one exception: the fast decoding step of a decoder
+bypasses its modules, so a recorded decoder takes the plain step, which differs in the last bits (1e-6).
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,21 +13,21 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
-from regard.inspection.passes import SequenceName, places, sequence_of
+from regard.inspection.passes import SequenceName, attention_sites, sequence_of
 from regard.inspection.recording import ModuleCall, Recorded, Recording
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock
-from regard.layers.kernels import attention_scores, masked_softmax
 from regard.layers.recurrent import RecurrentLayer, SourceAttention
+from regard.layers.scaled_dot_product import attention_scores, masked_softmax
 from regard.models.conformer import ConformerBlock
 from regard.models.model import Model
 
-Attend = Callable[..., Tensor]  # with the signature that the attention's own has
-LIMIT = 2**30  # bytes: all that a recording may hold unless somebody says otherwise
+Attend = Callable[..., Tensor]  # with the signature of the attention's own kernel
+DEFAULT_LIMIT = 2**30  # bytes
 
 
 def attentions(model: nn.Module) -> dict[str, MultiHeadAttention | SourceAttention]:
-    """The attentions of a model that can be listened to, by name."""
+    """The attention modules of a model that can be recorded, by name."""
     return {
         name: module
         for name, module in model.named_modules()
@@ -37,7 +36,7 @@ def attentions(model: nn.Module) -> dict[str, MultiHeadAttention | SourceAttenti
 
 
 def blocks(model: nn.Module) -> list[str]:
-    """The names of a model's blocks, in the order in which data walks through them."""
+    """The names of a model's blocks in the order of computation."""
     kinds = EncoderBlock | DecoderBlock | ConformerBlock | RecurrentLayer
     return [name for name, module in model.named_modules() if isinstance(module, kinds)]
 
@@ -51,53 +50,55 @@ def record(
     heads: Mapping[str, Sequence[int]] | None = None,
     hidden: Collection[str] = (),
     logits: bool = False,
-    limit: int = LIMIT,
+    limit: int = DEFAULT_LIMIT,
 ) -> Iterator[Recording]:
-    """Records inside the `with`: these `parts` of the attentions called `names`, or of all attentions.
+    """Record, inside the `with`, these `parts` of the attentions `names`, or of all attentions.
 
-    Of an attention named in `heads` only those heads. `hidden` names blocks (or any modules that give one
-    vector a position) whose outputs are kept; `logits` keeps what the model gives. A recording never holds
-    more than `limit` bytes; `recording_bytes` says before how many it will.
+    `heads` limits the attentions it names to some heads. `hidden` names blocks (or any modules with one
+    vector per position) whose outputs are stored; `logits` stores the model's output. A recording never
+    holds more than `limit` bytes; `recording_bytes` computes its size in advance.
 
-    The attention of a recurrent decoder has scores, weights, values, masks and what is mixed, of one head;
-    no queries and keys.
+    The attention of a recurrent decoder has one head with scores, weights, values, mask and output, but no
+    queries and keys.
 
     Raises:
-        ConfigError: a name that there is not; inside the `with`, more than `limit` bytes.
+        ConfigError: a name is unknown; inside the `with`, the recording exceeds `limit`.
     """
     chosen = _chosen(model, names)
     _refuse_unknown(model, chosen, heads or {}, hidden)
     recording = Recording(
         heads={name: _heads_of(name, module, heads or {}) for name, module in chosen.items()},
         parts=tuple(parts),
-        growing=frozenset(name for name, module in chosen.items() if isinstance(module, SelfAttention)),
+        self_attentions=frozenset(
+            name for name, module in chosen.items() if isinstance(module, SelfAttention)
+        ),
     )
-    room = _MemoryBudget(recording, limit)
-    usual: dict[str, Attend] = {name: module.attend for name, module in chosen.items()}
+    budget = _MemoryBudget(recording, limit)
+    original: dict[str, Attend] = {name: module.attend for name, module in chosen.items()}
     modules = dict(model.named_modules())
     outputs = {name: modules[name] for name in hidden}
     if logits:
         outputs["logits"] = modules.get("output", model)
-    recording.heard = {name: [] for name in (*chosen, *outputs)}
+    recording.calls_by_module = {name: [] for name in (*chosen, *outputs)}
     hooks = []
     try:
         for name, module in chosen.items():
-            module.attend = _telling(name, module, room, tuple(parts))
+            module.attend = _recording_kernel(name, module, budget, tuple(parts))
         for name, module in outputs.items():
-            hooks.append(module.register_forward_hook(_hearing(name, room)))
+            hooks.append(module.register_forward_hook(_output_hook(name, budget)))
         yield recording
     finally:
         for name, module in chosen.items():
-            module.attend = usual[name]
+            module.attend = original[name]
         for hook in hooks:
             hook.remove()
 
 
 @contextmanager
 def record_attention(model: nn.Module, names: Sequence[str] | None = None) -> Iterator[Recording]:
-    """The weights alone, of all attentions or of those of these `names`, whatever memory that takes."""
-    known = None if names is None else [name for name in attentions(model) if name in names]
-    with record(model, known, limit=2**63) as recording:
+    """Record the weights of all attentions, or of those in `names`, without a limit."""
+    selected = None if names is None else [name for name in attentions(model) if name in names]
+    with record(model, selected, limit=2**63) as recording:
         yield recording
 
 
@@ -112,33 +113,33 @@ def recording_bytes(
     logits: bool = False,
     batch_size: int = 1,
 ) -> int:
-    """The most bytes that `record` will hold of one pass of sequences of these lengths, in float32.
+    """An upper bound for the bytes of a recording of one pass with these sequence lengths, in float32.
 
-    A recording holds less where there is no mask or bias, or heads and rows share one.
+    A recording is smaller if there is no mask or bias, or if heads and rows share one.
     """
     config: Any = model.config
     chosen = _chosen(model, names)
     _refuse_unknown(model, chosen, heads or {}, hidden)
     total = 0
-    for place in places(model):
-        if place.name in chosen:
-            module = chosen[place.name]
+    for site in attention_sites(model):
+        if site.name in chosen:
+            module = chosen[site.name]
             width = module.d_head if isinstance(module, MultiHeadAttention) else config.d_memory
-            rows, columns = lengths[place.rows], lengths[place.columns]
-            count = len(_heads_of(place.name, module, heads or {}))
+            rows, columns = lengths[site.rows], lengths[site.columns]
+            count = len(_heads_of(site.name, module, heads or {}))
             total += _bytes(parts, batch_size, count, rows, columns, columns, width)
     for name in hidden:
         length = max(lengths.values()) if "." not in name else lengths[sequence_of(model, name)]
         total += batch_size * length * config.d_model * 4
     if logits:
         output = getattr(model, "output", None)
-        classes = output.out_features if isinstance(output, nn.Linear) else _most_classes(config)
+        classes = output.out_features if isinstance(output, nn.Linear) else _max_classes(config)
         total += batch_size * lengths.get("read", max(lengths.values())) * classes * 4
     return total
 
 
-def _most_classes(config: Any) -> int:
-    """How wide the answer of an encoder's head can be at most."""
+def _max_classes(config: Any) -> int:
+    """An upper bound for the output width of an encoder's head."""
     return max(getattr(config, name, 0) for name in ("vocab_size", "num_labels", "d_model"))
 
 
@@ -152,9 +153,9 @@ def _bytes(
     width: int,
     itemsize: int = 4,
 ) -> int:
-    """What these parts of one call take at most."""
+    """An upper bound for the bytes of these parts of one call."""
     area = rows * columns
-    sizes = {"query": rows * width, "mixed": rows * width, "mask": area / itemsize}
+    sizes = {"query": rows * width, "head_output": rows * width, "mask": area / itemsize}
     sizes |= dict.fromkeys(("key", "value"), new_columns * width)
     sizes |= dict.fromkeys(("bias", "scores", "weights"), area)
     return batch_size * heads * int(sum(sizes[part] for part in parts) * itemsize)
@@ -188,7 +189,7 @@ def _refuse_unknown(
 ) -> None:
     for name, numbers in heads.items():
         if name not in chosen:
-            raise ConfigError(f"heads of {name!r} are asked for, but it is not recorded", "name it too")
+            raise ConfigError(f"heads of {name!r} are chosen, but it is not recorded", "add it to `names`")
         count = _num_heads(chosen[name])
         if any(not 0 <= number < count for number in numbers):
             raise ConfigError(
@@ -201,49 +202,52 @@ def _refuse_unknown(
 
 
 class _MemoryBudget:
-    """Where what is heard is put, as long as there is room."""
+    """Stores calls in a recording as long as its limit allows."""
 
     def __init__(self, recording: Recording, limit: int) -> None:
         self.recording, self.limit = recording, limit
 
     def reserve(self, count: int) -> None:
-        """Before so many bytes are held too."""
+        """Raise a ConfigError if `count` more bytes would exceed the limit."""
         if self.recording.bytes_held + count > self.limit:
             raise ConfigError(
                 f"this recording would hold {(self.recording.bytes_held + count) / 2**20:,.0f} MiB,"
-                f" more than the {self.limit / 2**20:,.0f} MiB that it may",
-                "record fewer layers, heads or parts, or a shorter text; or raise its limit",
+                f" more than its limit of {self.limit / 2**20:,.0f} MiB",
+                "record fewer layers, heads or parts, or a shorter text; or raise the limit",
             )
 
-    def keep(self, name: str, rows: int, columns: int, parts: dict[str, Tensor]) -> None:
-        calls = self.recording.heard[name]
-        for part in ("key", "value"):  # a memory that is looked at again is the same: it is held once
-            if calls and part in parts and name not in self.recording.growing:
-                before = calls[-1].parts[part]
-                if before.shape == parts[part].shape and torch.equal(before, parts[part]):
-                    parts[part] = before
-        held = {id(part) for call in calls[-1:] for part in call.parts.values()}
-        self.recording.bytes_held += sum(part.nbytes for part in parts.values() if id(part) not in held)
+    def store(self, name: str, rows: int, columns: int, parts: dict[str, Tensor]) -> None:
+        calls = self.recording.calls_by_module[name]
+        for part in ("key", "value"):  # those of the same memory are stored once
+            if calls and part in parts and name not in self.recording.self_attentions:
+                previous = calls[-1].parts[part]
+                if previous.shape == parts[part].shape and torch.equal(previous, parts[part]):
+                    parts[part] = previous
+        counted = {id(part) for call in calls[-1:] for part in call.parts.values()}
+        self.recording.bytes_held += sum(part.nbytes for part in parts.values() if id(part) not in counted)
         calls.append(ModuleCall(len(self.recording.events), rows, columns, parts))
 
 
-def _telling(
-    name: str, module: MultiHeadAttention | SourceAttention, room: _MemoryBudget, parts: tuple[Recorded, ...]
+def _recording_kernel(
+    name: str,
+    module: MultiHeadAttention | SourceAttention,
+    budget: _MemoryBudget,
+    parts: tuple[Recorded, ...],
 ) -> Attend:
-    """The kernel that `module` has, which also tells what it was given and what it gave."""
-    usual: Attend = module.attend
-    heads = list(room.recording.heads[name])
+    """A kernel that calls the one of `module` and stores its inputs and output."""
+    original: Attend = module.attend
+    heads = list(budget.recording.heads[name])
     if isinstance(module, SourceAttention):
 
-        def of_states(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
-            mixed = usual(scores, values, mask)
+        def source_attend(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
+            head_output = original(scores, values, mask)
             with torch.no_grad():
-                _keep_states(room, name, parts, scores, values, mask, mixed)
-            return mixed
+                _store_source_attention(budget, name, parts, scores, values, mask, head_output)
+            return head_output
 
-        return of_states
+        return source_attend
 
-    def of_heads(
+    def attend(
         query: Tensor,
         key: Tensor,
         value: Tensor,
@@ -251,16 +255,16 @@ def _telling(
         position_bias: Tensor | None = None,
         dropout: float = 0.0,
     ) -> Tensor:
-        mixed = usual(query, key, value, mask, position_bias, dropout)
+        head_output = original(query, key, value, mask, position_bias, dropout)
         with torch.no_grad():
-            _keep_heads(room, name, parts, heads, query, key, value, mask, position_bias, mixed)
-        return mixed
+            _store_heads(budget, name, parts, heads, query, key, value, mask, position_bias, head_output)
+        return head_output
 
-    return of_heads
+    return attend
 
 
-def _keep_heads(
-    room: _MemoryBudget,
+def _store_heads(
+    budget: _MemoryBudget,
     name: str,
     parts: tuple[Recorded, ...],
     heads: list[int],
@@ -269,69 +273,68 @@ def _keep_heads(
     value: Tensor,
     mask: Tensor | None,
     bias: Tensor | None,
-    mixed: Tensor,
+    head_output: Tensor,
 ) -> None:
-    """Copies, since a cache goes on to use its room; of a self-attention only the keys that are new."""
+    """Store copies, because a cache reuses its memory; of a self-attention only the new keys and values."""
     batch, num_heads, rows, width = query.shape
     columns = key.size(2)
-    new = rows if name in room.recording.growing else columns
-    room.reserve(_bytes(parts, batch, len(heads), rows, columns, new, width, query.element_size()))
-    shared = [head * key.size(1) // num_heads for head in heads]
-    query, key, value, mixed = query[:, heads], key[:, shared], value[:, shared], mixed[:, heads]
-    given = {"mask": mask, "bias": bias}
-    given = {part: _of(each, heads) for part, each in given.items() if each is not None}
+    new = rows if name in budget.recording.self_attentions else columns
+    budget.reserve(_bytes(parts, batch, len(heads), rows, columns, new, width, query.element_size()))
+    kv_heads = [head * key.size(1) // num_heads for head in heads]
+    query, key, value = query[:, heads], key[:, kv_heads], value[:, kv_heads]
+    head_output = head_output[:, heads]
+    present = {"mask": mask, "bias": bias}
+    present = {part: _select_heads(each, heads) for part, each in present.items() if each is not None}
     found: dict[str, Callable[[], Tensor]] = {
         "query": lambda: query,
         "key": lambda: key[:, :, columns - new :].contiguous(),
         "value": lambda: value[:, :, columns - new :].contiguous(),
-        "mixed": lambda: mixed,
-        **{part: each.clone for part, each in given.items()},
+        "head_output": lambda: head_output,
+        **{part: each.clone for part, each in present.items()},
     }
     if "scores" in parts or "weights" in parts:
-        scores = attention_scores(query, key, given.get("bias"))
+        scores = attention_scores(query, key, present.get("bias"))
         found["scores"] = lambda: scores
-        found["weights"] = lambda: masked_softmax(scores, given.get("mask"))
-    room.keep(name, rows, columns, {part: found[part]() for part in parts if part in found})
+        found["weights"] = lambda: masked_softmax(scores, present.get("mask"))
+    budget.store(name, rows, columns, {part: found[part]() for part in parts if part in found})
 
 
-def _keep_states(
-    room: _MemoryBudget,
+def _store_source_attention(
+    budget: _MemoryBudget,
     name: str,
     parts: tuple[Recorded, ...],
     scores: Tensor,
     values: Tensor,
     mask: Tensor | None,
-    mixed: Tensor,
+    head_output: Tensor,
 ) -> None:
     batch, rows, columns = scores.shape
-    room.reserve(_bytes(parts, batch, 1, rows, columns, columns, values.size(2), scores.element_size()))
+    budget.reserve(_bytes(parts, batch, 1, rows, columns, columns, values.size(2), scores.element_size()))
     found: dict[str, Tensor | None] = {
         "scores": scores,
         "weights": masked_softmax(scores, mask) if "weights" in parts else None,
         "value": values,
         "mask": mask,
-        "mixed": mixed,
+        "head_output": head_output,
     }
-    kept = {part: found.get(part) for part in parts}
-    room.keep(
-        name, rows, columns, {part: each[:, None].clone() for part, each in kept.items() if each is not None}
-    )
+    stored = {part: each for part in parts if (each := found.get(part)) is not None}
+    budget.store(name, rows, columns, {part: each[:, None].clone() for part, each in stored.items()})
 
 
-def _of(each: Tensor, heads: list[int]) -> Tensor:
-    """A mask or bias of these heads, if it has heads."""
+def _select_heads(each: Tensor, heads: list[int]) -> Tensor:
+    """These heads of a mask or bias; all, if heads share it."""
     return each if each.size(1) == 1 else each[:, heads]
 
 
-def _hearing(name: str, room: _MemoryBudget) -> Callable[..., None]:
-    """A hook that keeps what a module gives."""
+def _output_hook(name: str, budget: _MemoryBudget) -> Callable[..., None]:
+    """A forward hook that stores the output of a module."""
 
-    def hear(module: nn.Module, given: Any, output: Any) -> None:
+    def hook(module: nn.Module, inputs: Any, output: Any) -> None:
         found = output[0] if isinstance(output, tuple) else output
-        room.reserve(found.nbytes)
+        budget.reserve(found.nbytes)
         found = found.detach().clone()
         while found.dim() < 4:
             found = found[:, None]
-        room.keep(name, found.size(2), found.size(3), {"hidden": found})
+        budget.store(name, found.size(2), found.size(3), {"hidden": found})
 
-    return hear
+    return hook

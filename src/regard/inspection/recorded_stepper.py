@@ -1,4 +1,4 @@
-"""Follows the rows of a search: each hypothesis of a beam has its own picture, dropped ones too."""
+"""A stepper that tracks which rows a search keeps, so that each hypothesis has its own recording."""
 
 from collections.abc import Sequence
 
@@ -12,70 +12,69 @@ from regard.inspection.recording import Recording, RowPosition
 
 
 class RecordedStepper:
-    """A stepper that tells a recording of its model which rows a search moves, and what it says in each.
+    """A stepper that passes row selections and ids of a search on to a recording of its model.
 
-    Rows come in the multiples that they come in without a recording: what is found may differ in last bits.
+    Its batches have the same multiple of rows as without a recording, but log-probabilities may differ in
+    the last bits.
     """
 
     def __init__(self, stepper: Stepper, recording: Recording) -> None:
         self.stepper, self.recording = stepper, recording
-        self.said: list[tuple[int, Int64[Tensor, " rows"]]] = []  # moment and last tokens of each step
+        self.step_ids: list[tuple[int, Int64[Tensor, " rows"]]] = []  # time and input ids of each step
 
     @property
     def multiple(self) -> int:
         return multiple_of(self.stepper)
 
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
-        """A search begins: what was heard before belongs to another one."""
-        self.recording.forget()
-        self.said.clear()
+        """Start a search and clear the recording of the one before."""
+        self.recording.clear()
+        self.step_ids.clear()
         self.stepper.start(src_ids, src_lengths)
 
     def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        self._say(ids)
+        self._record_step(ids)
         return self.stepper.step(ids)
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
-        self.recording.moved(rows)
+        self.recording.select_rows(rows)
         self.stepper.select(rows)
 
-    def seat(self, ids: Sequence[int], sentence: int = 0) -> RowPosition:
-        """Where the hypothesis sat that has read these ids, the beginning mark first; of which sentence.
+    def row_position(self, ids: Sequence[int], sentence: int = 0) -> RowPosition:
+        """The row of the hypothesis of this sentence that has read `ids`, beginning token included.
 
         Raises:
             ConfigError: no hypothesis of this search has read them.
         """
         wanted = list(ids)
-        if 0 < len(wanted) <= len(self.said):
-            moment, last = self.said[len(wanted) - 1]
-            rows = torch.arange(len(last))
-            read = torch.stack(
-                [said[self.recording.rows_at(rows, moment, when)] for when, said in self.said[: len(wanted)]],
-                dim=1,
-            )
-            sentences = self.recording.rows_at(rows, moment, 0)
+        if 0 < len(wanted) <= len(self.step_ids):
+            time, last_ids = self.step_ids[len(wanted) - 1]
+            rows = torch.arange(len(last_ids))
+            steps = self.step_ids[: len(wanted)]
+            read = torch.stack([ids[self.recording.rows_at(rows, time, then)] for then, ids in steps], dim=1)
+            sentences = self.recording.rows_at(rows, time, 0)
             found = (read == torch.tensor(wanted)).all(dim=1) & (sentences == sentence)
             if found.any():
-                return RowPosition(int(found.nonzero()[0]), moment)
+                return RowPosition(int(found.nonzero()[0]), time)
         raise ConfigError(
-            f"no hypothesis has read {wanted}", "give the ids with the beginning mark, in order"
+            f"no hypothesis has read {wanted}", "give the ids in order, with the beginning-of-sequence id"
         )
 
-    def _say(self, ids: Int64[Tensor, " rows"]) -> None:
-        self.said.append((self.recording.stepped(), ids.detach().cpu().clone()))
+    def _record_step(self, ids: Int64[Tensor, " rows"]) -> None:
+        self.step_ids.append((self.recording.begin_step(), ids.detach().cpu().clone()))
 
 
 class RecordedLogitStepper(RecordedStepper):
-    """The same for a model that tells logits."""
+    """A `RecordedStepper` whose stepper also gives logits."""
 
     stepper: CacheStepper
 
     def logits(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        self._say(ids)
+        self._record_step(ids)
         return self.stepper.logits(ids)
 
 
-def followed(stepper: Stepper, recording: Recording) -> RecordedStepper:
-    """`stepper`, which tells `recording` what a search does; to be used inside the `with` of `record`."""
+def recorded(stepper: Stepper, recording: Recording) -> RecordedStepper:
+    """`stepper`, wrapped to report to `recording`; use it inside the `with` of `record`."""
     kind = RecordedLogitStepper if isinstance(stepper, CacheStepper) else RecordedStepper
     return kind(stepper, recording)

@@ -1,6 +1,5 @@
-"""How sure a model was of each token: log-probability, entropy, rank, and what else it thought of."""
+"""Prediction steps: log-probability, entropy and rank of each token, and the most likely alternatives."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from regard.decoding.ranking import top_candidates
 
 @dataclass(frozen=True, slots=True)
 class TokenCandidate:
-    """A token that might have been written."""
+    """A token and its log-probability at one position."""
 
     id: int
     log_prob: float  # nats
@@ -21,28 +20,23 @@ class TokenCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One position: the token that was written there, and those the model held likeliest, best first."""
+    """One position: the token that was written, and the most likely tokens there, best first."""
 
     id: int
     log_prob: float  # nats
-    entropy: float  # nats; 0 where one token is certain, the logarithm of the vocabulary's size at most
-    rank: int  # of the token written: 1 is the likeliest; of equal ones that with the lower id comes first
+    entropy: float  # nats; from 0 to the logarithm of the vocabulary's size
+    rank: int  # of the written token; 1 is the most likely, the lower id comes first in a tie
     candidates: tuple[TokenCandidate, ...]
-
-    @property
-    def surprisal(self) -> float:
-        """How unexpected the token was, in bits (Shannon 1948): each bit halves its probability."""
-        return -self.log_prob / math.log(2)
 
 
 def steps(logits: Float[Tensor, "len vocab"], written: Sequence[int], *, candidates: int = 20) -> list[Step]:
-    """What the logits of each position say of the token written there.
+    """A step for each position of `logits`, where `written` has the token ids.
 
     Raises:
-        ValueError: there are not as many tokens as positions.
+        ValueError: the number of tokens differs from the number of positions.
     """
     if len(written) != len(logits):
-        raise ValueError(f"{len(written)} tokens were written at {len(logits)} positions")
+        raise ValueError(f"there are {len(written)} tokens for {len(logits)} positions")
     if not written:
         return []
     logits = logits.detach().float()
@@ -53,24 +47,24 @@ def steps(logits: Float[Tensor, "len vocab"], written: Sequence[int], *, candida
         log_probs.gather(1, ids[:, None])[:, 0].tolist(),
         entropies(logits).tolist(),
         ranks(logits, ids).tolist(),
-        likeliest(log_probs, candidates),
+        most_likely_tokens(log_probs, candidates),
     )
     return [Step(*each) for each in zip(*columns, strict=True)]
 
 
 def entropies(logits: Float[Tensor, "len vocab"]) -> Float[Tensor, " len"]:
-    """How undecided each position is, in nats: -sum p log p. What is ruled out (-inf) adds nothing."""
+    """The entropy of each position in nats: -sum p log p. Logits of -inf add nothing."""
     return torch.special.entr(logits.softmax(dim=-1)).sum(dim=-1)
 
 
 def ranks(logits: Float[Tensor, "len vocab"], ids: Int64[Tensor, " len"]) -> Int64[Tensor, " len"]:
-    """The place of each of these tokens among all, 1 the likeliest; of equals the lower id comes first."""
+    """The rank of each of these tokens, 1 for the most likely; in a tie the lower id comes first."""
     own = logits.gather(1, ids[:, None])
     lower = torch.arange(logits.size(1), device=logits.device) < ids[:, None]
     return 1 + (logits > own).sum(dim=1) + ((logits == own) & lower).sum(dim=1)
 
 
-def likeliest(log_probs: Float[Tensor, "len vocab"], count: int) -> list[tuple[TokenCandidate, ...]]:
-    """The `count` likeliest tokens of each position, the best first; all where there are fewer."""
+def most_likely_tokens(log_probs: Float[Tensor, "len vocab"], count: int) -> list[tuple[TokenCandidate, ...]]:
+    """The `count` most likely tokens of each position (or all, if fewer), best first."""
     values, ids = top_candidates(log_probs, count)
     return [tuple(map(TokenCandidate, *row)) for row in zip(ids.tolist(), values.tolist(), strict=True)]

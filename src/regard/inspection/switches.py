@@ -1,14 +1,14 @@
-"""Switch parts of a model off, from outside: heads, blocks, sub-layers, source tokens.
+"""Switches parts of a model off: heads, blocks, sub-layers and input tokens.
 
-It is done by hooks and in the `attend` of attentions, and taken back afterwards; it works in
-decoding too, whose straight step (see models/straight.py) makes way for whoever listens. What is off:
+Forward hooks and replaced attention kernels do it, and are removed afterwards. Decoding works too: modules
+with hooks use the plain decoding step. "Off" means:
 
-- a head: its mix of the values is zero, so it adds nothing before the output projection (Michel et al. 2019;
-  a mean over data would be another choice, which needs data);
-- a block: what enters it leaves it; a sub-layer: the residual stream goes on without it, through the norm
-  that follows where the norm stands behind (post-norm);
-- a token: nobody may look at it, itself neither, and no pooling counts it. A recurrent encoder passes it
-  over. A decoder that reads the token still knows it at that position, whose stream begins with it.
+- a head: its output is zero before the output projection (Michel et al. 2019; the mean over a data set would
+  be another choice);
+- a block: its output is its input; a sub-layer: its residual branch is left out, but the norm of a post-norm
+  block stays;
+- a token: it is masked in every attention and left out of pooling, and a recurrent encoder skips it. A
+  decoder that reads the token still has its embedding in the residual stream of that position.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,9 +21,9 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
-from regard.inspection.passes import AttentionSite, places
+from regard.inspection.passes import AttentionSite, attention_sites
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.block import Around, DecoderBlock, EncoderBlock, PostNorm
+from regard.layers.block import DecoderBlock, EncoderBlock, PostNorm, Residual
 from regard.layers.cache import KeyValue
 from regard.layers.recurrent import SourceAttention
 from regard.models.encoder_only import EncoderOnly
@@ -32,21 +32,21 @@ from regard.models.model import Model
 from regard.models.recurrent import Recurrent
 from regard.models.vision import VisionTransformer
 
-Attend = Callable[..., Tensor]  # with the signature that the attention's own has
+Attend = Callable[..., Tensor]  # with the signature of the attention's own kernel
 SUBLAYERS = ("self_attention", "cross_attention", "feed_forward")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ablation:
-    """What is off. Nothing, unless told."""
+    """The parts to switch off; by default none."""
 
     heads: Mapping[str, Sequence[int]] = field(default_factory=dict)  # by the name of their attention
-    layers: Sequence[str] = ()  # names of blocks, or of sub-layers of blocks: see `layer_names`
-    tokens: Sequence[int] = ()  # positions in the source; where there is none in the text, or in what is read
+    layers: Sequence[str] = ()  # names of blocks or their sub-layers, as `layer_names` gives them
+    tokens: Sequence[int] = ()  # positions in the source, or else in the text, or in a decoder's input
 
 
 def layer_names(model: Model) -> list[str]:
-    """The blocks and sub-layers that can be switched off, in the order in which data walks through them."""
+    """The names of the blocks and sub-layers that can be switched off, in the order of computation."""
     names = []
     for name, module in model.named_modules():
         if isinstance(module, EncoderBlock | DecoderBlock):
@@ -57,19 +57,21 @@ def layer_names(model: Model) -> list[str]:
 
 @contextmanager
 def ablated(model: Model, *ablations: Ablation) -> Iterator[None]:
-    """Inside the `with` the model works without these parts.
+    """Within, the model runs without these parts.
 
-    One ablation is for all rows of a batch; of several each is for one row.
+    A single ablation applies to all rows of a batch; several apply to one row each.
 
     Raises:
         ConfigError: the model has no such head, layer or token.
     """
     _refuse_unknown(model, ablations)
     with ExitStack() as undo:
-        for place in places(model):
-            off = [each.heads.get(place.name, ()) for each in ablations]
+        for site in attention_sites(model):
+            off = [each.heads.get(site.name, ()) for each in ablations]
             if any(off):
-                undo.enter_context(_without_heads(_at(model, place), _rows(off, place.num_heads)))
+                undo.enter_context(
+                    _without_heads(_attention_module(model, site), _kept_mask(off, site.num_heads))
+                )
         for name in layer_names(model):
             off = [name in each.layers for each in ablations]
             if any(off):
@@ -80,7 +82,7 @@ def ablated(model: Model, *ablations: Ablation) -> Iterator[None]:
 
 
 def _refuse_unknown(model: Model, ablations: Sequence[Ablation]) -> None:
-    heads = {place.name: place.num_heads for place in places(model)}
+    heads = {site.name: site.num_heads for site in attention_sites(model)}
     layers = layer_names(model)
     for each in ablations:
         for name, chosen in each.heads.items():
@@ -94,25 +96,27 @@ def _refuse_unknown(model: Model, ablations: Sequence[Ablation]) -> None:
                 hint = did_you_mean(name, layers) if layers else "only Transformers have such layers"
                 raise ConfigError(f"no layer {name!r} can be switched off in this model", hint)
         if any(position < 0 for position in each.tokens):
-            raise ConfigError(f"no token stands at {min(each.tokens)}", "positions are counted from 0")
+            raise ConfigError(
+                f"there is no token at position {min(each.tokens)}", "positions are counted from 0"
+            )
 
 
-def _at(model: Model, place: AttentionSite) -> MultiHeadAttention | SourceAttention:
-    module = model.get_submodule(place.name)
+def _attention_module(model: Model, site: AttentionSite) -> MultiHeadAttention | SourceAttention:
+    module = model.get_submodule(site.name)
     assert isinstance(module, MultiHeadAttention | SourceAttention)
     return module
 
 
-def _rows(off: Sequence[Sequence[int]], count: int) -> Bool[Tensor, "rows {count}"]:
-    """True where something stays on."""
+def _kept_mask(off: Sequence[Sequence[int]], count: int) -> Bool[Tensor, "rows {count}"]:
+    """For each row a mask of `count` items, False for those that are off."""
     on = torch.ones(len(off), count, dtype=torch.bool)
-    for row, places_off in enumerate(off):
-        on[row, list(places_off)] = False
+    for row, items_off in enumerate(off):
+        on[row, list(items_off)] = False
     return on
 
 
-def _for_batch(of_rows: Tensor, batch_size: int) -> Tensor:
-    """One row is for all. A recurrent encoder fills its batch up with the first rows again."""
+def _rows_for_batch(of_rows: Tensor, batch_size: int) -> Tensor:
+    """One row per example: a single row applies to all; a recurrent encoder pads its batch with copies."""
     if len(of_rows) in (1, batch_size):
         return of_rows
     return of_rows[torch.arange(batch_size, device=of_rows.device) % len(of_rows)]
@@ -122,34 +126,34 @@ def _for_batch(of_rows: Tensor, batch_size: int) -> Tensor:
 def _without_heads(
     module: MultiHeadAttention | SourceAttention, on: Bool[Tensor, "rows heads"]
 ) -> Iterator[None]:
-    usual: Attend = module.attend
-    module.attend = _silencing(usual, on, of_states=isinstance(module, SourceAttention))
+    original: Attend = module.attend
+    module.attend = _masked_kernel(original, on, is_source_attention=isinstance(module, SourceAttention))
     try:
         yield
     finally:
-        module.attend = usual
+        module.attend = original
 
 
-def _silencing(usual: Attend, on: Bool[Tensor, "rows heads"], *, of_states: bool) -> Attend:
-    """`usual`, with zeros from the heads that are off; an attention of states has one, and no axis of it."""
+def _masked_kernel(original: Attend, on: Bool[Tensor, "rows heads"], *, is_source_attention: bool) -> Attend:
+    """The kernel `original` with zero output for heads that are off; a `SourceAttention` has no head axis."""
 
-    def attend(*given: Any) -> Tensor:
-        mixed = usual(*given)
-        stays = _for_batch(on, len(mixed)).to(mixed.device)
-        return mixed.where(stays[:, :, None] if of_states else stays[:, :, None, None], 0.0)
+    def attend(*inputs: Any) -> Tensor:
+        output = original(*inputs)
+        kept = _rows_for_batch(on, len(output)).to(output.device)
+        return output.where(kept[:, :, None] if is_source_attention else kept[:, :, None, None], 0.0)
 
     return attend
 
 
 @contextmanager
 def _without_layer(model: Model, name: str, off: Bool[Tensor, " rows"]) -> Iterator[None]:
-    above, _, last = name.rpartition(".")
-    whole = last not in SUBLAYERS
-    module = model.get_submodule(name if whole else f"{above}.around_{last}")
+    block, _, sublayer = name.rpartition(".")
+    is_block = sublayer not in SUBLAYERS
+    module = model.get_submodule(name if is_block else f"{block}.around_{sublayer}")
 
-    def skip(module: nn.Module, given: tuple[Any, ...], output: Tensor) -> Tensor:
-        without = given[0] if whole else _passed_by(module, given[0])
-        return without.where(_for_batch(off, len(output))[:, None, None], output)
+    def skip(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+        without = inputs[0] if is_block else _without_sublayer(module, inputs[0])
+        return without.where(_rows_for_batch(off, len(output))[:, None, None], output)
 
     hook = module.register_forward_hook(skip)
     try:
@@ -158,93 +162,93 @@ def _without_layer(model: Model, name: str, off: Bool[Tensor, " rows"]) -> Itera
         hook.remove()
 
 
-def _passed_by(around: nn.Module, x: Tensor) -> Tensor:
-    """What stands around a sub-layer gives this where the sub-layer gives nothing."""
-    assert isinstance(around, Around)
-    return around.norm(x) if isinstance(around, PostNorm) else x
+def _without_sublayer(residual: nn.Module, x: Tensor) -> Tensor:
+    """The output of a residual module whose sub-layer gives 0."""
+    assert isinstance(residual, Residual)
+    return residual.norm(x) if isinstance(residual, PostNorm) else x
 
 
 @contextmanager
 def _without_tokens(model: Model, off: Sequence[Sequence[int]]) -> Iterator[None]:
-    seen = _rows(off, max(max(positions, default=-1) for positions in off) + 1).to(model.device)
-    columns = "source" if any(place.columns == "source" for place in places(model)) else None
+    token_mask = _kept_mask(off, max(max(positions, default=-1) for positions in off) + 1).to(model.device)
+    columns = "source" if any(site.columns == "source" for site in attention_sites(model)) else None
     with ExitStack() as undo:
-        for place in places(model):
-            if columns is None or place.columns == columns:
-                hook = _hidden_from(seen, _at(model, place))
+        for site in attention_sites(model):
+            if columns is None or site.columns == columns:
+                hook = _hide_tokens(token_mask, _attention_module(model, site))
                 undo.callback(hook.remove)
         if isinstance(model, Recurrent):
-            undo.callback(model.encoder.register_forward_pre_hook(_passing_over(seen)).remove)
+            undo.callback(model.encoder.register_forward_pre_hook(_skip_hook(token_mask)).remove)
         if isinstance(model, EncoderOnly) and (head := _pooler(model)) is not None:
-            undo.callback(head.register_forward_pre_hook(_not_pooling(seen)).remove)
+            undo.callback(head.register_forward_pre_hook(_pooling_hook(token_mask)).remove)
         if isinstance(model, VisionTransformer) and model.class_token is None:
-            undo.callback(model.norm.register_forward_hook(_not_averaged(seen)).remove)
+            undo.callback(model.norm.register_forward_hook(_mean_hook(token_mask)).remove)
         yield
 
 
-def _hidden_from(seen: Tensor, module: MultiHeadAttention | SourceAttention) -> Any:
-    """A hook that hides what is not `seen` from this attention."""
+def _hide_tokens(token_mask: Tensor, module: MultiHeadAttention | SourceAttention) -> Any:
+    """A hook that masks tokens that are off in `token_mask`."""
     if isinstance(module, SourceAttention):  # query, keys, memory, mask
 
-        def of_states(_: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:
-            query, keys, memory, mask = given
-            visible = _for_batch(_window(seen, 0, keys.size(1)), len(query))[:, None]
+        def source_hook(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+            query, keys, memory, mask = inputs
+            visible = _rows_for_batch(_window(token_mask, 0, keys.size(1)), len(query))[:, None]
             return query, keys, memory, mask & visible
 
-        return module.register_forward_pre_hook(of_states)
+        return module.register_forward_pre_hook(source_hook)
 
-    def of_heads(
-        _: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
+    def hook(
+        _: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        x, memory, *mask = given
+        x, memory, *mask = inputs
         new_len = memory.key.size(2) if isinstance(memory, KeyValue) else memory.size(1)
-        cache = named.get("cache")
-        start, held = (0, 0) if cache is None else (cache.length - cache.held, cache.held)
-        visible = _for_batch(_window(seen, start, held + new_len), len(x))[:, None, None]
-        usual = mask[0] if mask else named.pop("mask", None)
-        return (x, memory, visible if usual is None else usual & visible), named
+        cache = kwargs.get("cache")
+        start, cache_len = (0, 0) if cache is None else (cache.length - cache.held, cache.held)
+        visible = _rows_for_batch(_window(token_mask, start, cache_len + new_len), len(x))[:, None, None]
+        given_mask = mask[0] if mask else kwargs.pop("mask", None)
+        return (x, memory, visible if given_mask is None else given_mask & visible), kwargs
 
-    return module.register_forward_pre_hook(of_heads, with_kwargs=True)
-
-
-def _window(seen: Bool[Tensor, "rows len"], start: int, length: int) -> Bool[Tensor, "rows {length}"]:
-    """Whether each of `length` positions from `start` on is seen; those beyond all that is told are."""
-    told = seen[:, start : start + length]
-    return nn.functional.pad(told, (0, length - told.size(1)), value=True)
+    return module.register_forward_pre_hook(hook, with_kwargs=True)
 
 
-def _passing_over(seen: Tensor) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...]]:
-    def hook(_: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:
-        ids, mask = given
-        return ids, mask & _for_batch(_window(seen, 0, ids.size(1)), len(ids))
+def _window(token_mask: Bool[Tensor, "rows len"], start: int, length: int) -> Bool[Tensor, "rows {length}"]:
+    """The visibility of `length` positions from `start` on; positions beyond `token_mask` are visible."""
+    known = token_mask[:, start : start + length]
+    return nn.functional.pad(known, (0, length - known.size(1)), value=True)
+
+
+def _skip_hook(token_mask: Tensor) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...]]:
+    def hook(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        ids, mask = inputs
+        return ids, mask & _rows_for_batch(_window(token_mask, 0, ids.size(1)), len(ids))
 
     return hook
 
 
-def _not_averaged(seen: Tensor) -> Callable[[nn.Module, tuple[Any, ...], Tensor], Tensor]:
-    """What comes to the mean of all places is nothing where it is not seen, and more elsewhere."""
+def _mean_hook(token_mask: Tensor) -> Callable[[nn.Module, tuple[Any, ...], Tensor], Tensor]:
+    """A hook that leaves hidden patches out of a mean over patches: 0 for them, a scale for the others."""
 
-    def hook(_: nn.Module, given: tuple[Any, ...], output: Tensor) -> Tensor:
-        visible = _for_batch(_window(seen, 0, output.size(1)), len(output)).to(output)
+    def hook(_: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+        visible = _rows_for_batch(_window(token_mask, 0, output.size(1)), len(output)).to(output)
         return output * (visible / visible.mean(dim=1, keepdim=True).clamp_min(1e-9))[:, :, None]
 
     return hook
 
 
 def _pooler(model: EncoderOnly) -> PooledHead | None:
-    """What makes one vector of a text, unless that is the state of its first token."""
+    """The head that pools the states of a text, if it uses more than the first token's state."""
     head = getattr(model.head, "pooler", model.head)
     return head if isinstance(head, PooledHead) and head.pooling != "cls" else None
 
 
-def _not_pooling(seen: Tensor) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...]]:
-    """The states of a text that are not seen go to its end, which its length leaves out."""
+def _pooling_hook(token_mask: Tensor) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...]]:
+    """A hook that moves hidden states behind the end of the text and shortens its length."""
 
-    def hook(_: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:
-        hidden, lengths, *places = given
-        visible = _for_batch(_window(seen, 0, hidden.size(1)), len(hidden))
+    def hook(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        hidden, lengths, *rest = inputs
+        visible = _rows_for_batch(_window(token_mask, 0, hidden.size(1)), len(hidden))
         visible = visible & (torch.arange(hidden.size(1), device=hidden.device) < lengths[:, None])
         order = visible.long().argsort(dim=1, descending=True, stable=True)
-        return hidden.gather(1, order[:, :, None].expand_as(hidden)), visible.sum(dim=1), *places
+        return hidden.gather(1, order[:, :, None].expand_as(hidden)), visible.sum(dim=1), *rest
 
     return hook

@@ -1,4 +1,4 @@
-"""The layers of the Transformer family, one idea a file; they know tensors alone.
+"""The layers of the Transformer family, one idea a file; they import torch and jaxtyping alone.
 
     from regard.layers import EncoderBlock, MultiHeadAttention, causal_mask
 
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from regard.layers.block import DecoderBlock, EncoderBlock, PostNorm, PreNorm, SandwichNorm
     from regard.layers.cache import KeyValueCache
     from regard.layers.convolution import ConvolutionModule
-    from regard.layers.dropout import Dropout
     from regard.layers.embedding import TokenEmbedding
     from regard.layers.feedforward import FeedForward, GatedFeedForward, feed_forward
     from regard.layers.graph import DynamicGraphAttention, GraphAttention
-    from regard.layers.kernels import attention_weights
     from regard.layers.masks import causal_mask, document_mask, padding_mask, prefix_mask, window_mask
     from regard.layers.norm import RMSNorm
     from regard.layers.patches import GridPositions, PatchEmbedding
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
         RecurrentStack,
     )
     from regard.layers.relative import RelativePositions, RelativeSelfAttention
+    from regard.layers.scaled_dot_product import attention_weights
     from regard.layers.subsampling import ConvolutionalSubsampling, StackedFrames
 
 __all__ = [
@@ -51,7 +50,6 @@ __all__ = [
     "ConvolutionalSubsampling",
     "DecoderBlock",
     "DotAttention",
-    "Dropout",
     "DynamicGraphAttention",
     "EncoderBlock",
     "FeedForward",
@@ -99,7 +97,6 @@ _FILES = {  # file -> what it has for others
     ),
     "cache": ("KeyValueCache",),
     "convolution": ("ConvolutionModule",),
-    "dropout": ("Dropout",),
     "embedding": ("TokenEmbedding",),
     "feedforward": (
         "FeedForward",
@@ -110,7 +107,6 @@ _FILES = {  # file -> what it has for others
         "DynamicGraphAttention",
         "GraphAttention",
     ),
-    "kernels": ("attention_weights",),
     "masks": (
         "causal_mask",
         "document_mask",
@@ -142,6 +138,7 @@ _FILES = {  # file -> what it has for others
         "RelativePositions",
         "RelativeSelfAttention",
     ),
+    "scaled_dot_product": ("attention_weights",),
     "subsampling": (
         "ConvolutionalSubsampling",
         "StackedFrames",

@@ -7,8 +7,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.layers.cache import KeyValue, KeyValueCache
-from regard.layers.kernels import attention
 from regard.layers.positions import RotaryPositions
+from regard.layers.scaled_dot_product import attention
 from regard.layers.stacked import StackedLinear
 
 
@@ -19,8 +19,8 @@ class MultiHeadAttention(nn.Module):
     heads of them are shared by the `num_heads` of the queries (Ainslie et al. 2023). A head is `d_head` wide,
     d_model / num_heads where that is None; scores are multiplied by `scale`, 1 / sqrt(d_head) where None.
 
-    `attend` mixes the values; whoever wants to watch, or another kernel, puts a function with the
-    signature of `kernels.attention` in its place.
+    `attend` mixes the values. A recorder or another kernel can replace it by a function with the signature
+    of `scaled_dot_product.attention`.
     """
 
     def __init__(

@@ -1,19 +1,16 @@
-"""Encoder and decoder blocks, and the three places of the norm around a sub-layer."""
+"""Encoder and decoder blocks; residual connections with the norm after, before, or on both sides."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, cast
+from typing import Literal
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.cache import KeyValue, KeyValueCache
-from regard.layers.dropout import Dropout, drawn
 from regard.layers.feedforward import Activation, feed_forward
-from regard.layers.fusing import can_be_fused
 from regard.layers.norm import Norm, norm
-from regard.native.around import AddDropped, AddNorm, Drawn
 
 NormPosition = Literal["post", "pre", "sandwich"]
 Sublayer = Callable[[Tensor], Tensor]
@@ -25,28 +22,12 @@ class PostNorm(nn.Module):
 
     def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
         super().__init__()
-        self.norm, self.dropout = make_norm(), Dropout(dropout)
+        self.norm, self.dropout = make_norm(), nn.Dropout(dropout)
 
     def forward(
         self, x: Float[Tensor, "batch len d_model"], sublayer: Sublayer
     ) -> Float[Tensor, "batch len d_model"]:
-        y = sublayer(x)
-        if self._can_be_fused(x, y):
-            p, norm = self.dropout.p, cast(nn.LayerNorm, self.norm)
-            return AddNorm.apply(
-                x, y, norm.weight, norm.bias, norm.eps, drawn(y.shape, p) if p else Drawn(None)
-            )
-        return self.norm(x + self.dropout(y))
-
-    def _can_be_fused(self, x: Tensor, y: Tensor) -> bool:
-        norm = self.norm
-        known = type(norm) is nn.LayerNorm and norm.bias is not None
-        return (
-            known
-            and norm.normalized_shape == y.shape[-1:]
-            and _are_alike(x, y)
-            and can_be_fused(y, norm, self.dropout)
-        )
+        return self.norm(x + self.dropout(sublayer(x)))
 
 
 class PreNorm(nn.Module):
@@ -54,12 +35,12 @@ class PreNorm(nn.Module):
 
     def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
         super().__init__()
-        self.norm, self.dropout = make_norm(), Dropout(dropout)
+        self.norm, self.dropout = make_norm(), nn.Dropout(dropout)
 
     def forward(
         self, x: Float[Tensor, "batch len d_model"], sublayer: Sublayer
     ) -> Float[Tensor, "batch len d_model"]:
-        return _added(x, sublayer(self.norm(x)), self.dropout)
+        return x + self.dropout(sublayer(self.norm(x)))
 
 
 class SandwichNorm(nn.Module):
@@ -67,43 +48,32 @@ class SandwichNorm(nn.Module):
 
     def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
         super().__init__()
-        self.norm_before, self.norm_after, self.dropout = make_norm(), make_norm(), Dropout(dropout)
+        self.norm_before, self.norm_after, self.dropout = make_norm(), make_norm(), nn.Dropout(dropout)
 
     def forward(
         self, x: Float[Tensor, "batch len d_model"], sublayer: Sublayer
     ) -> Float[Tensor, "batch len d_model"]:
-        return _added(x, self.norm_after(sublayer(self.norm_before(x))), self.dropout)
+        return x + self.dropout(self.norm_after(sublayer(self.norm_before(x))))
 
 
-def _added(x: Tensor, y: Tensor, dropout: Dropout) -> Tensor:
-    """x + dropout(y)."""
-    if dropout.p and _are_alike(x, y) and can_be_fused(y, dropout):
-        return AddDropped.apply(x, y, drawn(y.shape, dropout.p))
-    return x + dropout(y)
-
-
-def _are_alike(x: Tensor, y: Tensor) -> bool:
-    return x.shape == y.shape and x.dtype == y.dtype
-
-
-Around = PostNorm | PreNorm | SandwichNorm
-AROUND: dict[NormPosition, type[Around]] = {"post": PostNorm, "pre": PreNorm, "sandwich": SandwichNorm}
+Residual = PostNorm | PreNorm | SandwichNorm
+RESIDUALS: dict[NormPosition, type[Residual]] = {"post": PostNorm, "pre": PreNorm, "sandwich": SandwichNorm}
 
 
 class EncoderBlock(nn.Module):
-    """A sequence looks at itself, then each position thinks for itself.
+    """Self-attention, then a feed-forward network, each within a residual connection.
 
-    `around` makes what stands around a sub-layer: residual, dropout, norm. With a causal mask it is the
-    block of a decoder that has no memory to look at; then `x` may be the positions after those that a
-    `cache` holds.
+    `residual` makes a residual connection with its dropout and norm. With a causal mask this is the block of
+    a decoder without cross-attention; `x` may then be the positions after those that a `cache` holds.
+    Attributes are called `around_...` because parameters in model folders are.
     """
 
     def __init__(
-        self, self_attention: SelfAttention, feed_forward: nn.Module, around: Callable[[], Around]
+        self, self_attention: SelfAttention, feed_forward: nn.Module, residual: Callable[[], Residual]
     ) -> None:
         super().__init__()
-        self.self_attention, self.around_self_attention = self_attention, around()
-        self.feed_forward, self.around_feed_forward = feed_forward, around()
+        self.self_attention, self.around_self_attention = self_attention, residual()
+        self.feed_forward, self.around_feed_forward = feed_forward, residual()
 
     @classmethod
     def of_size(
@@ -124,7 +94,7 @@ class EncoderBlock(nn.Module):
         return cls(
             SelfAttention(d_model, num_heads, dropout=dropout),
             feed_forward(activation, d_model, d_ff, dropout=dropout),
-            partial(AROUND[norm_position], partial(norm, normalisation, d_model), dropout),
+            partial(RESIDUALS[norm_position], partial(norm, normalisation, d_model), dropout),
         )
 
     def forward(
@@ -141,7 +111,7 @@ class EncoderBlock(nn.Module):
 
 
 class DecoderBlock(nn.Module):
-    """As the encoder's, and between the two each position looks at the memory.
+    """Self-attention, cross-attention to the memory, feed-forward network, each in a residual connection.
 
     With a `cache`, `x` are the positions after those that it holds.
     """
@@ -151,12 +121,12 @@ class DecoderBlock(nn.Module):
         self_attention: SelfAttention,
         cross_attention: MultiHeadAttention,
         feed_forward: nn.Module,
-        around: Callable[[], Around],
+        residual: Callable[[], Residual],
     ) -> None:
         super().__init__()
-        self.self_attention, self.around_self_attention = self_attention, around()
-        self.cross_attention, self.around_cross_attention = cross_attention, around()
-        self.feed_forward, self.around_feed_forward = feed_forward, around()
+        self.self_attention, self.around_self_attention = self_attention, residual()
+        self.cross_attention, self.around_cross_attention = cross_attention, residual()
+        self.feed_forward, self.around_feed_forward = feed_forward, residual()
 
     @classmethod
     def of_size(
@@ -176,13 +146,13 @@ class DecoderBlock(nn.Module):
             SelfAttention(d_model, num_heads, dropout=dropout),
             MultiHeadAttention(d_model, num_heads, key_dim=d_memory, value_dim=d_memory, dropout=dropout),
             feed_forward(activation, d_model, d_ff, dropout=dropout),
-            partial(AROUND[norm_position], partial(norm, normalisation, d_model), dropout),
+            partial(RESIDUALS[norm_position], partial(norm, normalisation, d_model), dropout),
         )
 
     def read(self, memory: Float[Tensor, "batch src_len d_memory"]) -> KeyValue:
-        """What the cross-attention looks at, to be made once and given as `memory` many times.
+        """Keys and values of the cross-attention: made once, then given as `memory` many times.
 
-        In one layout, whether rows are selected later or not: products of strided keys end in other bits.
+        They are contiguous, whether rows are selected later or not: products of strided keys round otherwise.
         """
         return self.cross_attention.read(memory).contiguous()
 

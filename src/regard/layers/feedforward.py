@@ -1,4 +1,4 @@
-"""Feed-forward networks: each position thinks for itself (Vaswani et al. 2017, section 3.3)."""
+"""Position-wise feed-forward networks (Vaswani et al. 2017, section 3.3), plain and gated."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -8,10 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.layers.dropout import Dropout, drawn
-from regard.layers.fusing import can_be_fused
 from regard.layers.stacked import StackedLinear
-from regard.native.around import Drawn, FeedForwardReLU
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
 Elementwise = Callable[[Tensor], Tensor]
@@ -42,32 +39,11 @@ class FeedForward(nn.Module):
         super().__init__()
         self.activation = activation
         self.inner = nn.Linear(d_model, d_ff, bias)
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         self.outer = nn.Linear(d_ff, d_model, bias)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        if self._can_be_fused(x):
-            return self._fused(x)
         return self.outer(self.dropout(self.activation(self.inner(x))))
-
-    def _can_be_fused(self, x: Tensor) -> bool:
-        with_bias = self.inner.bias is not None and self.outer.bias is not None
-        maps = type(self.inner) is nn.Linear and type(self.outer) is nn.Linear
-        relu = self.activation is F.relu
-        return relu and with_bias and maps and can_be_fused(x, self.inner, self.dropout, self.outer)
-
-    def _fused(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        rows = x.reshape(-1, x.size(-1))
-        dropout = self.dropout.p and drawn((*x.shape[:-1], self.inner.out_features), self.dropout.p)
-        out = FeedForwardReLU.apply(
-            rows,
-            self.inner.weight,
-            self.inner.bias,
-            self.outer.weight,
-            self.outer.bias,
-            dropout or Drawn(None),
-        )
-        return out.view(*x.shape[:-1], -1)
 
 
 class GatedFeedForward(nn.Module):
@@ -88,7 +64,7 @@ class GatedFeedForward(nn.Module):
         super().__init__()
         self.activation = activation
         self.gate_inner = StackedLinear(d_model, (d_ff, d_ff), bias)
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         self.outer = nn.Linear(d_ff, d_model, bias)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:

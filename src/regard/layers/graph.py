@@ -17,7 +17,6 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.layers.attention import SelfAttention
-from regard.layers.dropout import Dropout
 from regard.layers.stacked import StackedLinear
 
 Edges = Int64[Tensor, "2 edges"]
@@ -80,8 +79,8 @@ class GraphAttention(nn.Module):
         self.value = StackedLinear(width, [d_head] * num_heads, bias=False)
         self._make_scoring(width)
         self.bias = nn.Parameter(torch.zeros(d_head * (num_heads if combine == "concat" else 1)))
-        self.dropout = Dropout(dropout)
-        self.attention_dropout, self.value_dropout = Dropout(attention_dropout), Dropout(value_dropout)
+        self.dropout = nn.Dropout(dropout)
+        self.attention_dropout, self.value_dropout = nn.Dropout(attention_dropout), nn.Dropout(value_dropout)
         self.reset_vectors()
 
     def _make_scoring(self, width: int) -> None:
@@ -162,7 +161,7 @@ def attend_along_edges(
         scores = scores + edge_bias
     weights = neighbourhood_softmax(scores.float(), targets, query.size(0))
     if attention.training:
-        weights = Dropout(attention.dropout)(weights)
+        weights = nn.Dropout(attention.dropout)(weights)
     return attention.output(gathered(value, weights, edges).to(x.dtype).flatten(1))[None]
 
 
@@ -173,7 +172,7 @@ def _of_nodes(
     return part[0].repeat_interleave(num_heads // part.size(1), dim=0).transpose(0, 1)
 
 
-def dropped(x: Nodes, dropout: Dropout) -> Nodes:
+def dropped(x: Nodes, dropout: nn.Dropout) -> Nodes:
     """Of a sparse tensor only what it holds is dropped: the rest is zero already."""
     if not x.is_sparse or not dropout.training:
         return dropout(x)

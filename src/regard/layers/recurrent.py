@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.layers.dropout import Dropout
-from regard.layers.kernels import masked_softmax
+from regard.layers.scaled_dot_product import masked_softmax
 from regard.layers.stacked import StackedLinear
 
 Cell = Literal["gru", "lstm"]
@@ -128,7 +127,7 @@ class RecurrentStack(nn.Module):
         self.layers = nn.ModuleList(
             CELLS[cell](d_model if above else d_input, d_model) for above in range(num_layers)
         )
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
 
     @property
     def gates(self) -> int:

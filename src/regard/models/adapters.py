@@ -1,4 +1,4 @@
-"""Low-rank adapters (Hu et al. 2022): put on a built model from outside, and merged into it again."""
+"""LoRA: low-rank adapters (Hu et al. 2022) that are added to a built model and can be merged into it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,21 +12,20 @@ from torch.utils.hooks import RemovableHandle
 
 from regard.errors import ConfigError, did_you_mean
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.dropout import Dropout
 from regard.layers.graph import GraphAttention
 from regard.layers.stacked import StackedLinear
 from regard.models.graph import GraphTransformer
 
-ADAPTER = "adapter"  # what an adapter is called in the linear layer that it is put on
+ADAPTER = "adapter"  # the name of an adapter in its linear layer
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterSettings:
-    """Which linear layers are adapted, and by how much.
+    """The linear layers to adapt, and the size of their adapters.
 
-    A layer is adapted where its name has one of `targets` in it, in whole words: "feed_forward", "query",
-    "encoder.blocks.1". Without targets, all linear layers of all attentions are. What an adapter adds is
-    multiplied by `alpha` / `rank`; `dropout` acts on what it reads.
+    A layer is adapted if its name contains one of `targets` as whole words: "feed_forward", "query",
+    "encoder.blocks.1". Without targets, all linear layers of all attentions are adapted. The output of an
+    adapter is multiplied by `alpha` / `rank`; `dropout` acts on its input.
     """
 
     rank: int = 8
@@ -40,24 +39,25 @@ class AdapterSettings:
         if not self.alpha > 0:
             raise ConfigError(f"alpha of an adapter is above 0, not {self.alpha}", "twice the rank is usual")
         if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout = {self.dropout} of an adapter is no share", "0 <= dropout < 1")
+            raise ConfigError(f"dropout = {self.dropout} of an adapter is out of range", "0 <= dropout < 1")
 
 
 class Adapter(nn.Module):
-    """What is added to a linear map: alpha / rank * up(down(x)) (equation 3); of stacked maps, to each.
+    """An adapter: adds alpha / rank * up(down(x)) to a linear layer's output (equation 3).
 
-    `down` is drawn as fresh weights usually are and `up` is zero, so that nothing is added at first.
+    A layer that stacks several matrices has one adapter for each of them. `down` has PyTorch's usual
+    initialisation and `up` is zero, so that the model is unchanged at first.
     """
 
     def __init__(self, linear: nn.Linear, settings: AdapterSettings, generator: torch.Generator) -> None:
         super().__init__()
         self.widths = _widths(linear)
         self.rank, self.scale = settings.rank, settings.alpha / settings.rank
-        drawn = torch.empty(settings.rank * len(self.widths), linear.in_features)
-        nn.init.uniform_(drawn, -(linear.in_features**-0.5), linear.in_features**-0.5, generator=generator)
-        self.down = nn.Parameter(drawn.to(linear.weight))
+        initial = torch.empty(settings.rank * len(self.widths), linear.in_features)
+        nn.init.uniform_(initial, -(linear.in_features**-0.5), linear.in_features**-0.5, generator=generator)
+        self.down = nn.Parameter(initial.to(linear.weight))
         self.up = nn.Parameter(linear.weight.new_zeros(linear.out_features, settings.rank))
-        self.dropout = Dropout(settings.dropout)
+        self.dropout = nn.Dropout(settings.dropout)
         self.hook: RemovableHandle | None = None
 
     def forward(self, x: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
@@ -66,7 +66,7 @@ class Adapter(nn.Module):
         return torch.cat(parts, dim=-1) * self.scale
 
     def matrix(self) -> Float[Tensor, "outputs inputs"]:
-        """What it adds to the weight of its linear layer, dropout apart."""
+        """The matrix that merging adds to the weight of the linear layer."""
         pairs = zip(self.up.split(self.widths), self.down.split(self.rank), strict=True)
         return torch.cat([up @ down for up, down in pairs]) * self.scale
 
@@ -80,30 +80,31 @@ def add_lora(
     dropout: float = 0.0,
     seed: int = 0,
 ) -> list[str]:
-    """Adapt linear layers of `model` and freeze all else; the names of the layers. See `AdapterSettings`.
+    """Add adapters to linear layers of `model`, freeze everything else, and return the layers' names.
 
-    The model is called as before and gives the same until its adapters are trained.
+    Arguments are those of `AdapterSettings`. The model's interface stays the same, and so do its outputs
+    until the adapters are trained.
 
     Raises:
-        ConfigError: a target is in no name, or a layer cannot be adapted.
+        ConfigError: no layer matches a target, or a layer cannot be adapted.
     """
     settings = AdapterSettings(rank=rank, alpha=alpha, targets=tuple(targets), dropout=dropout)
     if adapters_of(model):
-        raise ConfigError("the model has adapters already", "merge them first")
-    chosen = _chosen(model, settings.targets)
-    for name, linear in chosen.items():
-        _refuse(model, name, linear, settings.rank)
+        raise ConfigError("the model already has adapters", "merge them first")
+    targeted = _targeted_layers(model, settings.targets)
+    for name, linear in targeted.items():
+        _check_adaptable(model, name, linear, settings.rank)
     generator = torch.Generator().manual_seed(seed)
     model.requires_grad_(False)
-    for linear in chosen.values():
-        _put(linear, Adapter(linear, settings, generator))
-    return list(chosen)
+    for linear in targeted.values():
+        _attach(linear, Adapter(linear, settings, generator))
+    return list(targeted)
 
 
 def merge_lora(model: nn.Module) -> None:
-    """Add all adapters to the weights that they are put on: a plain model again, all of it to be trained.
+    """Merge all adapters into their layers' weights and unfreeze the model, which has no adapters then.
 
-    It gives what it gave with its adapters, up to rounding.
+    Its outputs stay the same up to rounding.
     """
     for linear, adapter in adapters_of(model).values():
         _merge(linear, adapter)
@@ -112,22 +113,22 @@ def merge_lora(model: nn.Module) -> None:
 
 @contextmanager
 def merged(model: nn.Module) -> Iterator[None]:
-    """Within, `model` is plain, its adapters merged; afterwards all is as before, to the bit."""
+    """Within, the adapters of `model` are merged; afterwards it is restored to the bit."""
     found = adapters_of(model)
-    own = [linear.weight.detach().clone() for linear, _ in found.values()]
+    weights = [linear.weight.detach().clone() for linear, _ in found.values()]
     for linear, adapter in found.values():
         _merge(linear, adapter)
     try:
         yield
     finally:
         with torch.no_grad():
-            for (linear, adapter), weight in zip(found.values(), own, strict=True):
+            for (linear, adapter), weight in zip(found.values(), weights, strict=True):
                 linear.weight.copy_(weight)
-                _put(linear, adapter)
+                _attach(linear, adapter)
 
 
 def adapters_of(model: nn.Module) -> dict[str, tuple[nn.Linear, Adapter]]:
-    """By the name of each adapted layer, the layer and its adapter; empty for a plain model."""
+    """The adapted layers by name, each with its adapter; empty if the model has none."""
     return {
         name: (module, adapter)
         for name, module in model.named_modules()
@@ -135,12 +136,12 @@ def adapters_of(model: nn.Module) -> dict[str, tuple[nn.Linear, Adapter]]:
     }
 
 
-def _put(linear: nn.Linear, adapter: Adapter) -> None:
+def _attach(linear: nn.Linear, adapter: Adapter) -> None:
     linear.add_module(ADAPTER, adapter.train(linear.training))
-    adapter.hook = linear.register_forward_hook(_add)
+    adapter.hook = linear.register_forward_hook(_adapter_hook)
 
 
-def _add(linear: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+def _adapter_hook(linear: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
     return output + linear.get_submodule(ADAPTER)(*inputs)
 
 
@@ -152,55 +153,55 @@ def _merge(linear: nn.Linear, adapter: Adapter) -> None:
     del linear._modules[ADAPTER]
 
 
-def _chosen(model: nn.Module, targets: Sequence[str]) -> dict[str, nn.Linear]:
-    """The linear layers that are meant, by name."""
+def _targeted_layers(model: nn.Module, targets: Sequence[str]) -> dict[str, nn.Linear]:
+    """The linear layers that `targets` name, or those of all attentions, by name."""
     linears = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
     if not targets:
         attentions = [
             f"{n}." for n, module in model.named_modules() if isinstance(module, MultiHeadAttention)
         ]
-        chosen = {name for name in linears if name.startswith(tuple(attentions))}
-        if not chosen:
+        targeted = {name for name in linears if name.startswith(tuple(attentions))}
+        if not targeted:
             raise ConfigError(
                 "the model has no attention to adapt",
                 f"name targets, for instance {next(iter(linears), '')!r}",
             )
     else:
-        chosen = set()
+        targeted = set()
         for target in targets:
             found = {name for name in linears if f".{target}." in f".{name}."}
             if not found:
                 words = {word for name in linears for word in (name, name.rpartition(".")[2])}
                 raise ConfigError(f"no linear layer has {target!r} in its name", did_you_mean(target, words))
-            chosen |= found
-    return {name: linear for name, linear in linears.items() if name in chosen}
+            targeted |= found
+    return {name: linear for name, linear in linears.items() if name in targeted}
 
 
-def _refuse(model: nn.Module, name: str, linear: nn.Linear, rank: int) -> None:
-    """What cannot be adapted, or would change what was not meant."""
-    holders = [
+def _check_adaptable(model: nn.Module, name: str, linear: nn.Linear, rank: int) -> None:
+    """Raise a ConfigError if a layer cannot be adapted, or shares its weight with another module."""
+    modules_with_weight = [
         module_name
         for module_name, module in model.named_modules()
         if any(parameter is linear.weight for parameter in module._parameters.values())
     ]
-    if len(holders) > 1:
+    if len(modules_with_weight) > 1:
         raise ConfigError(
-            f"{name} shares its weight with {next(each for each in holders if each != name)},"
+            f"{name} shares its weight with {next(each for each in modules_with_weight if each != name)},"
             " which an adapter would change too",
             "leave it out of the targets, or untie the two",
         )
     owner = model.get_submodule(name.rpartition(".")[0])
     if isinstance(owner, GraphAttention) or (isinstance(owner, GraphTransformer) and name == "input"):
         raise ConfigError(
-            f"{name} reads sparse features past any adapter", "leave it out of the targets of the adapter"
+            f"{name} reads sparse features, which an adapter does not support", "leave it out of the targets"
         )
-    smallest = min(linear.in_features, *_widths(linear))
-    if rank > smallest:
+    max_rank = min(linear.in_features, *_widths(linear))
+    if rank > max_rank:
         raise ConfigError(
-            f"the rank of an adapter, {rank}, is more than {name} has, {smallest}", "take a lower rank"
+            f"the rank of an adapter, {rank}, is more than that of {name}, {max_rank}", "choose a lower rank"
         )
 
 
 def _widths(linear: nn.Linear) -> tuple[int, ...]:
-    """How wide the maps are that the layer holds."""
+    """The output widths of the matrices in a layer; one if it stacks none."""
     return linear.widths if isinstance(linear, StackedLinear) else (linear.out_features,)

@@ -1,14 +1,14 @@
-"""A config -> a model with fresh weights; and the list of all models."""
+"""The registry of models, and how a model is built from its config."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from regard.errors import ConfigError, did_you_mean
+from regard.errors import ConfigError
 from regard.models.config import ModelConfig
 from regard.models.conformer import Conformer, ConformerConfig
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
@@ -23,9 +23,12 @@ from regard.models.graph import (
 from regard.models.model import Model
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.vision import VisionConfig, VisionTransformer
+from regard.registry import Registry
 
-# kind -> its settings and its class
-MODELS: dict[str, tuple[type[ModelConfig], type[Model]]] = {
+Built = TypeVar("Built", bound=Model)
+
+# kind -> config class and model class
+_OWN = {
     config.kind: (config, model)
     for config, model in (
         (EncoderDecoderConfig, EncoderDecoder),
@@ -38,45 +41,68 @@ MODELS: dict[str, tuple[type[ModelConfig], type[Model]]] = {
         (GraphTransformerConfig, GraphTransformer),
     )
 }
+MODELS: Registry[tuple[type[ModelConfig], type[Model]]] = Registry(
+    "model", _OWN, how="register_model of regard.models"
+)
+
+
+def register_model(config: type[ModelConfig]) -> Callable[[type[Built]], type[Built]]:
+    """Make a model known by its config's `kind`, for `[model] kind` of a recipe and for model folders.
+
+        @register_model(MyConfig)
+        class MyModel(Model): ...
+
+    The model is built with its config alone, and `initialise(generator)` draws its weights.
+
+    Raises:
+        UserError: regard has a model of this kind.
+    """
+    register = MODELS.register(config.kind)
+
+    def add(model: type[Built]) -> type[Built]:
+        register((config, model))
+        return model
+
+    return add
 
 
 def config_class(kind: str) -> type[ModelConfig]:
-    """The settings of the models of this kind."""
+    """The config class of a kind of model."""
     if kind not in MODELS:
-        raise ConfigError(f"no kind of model {kind!r}", did_you_mean(kind, MODELS))
+        raise ConfigError(f"there is no kind of model {kind!r}", MODELS.hint(kind))
     return MODELS[kind][0]
 
 
 def build(config: ModelConfig, seed: int | None = None) -> Model:
-    """The model of `config`, its weights drawn with `seed` (None: with a new one) and nothing else's."""
+    """The model of `config` with random weights from `seed` alone; None takes a random seed."""
     generator = torch.Generator()
     generator.manual_seed(seed) if seed is not None else generator.seed()
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):  # PyTorch's layers draw on their own
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):  # PyTorch's layers initialise themselves
         model = MODELS[config.kind][1](config)
     model.initialise(generator)
     return model
 
 
-def build_unfilled(config: ModelConfig) -> Model:
-    """The model of `config` with whatever lies in memory as its weights: they are about to be restored."""
-    with _NothingDrawn(), torch.device("cpu"):
+def build_uninitialised(config: ModelConfig) -> Model:
+    """The model of `config` with uninitialised weights, to be loaded from a file."""
+    with _SkipInitialisation(), torch.device("cpu"):
         return MODELS[config.kind][1](config)
 
 
-def parameters_of(config: ModelConfig) -> int:
-    """`count_parameters` of the model of `config`, found without making its weights.
+def count_config_parameters(config: ModelConfig) -> int:
+    """The number of parameters of the model of `config`, computed without allocating its weights.
 
     Raises:
-        RuntimeError: it is too big to be counted.
+        RuntimeError: the model is too large to be counted.
     """
-    with _NothingMade():
+    with _MetaWeights():
         return count_parameters(MODELS[config.kind][1](config))
 
 
-class _NothingDrawn(TorchFunctionMode):
-    """Draws leave weights as they are: they took half of the time in which a GPT-2 of 124 M was loaded."""
+class _SkipInitialisation(TorchFunctionMode):
+    """Skips weight initialisation, which took half of the loading time of a GPT-2 with 124 M parameters."""
 
-    DRAWS = frozenset(
+    INITIALISERS = frozenset(
         {Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_}
     )
 
@@ -87,19 +113,19 @@ class _NothingDrawn(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if func in self.DRAWS:
+        if func in self.INITIALISERS:
             return args[0] if args else (kwargs or {})["tensor"]
         return func(*args, **(kwargs or {}))
 
 
-class _NothingMade(_NothingDrawn):
-    """Weights have a shape and no memory; tables of positions are small, or the model counts as too big.
+class _MetaWeights(_SkipInitialisation):
+    """Creates weights on the device "meta", without memory; large position tables raise a RuntimeError.
 
-    On PyTorch's device "meta" as a whole a count would import its compiler: seconds.
+    Building the whole model on "meta" would import PyTorch's compiler, which takes seconds.
     """
 
-    WEIGHTS = frozenset({torch.empty, torch.zeros, torch.ones})
-    MOST = 10**7
+    ALLOCATORS = frozenset({torch.empty, torch.zeros, torch.ones})
+    MAX_ELEMENTS = 10**7
 
     def __torch_function__(
         self,
@@ -109,17 +135,17 @@ class _NothingMade(_NothingDrawn):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = dict(kwargs or {})
-        if func in self.WEIGHTS:
+        if func in self.ALLOCATORS:
             kwargs["device"] = "meta"
-        elif func is torch.arange and max(map(abs, args[:2])) > self.MOST:
+        elif func is torch.arange and max(map(abs, args[:2])) > self.MAX_ELEMENTS:
             raise RuntimeError(f"a count to {args[:2]} is too long")
         elif func is Tensor.div and isinstance(args[1], Tensor):
             shape = torch.broadcast_shapes(args[0].shape, args[1].shape)
-            if math.prod(shape) > self.MOST:
+            if math.prod(shape) > self.MAX_ELEMENTS:
                 raise RuntimeError(f"a table of {tuple(shape)} is too large")
         return super().__torch_function__(func, types, args, kwargs)
 
 
 def count_parameters(model: Model) -> int:
-    """How many numbers are learned; what is tied counts once."""
+    """The number of parameters; tied weights count once."""
     return sum(parameter.numel() for parameter in model.parameters())

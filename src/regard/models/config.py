@@ -1,4 +1,4 @@
-"""What every config of a model can do, and what all Transformers are made of; checked where written."""
+"""The base classes of model configs: reading, presets and checks; the settings of all Transformers."""
 
 import dataclasses
 import math
@@ -13,134 +13,146 @@ from regard.layers.block import NormPosition
 from regard.layers.feedforward import Activation
 from regard.layers.norm import Norm
 from regard.layers.positions import Layout
+from regard.models.registered import ATTENTIONS, POSITIONS
 
-Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
 Config = TypeVar("Config", bound="ModelConfig")
-INTEGERS = 2**62  # beyond them PyTorch cannot count what a tensor of a row more has
+MAX_INTEGER = 2**62  # larger sizes overflow PyTorch's element counts
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """The settings of a model. Each model has its own class of them, beside it in its file."""
+    """The settings of a model. Each model has its own config class in its file."""
 
-    kind: ClassVar[str]  # what config.json and recipes call the model
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # name -> what differs from the defaults
-    generates: ClassVar[bool] = False  # whether it is decoded from, and its folder says how by default
+    kind: ClassVar[str]  # the model's name in config.json and recipes
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # name -> settings that differ from the defaults
+    generates: ClassVar[bool] = False  # True if the model is decoded, so that its folder has generation.json
     d_model: int
 
     def to_dict(self) -> dict[str, Any]:
+        """The settings as they are written to config.json."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls: type[Config], settings: Mapping[str, Any]) -> Config:
-        """The config with these settings, as they come out of a file: names and types are checked too."""
+        """The config with these settings from a file; names and types are checked."""
         fields = {field.name: field for field in dataclasses.fields(cls)}
         hints = typing.get_type_hints(cls)
         for name in settings:
             if name not in fields:
-                raise ConfigError(f"no model setting {name!r}", did_you_mean(name, {*fields, "preset"}))
+                raise ConfigError(
+                    f"there is no model setting {name!r}", did_you_mean(name, {*fields, "preset"})
+                )
         for name, field in fields.items():
             if field.default is dataclasses.MISSING and name not in settings:
                 raise ConfigError(f"the model setting {name!r} is missing", f"give {name}")
-        return cls(**{name: _checked(name, value, hints[name]) for name, value in settings.items()})
+        return cls(**{name: _check_type(name, value, hints[name]) for name, value in settings.items()})
 
     @classmethod
     def from_table(cls: type[Config], table: Mapping[str, Any], **sizes: Any) -> Config:
-        """The config that a recipe's `[model]` asks for: a `preset`, then what it changes.
+        """The config of a recipe's `[model]` table: a `preset`, then the settings that the table changes.
 
-        In the place of a preset, `init` has the settings of a trained model to start from. `sizes` are for
-        the data to say, not for the recipe: vocabularies, labels.
+        Instead of a preset, `init` has the settings of a trained model to start from. `sizes` are settings
+        that follow from the data and that a recipe cannot set, such as vocabulary sizes.
         """
         settings = {**table.get("init", {}), **sizes}
         if (preset := table.get("preset")) is not None:
             if not isinstance(preset, str) or preset not in cls.presets:
-                raise ConfigError(f"no {cls.kind} preset {preset!r}", did_you_mean(str(preset), cls.presets))
+                raise ConfigError(
+                    f"there is no {cls.kind} preset {preset!r}", did_you_mean(str(preset), cls.presets)
+                )
             settings |= cls.presets[preset]
         changes = {name: value for name, value in table.items() if name not in ("preset", "init", "kind")}
         for name in sizes.keys() & changes.keys():
             raise ConfigError(
-                f"{name} = {changes[name]} is not for a recipe to say", "the data and tokeniser say it"
+                f"{name} = {changes[name]} cannot be set in a recipe", "it follows from data and tokeniser"
             )
         return cls.from_dict(settings | changes)
 
-    def refuse_small(self, *names: str) -> None:
-        """Settings that count something count at least one; None stands for another's value."""
+    def require_positive(self, *names: str) -> None:
+        """Raise a ConfigError if one of these settings is below 1; None is allowed."""
         for name in names:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} = {value} is too small", f"{name} must be at least 1")
 
-    def refuse_no_share(self, *names: str) -> None:
-        """Dropout rates are shares of what is there."""
+    def require_fraction(self, *names: str) -> None:
+        """Raise a ConfigError if one of these settings, such as a dropout rate, is not in [0, 1)."""
         for name in names:
             if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} = {getattr(self, name)} is no share", f"0 <= {name} < 1")
+                raise ConfigError(f"{name} = {getattr(self, name)} is out of range", f"0 <= {name} < 1")
 
-    def refuse_no_token(self, name: str, *vocab_sizes: int) -> None:
-        """An id that is set lies in the vocabularies."""
+    def require_token_id(self, name: str, *vocab_sizes: int) -> None:
+        """Raise a ConfigError if this setting is not an id of all vocabularies of these sizes."""
         if not 0 <= getattr(self, name) < min(vocab_sizes):
             raise ConfigError(
-                f"{name} = {getattr(self, name)} is no token",
-                f"{name} must be an id of the vocabulary; pad_id is 0 in the tokenisers that regard trains",
+                f"{name} = {getattr(self, name)} is not a token id",
+                f"{name} must be an id of the vocabulary; tokenisers that regard trains have pad_id = 0",
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(ModelConfig):
-    """What all Transformers share; the defaults are the paper's base model (Vaswani et al. 2017, table 3)."""
+    """The settings of all Transformers; defaults: the base model (Vaswani et al. 2017, table 3)."""
 
     d_model: int = 512
     num_heads: int = 8
-    num_kv_heads: int | None = None  # None: as many as num_heads
-    head_dim: int | None = None  # the width of a head; None: d_model / num_heads
-    attention_scale: float | None = None  # of scores; None: 1 / sqrt(the width of a head)
+    num_kv_heads: int | None = None  # None: num_heads
+    head_dim: int | None = None  # None: d_model / num_heads
+    attention_scale: float | None = None  # factor of attention scores; None: 1 / sqrt(d_head)
     d_ff: int = 2048
     norm: Norm = "layer"
-    norm_eps: float | None = None  # None: 1e-5 where the norm is "layer", 1e-6 where it is "rms"
+    norm_eps: float | None = None  # None: 1e-5 if the norm is "layer", 1e-6 if it is "rms"
     norm_position: NormPosition = "post"
     activation: Activation = "relu"
-    bias: bool = True  # of linear maps and layer norms; a gated feed-forward layer has none in any case
-    qk_norm: bool = False  # a norm of queries and keys, head by head, in self-attention
-    positions: Positions = "sinusoidal"
+    bias: bool = True  # of linear layers and layer norms; gated feed-forward layers never have one
+    qk_norm: bool = False  # normalise queries and keys of each head in self-attention
+    attention: str = "softmax"  # self-attention: "softmax", or a registered one
+    positions: str = "sinusoidal"  # learned, rotary, alibi, t5, none, or a registered one
     max_positions: int = 1024  # for learned positions only
-    position_offset: int = 0  # rows of the learned table before that of the first position
+    position_offset: int = 0  # rows of the learned table before the first position
     position_layout: Layout = "interleaved"  # of sinusoidal positions
-    position_buckets: int = 32  # of t5's, and the distance from which on all share one
-    position_distance: int = 128
-    alibi: Literal["directed", "symmetric"] = "directed"  # of encoders: "symmetric" cannot tell order
+    position_buckets: int = 32  # of t5 positions
+    position_distance: int = 128  # of t5 positions: larger distances share the last bucket
+    alibi: Literal["directed", "symmetric"] = "directed"  # of encoders: "symmetric" ignores the direction
     rotary_base: float = 10000.0
-    dropout: float = 0.1  # of each sub-layer's output and of the sums of embeddings and positions
+    dropout: float = 0.1  # of each sub-layer's output, and of the sum of embeddings and positions
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        self.refuse_small("d_model", "num_heads", "num_kv_heads", "head_dim", "d_ff", "max_positions")
-        self.refuse_no_share("dropout", "attention_dropout", "activation_dropout")
+        self.require_positive("d_model", "num_heads", "num_kv_heads", "head_dim", "d_ff", "max_positions")
+        self.require_fraction("dropout", "attention_dropout", "activation_dropout")
+        for name, registry in (("positions", POSITIONS), ("attention", ATTENTIONS)):
+            value = getattr(self, name)
+            if value not in registry:
+                raise ConfigError(f"{name} = {value!r} is unknown", registry.hint(value))
         self._check_heads()
         self._check_positions()
         for name in ("attention_scale", "norm_eps"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
-                raise ConfigError(f"{name} = {value} cannot work", f"{name} must be above 0")
+                raise ConfigError(f"{name} = {value} is out of range", f"{name} must be above 0")
 
-    def refuse_changed(self, *names: str) -> None:
-        """Settings that this kind of model has no use for stay as they are."""
+    def require_default(self, *names: str) -> None:
+        """Raise a ConfigError if one of these settings, which this kind of model does not use, is changed."""
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         for name in names:
             if getattr(self, name) != defaults[name]:
-                raise ConfigError(f"{name} = {getattr(self, name)} is not for a {self.kind}", "leave it out")
+                raise ConfigError(
+                    f"a {self.kind} model has no setting {name} = {getattr(self, name)}", "leave it out"
+                )
 
     def _check_positions(self) -> None:
         if self.position_buckets < 4 or self.position_distance <= self.position_buckets // 2:
             raise ConfigError(
                 f"position_buckets = {self.position_buckets} up to position_distance = "
-                f"{self.position_distance} cannot work",
-                "4 buckets or more, and a distance beyond those that have a bucket of their own",
+                f"{self.position_distance} is not possible",
+                "use 4 buckets or more, and a distance greater than half the number of buckets",
             )
         if self.position_offset < 0:
-            raise ConfigError(f"position_offset = {self.position_offset} is no count", "0 is usual")
+            raise ConfigError(f"position_offset = {self.position_offset} is below 0", "0 is usual")
         if not 1 < self.rotary_base < math.inf:
-            raise ConfigError(f"rotary_base = {self.rotary_base} turns nothing", "10000 is usual")
+            raise ConfigError(f"rotary_base = {self.rotary_base} is not above 1", "10000 is usual")
 
     def _check_heads(self) -> None:
         if self.head_dim is None and self.d_model % self.num_heads:
@@ -151,22 +163,23 @@ class TransformerConfig(ModelConfig):
         if self.num_heads % (self.num_kv_heads or self.num_heads):
             raise ConfigError(
                 f"num_heads ({self.num_heads}) must be divisible by num_kv_heads ({self.num_kv_heads})",
-                "each head of keys and values is shared by equally many heads of queries",
+                "each key-value head is shared by the same number of query heads",
             )
         if self.positions == "rotary" and self.d_head % 2:
             raise ConfigError(
-                f"rotary positions turn pairs of features, but d_model / num_heads is {self.d_head}"
+                f"rotary positions rotate pairs of features, but d_model / num_heads is {self.d_head}"
                 if self.head_dim is None
-                else f"rotary positions turn pairs of features, but head_dim is {self.head_dim}",
+                else f"rotary positions rotate pairs of features, but head_dim is {self.head_dim}",
                 "choose d_model and num_heads so that d_model / num_heads is even",
             )
 
     @property
     def d_head(self) -> int:
+        """The width of an attention head."""
         return self.d_model // self.num_heads if self.head_dim is None else self.head_dim
 
 
-LARGEST = {  # of sizes, by how their names begin or end: some tens of times those of any known model
+MAX_SIZES = {  # by prefix or suffix of the name: far above those of any known model
     "d_": 1_000_000,
     "head_dim": 1_000_000,
     "_size": 100_000_000,
@@ -176,21 +189,21 @@ LARGEST = {  # of sizes, by how their names begin or end: some tens of times tho
 }
 
 
-def _refuse_large(name: str, value: Any) -> None:
-    """Raise a ConfigError for an integer that no model has room for, before anything is made of it."""
+def _check_size(name: str, value: Any) -> None:
+    """Raise a ConfigError if an integer is too large for any model, before it is used."""
     if type(value) is not int:
         return
-    if not -INTEGERS < value < INTEGERS:
+    if not -MAX_INTEGER < value < MAX_INTEGER:
         bits = value.bit_length()
-        raise ConfigError(f"{name} is an integer of {bits:,} bits", "none of a model has more than 62")
-    for part, most in LARGEST.items():
-        if (name.startswith(part) or name.endswith(part)) and value > most:
-            raise ConfigError(f"{name} = {value} is too large", f"{name} must be at most {most:,}")
+        raise ConfigError(f"{name} is an integer of {bits:,} bits", "a setting has at most 62 bits")
+    for part, maximum in MAX_SIZES.items():
+        if (name.startswith(part) or name.endswith(part)) and value > maximum:
+            raise ConfigError(f"{name} = {value} is too large", f"{name} must be at most {maximum:,}")
 
 
-def _checked(name: str, value: Any, kind: Any) -> Any:
-    """`value` where it is what the annotation `kind` of the setting says; an int becomes a float."""
-    _refuse_large(name, value)
+def _check_type(name: str, value: Any, kind: Any) -> Any:
+    """`value`, if its type fits the annotation `kind`; an int becomes a float if needed."""
+    _check_size(name, value)
     kinds = typing.get_args(kind) if typing.get_origin(kind) in UNIONS else (kind,)
     for each in kinds:
         if typing.get_origin(each) is Literal:
@@ -204,7 +217,7 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
     if choices:
         raise ConfigError(f"{name} = {value!r} is unknown", did_you_mean(str(value), choices))
     wanted = " or ".join("nothing" if each is type(None) else each.__name__ for each in kinds)
-    raise ConfigError(f"{name} = {value!r} is no {wanted}", f"{name} must be of type {wanted}")
+    raise ConfigError(f"{name} = {value!r} has the wrong type", f"{name} must be of type {wanted}")
 
 
 UNIONS = (typing.Union, types.UnionType)

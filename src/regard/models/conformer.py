@@ -1,4 +1,4 @@
-"""The conformer (Gulati et al. 2020): attention for what is far, convolution for what is near."""
+"""The conformer (Gulati et al. 2020), an encoder for speech that combines attention and convolution."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,14 +12,13 @@ from regard.errors import ConfigError
 from regard.layers.attention import SelfAttention
 from regard.layers.block import NormPosition, PreNorm
 from regard.layers.convolution import ConvolutionModule
-from regard.layers.dropout import Dropout
 from regard.layers.feedforward import Activation, feed_forward
 from regard.layers.norm import norm
 from regard.layers.positions import RotaryPositions
 from regard.layers.relative import RelativePositions, RelativeSelfAttention
 from regard.layers.subsampling import ConvolutionalSubsampling, StackedFrames, real_frames, shortened
 from regard.models import parts
-from regard.models.config import Positions, TransformerConfig
+from regard.models.config import TransformerConfig
 from regard.models.initialise import xavier
 from regard.models.model import Model
 
@@ -28,19 +27,19 @@ from regard.models.model import Model
 class ConformerConfig(TransformerConfig):
     """The settings of a conformer with a CTC head; the defaults are the paper's small encoder (table 1).
 
-    `num_features` numbers make a frame; `num_labels` counts the symbols that frames can say and the blank,
-    which is number 0. With `relative_positions` (Dai et al. 2019) attention knows distances, and `positions`
-    are none; without, they may be those that attention itself knows: rotary, alibi, t5, or none at all.
+    A frame has `num_features` features. `num_labels` counts the output symbols and the blank, which is number
+    0. With `relative_positions` (Dai et al. 2019) `positions` must be "none"; without, they may be "rotary",
+    "alibi", "t5" or "none".
     """
 
     kind: ClassVar[str] = "conformer"
     generates: ClassVar[bool] = True
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        # Gulati et al. 2020, table 1; its kernels of 32 positions have no middle, so one less here
+        # Gulati et al. 2020, table 1, but with odd kernels: 31 positions instead of 32
         "conformer-s": {},
         "conformer-m": {"d_model": 256, "d_ff": 1024},
         "conformer-l": {"d_model": 512, "num_heads": 8, "d_ff": 2048, "num_layers": 17},
-        # what a laptop trains in minutes
+        # trains on a laptop in minutes
         "tiny": {
             "d_model": 64,
             "d_ff": 128,
@@ -52,32 +51,32 @@ class ConformerConfig(TransformerConfig):
     num_features: int
     num_labels: int
     subsampling: Literal["convolution", "stacked"] = "convolution"
-    subsampling_factor: int = 4  # frames that become one position
+    subsampling_factor: int = 4  # frames per position
     num_layers: int = 16
-    kernel_size: int = 31  # positions that a convolution sees, its own in the middle
+    kernel_size: int = 31  # positions of a convolution; odd
     relative_positions: bool = True
     d_model: int = 144
     num_heads: int = 4
     d_ff: int = 576
     norm_position: NormPosition = "pre"
     activation: Activation = "silu"
-    positions: Positions = "none"
+    positions: str = "none"
 
     def __post_init__(self) -> None:
-        self.refuse_small("num_features", "num_layers", "subsampling_factor", "kernel_size")
+        self.require_positive("num_features", "num_layers", "subsampling_factor", "kernel_size")
         super().__post_init__()
-        self.refuse_changed("head_dim", "attention_scale")
+        self.require_default("head_dim", "attention_scale")
         if self.num_labels < 2:
             raise ConfigError(
-                f"num_labels = {self.num_labels} is too small", "the blank and one symbol or more"
+                f"num_labels = {self.num_labels} is too small", "count the blank and one symbol or more"
             )
         if self.kernel_size % 2 == 0:
             raise ConfigError(
-                f"kernel_size = {self.kernel_size} has no middle", f"kernel_size = {self.kernel_size - 1}"
+                f"kernel_size = {self.kernel_size} is even", f"kernel_size = {self.kernel_size - 1}"
             )
         if self.norm_position != "pre":
             raise ConfigError(
-                f"norm_position = {self.norm_position!r}: a conformer block has its norms before its parts",
+                f"norm_position = {self.norm_position!r}, but conformer blocks are pre-norm",
                 "norm_position = 'pre'",
             )
         self._check_subsampling()
@@ -87,24 +86,25 @@ class ConformerConfig(TransformerConfig):
         factor = self.subsampling_factor
         if self.subsampling == "convolution" and (factor == 1 or factor & (factor - 1)):
             raise ConfigError(
-                f"subsampling_factor = {factor}, but convolutions halve",
-                "2, 4 or 8, or subsampling = 'stacked'",
+                f"subsampling_factor = {factor} is not a power of 2, as subsampling by convolutions needs",
+                "use 2, 4 or 8, or subsampling = 'stacked'",
             )
 
     def _check_positions(self) -> None:
         if self.relative_positions and self.positions != "none":
             raise ConfigError(
-                f"positions = {self.positions!r} beside relative_positions", "relative_positions = false"
+                f"positions = {self.positions!r} together with relative_positions",
+                "relative_positions = false",
             )
         if self.positions in ("sinusoidal", "learned"):
             raise ConfigError(
-                f"positions = {self.positions!r} are added to embeddings, of which frames have none",
+                f"positions = {self.positions!r} need embeddings, but the input is frames",
                 "relative_positions = true, or positions = 'rotary', 'alibi', 't5', 'none'",
             )
 
 
 class ConformerBlock(nn.Module):
-    """Half a feed-forward step, attention, convolution, the other half, norm: figure 1 and equation 1."""
+    """Half-step feed-forward, attention, convolution, half-step feed-forward, norm (figure 1, equation 1)."""
 
     def __init__(self, config: ConformerConfig, self_attention: SelfAttention) -> None:
         super().__init__()
@@ -133,10 +133,9 @@ class ConformerBlock(nn.Module):
 
 
 class Conformer(Model):
-    """Frames -> for each position, which knows some of them, the logits of what is said there.
+    """Frames -> logits of the labels at each position, for connectionist temporal classification (CTC).
 
-    Number 0 is the blank of connectionist temporal classification: nothing, or nothing new. Frames beyond
-    the lengths change nothing.
+    Label 0 is the blank. Frames beyond the lengths are padding and change nothing.
     """
 
     def __init__(self, config: ConformerConfig) -> None:
@@ -144,7 +143,7 @@ class Conformer(Model):
         self.config: ConformerConfig = config
         subsampling = ConvolutionalSubsampling if config.subsampling == "convolution" else StackedFrames
         self.subsampling = subsampling(config.num_features, config.d_model, config.subsampling_factor)
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
         self.position_bias = parts.position_bias(config, bidirectional=True)
         positions = RelativePositions(config.d_model) if config.relative_positions else parts.rotary(config)
         self.blocks = nn.ModuleList(
@@ -155,7 +154,7 @@ class Conformer(Model):
     def encode(
         self, frames: Float[Tensor, "batch frames features"], lengths: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch len d_model"]:
-        """What is understood at each position, of which a row has `subsampled(lengths)`."""
+        """The encoder's states; a row has `subsampled(lengths)` positions, the rest is padding."""
         x = self.dropout(self.subsampling(frames, lengths))
         length = x.size(1)
         real = real_frames(self.subsampled(lengths), length)
@@ -170,7 +169,7 @@ class Conformer(Model):
         return self.output(self.encode(frames, lengths))
 
     def subsampled(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
-        """How many positions so many frames become."""
+        """The numbers of positions for these numbers of frames."""
         return shortened(lengths, self.config.subsampling_factor)
 
     def initialise(self, generator: torch.Generator) -> None:

@@ -1,4 +1,4 @@
-"""Decoder-only Transformers: GPT-2 (Radford et al. 2019) and its modern kin; text goes on with itself."""
+"""Decoder-only Transformers: language models such as GPT-2 (Radford et al. 2019) and Llama."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from regard.layers.cache import StackCache
 from regard.layers.feedforward import Activation
 from regard.layers.masks import causal_mask, document_mask, window_mask
 from regard.models import parts
-from regard.models.config import Positions, TransformerConfig
+from regard.models.config import TransformerConfig
 from regard.models.initialise import normal
 from regard.models.model import Model
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderOnlyConfig(TransformerConfig):
-    """The settings of a decoder without a source; the defaults are those of GPT-2's smallest model."""
+    """The settings of a decoder-only model; the defaults are those of the smallest GPT-2."""
 
     kind: ClassVar[str] = "decoder_only"
     generates: ClassVar[bool] = True
@@ -30,7 +30,7 @@ class DecoderOnlyConfig(TransformerConfig):
         "gpt2-medium": {"d_model": 1024, "num_heads": 16, "d_ff": 4096, "num_layers": 24},
         "gpt2-large": {"d_model": 1280, "num_heads": 20, "d_ff": 5120, "num_layers": 36},
         "gpt2-xl": {"d_model": 1600, "num_heads": 25, "d_ff": 6400, "num_layers": 48},
-        # nanoGPT's two configurations for Tiny Shakespeare: of a GPU, of a laptop
+        # nanoGPT's two configurations for Tiny Shakespeare: for a GPU, for a laptop
         "baby": {
             "d_model": 384,
             "num_heads": 6,
@@ -59,22 +59,22 @@ class DecoderOnlyConfig(TransformerConfig):
     d_ff: int = 3072
     norm_position: NormPosition = "pre"
     activation: Activation = "gelu"
-    positions: Positions = "learned"
+    positions: str = "learned"
     attention_dropout: float = 0.1
-    window: int | None = None  # how far a position sees, itself counted; None: to the beginning
-    scaled_embedding: bool = False  # by sqrt(d_model), as the paper's encoder-decoder does
-    tied: bool = True  # the output's weight is the embedding
-    trained_length: int | None = None  # tokens that were read together in training; None: not known
+    window: int | None = None  # positions that a position attends to, itself included; None: all before it
+    scaled_embedding: bool = False  # multiply embeddings by sqrt(d_model)
+    tied: bool = True  # the output weight is the embedding
+    trained_length: int | None = None  # tokens of a training sequence; None: unknown
 
     def __post_init__(self) -> None:
-        self.refuse_small("vocab_size", "num_layers", "window", "trained_length")
+        self.require_positive("vocab_size", "num_layers", "window", "trained_length")
         super().__post_init__()
 
 
 class DecoderOnly(Model):
-    """Ids -> at each position the logits of the id after it, from the ids up to it.
+    """Ids -> logits of the next id at each position.
 
-    Padding on the right needs no mask, because nothing looks ahead.
+    Padding on the right needs no mask, because attention is causal.
     """
 
     def __init__(self, config: DecoderOnlyConfig) -> None:
@@ -92,9 +92,10 @@ class DecoderOnly(Model):
     def forward(
         self, ids: Int64[Tensor, "batch len"], documents: Int64[Tensor, "batch len"] | None = None
     ) -> Float[Tensor, "batch len vocab"]:
-        """With `documents`, the number of each position's document, those in a row do not see each other.
+        """Logits of the next ids. `documents` numbers the document of each position of a packed row.
 
-        The positions of a document stand together, and are counted from its beginning.
+        Documents do not attend to each other, and positions are counted from the start of each document,
+        whose ids must be contiguous.
         """
         return self.project(self.states(ids, documents))
 
@@ -104,54 +105,54 @@ class DecoderOnly(Model):
         documents: Int64[Tensor, "batch len"] | None = None,
         cache: StackCache | None = None,
     ) -> Float[Tensor, "batch len d_model"]:
-        """What predicts the id after each of `ids`. With a `cache` they follow those that it has read."""
+        """The states from which `project` predicts the next ids. With a `cache`, `ids` follow its own."""
         if documents is not None and cache is not None:
-            raise ValueError("a cache holds one document: give documents or a cache")
+            raise ValueError("a cache holds one document: pass documents or a cache, not both")
         start, held, caches = 0, 0, [None] * len(self.blocks)
         if cache is not None:
             start, held, caches = cache.length, cache.held, cache.layers
-        new_len, seen_len = ids.size(1), held + ids.size(1)
-        mask = self._mask(new_len, seen_len, ids.device)
+        new_len, key_len = ids.size(1), held + ids.size(1)
+        mask = self._mask(new_len, key_len, ids.device)
         if mask is not None and documents is not None:
             mask = mask & document_mask(documents)
-        bias = self.position_bias(new_len, seen_len) if self.position_bias is not None else None
+        bias = self.position_bias(new_len, key_len) if self.position_bias is not None else None
         x = self.input(ids, start, documents)
         for block, block_cache in zip(self.blocks, caches, strict=True):
             x = block(x, mask, bias, block_cache)
         return self.norm(x)
 
     def _mask(
-        self, new_len: int, seen_len: int, device: torch.device
-    ) -> Bool[Tensor, "1 1 {new_len} {seen_len}"] | None:
-        """What each of the last `new_len` positions may look at; a single one at all that is held."""
+        self, new_len: int, key_len: int, device: torch.device
+    ) -> Bool[Tensor, "1 1 {new_len} {key_len}"] | None:
+        """The causal mask of the last `new_len` positions; None for one, which attends to the whole cache."""
         if new_len == 1:
             return None
         if self.config.window is None:
-            return causal_mask(new_len, seen_len, device=device)
-        return window_mask(new_len, self.config.window, seen_len, device=device)
+            return causal_mask(new_len, key_len, device=device)
+        return window_mask(new_len, self.config.window, key_len, device=device)
 
     def project(self, hidden: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
         """States -> logits."""
         return self.output(hidden)
 
     def start(self) -> StackCache:
-        """A cache that has read nothing; the first ids that it reads say how many rows there are."""
+        """An empty cache; the first ids determine its number of rows."""
         return StackCache(self.config.num_layers, self.config.window)
 
     def extend(
         self, ids: Int64[Tensor, "rows new_len"], cache: StackCache
     ) -> Float[Tensor, "rows new_len vocab"]:
-        """What `forward` gives for these ids after those that the cache has read; it reads them too."""
+        """The logits of `forward` for `ids` that follow those in the cache, to which they are added."""
         return self.project(self.states(ids, cache=cache))
 
     @property
     def max_length(self) -> int | None:
-        """How many positions the model can read; None: there is no end to them."""
+        """The greatest length that the model can read; None without a limit."""
         return self.config.max_positions if self.config.positions == "learned" else None
 
     @property
     def trained_length(self) -> int | None:
-        """How many tokens it was trained to read together, by its config; None: not known."""
+        """The length of training sequences, at most `max_length`; None if unknown."""
         known = (self.config.trained_length, self.max_length)
         return min((length for length in known if length is not None), default=None)
 
@@ -161,7 +162,7 @@ class DecoderOnly(Model):
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
-        """N(0, 0.02^2), and what is added to the stream by 2 L sub-layers divided by sqrt(2 L) (GPT-2)."""
+        """N(0, 0.02^2); the output weights of the 2 L sub-layers are divided by sqrt(2 L) (GPT-2)."""
         normal(self, generator)
         for block in cast(Iterable[EncoderBlock], self.blocks):
             for last in (block.self_attention.output, block.feed_forward.outer):

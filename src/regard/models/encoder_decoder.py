@@ -1,4 +1,4 @@
-"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017), later variants as options."""
+"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017), with later variants as options."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class EncoderDecoderConfig(TransformerConfig):
         "big": {"d_model": 1024, "num_heads": 16, "d_ff": 4096, "dropout": 0.3},
         # fairseq's transformer_iwslt_de_en: some 160,000 pairs
         "medium": {"num_heads": 4, "d_ff": 1024, "dropout": 0.3},
-        # what a laptop trains in an hour
+        # trains on a laptop in an hour
         "small": {
             "d_model": 256,
             "num_heads": 4,
@@ -54,15 +54,15 @@ class EncoderDecoderConfig(TransformerConfig):
     tgt_vocab_size: int
     num_encoder_layers: int = 6
     num_decoder_layers: int = 6
-    tied: Tied = "all"  # source embedding, target embedding, output weight: all one, last two, first two
-    scaled_embedding: bool = True  # by sqrt(d_model)
-    embedding_norm: bool = False  # after the sum of embeddings and positions
-    scaled_output: bool = False  # what makes the logits is divided by sqrt(d_model): T5's first version
-    output_bias: bool = False  # one for each token of the target
+    tied: Tied = "all"  # "target": target embedding and output; "embeddings": source and target embedding
+    scaled_embedding: bool = True  # multiply embeddings by sqrt(d_model)
+    embedding_norm: bool = False  # normalise the sum of embeddings and positions
+    scaled_output: bool = False  # divide decoder states by sqrt(d_model) before the output, as T5 1.0 does
+    output_bias: bool = False
     pad_id: int = 0
 
     def __post_init__(self) -> None:
-        self.refuse_small("src_vocab_size", "tgt_vocab_size", "num_encoder_layers", "num_decoder_layers")
+        self.require_positive("src_vocab_size", "tgt_vocab_size", "num_encoder_layers", "num_decoder_layers")
         super().__post_init__()
         if self.tied in ("all", "embeddings") and self.src_vocab_size != self.tgt_vocab_size:
             raise ConfigError(
@@ -70,23 +70,23 @@ class EncoderDecoderConfig(TransformerConfig):
                 f" and the target {self.tgt_vocab_size}",
                 "use a joint tokeniser, or tied = 'target'",
             )
-        self.refuse_no_token("pad_id", self.src_vocab_size, self.tgt_vocab_size)
+        self.require_token_id("pad_id", self.src_vocab_size, self.tgt_vocab_size)
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The source as the encoder has understood it, and where it may be looked at."""
+    """The encoder's states of the source, and their padding mask."""
 
     hidden: Float[Tensor, "batch src_len d_model"]
     mask: Bool[Tensor, "batch 1 1 src_len"]
 
     def select(self, rows: Int64[Tensor, " rows"]) -> "Memory":
-        """Row i becomes what row `rows[i]` was."""
+        """A memory whose row i is row `rows[i]` of this one."""
         return Memory(self.hidden[rows], self.mask[rows])
 
 
 class Encoder(nn.Module):
-    """Source ids -> one vector a position that knows the whole sentence."""
+    """Source ids -> one state for each position, from attention to the whole source."""
 
     def __init__(self, config: EncoderDecoderConfig) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Target ids, each knowing those before it, and the memory -> what predicts the next id."""
+    """Target ids and memory -> states that predict the next ids."""
 
     def __init__(self, config: EncoderDecoderConfig) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class Decoder(nn.Module):
         self.scale = config.d_model**-0.5 if config.scaled_output else 1.0
 
     def read(self, memory: Float[Tensor, "batch src_len d_model"]) -> list[KeyValue]:
-        """What each block makes of the memory."""
+        """The cross-attention keys and values of each block."""
         return [block.read(memory) for block in cast(Iterable[DecoderBlock], self.blocks)]
 
     def forward(
@@ -133,11 +133,11 @@ class Decoder(nn.Module):
         memory_mask: Bool[Tensor, "batch 1 1 src_len"],
         caches: Sequence[KeyValueCache | None],
     ) -> Float[Tensor, "batch new_len d_model"]:
-        """Each block looks at its own of the `memories` and continues its own of the `caches`."""
+        """`memories` and `caches` have one entry for each block; a cached block continues its cache."""
         start = 0 if caches[0] is None else caches[0].length
-        new_len, seen_len = ids.size(1), start + ids.size(1)
-        mask = causal_mask(new_len, seen_len, device=ids.device) if new_len > 1 else None
-        bias = self.position_bias(new_len, seen_len) if self.position_bias is not None else None
+        new_len, key_len = ids.size(1), start + ids.size(1)
+        mask = causal_mask(new_len, key_len, device=ids.device) if new_len > 1 else None
+        bias = self.position_bias(new_len, key_len) if self.position_bias is not None else None
         x = self.input(ids, start)
         for block, memory, cache in zip(self.blocks, memories, caches, strict=True):
             x = block(x, memory, mask, memory_mask, bias, cache)
@@ -151,10 +151,9 @@ def _input(config: EncoderDecoderConfig, vocab_size: int) -> parts.InputEmbeddin
 
 
 class EncoderDecoder(SequenceToSequence):
-    """Vaswani et al. 2017, figure 1.
+    """The encoder-decoder Transformer (Vaswani et al. 2017, figure 1).
 
-    Padding of the source is masked by its lengths; padding of the target needs no mask, because nothing
-    looks ahead.
+    Source padding is masked by its lengths. Target padding needs no mask, because attention is causal.
     """
 
     def __init__(self, config: EncoderDecoderConfig) -> None:
@@ -183,13 +182,13 @@ class EncoderDecoder(SequenceToSequence):
         return self.output(hidden)
 
     def start(self, memory: Memory) -> DecoderCache:
-        """An empty target beside the memory, of which each block makes its keys and values here, once."""
+        """A cache with an empty target and each block's cross-attention keys and values."""
         return DecoderCache(self.decoder.read(memory.hidden), memory.mask)
 
     def extend(
         self, tgt_ids: Int64[Tensor, "rows new_len"], cache: DecoderCache
     ) -> Float[Tensor, "rows new_len vocab"]:
-        """What `decode` gives for these ids after those that the cache has read; it reads them too."""
+        """The logits of `decode` for `tgt_ids` that follow those in the cache, to which they are added."""
         return self.project(self.decoder(tgt_ids, cache.memories, cache.memory_mask, cache.targets))
 
     @property

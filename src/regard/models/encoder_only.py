@@ -1,4 +1,4 @@
-"""Encoder-only Transformers: BERT's shape (Devlin et al. 2019) and the modern one, with a head."""
+"""Encoder-only Transformers, such as BERT (Devlin et al. 2019), with a head for a task."""
 
 import math
 from collections.abc import Mapping
@@ -10,13 +10,12 @@ from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
-from regard.layers.dropout import Dropout
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feedforward import Activation
 from regard.layers.masks import padding_mask
 from regard.layers.norm import norm
 from regard.models import heads, parts
-from regard.models.config import Positions, TransformerConfig
+from regard.models.config import TransformerConfig
 from regard.models.initialise import normal
 from regard.models.model import Model
 
@@ -28,10 +27,10 @@ WITH_LABELS = ("classification", "tokens")
 class EncoderOnlyConfig(TransformerConfig):
     """The settings of an encoder with a head; the defaults are BERT's base model.
 
-    `head`: "none" gives the states themselves, "pooled" one vector a text, "masked_language_model" the
-    tokens that are hidden, "classification" the classes of a text, "tokens" those of its tokens, "spans"
-    where an answer starts and ends, "regression" a number. `fresh_head`: nobody has trained the head, so
-    that what it says is chance; what training writes is not fresh.
+    `head`: "none" gives the states themselves, "pooled" one vector for a text, "masked_language_model"
+    masked tokens, "classification" classes of a text, "tokens" classes of its tokens, "spans" the start and
+    end of an answer, "regression" a number. `fresh_head` is True for a head that was never trained, whose
+    outputs are random.
     """
 
     kind: ClassVar[str] = "encoder_only"
@@ -40,7 +39,7 @@ class EncoderOnlyConfig(TransformerConfig):
         "bert-base": {},
         # Turc et al. 2019
         "bert-tiny": {"d_model": 128, "num_heads": 2, "d_ff": 512, "num_layers": 2},
-        # BERT's shape, in a size that a laptop trains in minutes from some thousand texts
+        # BERT's architecture in a size that trains on a laptop in minutes from some thousand texts
         "small": {
             "d_model": 128,
             "num_heads": 4,
@@ -50,7 +49,7 @@ class EncoderOnlyConfig(TransformerConfig):
             "pooling": "mean",
             "pooler": False,
         },
-        # the same size after 2023's fashion: Warner et al. 2024 (ModernBERT), with Llama's norm and gate
+        # the same size with newer choices: Warner et al. 2024 (ModernBERT), with Llama's norm and gate
         "modern": {
             "d_model": 128,
             "num_heads": 4,
@@ -68,39 +67,39 @@ class EncoderOnlyConfig(TransformerConfig):
     vocab_size: int
     head: Head
     num_labels: int = 0  # of the heads "classification" and "tokens"
-    label_mean: float = 0.0  # of the numbers that the head "regression" is to give, and their deviation
-    label_std: float = 1.0
+    label_mean: float = 0.0  # mean of the labels of the head "regression"
+    label_std: float = 1.0  # standard deviation of these labels
     fresh_head: bool = True
     d_model: int = 768
     num_heads: int = 12
     num_layers: int = 12
     d_ff: int = 3072
     activation: Activation = "gelu"
-    positions: Positions = "learned"
+    positions: str = "learned"
     max_positions: int = 512
-    num_token_types: int = 2  # of texts that have several parts: question and answer; 0: all are alike
-    embedding_norm: bool = True  # after the sum of the embeddings
+    num_token_types: int = 2  # segments of a text, such as question and answer; 0: no type embedding
+    embedding_norm: bool = True  # normalise the sum of the embeddings
     attention_dropout: float = 0.1
-    pooling: heads.Pooling = "cls"  # how a text becomes one vector
+    pooling: heads.Pooling = "cls"  # from token states to one vector
     pooler: bool = True  # a layer after the pooling
-    normalised: bool = False  # vectors of the head "pooled" have length 1: sentence encoders
-    sentence_tokens: int | None = None  # of a text that becomes a vector so many are read, marks counted
-    sentence_prompt: str = ""  # what stands before such a text
-    head_activation: heads.Activation | None = None  # None: tanh after the pooling, gelu for hidden words
+    normalised: bool = False  # head "pooled": scale vectors to length 1, as sentence encoders do
+    sentence_tokens: int | None = None  # sentence encoders: tokens that are read, special tokens included
+    sentence_prompt: str = ""  # sentence encoders: text before each input
+    head_activation: heads.Activation | None = None  # None: tanh after pooling, gelu for masked tokens
     head_dropout: float = 0.1
     pad_id: int = 0
 
     def __post_init__(self) -> None:
-        self.refuse_small("vocab_size", "num_layers", "sentence_tokens")
+        self.require_positive("vocab_size", "num_layers", "sentence_tokens")
         super().__post_init__()
-        self.refuse_no_share("head_dropout")
-        self.refuse_no_token("pad_id", self.vocab_size)
+        self.require_fraction("head_dropout")
+        self.require_token_id("pad_id", self.vocab_size)
         if self.num_token_types < 0:
-            raise ConfigError(f"num_token_types = {self.num_token_types} is too small", "0 has no types")
+            raise ConfigError(f"num_token_types = {self.num_token_types} is below 0", "0 means no types")
         if not (math.isfinite(self.label_mean) and 0 < self.label_std < math.inf):
             raise ConfigError(
-                f"label_mean = {self.label_mean} and label_std = {self.label_std} scale nothing",
-                "the deviation is above 0, and both are finite",
+                f"label_mean = {self.label_mean} or label_std = {self.label_std} is out of range",
+                "both must be finite, and label_std above 0",
             )
         wants_labels = self.head in WITH_LABELS
         if wants_labels != (self.num_labels > 1) or self.num_labels < 0:
@@ -111,7 +110,7 @@ class EncoderOnlyConfig(TransformerConfig):
 
 
 class EncoderInput(nn.Module):
-    """Embeddings of tokens, of positions where they are added, of token types; a norm of the sum; dropout."""
+    """The sum of token, position and token type embeddings, then norm and dropout."""
 
     def __init__(self, config: EncoderOnlyConfig) -> None:
         super().__init__()
@@ -123,24 +122,24 @@ class EncoderInput(nn.Module):
         self.norm = (
             norm(config.norm, config.d_model, eps=config.norm_eps) if config.embedding_norm else nn.Identity()
         )
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self, ids: Int64[Tensor, "batch len"], token_types: Int64[Tensor, "batch len"] | None = None
     ) -> Float[Tensor, "batch len d_model"]:
-        """Without `token_types` all tokens are of type 0."""
+        """The embedded ids; without `token_types` all tokens have type 0."""
         x = self.embedding(ids)
         if self.positions is not None:
             x = x + self.positions(0, ids.size(1))
         if self.token_types is not None:
             x = x + self.token_types(torch.zeros_like(ids) if token_types is None else token_types)
         elif token_types is not None:
-            raise ValueError("token_types are given, but the model has none (num_token_types = 0)")
+            raise ValueError("the model has no token types (num_token_types = 0)")
         return self.dropout(self.norm(x))
 
 
 class Encoder(nn.Module):
-    """Ids -> one state a position that knows the whole text. It has no part in what a head makes of it."""
+    """Ids -> one state for each position, from attention to the whole text."""
 
     def __init__(self, config: EncoderOnlyConfig) -> None:
         super().__init__()
@@ -164,7 +163,7 @@ class Encoder(nn.Module):
 
 
 class EncoderOnly(Model):
-    """An encoder and a head: the weights of the one are named `encoder.*`, those of the other `head.*`."""
+    """An encoder and a head; their weights are named `encoder.*` and `head.*`."""
 
     def __init__(self, config: EncoderOnlyConfig) -> None:
         super().__init__()
@@ -177,14 +176,15 @@ class EncoderOnly(Model):
         ids: Int64[Tensor, "batch len"],
         lengths: Int[Tensor, " batch"],
         token_types: Int64[Tensor, "batch len"] | None = None,
-        places: Bool[Tensor, "batch len"] | None = None,
+        selected: Bool[Tensor, "batch len"] | None = None,
     ) -> Float[Tensor, "..."]:
-        """What the head makes of each text, or of each of its tokens; of those at `places` alone if given.
+        """The head's output for each text or token; without a head the states.
 
-        Rows are padded on the right; `lengths` say where.
+        Rows are padded on the right, beyond `lengths`. A head that works on tokens covers those that are
+        True in `selected`; without it all.
         """
         hidden = self.encode(ids, lengths, token_types)
-        return hidden if self.head is None else self.head(hidden, lengths, places)
+        return hidden if self.head is None else self.head(hidden, lengths, selected)
 
     def encode(
         self,
@@ -197,7 +197,7 @@ class EncoderOnly(Model):
 
     @property
     def max_length(self) -> int | None:
-        """How many positions the model can read; None: there is no end to them."""
+        """The greatest length that the model can read; None without a limit."""
         return self.config.max_positions if self.config.positions == "learned" else None
 
     def initialise(self, generator: torch.Generator) -> None:

@@ -1,4 +1,4 @@
-"""Nodes of a graph -> their classes: graph attention networks, and a Transformer on graphs."""
+"""Models that classify the nodes of a graph: graph attention networks and a graph Transformer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.layers.block import EncoderBlock, NormPosition
-from regard.layers.dropout import Dropout
 from regard.layers.graph import (
     DynamicGraphAttention,
     Edges,
@@ -22,7 +21,7 @@ from regard.layers.graph import (
     with_self_loops,
 )
 from regard.models import parts
-from regard.models.config import ModelConfig, Positions, TransformerConfig
+from regard.models.config import ModelConfig, TransformerConfig
 from regard.models.initialise import xavier
 from regard.models.model import Model
 
@@ -34,12 +33,11 @@ Logits = Float[Tensor, "nodes labels"]
 class GraphConfig(ModelConfig):
     """The settings of a graph attention network; the defaults are those for Cora and Citeseer.
 
-    Velickovic et al. 2018, section 3.3: a hidden layer has `num_heads` heads side by side, `d_model` wide
-    together; the last one averages `num_output_heads` heads, each as wide as there are labels.
-    `attention`: "gatv2" is that of Brody et al. 2022. `self_loops`: a node looks at itself too; without
-    them, what a node without neighbours knows of itself has no influence on its class. `normalised`,
-    `undirected` are facts of the graph it is trained on: each row of the features was divided by its sum,
-    and each edge goes both ways.
+    Velickovic et al. 2018, section 3.3: a hidden layer concatenates `num_heads` heads to `d_model` features;
+    the last layer averages `num_output_heads` heads, each with one output for each label. `attention` "gatv2"
+    is that of Brody et al. 2022. With `self_loops` a node attends to itself too; without, the features of a
+    node without neighbours do not reach its class. `normalised` and `undirected` describe the training
+    graph: each feature row was divided by its sum, and each edge has both directions.
     """
 
     kind: ClassVar[str] = "gat"
@@ -59,12 +57,12 @@ class GraphConfig(ModelConfig):
     self_loops: bool = True
     dropout: float = 0.6  # of the inputs of each layer
     attention_dropout: float = 0.6
-    value_dropout: float = 0.6  # of what is looked at: in the authors' code, not in the paper
+    value_dropout: float = 0.6  # of the values; in the authors' code, not in the paper
 
     def __post_init__(self) -> None:
-        self.refuse_small("num_features", "num_labels", "d_model", "num_heads", "num_output_heads")
-        self.refuse_small("num_layers")
-        self.refuse_no_share("dropout", "attention_dropout", "value_dropout")
+        self.require_positive("num_features", "num_labels", "d_model", "num_heads", "num_output_heads")
+        self.require_positive("num_layers")
+        self.require_fraction("dropout", "attention_dropout", "value_dropout")
         if self.d_model % self.num_heads:
             raise ConfigError(
                 f"d_model ({self.d_model}) must be divisible by num_heads ({self.num_heads})",
@@ -73,14 +71,14 @@ class GraphConfig(ModelConfig):
 
 
 class GraphModel(Model):
-    """Gives logits of the classes of each node of a graph; what it reads of one, its config says."""
+    """A model that gives logits of the classes of each node of a graph."""
 
 
 class GraphAttentionNetwork(GraphModel):
-    """Features of nodes and edges between them -> logits of each node's classes.
+    """A graph attention network: node features and edges -> logits of each node's classes.
 
-    A pair (source, target) of `edges` lets the target look at the source: an edge without direction is
-    two pairs. The order of the edges does not matter, and that of the nodes matters to their order alone.
+    With a pair (source, target) in `edges` the target attends to the source; an undirected edge is two
+    pairs. The order of edges does not matter, and reordering nodes reorders the outputs.
     """
 
     def __init__(self, config: GraphConfig) -> None:
@@ -117,11 +115,11 @@ class GraphAttentionNetwork(GraphModel):
         return self.output(x, edges)
 
     def neighbourhoods(self, edges: Edges, num_nodes: int) -> Int64[Tensor, "2 more_edges"]:
-        """The edges along which the layers look."""
+        """The edges that the layers use, with self-loops if the config has them."""
         return with_self_loops(edges, num_nodes) if self.config.self_loops else edges
 
     def attention_weights(self, features: Features, edges: Edges) -> list[Float[Tensor, "more_edges heads"]]:
-        """For each layer, how much is looked along each edge of `neighbourhoods(edges, num_nodes)`."""
+        """For each layer, the attention weights along the edges of `neighbourhoods(edges, num_nodes)`."""
         edges = self.neighbourhoods(edges, features.size(0))
         x, weights = features, []
         for layer in self.layers:
@@ -139,14 +137,14 @@ class GraphAttentionNetwork(GraphModel):
 
 @dataclass(frozen=True, kw_only=True)
 class GraphTransformerConfig(TransformerConfig):
-    """The settings of a Transformer whose sequence is the nodes of a graph.
+    """The settings of a Transformer over the nodes of a graph.
 
-    Two nodes are `max_distance` hops apart, or fewer, or far: each number of hops has a learned bias for
-    each head (Ying et al. 2021, section 3.1.2). `reach`: "near" looks at those up to `max_distance` alone
-    (Dwivedi and Bresson 2021), at a cost that grows with their number; "all" at all nodes, at the cost of
-    nodes^2. `node_positions`, `num_node_positions` of them: the chances that a random walk is back after
-    1, 2, ... steps (Dwivedi et al. 2022), or eigenvectors of the graph's Laplacian. `feature_dropout` acts on
-    what is read of a node. `normalised` and `undirected` are as in `GraphConfig`.
+    Each distance of 0 to `max_distance` hops has a learned bias for each head (Ying et al. 2021, section
+    3.1.2). `reach` "near" restricts attention to nodes within `max_distance` (Dwivedi and Bresson 2021), at a
+    cost that grows with their number; "all" attends to all nodes, at a cost of nodes^2. `node_positions` are
+    `num_node_positions` return probabilities of a random walk after 1, 2, ... steps (Dwivedi et al. 2022), or
+    eigenvectors of the graph's Laplacian. `feature_dropout` acts on the input features. `normalised` and
+    `undirected` are as in `GraphConfig`.
     """
 
     kind: ClassVar[str] = "graph_transformer"
@@ -174,25 +172,28 @@ class GraphTransformerConfig(TransformerConfig):
     num_heads: int = 8
     d_ff: int = 64
     norm_position: NormPosition = "pre"
-    positions: Positions = "none"
+    positions: str = "none"
     feature_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        self.refuse_small("num_features", "num_labels", "num_layers", "max_distance", "num_node_positions")
+        self.require_positive(
+            "num_features", "num_labels", "num_layers", "max_distance", "num_node_positions"
+        )
         super().__post_init__()
-        self.refuse_no_share("feature_dropout")
+        self.require_fraction("feature_dropout")
         if self.positions != "none":
             raise ConfigError(
-                f"positions = {self.positions!r} are of a sequence, and nodes have no order",
-                "leave it out; node_positions say where in its graph a node is",
+                f"positions = {self.positions!r} need a sequence, but nodes have no order",
+                "leave it out; node_positions are the positions in a graph",
             )
 
 
 class GraphTransformer(GraphModel):
-    """Features of nodes, and who is how far from whom -> logits of each node's classes.
+    """A graph Transformer: node features and distances between nodes -> logits of each node's classes.
 
-    A pair (source, target) of `edges` lets the target look at the source, `distances` hops away; a node is
-    0 hops from itself. With `reach` = "all" pairs that are not listed are far, and looked at too.
+    With a pair (source, target) in `edges` the target attends to the source, which is `distances` hops away;
+    a node is 0 hops from itself. With `reach` = "all" nodes also attend to pairs that are not listed, without
+    a bias.
     """
 
     def __init__(self, config: GraphTransformerConfig) -> None:
@@ -203,7 +204,7 @@ class GraphTransformer(GraphModel):
         if config.node_positions != "none":
             self.node_positions = nn.Linear(config.num_node_positions, config.d_model)
         self.distance_bias = nn.Parameter(torch.zeros(config.max_distance + 1, config.num_heads))
-        self.feature_dropout, self.dropout = Dropout(config.feature_dropout), Dropout(config.dropout)
+        self.feature_dropout, self.dropout = nn.Dropout(config.feature_dropout), nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(parts.encoder_block(config, None) for _ in range(config.num_layers))
         self.norm = parts.final_norm(config)
         self.head = nn.Linear(config.d_model, config.num_labels)
@@ -213,22 +214,22 @@ class GraphTransformer(GraphModel):
         features: Features,
         edges: Edges,
         distances: Int64[Tensor, " edges"],
-        positions: Float[Tensor, "nodes places"] | None = None,
+        positions: Float[Tensor, "nodes features"] | None = None,
     ) -> Logits:
-        x = self._read(features, positions)[None]
+        x = self._embed(features, positions)[None]
         edge_bias = self.distance_bias[distances]
         if self.config.reach == "near":
             for block in self.blocks:
                 assert isinstance(block, EncoderBlock)
                 x = _along_edges(block, x, edges, edge_bias)
         else:
-            everywhere = _spread(edge_bias, edges, features.size(0))
+            dense_bias = _dense_bias(edge_bias, edges, features.size(0))
             for block in self.blocks:
-                x = block(x, None, everywhere)
+                x = block(x, None, dense_bias)
         return self.head(self.norm(x))[0]
 
-    def _read(
-        self, features: Features, positions: Float[Tensor, "nodes places"] | None
+    def _embed(
+        self, features: Features, positions: Float[Tensor, "nodes features"] | None
     ) -> Float[Tensor, "nodes d_model"]:
         features = dropped(features, self.feature_dropout)
         if features.is_sparse:
@@ -237,10 +238,10 @@ class GraphTransformer(GraphModel):
             x = self.input(features)
         if self.node_positions is not None:
             if positions is None:
-                raise ValueError(f"the model reads positions of nodes ({self.config.node_positions})")
+                raise ValueError(f"the model needs positions of nodes ({self.config.node_positions})")
             x = x + self.node_positions(positions)
         elif positions is not None:
-            raise ValueError("positions are given, but the model reads none (node_positions = 'none')")
+            raise ValueError("the model has no positions of nodes (node_positions = 'none')")
         return self.dropout(x)
 
     def initialise(self, generator: torch.Generator) -> None:
@@ -252,15 +253,15 @@ class GraphTransformer(GraphModel):
 def _along_edges(
     block: EncoderBlock, x: Float[Tensor, "1 nodes d_model"], edges: Edges, edge_bias: Weights
 ) -> Float[Tensor, "1 nodes d_model"]:
-    """The block with its attention restricted to the edges."""
+    """The block's output, with attention restricted to the edges."""
     x = block.around_self_attention(
         x, lambda y: attend_along_edges(block.self_attention, y, edges, edge_bias)
     )
     return block.around_feed_forward(x, block.feed_forward)
 
 
-def _spread(edge_bias: Weights, edges: Edges, num_nodes: int) -> Float[Tensor, "1 heads nodes nodes"]:
-    """The biases of the edges in a matrix of targets and sources; 0 where there is no edge."""
-    places = edges[1] * num_nodes + edges[0]
-    spread = edge_bias.new_zeros(num_nodes**2, edge_bias.size(1)).index_add(0, places, edge_bias)
-    return spread.unflatten(0, (num_nodes, num_nodes)).permute(2, 0, 1)[None]
+def _dense_bias(edge_bias: Weights, edges: Edges, num_nodes: int) -> Float[Tensor, "1 heads nodes nodes"]:
+    """The biases of the edges as a matrix of targets and sources; 0 without an edge."""
+    flat_index = edges[1] * num_nodes + edges[0]
+    dense = edge_bias.new_zeros(num_nodes**2, edge_bias.size(1)).index_add(0, flat_index, edge_bias)
+    return dense.unflatten(0, (num_nodes, num_nodes)).permute(2, 0, 1)[None]

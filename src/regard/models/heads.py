@@ -1,4 +1,4 @@
-"""Heads: what an encoder's states become: classes of texts or of words, spans, numbers, hidden words."""
+"""Heads of an encoder: text vectors, classes of texts or tokens, numbers, masked tokens, answer spans."""
 
 from typing import Literal
 
@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor, nn
 
-from regard.layers.dropout import Dropout
 from regard.layers.feedforward import ACTIVATIONS, Elementwise
 from regard.layers.norm import Norm, norm
 
@@ -16,29 +15,29 @@ Activation = Literal["tanh", "relu", "gelu", "gelu_tanh", "silu"]
 
 Hidden = Float[Tensor, "batch len d_model"]
 Lengths = Int[Tensor, " batch"]
-Places = Bool[Tensor, "batch len"]
+Selected = Bool[Tensor, "batch len"]
 
 
 def pooled(
     hidden: Hidden, lengths: Int[Tensor, " batch"], pooling: Pooling
 ) -> Float[Tensor, "batch d_model"]:
-    """One vector a text: its first state ("cls"), or the mean or the maximum of its states.
+    """One vector for each text: its first state ("cls"), or the mean or maximum of its states.
 
-    Padding is no part of a text. Of a text without any token mean and maximum are zero.
+    Padding does not count. The mean and maximum of a text without tokens are zero.
     """
     if pooling == "cls":
         return hidden[:, 0]
-    real = _real(lengths, hidden.size(1))[:, :, None]
+    is_real = _is_real(lengths, hidden.size(1))[:, :, None]
     if pooling == "mean":
-        return hidden.where(real, 0.0).sum(dim=1) / lengths.clamp(min=1)[:, None]
-    return hidden.where(real, -torch.inf).amax(dim=1).where(lengths[:, None] > 0, 0.0)
+        return hidden.where(is_real, 0.0).sum(dim=1) / lengths.clamp(min=1)[:, None]
+    return hidden.where(is_real, -torch.inf).amax(dim=1).where(lengths[:, None] > 0, 0.0)
 
 
 class PooledHead(nn.Module):
-    """A text -> one vector; with `layer` through tanh(W x + b), BERT's pooler (Devlin et al. 2019).
+    """A text -> one vector; with `layer` it goes through activation(W x + b), as in BERT's pooler.
 
-    `activation` may be another one than tanh. Where `normalised` the vector has length 1, so that a product
-    of two is their cosine (Reimers and Gurevych 2019).
+    BERT uses tanh (Devlin et al. 2019). If `normalised`, the vector has length 1, so that the dot product of
+    two is their cosine (Reimers and Gurevych 2019).
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class PooledHead(nn.Module):
         self.layer = nn.Linear(d_model, d_model) if layer else None
 
     def forward(
-        self, hidden: Hidden, lengths: Lengths, places: Places | None = None
+        self, hidden: Hidden, lengths: Lengths, selected: Selected | None = None
     ) -> Float[Tensor, "batch d_model"]:
         vector = pooled(hidden, lengths, self.pooling)
         if self.layer is not None:
@@ -66,7 +65,7 @@ class PooledHead(nn.Module):
 
 
 class ClassificationHead(nn.Module):
-    """A text -> the logits of its classes."""
+    """A text -> logits of its classes."""
 
     def __init__(
         self,
@@ -80,17 +79,17 @@ class ClassificationHead(nn.Module):
     ) -> None:
         super().__init__()
         self.pooler = PooledHead(d_model, pooling, layer=layer, activation=activation)
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(d_model, num_labels)
 
     def forward(
-        self, hidden: Hidden, lengths: Lengths, places: Places | None = None
+        self, hidden: Hidden, lengths: Lengths, selected: Selected | None = None
     ) -> Float[Tensor, "batch num_labels"]:
         return self.output(self.dropout(self.pooler(hidden, lengths)))
 
 
 class RegressionHead(ClassificationHead):
-    """A text -> a number: so many deviations `std` from the `mean`, so that any scale is learned alike."""
+    """A text -> a number, mean + std * output: the output has the same scale for all labels."""
 
     def __init__(
         self,
@@ -107,27 +106,27 @@ class RegressionHead(ClassificationHead):
         self.mean, self.std = mean, std
 
     def forward(
-        self, hidden: Hidden, lengths: Lengths, places: Places | None = None
+        self, hidden: Hidden, lengths: Lengths, selected: Selected | None = None
     ) -> Float[Tensor, " batch"]:
         return self.mean + self.std * super().forward(hidden, lengths)[:, 0]
 
 
 class TokenHead(nn.Module):
-    """Each position, or each that is one of `places`, row by row -> the logits of its classes."""
+    """Each position, or each that is True in `selected`, row by row -> logits of its classes."""
 
     def __init__(self, d_model: int, num_labels: int, *, dropout: float) -> None:
         super().__init__()
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(d_model, num_labels)
 
     def forward(
-        self, hidden: Hidden, lengths: Lengths, places: Places | None = None
-    ) -> Float[Tensor, "*places num_labels"]:
-        return self.output(self.dropout(hidden if places is None else hidden[places]))
+        self, hidden: Hidden, lengths: Lengths, selected: Selected | None = None
+    ) -> Float[Tensor, "*positions num_labels"]:
+        return self.output(self.dropout(hidden if selected is None else hidden[selected]))
 
 
 class MaskedLanguageModelHead(nn.Module):
-    """Each position, or each that is one of `places`, row by row -> the logits of the token that it hides.
+    """Each position, or each that is True in `selected`, row by row -> logits of its token.
 
     norm(gelu(W x + b)), then the transposed embedding and a bias for each token (Devlin et al. 2019).
     """
@@ -150,50 +149,50 @@ class MaskedLanguageModelHead(nn.Module):
         self.output.weight = embedding
 
     def forward(
-        self, hidden: Hidden, lengths: Lengths, places: Places | None = None
-    ) -> Float[Tensor, "*places vocab"]:
-        chosen = hidden if places is None else hidden[places]
+        self, hidden: Hidden, lengths: Lengths, selected: Selected | None = None
+    ) -> Float[Tensor, "*positions vocab"]:
+        chosen = hidden if selected is None else hidden[selected]
         return self.output(self.norm(self.activation(self.transform(chosen))))
 
 
 class SpanHead(nn.Module):
-    """A text -> for each of its tokens how likely the answer starts there, and how likely it ends there.
+    """A text -> logits of each token as the start of an answer (row 0) and as its end (row 1).
 
-    Logits of no place are -inf: of padding, and of what is not one of `places` (the question, the marks).
-    Where a text has no place for an answer, an empty one for instance, there is none: the first token says
-    so, as in Devlin et al. 2019, section 4.3.
+    Logits are -inf at padding and, with `selected`, at positions that are False (question, special tokens).
+    If no position is left, only the first token is allowed, which means "no answer" (Devlin et al. 2019,
+    section 4.3).
     """
 
     def __init__(self, d_model: int, *, dropout: float) -> None:
         super().__init__()
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(d_model, 2)
 
     def forward(
-        self, hidden: Hidden, lengths: Lengths, places: Places | None = None
+        self, hidden: Hidden, lengths: Lengths, selected: Selected | None = None
     ) -> Float[Tensor, "batch 2 len"]:
         logits = self.output(self.dropout(hidden)).transpose(1, 2)
-        possible = _real(lengths, hidden.size(1)) if places is None else places
+        allowed = _is_real(lengths, hidden.size(1)) if selected is None else selected
         first = torch.arange(hidden.size(1), device=hidden.device) == 0
-        possible = possible | (first & ~possible.any(dim=1, keepdim=True))
-        return logits.where(possible[:, None], -torch.inf)
+        allowed = allowed | (first & ~allowed.any(dim=1, keepdim=True))
+        return logits.where(allowed[:, None], -torch.inf)
 
 
 def best_spans(
     logits: Float[Tensor, "batch 2 len"], max_length: int
 ) -> tuple[Int64[Tensor, "batch 2"], Float[Tensor, " batch"]]:
-    """The likeliest span of at most `max_length` tokens: its first and last place, and its log-probability.
+    """The most likely span of at most `max_length` tokens: first and last position, and log-probability.
 
-    Start and end are independent, as they are in training: the probability is the product of theirs. Of
-    equals the first counts.
+    `logits` come from a `SpanHead`. Start and end are independent, so the probability of a span is the
+    product of theirs. In a tie the first span wins.
     """
     if max_length < 1:
         raise ValueError(f"a span has at least one token: max_length = {max_length}")
     start, end = logits.log_softmax(dim=-1).unbind(dim=1)
     scores = start[:, :, None] + end[:, None, :]
     length = scores.size(-1)
-    ordered = torch.ones(length, length, dtype=torch.bool, device=logits.device).triu().tril(max_length - 1)
-    best = scores.where(ordered, -torch.inf).flatten(1).max(dim=1)
+    in_order = torch.ones(length, length, dtype=torch.bool, device=logits.device).triu().tril(max_length - 1)
+    best = scores.where(in_order, -torch.inf).flatten(1).max(dim=1)
     return torch.stack([best.indices // length, best.indices % length], dim=1), best.values
 
 
@@ -201,5 +200,5 @@ def _function(activation: Activation) -> Elementwise:
     return torch.tanh if activation == "tanh" else ACTIVATIONS[activation]
 
 
-def _real(lengths: Lengths, max_len: int) -> Bool[Tensor, "batch {max_len}"]:
+def _is_real(lengths: Lengths, max_len: int) -> Bool[Tensor, "batch {max_len}"]:
     return torch.arange(max_len, device=lengths.device) < lengths[:, None]

@@ -1,4 +1,4 @@
-"""What every model of the family is: a module with a config that can draw its own fresh weights."""
+"""The base class of all models."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -8,14 +8,15 @@ from torch import nn
 
 
 class Model(nn.Module, ABC):
-    """A module with a `config`; what it is called with and what it gives is its own business."""
+    """A module with a `config` and its own initialisation; inputs and outputs depend on the kind of model."""
 
-    config: Any  # its own class of ModelConfig
+    config: Any  # a subclass of ModelConfig
 
     @property
     def device(self) -> torch.device:
+        """The device of the model's parameters."""
         return next(self.parameters()).device
 
     @abstractmethod
     def initialise(self, generator: torch.Generator) -> None:
-        """Draw fresh weights, from `generator` alone."""
+        """Initialise all weights randomly, from `generator` alone."""

@@ -1,39 +1,31 @@
-"""The layers that a config asks for, ready to be put into a model."""
+"""Layers built from a Transformer's config."""
+
+from typing import Any
 
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.layers.attention import MultiHeadAttention, SelfAttention
-from regard.layers.block import AROUND, Around, DecoderBlock, EncoderBlock
-from regard.layers.dropout import Dropout
+from regard.layers.block import RESIDUALS, DecoderBlock, EncoderBlock, Residual
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feedforward import feed_forward
 from regard.layers.norm import norm
-from regard.layers.positions import (
-    BucketBias,
-    LearnedPositions,
-    LinearBias,
-    RotaryPositions,
-    SinusoidalPositions,
-    positions_in,
-)
+from regard.layers.positions import RotaryPositions, positions_in
 from regard.models.config import TransformerConfig
+from regard.models.registered import ATTENTIONS, POSITIONS, Where
 
 
 class InputEmbedding(nn.Module):
-    """What enters a stack: embeddings, plus positions where they are added; dropout of the sum.
-
-    With `normed` the sum goes through a norm first.
-    """
+    """The input of a stack: token embeddings plus added positions, an optional norm, then dropout."""
 
     def __init__(
         self, config: TransformerConfig, vocab_size: int, *, scaled: bool = True, normed: bool = False
     ) -> None:
         super().__init__()
         self.embedding = TokenEmbedding(vocab_size, config.d_model, scaled=scaled)
-        self.positions = positions(config)
+        self.positions: Any = positions(config)
         self.norm = _norm(config, config.d_model) if normed else nn.Identity()
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self,
@@ -41,7 +33,7 @@ class InputEmbedding(nn.Module):
         start: int = 0,
         documents: Int64[Tensor, "batch len"] | None = None,
     ) -> Float[Tensor, "batch len d_model"]:
-        """`start` is the position of the first id; with `documents`, positions begin anew in each."""
+        """`start` is the position of the first id; with `documents`, positions start from 0 in each."""
         x = self.embedding(ids)
         if self.positions is not None and documents is not None:
             x = x + self.positions.at(positions_in(documents))
@@ -50,39 +42,35 @@ class InputEmbedding(nn.Module):
         return self.dropout(self.norm(x))
 
 
-def positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions | None:
-    """What is added to embeddings, if positions are told that way."""
-    if config.positions == "sinusoidal":
-        return SinusoidalPositions(config.d_model, config.position_layout)
-    if config.positions == "learned":
-        return LearnedPositions(config.d_model, config.max_positions, config.position_offset)
-    return None
+def positions(config: TransformerConfig) -> nn.Module | None:
+    """The positions that are added to embeddings, if they are given in this way."""
+    return _positions(config, "input", True)
 
 
-def position_bias(config: TransformerConfig, *, bidirectional: bool) -> LinearBias | BucketBias | None:
-    """What a stack adds to the scores of all its self-attentions, if positions are told that way."""
-    if config.positions == "alibi":
-        return LinearBias(config.num_heads, directed=bidirectional and config.alibi == "directed")
-    if config.positions == "t5":
-        return BucketBias(
-            config.num_heads,
-            bidirectional=bidirectional,
-            num_buckets=config.position_buckets,
-            max_distance=config.position_distance,
-        )
-    return None
+def position_bias(config: TransformerConfig, *, bidirectional: bool) -> nn.Module | None:
+    """The bias that a stack adds to the scores of its self-attentions, for positions given in this way."""
+    return _positions(config, "scores", bidirectional)
 
 
 def rotary(config: TransformerConfig) -> RotaryPositions | None:
-    """What turns queries and keys in all self-attentions of a stack, if positions are told that way."""
-    return RotaryPositions(config.d_head, config.rotary_base) if config.positions == "rotary" else None
+    """The rotation of queries and keys in all self-attentions of a stack, for positions given in this way."""
+    found = _positions(config, "queries_and_keys", True)
+    assert found is None or isinstance(found, RotaryPositions)
+    return found
+
+
+def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> nn.Module | None:
+    encoding = POSITIONS[config.positions]
+    return encoding.make(config, bidirectional) if encoding.where == where else None
 
 
 def encoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> EncoderBlock:
+    """An encoder block of this config."""
     return EncoderBlock(_self_attention(config, rotary), _feed_forward(config), lambda: _residual(config))
 
 
 def decoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> DecoderBlock:
+    """A decoder block of this config."""
     cross_attention = MultiHeadAttention(
         config.d_model,
         config.num_heads,
@@ -98,12 +86,12 @@ def decoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> 
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:
-    """What ends a stack: nothing after a post-norm block, which ends in a norm itself."""
+    """The norm after a stack; the identity for post-norm, where each block ends in a norm."""
     return nn.Identity() if config.norm_position == "post" else _norm(config, config.d_model)
 
 
 def _self_attention(config: TransformerConfig, rotary: RotaryPositions | None) -> SelfAttention:
-    return SelfAttention(
+    return ATTENTIONS[config.attention](
         config.d_model,
         config.num_heads,
         num_kv_heads=config.num_kv_heads,
@@ -122,8 +110,8 @@ def _feed_forward(config: TransformerConfig) -> nn.Module:
     )
 
 
-def _residual(config: TransformerConfig) -> Around:
-    return AROUND[config.norm_position](lambda: _norm(config, config.d_model), config.dropout)
+def _residual(config: TransformerConfig) -> Residual:
+    return RESIDUALS[config.norm_position](lambda: _norm(config, config.d_model), config.dropout)
 
 
 def _norm(config: TransformerConfig, width: int) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Recurrent encoder-decoders: one context vector (Cho et al. 2014), Bahdanau's attention, Luong's."""
+"""Recurrent encoder-decoders without attention (Cho et al. 2014), with Bahdanau's or Luong's attention."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,6 @@ from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
-from regard.layers.dropout import Dropout
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.masks import padding_mask
 from regard.layers.recurrent import (
@@ -33,9 +32,9 @@ Tied = Literal["all", "target", "none"]
 Attention = Literal["none", "additive", "dot", "general", "concat"]
 LUONG = ("dot", "general", "concat")
 
-# In evaluation the encoder reads a multiple of so many sentences, the first ones again to fill up: what it
-# does with the rows of a step is then equal to the bit in every batch (see decoding/step.py).
-ROWS = 16
+# In evaluation the encoder pads its batch with copies of rows to a multiple of this number: then the results
+# of a row are the same to the bit in every batch (see decoding/step.py).
+BATCH_MULTIPLE = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,30 +44,30 @@ class RecurrentConfig(ModelConfig):
     kind: ClassVar[str] = "recurrent"
     generates: ClassVar[bool] = True
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        # the bare context vector of Cho et al. 2014
+        # Cho et al. 2014: one context vector
         "rnn": {},
-        # Bahdanau et al. 2015: both directions, and a look before each step
+        # Bahdanau et al. 2015: both directions, and attention before each step
         "bahdanau": {"bidirectional": True, "attention": "additive"},
-        # Luong et al. 2015: stacked LSTMs, general attention after each step (their best scoring, with local
-        # windows; without, dot was better), and input feeding
+        # Luong et al. 2015: stacked LSTMs, general attention after each step (their best score with local
+        # attention; dot was better with global attention), and input feeding
         "luong": {"cell": "lstm", "num_layers": 2, "attention": "general", "input_feeding": True},
     }
     src_vocab_size: int
     tgt_vocab_size: int
     cell: Cell = "gru"
     num_layers: int = 1  # of the encoder, and of the decoder
-    d_model: int = 512  # of each direction's states
-    d_embedding: int = 256  # of tokens, and of what predicts them
-    bidirectional: bool = False  # the encoder reads from both ends
+    d_model: int = 512  # width of the states of each direction
+    d_embedding: int = 256  # width of embeddings, and of the output layer's input
+    bidirectional: bool = False  # of the encoder
     attention: Attention = "none"  # additive: Bahdanau's; dot, general, concat: Luong's
-    input_feeding: bool = False  # Luong et al. 2015, section 3.3: a step is told what the last one found
-    dropout: float = 0.3  # of embeddings, between layers, and of what predicts
-    tied: Tied = "none"  # source embedding, target embedding, output weight: all one, the last two, none
+    input_feeding: bool = False  # a step reads the last attentional vector (Luong et al. 2015, section 3.3)
+    dropout: float = 0.3  # of embeddings, between layers, and before the output layer
+    tied: Tied = "none"  # "target": target embedding and output weight; "all": source embedding too
     pad_id: int = 0
 
     def __post_init__(self) -> None:
-        self.refuse_small("src_vocab_size", "tgt_vocab_size", "num_layers", "d_model", "d_embedding")
-        self.refuse_no_share("dropout")
+        self.require_positive("src_vocab_size", "tgt_vocab_size", "num_layers", "d_model", "d_embedding")
+        self.require_fraction("dropout")
         if self.tied == "all" and self.src_vocab_size != self.tgt_vocab_size:
             raise ConfigError(
                 f"tied = 'all' needs one vocabulary, but the source has {self.src_vocab_size} tokens"
@@ -78,37 +77,37 @@ class RecurrentConfig(ModelConfig):
         if self.input_feeding and self.attention not in LUONG:
             raise ConfigError(
                 f"input_feeding goes with {', '.join(LUONG)}, not with attention = {self.attention!r}",
-                "leave input_feeding out: this decoder is told its context at each step as it is",
+                "leave input_feeding out: this decoder reads its context at each step anyway",
             )
         if self.attention == "dot" and self.bidirectional:
             raise ConfigError(
                 "attention = 'dot' needs states of equal width; those of two directions are twice as wide",
                 "use attention = 'general', or bidirectional = false",
             )
-        self.refuse_no_token("pad_id", self.src_vocab_size, self.tgt_vocab_size)
+        self.require_token_id("pad_id", self.src_vocab_size, self.tgt_vocab_size)
 
     @property
     def d_memory(self) -> int:
-        """The width of what the encoder says of a position."""
+        """The width of the encoder's states."""
         return self.d_model * (1 + self.bidirectional)
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The source as the encoder has understood it, position by position and as a whole."""
+    """The encoder's states at each position and after the last one."""
 
     hidden: Float[Tensor, "batch src_len d_memory"]
     mask: Bool[Tensor, "batch 1 src_len"]
-    last: States  # of each layer after the last token, as wide as the decoder's
+    last: States  # the decoder's initial state of each layer
 
     def select(self, rows: Int64[Tensor, " rows"]) -> "Memory":
-        """Row i becomes what row `rows[i]` was."""
+        """A memory whose row i is row `rows[i]` of this one."""
         return Memory(self.hidden[rows], self.mask[rows], _selected(self.last, rows))
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a decoder looks at in each of its steps."""
+    """The keys, values and mask that a decoder attends to in each step."""
 
     keys: Float[Tensor, "batch src_len d_key"]
     values: Float[Tensor, "batch src_len d_memory"]
@@ -120,13 +119,15 @@ class Source:
 
 @dataclass(frozen=True)
 class DecoderState:
-    """What a decoder remembers: the states of its layers, and what it is told of its last step."""
+    """The states of a decoder's layers and, with input feeding, the output of its last step."""
 
     layers: States
-    fed: Float[Tensor, "batch d_embedding"] | None = None
+    last_output: Float[Tensor, "batch d_embedding"] | None = None
 
     def select(self, rows: Int64[Tensor, " rows"]) -> "DecoderState":
-        return DecoderState(_selected(self.layers, rows), None if self.fed is None else self.fed[rows])
+        return DecoderState(
+            _selected(self.layers, rows), None if self.last_output is None else self.last_output[rows]
+        )
 
 
 def _selected(states: tuple[tuple[Tensor, ...], ...], rows: Tensor) -> States:
@@ -134,10 +135,10 @@ def _selected(states: tuple[tuple[Tensor, ...], ...], rows: Tensor) -> States:
 
 
 class RecurrentCache:
-    """What stays between steps, one row a hypothesis: what was made of the source, and the state.
+    """The decoding cache: the source and the decoder's state, one row for each hypothesis.
 
-    `select` drops, repeats and reorders rows in place. Rows of one sentence share its source, so only a
-    change of sentences moves that.
+    `select` drops, repeats and reorders rows in place. It copies the source only if rows change their
+    sentence.
     """
 
     def __init__(self, source: Source, state: DecoderState) -> None:
@@ -145,7 +146,7 @@ class RecurrentCache:
         self._sentences = torch.arange(len(source.mask), device=source.mask.device)
 
     def select(self, rows: Int64[Tensor, " rows"]) -> "RecurrentCache":
-        """Row i becomes what row `rows[i]` was."""
+        """Select rows in place: row i becomes what row `rows[i]` was."""
         self.state = self.state.select(rows)
         sentences = self._sentences[rows]
         if not torch.equal(sentences, self._sentences):
@@ -154,16 +155,16 @@ class RecurrentCache:
 
 
 class Encoder(nn.Module):
-    """Source ids -> a state a position, which has read the sentence up to there, and from there on.
+    """Source ids -> one state for each position, and the decoder's initial states.
 
-    The decoder begins with the last states where these are of one direction (Sutskever et al. 2014), and
-    with tanh(W [forward; backward]) where they are of two (Bahdanau et al. 2015 take the backward one's).
+    The initial states are the encoder's last states (Sutskever et al. 2014), or with two directions
+    tanh(W [forward; backward]), where Bahdanau et al. 2015 use the backward state alone.
     """
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
         self.embedding = TokenEmbedding(config.src_vocab_size, config.d_embedding)
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(
             nn.ModuleList(
                 CELLS[config.cell](config.d_memory if above else config.d_embedding, config.d_model)
@@ -183,7 +184,7 @@ class Encoder(nn.Module):
     def forward(
         self, ids: Int64[Tensor, "batch src_len"], mask: Bool[Tensor, "batch src_len"]
     ) -> tuple[Float[Tensor, "batch src_len d_memory"], States]:
-        """The top layer's states, directions side by side; for each layer, where the decoder begins."""
+        """The top layer's states, directions concatenated, and the decoder's initial state of each layer."""
         x, last = self.embedding(ids), []
         for number, directions in enumerate(self.layers):
             x, state = self._read(self.dropout(x), mask, cast(Iterable[RecurrentLayer], directions))
@@ -208,42 +209,42 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Target ids, each knowing those before it -> what predicts the next id; how it looks, others say."""
+    """Target ids -> states that predict the next ids; subclasses define the attention."""
 
-    def __init__(self, config: RecurrentConfig, d_fed: int) -> None:
+    def __init__(self, config: RecurrentConfig, d_last_output: int) -> None:
         super().__init__()
         self.embedding = TokenEmbedding(config.tgt_vocab_size, config.d_embedding)
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
         self.stack = RecurrentStack(
             config.cell, config.num_layers, config.d_embedding, config.d_model, config.dropout
         )
         self.feed = None
-        if d_fed:
-            self.feed = StackedLinear(d_fed, (config.d_model,) * self.stack.gates, bias=False)
+        if d_last_output:
+            self.feed = StackedLinear(d_last_output, (config.d_model,) * self.stack.gates, bias=False)
 
     def start(self, memory: Memory) -> DecoderState:
-        """Before the first id."""
+        """The state before the first id."""
         return DecoderState(memory.last)
 
     @abstractmethod
     def read(self, memory: Memory) -> Source:
-        """What this decoder looks at, made of the memory once."""
+        """What this decoder attends to, computed once from the memory."""
 
     @abstractmethod
     def forward(
         self, ids: Int64[Tensor, "batch new_len"], source: Source, state: DecoderState
     ) -> tuple[Float[Tensor, "batch new_len d_embedding"], DecoderState]:
-        """What predicts the id after each of `ids`, and the state after them."""
+        """The states that predict the ids after `ids`, and the decoder state after them."""
 
 
 class ContextDecoder(Decoder):
-    """The whole source is one vector, the encoder's last state, told at every step (Cho et al. 2014).
+    """A decoder that reads the encoder's last state, one vector, at each step (Cho et al. 2014).
 
-    What predicts is a maxout of state, context and last id (Goodfellow et al. 2013), as in both papers.
+    The prediction comes from a maxout of state, context and last id (Goodfellow et al. 2013).
     """
 
     def __init__(self, config: RecurrentConfig, d_context: int) -> None:
-        super().__init__(config, d_fed=d_context)
+        super().__init__(config, d_last_output=d_context)
         widths = config.d_model + d_context + config.d_embedding
         self.readout = StackedLinear(widths, (config.d_embedding,) * 2)
 
@@ -255,19 +256,21 @@ class ContextDecoder(Decoder):
         self, ids: Int64[Tensor, "batch new_len"], source: Source, state: DecoderState
     ) -> tuple[Float[Tensor, "batch new_len d_embedding"], DecoderState]:
         x = self.dropout(self.embedding(ids))
-        hidden, contexts, layers = self._run(self.stack.read(x), source, state.layers)
+        hidden, contexts, layers = self._states_and_contexts(self.stack.read(x), source, state.layers)
         first, second = self.readout(torch.cat([hidden, contexts, x], dim=2)).chunk(2, dim=2)
         return self.dropout(torch.maximum(first, second)), DecoderState(layers)
 
-    def _run(self, inputs: Tensor, source: Source, layers: States) -> tuple[Tensor, Tensor, States]:
-        """The top layer's states, the context of each, and all layers' states at the end."""
+    def _states_and_contexts(
+        self, inputs: Tensor, source: Source, layers: States
+    ) -> tuple[Tensor, Tensor, States]:
+        """The top layer's states, their contexts, and the states of all layers at the end."""
         assert self.feed is not None
         hidden, layers = self.stack(inputs + self.feed(source.values), layers)
         return hidden, source.values.expand(-1, inputs.size(1), -1), layers
 
 
 class BahdanauDecoder(ContextDecoder):
-    """Before each step the last state looks for its context (Bahdanau et al. 2015, equations 4 to 6)."""
+    """A decoder with attention from the last state before each step (Bahdanau et al. 2015, eqs. 4 to 6)."""
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__(config, d_context=config.d_memory)
@@ -276,25 +279,28 @@ class BahdanauDecoder(ContextDecoder):
     def read(self, memory: Memory) -> Source:
         return Source(self.attention.read(memory.hidden), memory.hidden, memory.mask)
 
-    def _run(self, inputs: Tensor, source: Source, layers: States) -> tuple[Tensor, Tensor, States]:
+    def _states_and_contexts(
+        self, inputs: Tensor, source: Source, layers: States
+    ) -> tuple[Tensor, Tensor, States]:
         assert self.feed is not None
         hidden, contexts = [], []
-        for inputs_here in inputs.unbind(1):
+        for step_inputs in inputs.unbind(1):
             context = self.attention(layers[-1][0][:, None], source.keys, source.values, source.mask)[:, 0]
-            layers = self.stack.step(inputs_here + self.feed(context), layers)
+            layers = self.stack.step(step_inputs + self.feed(context), layers)
             hidden.append(layers[-1][0])
             contexts.append(context)
         return torch.stack(hidden, dim=1), torch.stack(contexts, dim=1), layers
 
 
 class LuongDecoder(Decoder):
-    """After each step the new state looks; tanh(W [context; state]) predicts (Luong et al. 2015, eq. 5).
+    """A decoder with attention from the new state after each step (Luong et al. 2015).
 
-    With input feeding the next step is told that too (section 3.3).
+    The attentional vector tanh(W [context; state]) predicts the next id (equation 5). With input feeding the
+    next step reads it too (section 3.3).
     """
 
     def __init__(self, config: RecurrentConfig) -> None:
-        super().__init__(config, d_fed=config.d_embedding if config.input_feeding else 0)
+        super().__init__(config, d_last_output=config.d_embedding if config.input_feeding else 0)
         self.attention = _attention(config)
         self.readout = nn.Linear(config.d_memory + config.d_model, config.d_embedding)
 
@@ -314,15 +320,15 @@ class LuongDecoder(Decoder):
         inputs = self.stack.read(self.dropout(self.embedding(ids)))
         if self.feed is None:
             hidden, layers = self.stack(inputs, state.layers)
-            return self._found(hidden, source), DecoderState(layers)
-        layers, fed, found = state.layers, state.fed, []
-        for inputs_here in inputs.unbind(1):
-            layers = self.stack.step(inputs_here + self.feed(fed), layers)
-            fed = self._found(layers[-1][0][:, None], source)[:, 0]
-            found.append(fed)
-        return torch.stack(found, dim=1), DecoderState(layers, fed)
+            return self._attentional(hidden, source), DecoderState(layers)
+        layers, last_output, outputs = state.layers, state.last_output, []
+        for step_inputs in inputs.unbind(1):
+            layers = self.stack.step(step_inputs + self.feed(last_output), layers)
+            last_output = self._attentional(layers[-1][0][:, None], source)[:, 0]
+            outputs.append(last_output)
+        return torch.stack(outputs, dim=1), DecoderState(layers, last_output)
 
-    def _found(self, hidden: Tensor, source: Source) -> Tensor:
+    def _attentional(self, hidden: Tensor, source: Source) -> Tensor:
         """The attentional vector of each state."""
         context = self.attention(hidden, source.keys, source.values, source.mask)
         return self.dropout(self.readout(torch.cat([context, hidden], dim=2)).tanh())
@@ -340,10 +346,7 @@ def _decoder(config: RecurrentConfig) -> Decoder:
 
 
 class Recurrent(SequenceToSequence):
-    """What came before the Transformer, and what attention was made for.
-
-    Padding of the source is passed over by the encoder and masked for the attention.
-    """
+    """A recurrent encoder-decoder. The encoder skips source padding, and attention masks it."""
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
@@ -358,9 +361,11 @@ class Recurrent(SequenceToSequence):
 
     def encode(self, src_ids: Int64[Tensor, "batch src_len"], src_lengths: Int[Tensor, " batch"]) -> Memory:
         rows = src_ids.size(0)
-        if not self.training and rows % ROWS:
-            company = torch.arange(rows + ROWS - rows % ROWS, device=src_ids.device) % rows
-            src_ids, src_lengths = src_ids[company], src_lengths[company]
+        if not self.training and rows % BATCH_MULTIPLE:
+            padded_rows = (
+                torch.arange(rows + BATCH_MULTIPLE - rows % BATCH_MULTIPLE, device=src_ids.device) % rows
+            )
+            src_ids, src_lengths = src_ids[padded_rows], src_lengths[padded_rows]
         mask = padding_mask(src_lengths, src_ids.size(1))[:, 0]
         hidden, last = self.encoder(src_ids, mask[:, 0])
         last = tuple(tuple(part[:rows] for part in state) for state in last)
@@ -376,21 +381,21 @@ class Recurrent(SequenceToSequence):
         return self.output(hidden)
 
     def start(self, memory: Memory) -> RecurrentCache:
-        """An empty target beside the memory, whose keys are made here, once."""
+        """A cache with an empty target and the keys of the source."""
         return RecurrentCache(self.decoder.read(memory), self.decoder.start(memory))
 
     def extend(
         self, tgt_ids: Int64[Tensor, "rows new_len"], cache: RecurrentCache
     ) -> Float[Tensor, "rows new_len vocab"]:
-        """What `decode` gives for these ids after those that the cache has read; it reads them too."""
+        """The logits of `decode` for `tgt_ids` that follow those in the cache, to which they are added."""
         hidden, cache.state = self.decoder(tgt_ids, cache.source, cache.state)
         cache.length += tgt_ids.size(1)
         return self.project(hidden)
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
-        """Xavier, as all models; what turns a state into the next is orthogonal (Bahdanau et al., B.1),
-        and an LSTM begins with forget gates that are open (Jozefowicz et al. 2015)."""
+        """Xavier, with orthogonal matrices from state to state (Bahdanau et al., B.1), and bias 1 of an
+        LSTM's forget gate (Jozefowicz et al. 2015)."""
         xavier(self, generator)
         for module in self.modules():
             if isinstance(module, RecurrentLayer):

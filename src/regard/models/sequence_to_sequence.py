@@ -1,4 +1,4 @@
-"""What training and decoding ask of a model that turns one sequence into another, attention or not."""
+"""The base class of encoder-decoders: the interface that training and decoding use."""
 
 from abc import abstractmethod
 from typing import Any
@@ -10,11 +10,11 @@ from regard.models.model import Model
 
 
 class SequenceToSequence(Model):
-    """A source sequence and the beginning of its target -> logits of each next target token.
+    """A source sequence and the beginning of its target -> logits of the next target tokens.
 
-    Rows are padded on the right. What `encode` gives (the memory) and what `start` gives (the cache)
-    is the model's own business; a cache has `length` and `select(rows) -> cache`. The config has
-    `src_vocab_size`, `tgt_vocab_size` and `pad_id`. `output` makes logits of decoder states.
+    Rows are padded on the right. The types of the memory (from `encode`) and of the cache (from `start`) are
+    the model's own; a cache has `length` and `select(rows) -> cache`. The config has `src_vocab_size`,
+    `tgt_vocab_size` and `pad_id`. `output` is the linear layer from decoder states to logits.
     """
 
     output: nn.Linear
@@ -25,23 +25,24 @@ class SequenceToSequence(Model):
         src_lengths: Int[Tensor, " batch"],
         tgt_ids: Int64[Tensor, "batch tgt_len"],
     ) -> Float[Tensor, "batch tgt_len vocab"]:
-        """At each position the logits of the id after it, from the source and the ids up to it."""
+        """The logits of the next id at each position, from the source and the ids up to it."""
         return self.decode(tgt_ids, self.encode(src_ids, src_lengths))
 
     def decode(
         self, tgt_ids: Int64[Tensor, "batch tgt_len"], memory: Any
     ) -> Float[Tensor, "batch tgt_len vocab"]:
+        """The logits of the next id at each position, from the memory and the ids up to it."""
         return self.project(self.decoder_states(tgt_ids, memory))
 
     @abstractmethod
     def encode(self, src_ids: Int64[Tensor, "batch src_len"], src_lengths: Int[Tensor, " batch"]) -> Any:
-        """The memory: the source as the encoder has understood it."""
+        """The memory: the encoder's states of the source."""
 
     @abstractmethod
     def decoder_states(
         self, tgt_ids: Int64[Tensor, "batch tgt_len"], memory: Any
     ) -> Float[Tensor, "batch tgt_len d_model"]:
-        """What predicts the id after each of `tgt_ids`."""
+        """The states from which `project` predicts the id after each of `tgt_ids`."""
 
     @abstractmethod
     def project(self, hidden: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
@@ -49,20 +50,20 @@ class SequenceToSequence(Model):
 
     @abstractmethod
     def start(self, memory: Any) -> Any:
-        """A cache: an empty target beside the memory."""
+        """A cache with the memory and an empty target."""
 
     @abstractmethod
     def extend(
         self, tgt_ids: Int64[Tensor, "rows new_len"], cache: Any
     ) -> Float[Tensor, "rows new_len vocab"]:
-        """What `decode` gives for these ids after those that the cache has read; it reads them too."""
+        """The logits of `decode` for `tgt_ids` that follow those in the cache, to which they are added."""
 
     @property
     def max_length(self) -> int | None:
-        """How many positions of either side the model can read; None: there is no end to them."""
+        """The greatest length of source and target that the model can read; None without a limit."""
         return None
 
     @property
     def d_head(self) -> int:
-        """The width of the keys that the decoder compares with."""
+        """The width of an attention head's keys."""
         return self.config.d_model

@@ -1,4 +1,4 @@
-"""The vision transformer (Dosovitskiy et al. 2021): an image is read as a sequence of patches."""
+"""The vision transformer (Dosovitskiy et al. 2021), which reads an image as a sequence of patches."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,11 +10,10 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.layers.block import NormPosition
-from regard.layers.dropout import Dropout
 from regard.layers.feedforward import Activation
 from regard.layers.patches import GridPositions, PatchEmbedding
 from regard.models import parts
-from regard.models.config import Positions, TransformerConfig
+from regard.models.config import TransformerConfig
 from regard.models.initialise import xavier
 from regard.models.model import Model
 
@@ -23,8 +22,8 @@ from regard.models.model import Model
 class VisionConfig(TransformerConfig):
     """The settings of a vision transformer; the defaults are ViT-Base/16 at 224 x 224 pixels (table 1).
 
-    `image_size`, `channels` and the pixels' mean and deviation are facts of the images it is trained
-    on. An image is read as (pixels - `pixel_mean`) / `pixel_std`, pixels between 0 and 1.
+    `image_size`, `channels`, `pixel_mean` and `pixel_std` describe the training images. The input is
+    (pixels - `pixel_mean`) / `pixel_std`, with pixels between 0 and 1.
     """
 
     kind: ClassVar[str] = "vision"
@@ -38,24 +37,22 @@ class VisionConfig(TransformerConfig):
         "mnist": {"patch_size": 4, "d_model": 64, "num_heads": 4, "d_ff": 128, "num_layers": 4},
     }
     num_labels: int
-    image_size: int = 224  # pixels of height and of width
+    image_size: int = 224  # height and width in pixels
     channels: int = 3
     patch_size: int = 16
     pixel_mean: float = 0.5
     pixel_std: float = 0.5
     num_layers: int = 12
-    pooling: Literal["cls", "mean"] = (
-        "cls"  # what the classes are read from: a token of its own, or all patches
-    )
+    pooling: Literal["cls", "mean"] = "cls"  # classify the class token, or the mean of all patches
     d_model: int = 768
     num_heads: int = 12
     d_ff: int = 3072
     norm_position: NormPosition = "pre"
     activation: Activation = "gelu"
-    positions: Positions = "learned"  # of a grid; or none
+    positions: str = "learned"  # or "none"
 
     def __post_init__(self) -> None:
-        self.refuse_small("num_labels", "image_size", "channels", "patch_size", "num_layers")
+        self.require_positive("num_labels", "image_size", "channels", "patch_size", "num_layers")
         super().__post_init__()
         if self.image_size % self.patch_size:
             fitting = [size for size in range(2, self.image_size + 1) if self.image_size % size == 0]
@@ -65,23 +62,22 @@ class VisionConfig(TransformerConfig):
             )
         if self.positions not in ("learned", "none"):
             raise ConfigError(
-                f"positions = {self.positions!r} stand in a line, patches in a grid", "positions = 'learned'"
+                f"positions = {self.positions!r} do not fit a grid of patches", "positions = 'learned'"
             )
         if self.pixel_std <= 0:
-            raise ConfigError(f"pixel_std = {self.pixel_std} divides by nothing", "pixel_std must be above 0")
+            raise ConfigError(f"pixel_std = {self.pixel_std} is out of range", "pixel_std must be above 0")
 
     @property
     def grid(self) -> int:
-        """Patches in a row, and rows of patches."""
+        """The number of patches in each row, and of rows."""
         return self.image_size // self.patch_size
 
 
 class VisionTransformer(Model):
     """Images -> logits of their classes.
 
-    Patches, a token of its own that gathers what the classes are read from, learned positions, encoder
-    blocks. Images may have another size than those it was trained on, as long as patches fit: positions
-    are interpolated.
+    Patch embeddings and a class token get learned positions and go through encoder blocks. Images may differ
+    in size from the training images, as long as patches divide them: positions are interpolated.
     """
 
     def __init__(self, config: VisionConfig) -> None:
@@ -93,15 +89,15 @@ class VisionTransformer(Model):
         if config.positions == "learned":
             before = 0 if self.class_token is None else 1
             self.positions = GridPositions(config.d_model, config.grid, config.grid, before=before)
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(parts.encoder_block(config, None) for _ in range(config.num_layers))
         self.norm = parts.final_norm(config)
         self.head = nn.Linear(config.d_model, config.num_labels)
 
     def encode(
         self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch places d_model"]:
-        """What is understood at each place: of the token of its own, if there is one, then of each patch."""
+    ) -> Float[Tensor, "batch positions d_model"]:
+        """The encoder's states: of the class token, if there is one, then of each patch."""
         x = self.patches(images)
         if self.class_token is not None:
             x = torch.cat([self.class_token.expand(len(x), 1, -1), x], dim=1)

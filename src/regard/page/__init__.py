@@ -1,1 +1,1 @@
-"""The viewer: HTML, CSS and ES modules as package data, and how they are handed out."""
+"""The page of `look`: HTML, CSS and ES modules as package data, and functions that bundle them."""

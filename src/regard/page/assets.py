@@ -1,4 +1,4 @@
-"""The page's files by name, all modules in one script, and the page as one HTML file with its data."""
+"""The page's files by name, its modules as one script, and the page as one HTML file with data."""
 
 import base64
 import hashlib
@@ -19,12 +19,12 @@ CONTENT_TYPES = {
     ".js": "text/javascript; charset=utf-8",
 }
 SCRIPT = "regard.js"
-SERVED_POLICY = (  # what a server says with each of the page's files
+SERVED_POLICY = (  # Content-Security-Policy of the server
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-INLINED_POLICY = (  # frame-ancestors means nothing in a <meta>
+INLINED_POLICY = (  # of the HTML file; frame-ancestors has no effect in a <meta>
     "default-src 'none'; script-src {script}; style-src {style}; img-src data: blob:; base-uri 'none'; "
     "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
@@ -32,7 +32,7 @@ INLINED_POLICY = (  # frame-ancestors means nothing in a <meta>
 
 @dataclass(frozen=True, kw_only=True)
 class Asset:
-    """A file of the page, as it goes over the wire."""
+    """A file of the page and its content type."""
 
     content: bytes
     content_type: str
@@ -40,13 +40,13 @@ class Asset:
 
 @cache
 def assets() -> dict[str, Asset]:
-    """All that a server may hand out, by name: the page's files, and "regard.js", its modules in one."""
-    in_one = Asset(content=script().encode(), content_type=CONTENT_TYPES[".js"])
-    return _files() | {SCRIPT: in_one}
+    """All files that a server may send, by name; "regard.js" bundles the modules."""
+    bundled = Asset(content=script().encode(), content_type=CONTENT_TYPES[".js"])
+    return _files() | {SCRIPT: bundled}
 
 
 def asset(name: str) -> Asset | None:
-    """One of the assets; None if there is none of this name."""
+    """The asset of this name, or None."""
     return assets().get(name)
 
 
@@ -69,17 +69,17 @@ def _walk(folder: Traversable, prefix: str = "") -> list[tuple[str, Traversable]
 
 
 def script() -> str:
-    """The whole page as one classic script, to stand in a file or to be had by one request."""
+    """The whole page as one classic script."""
     return bundle(_modules(), "page.js")
 
 
 def widget_script() -> str:
-    """The whole page as one ES module whose default export is {render}: anywidget's `_esm`."""
+    """The whole page as one ES module with the default export {render}: anywidget's `_esm`."""
     return bundle(_modules(), "widget.js", esm=True)
 
 
 def stylesheet() -> str:
-    """The page's style sheets, all rules scoped under `.regard`: anywidget's `_css`."""
+    """The page's style sheets, with all rules below `.regard`: anywidget's `_css`."""
     return "\n".join(_files()[name].content.decode() for name in ("regard.css", "views.css"))
 
 
@@ -94,14 +94,14 @@ def one_file(
     *,
     title: str | None = None,
 ) -> str:
-    """The page with one Look inside, as HTML that opens from disk and asks nothing of any network.
+    """The page with one look as HTML that opens from disk and uses no network.
 
-    `documents` are JSON and `arrays` .npy files, both as bytes by their path in the Look. Its policy lets one
-    script and one style sheet run, named by their hashes; no data can end the element that they are in.
+    `documents` are JSON and `arrays` .npy files, both as bytes by their path in the look. The policy allows
+    one script and one style sheet, by their hashes; data is escaped, so that it cannot end its element.
     """
-    code, style = _contained(script(), "script"), _contained(stylesheet(), "style")
+    code, style = _checked_content(script(), "script"), _checked_content(stylesheet(), "style")
     policy = INLINED_POLICY.format(script=_hash(code), style=_hash(style))
-    held = {
+    data = {
         "json": {"summary": summary} | {path: json.loads(text) for path, text in documents.items()},
         "arrays": {path: base64.b64encode(content).decode() for path, content in arrays.items()},
     }
@@ -120,7 +120,7 @@ def one_file(
 <body>
 <div id="regard" class="regard"><p class="hint">One moment: the page is being laid out.</p></div>
 <noscript><p>This page draws with JavaScript, which is switched off.</p></noscript>
-<script type="application/json" id="regard-look">{embedded(held)}</script>
+<script type="application/json" id="regard-look">{embedded(data)}</script>
 <script>{code}</script>
 </body>
 </html>
@@ -128,9 +128,9 @@ def one_file(
 
 
 def embedded(value: object) -> str:
-    """JSON in which no text can end a <script> or begin a comment: `<` and the line separators are escaped.
+    """JSON for a <script> element: `<` and line separators are escaped, so no text can end the element.
 
-    Half surrogates, which UTF-8 cannot hold, stay escapes.
+    Lone surrogates, which UTF-8 cannot encode, are escaped too.
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
@@ -138,16 +138,16 @@ def embedded(value: object) -> str:
 
 
 def visible_title(title: str) -> str:
-    """A title without characters that steer the text around them or cannot be written."""
+    """A title in which characters that are not printable are replaced."""
     return "".join(
         character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in title
     )
 
 
-def _contained(text: str, tag: str) -> str:
-    """Code as an element's content, which it must not end."""
+def _checked_content(text: str, tag: str) -> str:
+    """The code; a ValueError if it could end its element."""
     if f"</{tag}" in text.lower() or "<!--" in text:
-        raise ValueError(f"the page's own code holds the end of its <{tag}>")
+        raise ValueError(f"the page's own code contains the end of its <{tag}>")
     return text
 
 

@@ -1,1 +1,1 @@
-"""Servers: what answers over HTTP."""
+"""Local HTTP servers."""

@@ -1,12 +1,12 @@
-"""The server of `regard look`: this machine only, one user, Python's own http.server.
+"""The server of `regard look`, for one user on this machine, based on Python's http.server.
 
-Other users of the machine reach its port too. So all that it has stands below a token in its address, which
-only who started it is told, and which a forwarded port carries along.
+Other users of the machine can reach its port. So every path starts with a token, which only the user who
+started the server sees, and which also works through a forwarded port.
 
-A page of another site that the same browser has open must not reach it either. Each request has to name this
-machine in `Host` (another name means a rebound DNS entry) and to come from its own page (`Origin` and
-`Sec-Fetch-Site`, where the browser says them), and what makes work is a POST of JSON, which no foreign form
-can send. Only the page itself may be opened from elsewhere: by a link in a terminal or a mail.
+Pages of other sites in the same browser must not reach the server either. Each request must name this machine
+in `Host` (another name means DNS rebinding) and come from the server's own page (`Origin` and
+`Sec-Fetch-Site`, if the browser sends them). Requests that start work are a POST of JSON, which a form of
+another site cannot send. Only the page itself may be opened by a link from elsewhere.
 """
 
 import json
@@ -26,16 +26,16 @@ import numpy as np
 from regard import console
 from regard.errors import RegardError, UserError
 from regard.page.assets import SERVED_POLICY, assets
-from regard.serving.looks import Looks, Refused
-from regard.serving.opening import Ticket
+from regard.serving.browser_ticket import Ticket
+from regard.serving.look_store import LookStore, Refused
 from regard.verbs.look import Looker, Request
-from regard.verbs.looking.files import json_text, npy_bytes
+from regard.verbs.views.files import json_text, npy_bytes
 
 HOST = "127.0.0.1"
-NAMES = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")  # a forwarded port may be any
-ADDRESS = "open the address that regard look tells"  # which no error may tell: a stranger may have asked
-MOST_BYTES = 1 << 18  # of a request's body
-PATIENCE = 30  # seconds that a client may take to send its request
+HOST_NAMES = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")  # any port: it may be forwarded
+ADDRESS = "open the address that regard look printed"  # an error must not contain it: anyone may have asked
+MAX_BODY_BYTES = 1 << 18
+TIMEOUT = 30  # seconds for a client to send its request
 HEADERS = {
     "Content-Security-Policy": SERVED_POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -47,17 +47,17 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Cache-Control": "no-store",
 }
-OPEN = "/open/"
+TICKET_PATH = "/open/"
 ROUTE = re.compile(r"/api/look/([^/]+)/(.+)")
 
 
 class LocalServer(ThreadingHTTPServer):
-    """Shows the looks of one model on a port of this machine; 0 takes a free one."""
+    """Serves the looks of one model on a local port; port 0 takes a free one."""
 
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, looks: Looks, port: int = 0) -> None:
+    def __init__(self, looks: LookStore, port: int = 0) -> None:
         self.looks = looks
         self.token = secrets.token_urlsafe(16)
         self.ticket = Ticket()
@@ -69,47 +69,47 @@ class LocalServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The page's address, for its user alone."""
+        """The page's address with its token; secret."""
         return f"http://{HOST}:{self.port}/{self.token}/"
 
     @property
     def url_for_browser(self) -> str:
-        """An address that leads to the page once; see opening.py."""
+        """An address that redirects to the page once; see browser_ticket.py."""
         return f"http://{HOST}:{self.port}/open/{self.ticket.name}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no failure of ours."""
+        """Ignore clients that closed their connection."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one connection."""
+    """Handles the requests of one connection."""
 
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "regard", ""
-    timeout = PATIENCE
-    disable_nagle_algorithm = True  # or each answer waits 40 ms between its headers and its content
+    timeout = TIMEOUT
+    disable_nagle_algorithm = True  # otherwise 40 ms pass between headers and content
 
     @property
-    def _own(self) -> LocalServer:
+    def _looks_server(self) -> LocalServer:
         assert isinstance(self.server, LocalServer)
         return self.server
 
     def do_GET(self) -> None:
-        self._answered(self._get)
+        self._respond(self._get)
 
     def do_HEAD(self) -> None:
-        self._answered(self._get)
+        self._respond(self._get)
 
     def do_POST(self) -> None:
-        self._answered(self._post)
+        self._respond(self._post)
 
     def _get(self) -> None:
         path = unquote(self._path)
         if path == "/api/look":
-            self._json(self._own.looks.first())
+            self._send_json(self._looks_server.looks.first())
             return
         if found := ROUTE.fullmatch(path):
-            self._resource(self._own.looks.get(*found.groups()))
+            self._send_resource(self._looks_server.looks.get(*found.groups()))
             return
         file = assets().get("index.html" if path == "/" else path.removeprefix("/"))
         if file is None:
@@ -120,39 +120,39 @@ class Handler(BaseHTTPRequestHandler):
         path = self._path
         if path not in ("/api/look", "/api/stream"):
             raise Refused(
-                HTTPStatus.NOT_FOUND, f"nothing is made at {path[:100]}", "POST to /api/look or /api/stream"
+                HTTPStatus.NOT_FOUND, f"there is no POST {path[:100]}", "POST to /api/look or /api/stream"
             )
         body = self._body()
         if path == "/api/look":
-            self._json(self._own.looks.make(body))
+            self._send_json(self._looks_server.looks.create(body))
             return
-        said = self._own.looks.stream(body)
-        first = next(said, None)  # what is wrong with the request shows here, before anything is sent
-        self._stream(first, said)
+        tokens = self._looks_server.looks.stream(body)
+        first = next(tokens, None)  # errors of the request appear before the headers are sent
+        self._stream(first, tokens)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the library refuses by itself, such as methods that nobody knows, is told as all else."""
+        """Errors of http.server itself, such as unknown methods, as JSON too."""
         status = HTTPStatus(code)
-        self._fail(status, message or status.phrase, ADDRESS)
+        self._send_error_json(status, message or status.phrase, ADDRESS)
 
     def _body(self) -> Any:
-        """The JSON of a request.
+        """The JSON value in the request body.
 
         Raises:
-            Refused: it is none, or too much.
+            Refused: the body is missing, too large or not JSON.
         """
-        kind = self.headers.get_content_type() if self.headers["Content-Type"] else ""
-        if kind != "application/json":
+        content_type = self.headers.get_content_type() if self.headers["Content-Type"] else ""
+        if content_type != "application/json":
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body is not application/json", "send JSON")
         length = self.headers["Content-Length"]
         if length is None or not length.isdecimal():
             raise Refused(
-                HTTPStatus.LENGTH_REQUIRED, "the length of the body is not said", "send Content-Length"
+                HTTPStatus.LENGTH_REQUIRED, "the length of the body is missing", "send Content-Length"
             )
-        if len(length) > 9 or int(length) > MOST_BYTES:
+        if len(length) > 9 or int(length) > MAX_BODY_BYTES:
             raise Refused(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"the body has more than {MOST_BYTES:,} bytes",
+                f"the body has more than {MAX_BODY_BYTES:,} bytes",
                 "shorten the text",
             )
         content = self.rfile.read(int(length))
@@ -160,97 +160,98 @@ class Handler(BaseHTTPRequestHandler):
             return json.loads(content)
         except (ValueError, RecursionError):
             raise Refused(
-                HTTPStatus.BAD_REQUEST, "the body is no JSON", "send an object with a text"
+                HTTPStatus.BAD_REQUEST, "the body is not JSON", "send an object with a text"
             ) from None
 
-    def _answered(self, answer: Any) -> None:
-        """Whatever goes wrong is told as JSON, with what to do about it."""
+    def _respond(self, answer: Any) -> None:
+        """Check and answer a request; errors are sent as JSON with a hint."""
         self._path = ""
         try:
-            self._refuse_strangers()
-            if self._is_led_to_the_page():
+            self._check_host_and_token()
+            if self._redirect_to_page():
                 return
-            self._refuse_other_sites()
+            self._check_origin()
             answer()
         except (BrokenPipeError, ConnectionResetError, TimeoutError):
             self.close_connection = True
         except Refused as refused:
-            self._fail(refused.status, refused.message, refused.hint)
+            self._send_error_json(refused.status, refused.message, refused.hint)
         except RegardError as error:
-            self._fail(HTTPStatus.BAD_REQUEST, error.message, error.hint)
-        except Exception as error:  # noqa: BLE001 (the last place to tell it in)
+            self._send_error_json(HTTPStatus.BAD_REQUEST, error.message, error.hint)
+        except Exception as error:  # noqa: BLE001 (nothing above handles it)
             console.warn(f"{self.command} {self._path[:100]}: {type(error).__name__}: {error}")
-            self._fail(
+            self._send_error_json(
                 HTTPStatus.INTERNAL_SERVER_ERROR,
                 f"the model failed: {type(error).__name__}",
-                "the terminal in which regard look runs says more",
+                "see the terminal in which regard look runs",
             )
 
-    def _refuse_strangers(self) -> None:
-        """Who does not name this machine, and who was not told the token; paths begin behind it."""
+    def _check_host_and_token(self) -> None:
+        """Refuse requests with another host name or without the token, and set the path after the token."""
         hosts = self.headers.get_all("Host", [])
-        if len(hosts) != 1 or not NAMES.fullmatch(hosts[0]):
-            raise Refused(HTTPStatus.FORBIDDEN, "this host has another name", ADDRESS)
+        if len(hosts) != 1 or not HOST_NAMES.fullmatch(hosts[0]):
+            raise Refused(HTTPStatus.FORBIDDEN, "the Host header does not name this machine", ADDRESS)
         try:
             path = urlsplit(self.path).path
         except ValueError:
-            raise Refused(HTTPStatus.NOT_FOUND, "that is no address", ADDRESS) from None
-        if path.startswith(OPEN) and self._own.ticket.taken(path.removeprefix(OPEN), self.client_address):
-            path = f"/{self._own.token}"
+            raise Refused(HTTPStatus.NOT_FOUND, "the address is not valid", ADDRESS) from None
+        ticket = path.removeprefix(TICKET_PATH)
+        if ticket != path and self._looks_server.ticket.redeem(ticket, self.client_address):
+            path = f"/{self._looks_server.token}"
         given, slash, rest = path.removeprefix("/").partition("/")
-        if not secrets.compare_digest(given.encode(), self._own.token.encode()):
-            raise Refused(HTTPStatus.FORBIDDEN, "the token in the address is missing or another one", ADDRESS)
+        if not secrets.compare_digest(given.encode(), self._looks_server.token.encode()):
+            raise Refused(HTTPStatus.FORBIDDEN, "the token in the address is missing or wrong", ADDRESS)
         self._path = slash + rest
 
-    def _is_led_to_the_page(self) -> bool:
-        """Whether this is an address before the page's own, such as a ticket's, and was answered so."""
+    def _redirect_to_page(self) -> bool:
+        """Redirect an address without a path, such as a ticket's, to the page; True if it was one."""
         if self._path or self.command != "GET":
             return False
-        place = {"Location": f"/{self._own.token}/", "Content-Length": "0"}
-        self._head(HTTPStatus.SEE_OTHER, "text/plain", place)
+        headers = {"Location": f"/{self._looks_server.token}/", "Content-Length": "0"}
+        self._head(HTTPStatus.SEE_OTHER, "text/plain", headers)
         return True
 
-    def _refuse_other_sites(self) -> None:
-        """Requests of another site's page. A link that somebody follows to the page is none."""
+    def _check_origin(self) -> None:
+        """Refuse requests from pages of other sites, but allow links to the page."""
         if self._path == "/" and self.headers.get("Sec-Fetch-Dest") == "document":
             return
         origin = self.headers["Origin"]
         if origin is not None and origin != f"http://{self.headers['Host']}":
-            raise Refused(HTTPStatus.FORBIDDEN, "another site asks", ADDRESS)
+            raise Refused(HTTPStatus.FORBIDDEN, "the request comes from another site", ADDRESS)
         if self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
-            raise Refused(HTTPStatus.FORBIDDEN, "another site asks", ADDRESS)
+            raise Refused(HTTPStatus.FORBIDDEN, "the request comes from another site", ADDRESS)
 
-    def _fail(self, status: HTTPStatus, message: str, hint: str) -> None:
-        self.close_connection = True  # what is left of the body is not read
+    def _send_error_json(self, status: HTTPStatus, message: str, hint: str) -> None:
+        self.close_connection = True  # the rest of the body is not read
         self._send(status, _json_bytes({"error": message, "hint": hint}), "application/json")
 
-    def _json(self, value: Any) -> None:
+    def _send_json(self, value: Any) -> None:
         self._send(HTTPStatus.OK, _json_bytes(value), "application/json")
 
-    def _resource(self, found: Any) -> None:
+    def _send_resource(self, found: Any) -> None:
         if isinstance(found, np.ndarray):
             self._send(HTTPStatus.OK, npy_bytes(found), "application/octet-stream")
         else:
-            self._json(found)
+            self._send_json(found)
 
-    def _send(self, status: HTTPStatus, content: bytes, kind: str) -> None:
-        self._head(status, kind, {"Content-Length": str(len(content))})
+    def _send(self, status: HTTPStatus, content: bytes, content_type: str) -> None:
+        self._head(status, content_type, {"Content-Length": str(len(content))})
         if self.command != "HEAD":
             self.wfile.write(content)
 
-    def _stream(self, first: Mapping[str, Any] | None, others: Iterator[Mapping[str, Any]]) -> None:
-        """A line of JSON for each token, each in a chunk of its own, as it comes."""
+    def _stream(self, first: Mapping[str, Any] | None, rest: Iterator[Mapping[str, Any]]) -> None:
+        """Send a line of JSON for each token, each as its own chunk, as they come."""
         self._head(HTTPStatus.OK, "application/x-ndjson", {"Transfer-Encoding": "chunked"})
         try:
             if first is not None:
                 self._chunk(_json_bytes(first) + b"\n")
-                for each in others:
+                for each in rest:
                     self._chunk(_json_bytes(each) + b"\n")
         except RegardError as error:
             self._chunk(_json_bytes({"error": error.message, "hint": error.hint}) + b"\n")
         except (BrokenPipeError, ConnectionResetError, TimeoutError):
             raise
-        except Exception as error:  # noqa: BLE001 (the answer has begun: its end must tell)
+        except Exception as error:  # noqa: BLE001 (the headers are sent: the error must be in the body)
             console.warn(f"{self._path[:100]}: {type(error).__name__}: {error}")
             self._chunk(_json_bytes({"error": f"the model failed: {type(error).__name__}"}) + b"\n")
         self._chunk(b"")
@@ -259,16 +260,16 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"%X\r\n%b\r\n" % (len(content), content))
         self.wfile.flush()
 
-    def _head(self, status: HTTPStatus, kind: str, more: Mapping[str, str]) -> None:
+    def _head(self, status: HTTPStatus, content_type: str, more: Mapping[str, str]) -> None:
         self.send_response(status)
-        for name, value in {**HEADERS, "Content-Type": kind, **more}.items():
+        for name, value in {**HEADERS, "Content-Type": content_type, **more}.items():
             self.send_header(name, value)
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Nobody wants a line for each file of the page."""
+        """Log nothing for each file of the page."""
 
 
 def _json_bytes(value: Any) -> bytes:
@@ -276,19 +277,19 @@ def _json_bytes(value: Any) -> bytes:
 
 
 def serve(looker: Looker, request: Request | None = None, *, port: int = 0, browser: bool = True) -> None:
-    """Show looks until Ctrl-C; the first is that of `request`, if there is one.
+    """Serve looks until Ctrl-C; the first is that of `request`, if given.
 
     Raises:
-        UserError: the port is taken. DataError: the first look cannot be had.
+        UserError: the port is taken. DataError: the first request is invalid.
     """
-    looks = Looks(looker, request)
-    looks.first()  # what is wrong with it is told here, and not by a page that shows nothing
+    looks = LookStore(looker, request)
+    looks.first()  # errors appear here and not on an empty page
     try:
         server = LocalServer(looks, port)
     except OSError as error:
         raise UserError(f"port {port}: {error.strerror}", "--port 0 takes a free one") from None
     with server:
-        console.note(f"{server.url} shows it; Ctrl-C ends")
+        console.note(f"the page is at {server.url}; Ctrl-C stops the server")
         if browser:
             threading.Thread(target=webbrowser.open, args=(server.url_for_browser,), daemon=True).start()
         with suppress(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""The best model so far: which validation is better than all before, by one metric or two."""
+"""Selection of the best model by one or two validation metrics."""
 
 import math
 from collections.abc import Mapping
@@ -8,9 +8,9 @@ from regard.training.state import TrainingState
 
 
 def better(metrics: Mapping[str, float], settings: TrainingSettings, state: TrainingState) -> list[bool]:
-    """Whether each metric that chooses is better than ever; where there are two, whether it is no worse.
+    """For each selection metric, True if it is better than ever; with two metrics, if it is not worse.
 
-    Two are the rule of the code of Velickovic et al. 2018: small validation sets have few accuracies.
+    Two metrics follow the code of Velickovic et al. 2018: on small validation sets accuracies often tie.
     """
     best = [state.best_value, state.second_value]
     either = settings.second_metric is not None
@@ -20,8 +20,8 @@ def better(metrics: Mapping[str, float], settings: TrainingSettings, state: Trai
     ]
 
 
-def note_best(metrics: Mapping[str, float], settings: TrainingSettings, state: TrainingState) -> bool:
-    """Enter a validation into `state`; True if the model is to be kept as the best."""
+def record_best(metrics: Mapping[str, float], settings: TrainingSettings, state: TrainingState) -> bool:
+    """Records a validation in `state`; returns True if the model is the best so far."""
     found = better(metrics, settings, state)
     if all(found):
         state.best_step = state.step
@@ -33,14 +33,14 @@ def note_best(metrics: Mapping[str, float], settings: TrainingSettings, state: T
     return all(found)
 
 
-def forget_best(state: TrainingState) -> None:
-    """The next validation is the best: what was better before is gone."""
+def reset_best(state: TrainingState) -> None:
+    """Resets the best values, so that the next validation is the best."""
     state.best_value = state.second_value = None
     state.best_step = state.validations_since_best = 0
 
 
 def _is_better(value: float, best: float | None, *, more: bool, or_equal: bool) -> bool:
-    """NaN is never better than anything."""
+    """True if `value` is better than `best`; NaN never is."""
     if best is None or math.isnan(value):
         return not math.isnan(value)
     return (value > best if more else value < best) or (or_equal and value == best)

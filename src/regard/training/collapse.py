@@ -1,4 +1,4 @@
-"""Collapse: training that has stopped learning is noticed, to go back and try a lower rate."""
+"""Detects collapsed training, which is then retried from a good checkpoint at a lower learning rate."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -13,22 +13,24 @@ from regard.data.batch import IGNORED, Batch, PairBatch
 from regard.data.process_share import EmptyShare
 from regard.errors import RecipeError
 
-DISTINCT = "distinct_outputs"  # of a validation: distinct outputs per distinct reference, in percent
-ENOUGH = 20  # distinct references, below which nothing is said of the outputs
-FEW = 5.0  # percent of them: outputs that hardly depend on the inputs
-STUCK = 0.98  # of the entropy of the targets: a training loss that has learned their frequencies and no more
-RISES = 3  # validation losses in a row, from the first on, each of them higher than the one before
-IN_A_ROW = 2  # validations at which the same trouble is seen before anything is done
-TARGETS = 200_000  # that the entropy is computed of
+DISTINCT = "distinct_outputs"  # a validation metric: distinct outputs per distinct reference, in percent
+MIN_REFERENCES = 20  # distinct references that this metric needs
+MIN_DISTINCT = 5.0  # percent: with fewer, outputs hardly depend on the inputs
+STUCK_SHARE = (
+    0.98  # a training loss above this share of the targets' entropy has learned only their frequencies
+)
+MIN_RISES = 3  # consecutive rises of the validation loss from the first validation on
+MIN_SIGNS = 2  # consecutive validations with a sign of collapse before the run reacts
+MAX_TARGETS = 200_000  # targets from which the entropy is computed
 
 
 @dataclass(frozen=True, kw_only=True)
 class CollapseSettings:
-    """What happens when a run has collapsed, which is looked for at each validation.
+    """The reaction to a collapse, which is checked at each validation.
 
-    `retries`: so often the run goes back to its last good checkpoint, or to its beginning, and continues at
-    half the rate; 0 only warns. `after`: updates before which nothing is judged. Nor is it before one and a
-    half times the warm-up, nor in the first quarter of the run: a loss that has not moved yet is no collapse.
+    `retries`: how often the run goes back to its last good checkpoint, or to its start, and continues at half
+    the learning rate; 0 only warns. `after`: updates before the first check. There is also no check before
+    one and a half times the warm-up, or in the first quarter of the run, when the loss may not have moved.
     """
 
     retries: int = 2
@@ -42,55 +44,55 @@ class CollapseSettings:
                     "retries = 0 only warns of a collapse",
                 )
 
-    def judged_from(self, max_steps: int, warmup: int) -> int:
-        """The first update at which a run of `max_steps` is judged."""
+    def first_checked_step(self, max_steps: int, warmup: int) -> int:
+        """The first update at which a run of `max_steps` is checked."""
         return math.ceil(max(self.after, 1.5 * warmup, max_steps / 4))
 
 
 @dataclass(kw_only=True)
-class Watch:
-    """What is remembered from one validation to the next: plain data, a part of the training state."""
+class CollapseDetector:
+    """The state of the collapse detection, a part of the training state."""
 
     nll: float = 0.0  # of the training targets since the last validation
     tokens: int = 0
-    first_step: int = 0  # of the first validation
-    early: float | None = None  # the training loss between the first validation and the second
-    first: float | None = None  # its loss
-    last: float | None = None  # that of the last validation
-    rises: int = 0  # how often it has risen from the first validation on; -1 once it has not
-    signs: int = 0  # validations in a row at which the run looked collapsed
-    good_step: int = 0  # of the last validation at which the model was learning; 0 is the beginning
-    found: list[dict[str, Any]] = field(default_factory=list)  # collapses so far, as metrics.jsonl has them
+    first_step: int = 0  # the step of the first validation
+    early: float | None = None  # the training loss between the first and the second validation
+    first: float | None = None  # the loss of the first validation
+    last: float | None = None  # the loss of the last validation
+    rises: int = 0  # consecutive rises of the loss from the first validation on; -1 after the first fall
+    signs: int = 0  # consecutive validations with a sign of collapse
+    good_step: int = 0  # the last validation at which the model was learning; 0 is the start
+    found: list[dict[str, Any]] = field(default_factory=list)  # collapses so far, as in metrics.jsonl
 
     @property
     def retries(self) -> int:
-        """How often the run went back."""
+        """The number of times that the run went back."""
         return sum(record["to"] is not None for record in self.found)
 
     @property
     def rate_factor(self) -> float:
-        """What the learning rate is multiplied by."""
+        """The factor of the learning rate."""
         return 0.5**self.retries
 
     @property
     def is_over(self) -> bool:
-        """True if a collapse was found about which nothing more is done."""
+        """True if a collapse was found after the last retry; no more are reported."""
         return len(self.found) > self.retries
 
     def count(self, nll: float, tokens: int) -> None:
-        """Take note of an update."""
+        """Adds the loss of an update."""
         self.nll += nll
         self.tokens += tokens
 
-    def see(
-        self, step: int, metrics: Mapping[str, float], *, entropy: float | None, judged: bool, best_step: int
+    def add_validation(
+        self, step: int, metrics: Mapping[str, float], *, entropy: float | None, checked: bool, best_step: int
     ) -> str | None:
-        """Take note of a validation; what is wrong with the run, in words, or None.
+        """Adds a validation; returns why the run has collapsed, or None.
 
         Args:
-            entropy: of the training targets, in nats; None where the loss cannot be compared with it.
-            judged: False while the run is too young to be judged.
-            best_step: of the best model so far. One that is better than the first is no sign of a collapse.
+            entropy: of the training targets, in nats; None if the loss cannot be compared with it.
+            judged: False while the run is too young to be checked.
+            best_step: of the best model so far; a model better than the first means there is no collapse.
         """
         loss = metrics["loss"] if math.isfinite(metrics.get("loss", math.nan)) else None
         training = self.nll / self.tokens if self.tokens else None
@@ -99,12 +101,12 @@ class Watch:
         sign = _sign(metrics.get(DISTINCT), training, entropy)
         if sign is None and loss is not None and self.first is not None and loss < self.first:
             self.good_step = step
-        self.signs = self.signs + 1 if sign and judged else 0
-        if self.signs >= IN_A_ROW:
+        self.signs = self.signs + 1 if sign and checked else 0
+        if self.signs >= MIN_SIGNS:
             return sign
-        # a training loss that falls meanwhile is that of a model which learns by heart: no collapse
+        # if the training loss falls meanwhile, the model overfits, which is not a collapse
         falls = training is None or self.early is None or training < self.early
-        if self.rises >= RISES and judged and not falls and best_step <= self.first_step:
+        if self.rises >= MIN_RISES and checked and not falls and best_step <= self.first_step:
             return f"the validation loss has risen from the start, {self.rises} times in a row"
         return None
 
@@ -119,24 +121,24 @@ class Watch:
 
 
 def _sign(distinct: float | None, training: float | None, entropy: float | None) -> str | None:
-    """What looks like a collapse at one validation, in words."""
-    if distinct is not None and distinct <= FEW:
-        return f"the outputs are nearly the same for all inputs ({distinct:.1f} % as many as there should be)"
-    if entropy is not None and training is not None and training >= STUCK * entropy:
+    """The sign of a collapse at one validation, as text; None without one."""
+    if distinct is not None and distinct <= MIN_DISTINCT:
+        return f"the outputs are nearly the same for all inputs ({distinct:.1f} % of the expected number)"
+    if entropy is not None and training is not None and training >= STUCK_SHARE * entropy:
         return (
-            f"the training loss, {training:.2f}, is that of a model that knows how frequent each token is"
-            f" and nothing else ({entropy:.2f})"
+            f"the training loss, {training:.2f}, is that of a model that has learned only how frequent each"
+            f" token is ({entropy:.2f})"
         )
     return None
 
 
 def collapse_warning(record: Mapping[str, Any]) -> str:
-    """What the record of a collapse means and what to try, in one line."""
+    """A warning about the collapse of `record`, with advice, in one line."""
     what = f"training has collapsed at step {record['at']:,}: {record['why']}"
     if record["to"] is None:
-        then = "it goes on as it is"
+        then = "it continues unchanged"
     else:
-        place = f"goes back to step {record['to']:,}" if record["to"] else "begins again"
+        place = f"goes back to step {record['to']:,}" if record["to"] else "starts again"
         then = f"it {place} and continues at half the learning rate (training.collapse.retries)"
     return (
         f"{what}; {then}. Try a lower training.schedule.learning_rate, a longer warm-up,"
@@ -145,17 +147,17 @@ def collapse_warning(record: Mapping[str, Any]) -> str:
 
 
 def distinct_outputs(outputs: Iterable[object], references: Iterable[object]) -> dict[str, float]:
-    """DISTINCT of a validation; nothing where there are too few references to tell."""
+    """The metric DISTINCT of a validation; empty if there are too few references."""
     count = len(set(references))
-    return {DISTINCT: 100 * len(set(outputs)) / count} if count >= ENOUGH else {}
+    return {DISTINCT: 100 * len(set(outputs)) / count} if count >= MIN_REFERENCES else {}
 
 
-def target_entropy(batches: Iterable[Batch], most: int = TARGETS) -> float:
-    """The entropy of the targets of the first `batches`, `most` of them or a few more, in nats.
+def target_entropy(batches: Iterable[Batch], max_targets: int = MAX_TARGETS) -> float:
+    """The entropy in nats of at least `max_targets` targets of the first `batches`.
 
-    It is the loss of a model that has learned how frequent each target is, and nothing else.
+    It is the loss of a model that has learned only how frequent each target is.
     """
-    counts, seen = torch.zeros(0, dtype=torch.int64), 0
+    counts, total = torch.zeros(0, dtype=torch.int64), 0
     for batch in batches:
         if isinstance(batch, EmptyShare):
             continue
@@ -163,15 +165,15 @@ def target_entropy(batches: Iterable[Batch], most: int = TARGETS) -> float:
         longer, shorter = (found, counts) if len(found) > len(counts) else (counts, found)
         counts = longer.clone()
         counts[: len(shorter)] += shorter
-        seen = int(counts.sum())
-        if seen >= most:
+        total = int(counts.sum())
+        if total >= max_targets:
             break
-    shares = counts[counts > 0].double() / max(seen, 1)
+    shares = counts[counts > 0].double() / max(total, 1)
     return float(-(shares * shares.log()).sum())
 
 
 def _targets(batch: Any) -> Int64[Tensor, " targets"]:
-    """The labels that count."""
+    """The labels without padding and IGNORED."""
     if isinstance(batch, PairBatch):
         places = torch.arange(batch.labels.size(1))
         return batch.labels[places < batch.tgt_lengths[:, None] - 1]

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification (Graves et al. 2006): labels of which none says when."""
+"""Connectionist temporal classification (Graves et al. 2006): a loss for unaligned labels."""
 
 from dataclasses import dataclass
 
@@ -11,11 +11,11 @@ from regard.training.objective import Loss
 
 @dataclass(frozen=True, kw_only=True)
 class TemporalClassification:
-    """Minus the log-probability of the labels, summed over all alignments that say them; nats per label.
+    """The CTC loss: minus the log-probability of the labels, summed over all alignments; in nats per label.
 
-    A sequence without labels is to be all blanks. Labels that need more positions than a sequence has
-    could not be said by any alignment: their loss would be infinite. `data/transcriptions.py` refuses
-    such sequences, so no loss is set to zero here (PyTorch's `zero_infinity`), which would hide them.
+    The target of a sequence without labels is blanks only. A sequence that is too short for its labels would
+    have an infinite loss. `data/transcriptions.py` refuses such sequences; PyTorch's `zero_infinity` would
+    hide them.
     """
 
     def __call__(self, model: Conformer, batch: TranscriptionBatch) -> Loss:

@@ -1,4 +1,4 @@
-"""What training makes smaller: losses, summed over what is predicted, in nats."""
+"""Training objectives: losses summed over the predictions of a batch, in nats."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -10,24 +10,27 @@ from torch import Tensor, nn
 
 from regard.data.batch import IGNORED, LabelledBatch, PairBatch
 from regard.data.token_stream import TextBatch
+from regard.fast.linear_cross_entropy import (
+    can_be_linear_cross_entropy,
+    linear_cross_entropy,
+    output_layer,
+)
 from regard.models.decoder_only import DecoderOnly
-from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.training.linear_cross_entropy import can_be_linear_cross_entropy, linear_cross_entropy
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """Sums over the `num_targets` predictions (tokens, labels) of a batch."""
+    """The loss of a batch, summed over its `num_targets` predictions (tokens, labels)."""
 
-    total: Float[Tensor, ""]  # what the gradient is taken of
+    total: Float[Tensor, ""]  # the differentiated loss
     nll: Float[Tensor, ""]  # negative log-likelihood alone, without smoothing or regularisers
     num_targets: int
 
 
 @runtime_checkable
 class Objective(Protocol):
-    """From a model and a batch to a loss."""
+    """A function from a model and a batch to a loss."""
 
     def __call__(self, model: Any, batch: Any) -> Loss: ...
 
@@ -36,39 +39,40 @@ class Objective(Protocol):
 class CrossEntropy:
     """Cross-entropy with label smoothing (Szegedy et al. 2016; section 5.4 of Vaswani et al. 2017).
 
-    The smoothed target gives `smoothing` to all tokens alike, the gold one included, as
-    `F.cross_entropy(label_smoothing=...)` does. Padding counts nothing.
+    The smoothed target distributes `smoothing` over all tokens, the gold token included, as
+    `F.cross_entropy(label_smoothing=...)` does. Padding is ignored.
     """
 
     smoothing: float = 0.0
     pad_id: int = 0
 
     def __call__(self, model: SequenceToSequence, batch: PairBatch) -> Loss:
-        return _of_states(*real_states(model, batch, self.pad_id), model.output, self.smoothing)
+        return _of_states(model, *real_states(model, batch, self.pad_id), self.smoothing)
 
     def logits(self, model: SequenceToSequence, batch: PairBatch) -> tuple[Tensor, Tensor]:
-        """Logits and labels of the targets that count."""
+        """The logits and labels of all targets, without padding."""
         return real_logits(model, batch, self.pad_id)
 
     def of_log_probs(
         self, log_probs: Float[Tensor, "tokens vocab"], labels: Int64[Tensor, " tokens"]
     ) -> Loss:
+        """The loss from log-probabilities."""
         return _of_log_probs(log_probs, labels, self.smoothing)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NextToken:
-    """Cross-entropy of each next token of running text. Places whose label is IGNORED count nothing."""
+    """Cross-entropy of the next token in running text; positions with the label IGNORED are ignored."""
 
     smoothing: float = 0.0
 
     def __call__(self, model: DecoderOnly, batch: TextBatch) -> Loss:
-        return _of_states(*self._states(model, batch), model.output, self.smoothing)
+        return _of_states(model, *self._states(model, batch), self.smoothing)
 
     def logits(self, model: DecoderOnly, batch: TextBatch) -> tuple[Tensor, Tensor]:
-        """Logits and labels of the targets that count."""
+        """The logits and labels of all targets, without padding."""
         states, labels = self._states(model, batch)
-        return model.output(states), labels
+        return model.project(states), labels
 
     def _states(self, model: DecoderOnly, batch: TextBatch) -> tuple[Tensor, Tensor]:
         real = batch.labels != IGNORED
@@ -77,16 +81,16 @@ class NextToken:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelCrossEntropy:
-    """Cross-entropy of one label a place: of a text, a word, an image, a node, a position of a text.
+    """Cross-entropy of labels: of texts, words, images, nodes, or positions of a text.
 
-    Places whose label is IGNORED count nothing. `weights` are of the classes: the loss of a place is
-    multiplied by that of its label, and the sum is divided by the number of places, as it is without.
+    Labels IGNORED are ignored. `weights` are class weights, which multiply the loss of each label; the sum is
+    still divided by the number of labels.
     """
 
     smoothing: float = 0.0
     weights: tuple[float, ...] | None = None
 
-    def __call__(self, model: Model, batch: LabelledBatch) -> Loss:
+    def __call__(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         logits, labels = self.logits(model, batch)
         weights = None if self.weights is None else torch.tensor(self.weights, device=logits.device)
         total = F.cross_entropy(logits, labels, weights, reduction="sum", label_smoothing=self.smoothing)
@@ -95,29 +99,29 @@ class LabelCrossEntropy:
             nll = F.cross_entropy(logits.detach(), labels, reduction="sum")
         return Loss(total=total, nll=nll, num_targets=labels.numel())
 
-    def logits(self, model: Model, batch: LabelledBatch) -> tuple[Tensor, Tensor]:
-        """Logits and labels of the places that count."""
+    def logits(self, model: nn.Module, batch: LabelledBatch) -> tuple[Tensor, Tensor]:
+        """The logits and labels of all predictions, without IGNORED labels."""
         real = batch.labels != IGNORED
         return model(*batch.inputs)[real].float(), batch.labels[real]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SquaredError:
-    """Squared distance from a number, in units of the numbers' deviation `std`; its own "likelihood"."""
+    """Squared error in units of the labels' standard deviation `std`; also reported as the likelihood."""
 
     std: float = 1.0
 
-    def __call__(self, model: Model, batch: LabelledBatch) -> Loss:
+    def __call__(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         total = ((model(*batch.inputs).float() - batch.labels) / self.std).square().sum()
         return Loss(total=total, nll=total.detach(), num_targets=batch.labels.numel())
 
 
 @dataclass(frozen=True, kw_only=True)
 class RDrop:
-    """Two passes under two dropout masks that are to agree (Wu et al. 2021, equation 4).
+    """R-Drop (Wu et al. 2021, equation 4): two passes with different dropout masks should agree.
 
-    Half of the paper's sum, so that it compares with the loss of one pass: the mean of both
-    cross-entropies plus `weight` / 2 times the mean of the two Kullback-Leibler divergences.
+    It is half of the paper's sum, comparable with the loss of one pass: the mean of both cross-entropies plus
+    `weight` / 2 times the mean of the two Kullback-Leibler divergences.
     """
 
     base: CrossEntropy
@@ -140,7 +144,7 @@ class RDrop:
 def real_states(
     model: SequenceToSequence, batch: PairBatch, pad_id: int
 ) -> tuple[Float[Tensor, "tokens d_model"], Int64[Tensor, " tokens"]]:
-    """Decoder states and labels at real target positions: padding never meets the vocabulary's matrix."""
+    """The decoder states and labels at all target positions without padding."""
     real = batch.labels != pad_id
     memory = model.encode(batch.src_ids, batch.src_lengths)
     return model.decoder_states(batch.tgt_input, memory)[real], batch.labels[real]
@@ -149,19 +153,24 @@ def real_states(
 def real_logits(
     model: SequenceToSequence, batch: PairBatch, pad_id: int
 ) -> tuple[Float[Tensor, "tokens vocab"], Int64[Tensor, " tokens"]]:
+    """The logits and labels at all target positions without padding."""
     states, labels = real_states(model, batch, pad_id)
     return model.project(states), labels
 
 
 def _of_states(
+    model: SequenceToSequence | DecoderOnly,
     states: Float[Tensor, "tokens d_model"],
     labels: Int64[Tensor, " tokens"],
-    output: nn.Linear,
     smoothing: float,
 ) -> Loss:
-    """What predicting `labels` costs: in pieces where that can be, by all logits elsewhere."""
-    if not can_be_linear_cross_entropy(states, output):
-        return _of_log_probs(F.log_softmax(output(states), dim=-1), labels, smoothing)
+    """The loss of predicting `labels` from decoder states: for some rows at a time, or with all logits.
+
+    The first where the model's `project` is one linear layer and nothing else.
+    """
+    output = None if torch.compiler.is_compiling() else output_layer(model)
+    if output is None or not can_be_linear_cross_entropy(states, output):
+        return _of_log_probs(F.log_softmax(model.project(states), dim=-1), labels, smoothing)
     total, nll = linear_cross_entropy(states, output, labels, smoothing)
     return Loss(total=total, nll=nll, num_targets=labels.numel())
 
@@ -177,5 +186,6 @@ def _of_log_probs(
 
 
 def build_objective(*, label_smoothing: float, r_drop: float, pad_id: int) -> Objective:
+    """The objective of a sequence-to-sequence model: cross-entropy, with R-Drop if its weight is above 0."""
     base = CrossEntropy(smoothing=label_smoothing, pad_id=pad_id)
     return RDrop(base=base, weight=r_drop) if r_drop else base

@@ -1,4 +1,4 @@
-"""Adam and AdamW, rates that fall from layer to layer, and their state as named tensors."""
+"""Adam and AdamW with layer-wise learning rates; the optimiser state as named tensors."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from regard.errors import FolderError, RecipeError
 class OptimizerSettings:
     """Adam as in section 5.3 of Vaswani et al. 2017, or AdamW (Loshchilov and Hutter 2019).
 
-    `layer_decay` makes rates discriminative (Howard and Ruder 2018, section 3.2): the head has that of the
-    schedule, and each layer below it the rate of the one above times `layer_decay`.
+    `layer_decay` makes learning rates discriminative (Howard and Ruder 2018, section 3.2): the head has the
+    rate of the schedule, and each layer below has the rate of the layer above times `layer_decay`.
     """
 
     kind: Literal["adam", "adamw"] = "adam"
     beta1: float = 0.9
     beta2: float = 0.98
     epsilon: float = 1e-9
-    weight_decay: float = 0.0  # AdamW decays matrices only: no biases, no norms
-    l2: float = 0.0  # Adam's gradient is of the loss plus l2 / 2 times the square of all parameters
-    layer_decay: float = 1.0  # 1: all layers have one rate
+    weight_decay: float = 0.0  # for AdamW, on matrices only, not on biases and norms
+    l2: float = 0.0  # for Adam: adds l2 / 2 times the squared norm of all parameters to the loss
+    layer_decay: float = 1.0  # 1: all layers have the same rate
 
     def __post_init__(self) -> None:
         for name in ("beta1", "beta2"):
@@ -38,21 +38,21 @@ class OptimizerSettings:
             raise RecipeError(f"weight_decay must be 0 or more, not {self.weight_decay}", "0.01 is usual")
         if self.weight_decay and self.kind == "adam":
             raise RecipeError(
-                "weight_decay needs kind = 'adamw'", "a penalty on squares, which is another thing, is l2"
+                "weight_decay needs kind = 'adamw'", "kind = 'adam' has l2, a penalty on squared weights"
             )
         if self.l2 < 0:
             raise RecipeError(f"l2 must be 0 or more, not {self.l2}", "0.0005 is usual on small graphs")
         if self.l2 and self.kind == "adamw":
-            raise RecipeError("l2 needs kind = 'adam'", "what AdamW has instead is weight_decay")
+            raise RecipeError("l2 needs kind = 'adam'", "kind = 'adamw' has weight_decay instead")
         if not 0 < self.layer_decay <= 1:
             raise RecipeError(
-                f"layer_decay must lie above 0 and be at most 1, not {self.layer_decay}",
+                f"layer_decay must be above 0 and at most 1, not {self.layer_decay}",
                 "0.8 is usual; 1 turns it off",
             )
 
 
 def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.optim.Optimizer:
-    """An optimiser of what is trained in `model`; what asks for no gradient is none of its business."""
+    """The optimiser of the parameters of `model` that require a gradient."""
     depth = dict.fromkeys((name for name, _ in _parameters(model)), 0)
     if settings.layer_decay < 1:
         depth = depths(model)
@@ -67,7 +67,7 @@ def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.opti
             {"params": vectors, "weight_decay": settings.l2, "scale": scale},
         ]
     kind = torch.optim.Adam if settings.kind == "adam" else torch.optim.AdamW
-    # The rate is a schedule's matter: the trainer sets it before every update.
+    # The trainer sets the learning rate before every update.
     betas = settings.beta1, settings.beta2
     fused = _can_be_fused(model)
     optimizer = kind(groups, lr=0.0, betas=betas, eps=settings.epsilon, fused=fused or None)
@@ -77,9 +77,9 @@ def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.opti
 
 
 def _count_versions(optimizer: torch.optim.Optimizer, *_: object) -> None:
-    """Say that the weights have changed: PyTorch 2.13's fused step does not.
+    """Marks the weights as changed, which PyTorch 2.13's fused step does not do.
 
-    What is made of weights and kept, as the packed ones of fast decoding, is made anew for another version.
+    Caches that are computed from weights, such as the packed weights of fast decoding, depend on the version.
     """
     torch.autograd.graph.increment_version(
         [weight for group in optimizer.param_groups for weight in group["params"]]
@@ -87,7 +87,7 @@ def _count_versions(optimizer: torch.optim.Optimizer, *_: object) -> None:
 
 
 def _can_be_fused(model: nn.Module) -> bool:
-    """Whether PyTorch can update all in one pass on a CPU: 5.5 M parameters in 13 ms, not in 50."""
+    """True if PyTorch has a fused update for this model on a CPU: 5.5 M parameters take 13 ms, not 50."""
     return all(
         type(parameter) is nn.Parameter
         and parameter.device.type == "cpu"
@@ -97,34 +97,34 @@ def _can_be_fused(model: nn.Module) -> bool:
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Sets the learning rate, scaled for each layer."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group["scale"]
 
 
 def depths(model: nn.Module) -> dict[str, int]:
-    """How far below the head each parameter stands, by name: 0 is the head and what follows the layers.
+    """The depth of each parameter below the head, by name.
 
-    The last of n layers stands at 1, the first at n, embeddings and what else comes before them at n + 1.
-    Of an encoder and a decoder each counts from its own end. A tied weight stands where its first name is.
+    0: the head and everything after the layers; 1: the last of n layers; n: the first; n + 1: embeddings and
+    everything before the layers. Encoder and decoder are counted separately. A tied weight counts under its
+    first name.
 
     Raises:
         RecipeError: the model has no layers.
     """
     stacks = _stacks(model)
     if not stacks:
-        raise RecipeError(
-            "layer_decay: this model has no layers that could be told apart", "leave it out, or set it to 1"
-        )
+        raise RecipeError("layer_decay: this model has no list of layers", "leave it out, or set it to 1")
     names = [name for name, _ in model.named_parameters()]
-    begins = {
+    first_places = {
         stack: next(place for place, name in enumerate(names) if name.startswith(f"{stack}."))
         for stack in stacks
     }
-    return {name: _depth(name, place, stacks, begins) for place, name in enumerate(names)}
+    return {name: _depth(name, place, stacks, first_places) for place, name in enumerate(names)}
 
 
 def _stacks(model: nn.Module) -> dict[str, int]:
-    """The outermost lists of layers, by name, and how many layers each has."""
+    """The outermost lists of layers: name -> number of layers."""
     stacks: dict[str, int] = {}
     for name, module in model.named_modules():
         inner = name.startswith(tuple(f"{stack}." for stack in stacks))
@@ -133,21 +133,21 @@ def _stacks(model: nn.Module) -> dict[str, int]:
     return stacks
 
 
-def _depth(name: str, place: int, stacks: Mapping[str, int], begins: Mapping[str, int]) -> int:
+def _depth(name: str, place: int, stacks: Mapping[str, int], first_places: Mapping[str, int]) -> int:
     for stack, count in stacks.items():
         if name.startswith(f"{stack}."):
             return count - int(name.removeprefix(f"{stack}.").partition(".")[0])
     above = name
-    while above:  # the nearest module around it that holds layers says whether it comes before or after them
+    while above:  # in the nearest enclosing module with layers, it comes before or after them
         above = above.rpartition(".")[0]
         near = [stack for stack in stacks if not above or stack.startswith(f"{above}.")]
         if near:
-            return 0 if any(begins[stack] < place for stack in near) else stacks[near[0]] + 1
+            return 0 if any(first_places[stack] < place for stack in near) else stacks[near[0]] + 1
     return 0
 
 
 def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimiser's state, each tensor named `parameter/slot`."""
+    """The optimiser state as tensors named `parameter/slot`."""
     return {
         f"{name}/{slot}": value
         for name, parameter in _parameters(model)
@@ -158,13 +158,13 @@ def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dic
 def restore_optimizer(
     model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
 ) -> None:
-    """Put back what `optimizer_tensors` gave, in the place of all that was gathered since.
+    """Restores the state that `optimizer_tensors` returned.
 
     Raises:
         FolderError: a tensor belongs to no parameter, or has another shape.
     """
     parameters = dict(_parameters(model))
-    optimizer.state.clear()  # before its first step an optimiser has none
+    optimizer.state.clear()  # before the first step the state is empty
     for full_name, value in tensors.items():
         name, _, slot = full_name.rpartition("/")
         if name not in parameters:
@@ -181,5 +181,5 @@ def restore_optimizer(
 
 
 def _parameters(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Trained parameters; a tied one once, under its first name."""
+    """The trained parameters; a tied one once, under its first name."""
     return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)

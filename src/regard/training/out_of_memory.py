@@ -1,4 +1,4 @@
-"""Out of memory: the gradient of an update is taken again of halved batches, until they fit."""
+"""Recovery from a lack of memory: gradients are computed again with halved batches, until they fit."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -11,15 +11,15 @@ from regard.errors import RunError
 Sums = TypeVar("Sums")
 
 
-def in_halves(
-    compute: Callable[[Sequence[Batch]], Sums], batches: Sequence[Batch], forget: Callable[[], None]
+def with_halved_batches(
+    compute: Callable[[Sequence[Batch]], Sums], batches: Sequence[Batch], reset: Callable[[], None]
 ) -> Sums:
-    """What `compute` gives of `batches`, or of their halves, or quarters, where there is no room.
+    """The result of `compute` for `batches`, or for their halves, quarters and so on if memory is short.
 
-    `forget` undoes what a pass that failed has left behind.
+    `reset` clears the results of a failed pass.
 
     Raises:
-        RunError: where there is no room for a single example.
+        RunError: memory is short even for a single example.
     """
     while True:
         try:
@@ -27,25 +27,25 @@ def in_halves(
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-        batches = halved(batches)  # not above: the error holds what the failed pass had in memory
-        forget()
+        batches = halved(batches)  # outside the except block, where the error keeps the failed pass in memory
+        reset()
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether there was no room for a tensor. On a CPU PyTorch says so in words alone."""
+    """True if memory was short. On a CPU PyTorch has no error class for it, only a message."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def halved(batches: Sequence[Batch]) -> list[Batch]:
-    """The halves of each batch; sums over them are those over the batches.
+    """The halves of all batches, with the same examples in total.
 
     Raises:
-        RunError: where each batch is one example already.
+        RunError: each batch has a single example already.
     """
     halves = [batch.halves() or (batch,) for batch in batches]
     if all(len(each) == 1 for each in halves):
         raise RunError(
             "out of memory with a single example in a batch",
-            "lower max_tokens or the model's size, or give the run a machine with more memory",
+            "lower max_tokens or the model's size, or use a machine with more memory",
         )
     return [half for each in halves for half in each]

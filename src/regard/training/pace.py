@@ -1,4 +1,4 @@
-"""Pace: how long the updates and validations of a run take, and so what is left of it."""
+"""Timing of updates and validations, and the remaining time of a run."""
 
 import time
 from dataclasses import dataclass
@@ -9,27 +9,27 @@ from regard.training.state import Timed
 
 @dataclass(frozen=True, kw_only=True)
 class TimeLeft:
-    """Seconds to the end of a run; not `whole` where there are validations to come and none was timed."""
+    """The estimated time to the end of a run."""
 
     seconds: float
-    whole: bool
+    whole: bool  # False: without the validations to come, because none was timed yet
 
 
 @dataclass(frozen=True, kw_only=True)
 class Update:
-    """What is known after an update, for a display."""
+    """The facts about an update, for a progress display."""
 
     step: int
-    loss: float  # of its targets alone, in nats
+    loss: float  # of this update, in nats
     learning_rate: float
     targets: int
     seconds: float
-    is_reported: bool  # whether a report of this step follows
+    is_reported: bool  # True if a report of this step follows
     left: TimeLeft
 
 
 class Pace:
-    """Times the updates of this process; time spent on validations is taken out."""
+    """Times the updates of this process, without the time for validations."""
 
     def __init__(self) -> None:
         self.updates = Timed()
@@ -37,15 +37,15 @@ class Pace:
         self._started = 0.0
 
     def start(self) -> None:
-        """An update, and what goes before it, begins."""
+        """Starts the timing of an update."""
         self._started = time.perf_counter()
 
-    def leave_out(self, seconds: float) -> None:
-        """So much of the time since `start` was spent on a validation."""
+    def exclude(self, seconds: float) -> None:
+        """Excludes seconds since `start` that were spent on a validation."""
         self._started += seconds
 
     def finish(self) -> float:
-        """The update is done; the seconds that it took."""
+        """Ends the timing of an update; returns its seconds."""
         seconds = time.perf_counter() - self._started
         self._first = self._first or seconds
         self.updates.count += 1
@@ -53,7 +53,7 @@ class Pace:
         return seconds
 
     def left(self, step: int, settings: TrainingSettings, validations: Timed) -> TimeLeft:
-        """What is left after update `step`; `validations` are those that were timed so far."""
+        """The remaining time after update `step`; `validations` are those that were timed so far."""
         updates = self.updates
         if updates.count > 1:
             updates = Timed(count=updates.count - 1, seconds=updates.seconds - self._first)
@@ -61,13 +61,13 @@ class Pace:
 
 
 def time_left(step: int, settings: TrainingSettings, updates: Timed, validations: Timed) -> TimeLeft:
-    """What is left of a run after update `step`, by the mean times of updates and of validations."""
+    """The remaining time of a run after update `step`, from the mean times of updates and validations."""
     to_come = validations_after(step, settings)
     seconds = updates.mean * max(settings.max_steps - step, 0) + validations.mean * to_come
     return TimeLeft(seconds=seconds, whole=validations.count > 0 or not to_come)
 
 
 def validations_after(step: int, settings: TrainingSettings) -> int:
-    """How many validations come after update `step`; the last is at the end of the run."""
+    """The number of validations after update `step`; the last is at the end of the run."""
     every, last = settings.validate_every, settings.max_steps
     return max(0, last // every - step // every + (last % every > 0)) if step < last else 0

@@ -1,4 +1,4 @@
-"""How the learning rate moves: one value an update, counted from 1."""
+"""Learning rate schedules: one learning rate for each update, counted from 1."""
 
 import math
 from dataclasses import dataclass
@@ -9,20 +9,18 @@ from regard.errors import RecipeError
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleSettings:
-    """The shape of the learning rate over a run.
+    """The settings of a learning rate schedule.
 
-    Every shape warms up linearly over `warmup_steps` updates, the first of which is not zero, or over
-    `warmup`, a share of the run, which a longer run has more of. `cooldown` is the share of the run, at its
-    end, over which the rate falls linearly to 0 whatever the shape.
+    Every kind warms up linearly over `warmup_steps` updates, or over `warmup`, a share of the run; the first
+    update has a rate above 0. `cooldown` is the share of the run at its end over which the rate falls
+    linearly to 0, for every kind.
     """
 
     kind: Literal["noam", "inverse_square_root", "cosine", "linear", "constant"] = "inverse_square_root"
-    learning_rate: float = (
-        1e-3  # at the end of the warm-up; for noam the factor before d_model^-0.5, usually 1
-    )
-    warmup_steps: int | None = None  # 1000 where `warmup` is not given either
+    learning_rate: float = 1e-3  # the peak, after the warm-up; for noam the factor of d_model^-0.5, usually 1
+    warmup_steps: int | None = None  # 1000 if `warmup` is not given either
     warmup: float | None = None
-    final: float = 0.0  # where cosine and linear end, as a share of `learning_rate`
+    final: float = 0.0  # the last rate of cosine and linear, as a share of `learning_rate`
     cooldown: float = 0.0
 
     def __post_init__(self) -> None:
@@ -30,8 +28,8 @@ class ScheduleSettings:
             raise RecipeError(f"learning_rate must be above 0, not {self.learning_rate}", "try 0.001")
         if self.warmup is not None and self.warmup_steps is not None:
             raise RecipeError(
-                f"warmup = {self.warmup} and warmup_steps = {self.warmup_steps} are two lengths of it",
-                "leave out the one or the other; with --set, change that which the recipe has",
+                f"warmup = {self.warmup} and warmup_steps = {self.warmup_steps} are both given",
+                "give only one of them; with --set, change the one in the recipe",
             )
         if self.warmup is not None and not 0 <= self.warmup < 1:
             raise RecipeError(
@@ -45,10 +43,10 @@ class ScheduleSettings:
                 f"cooldown must lie between 0 and 1, not {self.cooldown}", "0.3 is the last 30 %"
             )
         if not 0 <= self.final <= 1:
-            raise RecipeError(f"final must lie between 0 and 1, not {self.final}", "0 ends at nothing")
+            raise RecipeError(f"final must lie between 0 and 1, not {self.final}", "0 ends at a rate of 0")
 
     def warmup_of(self, max_steps: int) -> int:
-        """The updates of the warm-up in a run of so many; 1 is no warm-up."""
+        """The number of warm-up updates in a run of `max_steps`; 1 is no warm-up."""
         if self.warmup is not None:
             return max(1, round(self.warmup * max_steps))
         return 1000 if self.warmup_steps is None else self.warmup_steps
@@ -56,7 +54,7 @@ class ScheduleSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """`schedule(step)` is the learning rate of update `step` (1, 2, ... `max_steps`)."""
+    """A schedule: `schedule(step)` is the learning rate of update `step` (1, 2, ... `max_steps`)."""
 
     settings: ScheduleSettings
     max_steps: int

@@ -1,4 +1,4 @@
-"""The loss of a process's share of a batch; the share may be empty."""
+"""The objective of a process's share of a batch, which may be empty."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from regard.training.objective import Loss, Objective
 
 @dataclass(frozen=True)
 class ShareObjective:
-    """`base`, and of an `EmptyShare` batch a loss of zero, whose gradients are zero."""
+    """The objective `base`; for an `EmptyShare`, a loss of zero with zero gradients."""
 
     base: Objective
 

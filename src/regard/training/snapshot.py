@@ -1,21 +1,20 @@
-"""The weights of a checkpoint: as they are used, and what adapters change, to go on training."""
+"""The weight files of a checkpoint: the deployed weights, and the adapters for resuming."""
 
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.models.adapters import adapters_of, merged
-from regard.models.model import Model
 from regard.weights.checkpoint import Checkpoint
 from regard.weights.tensors import model_tensors
 
-WEIGHTS = "model.safetensors"  # as they are used: adapters are merged into them
-ADAPTERS = "adapters.safetensors"  # of a run with adapters: these, and the weights that they are put on
+WEIGHTS = "model.safetensors"  # the weights for use, with merged adapters
+ADAPTERS = "adapters.safetensors"  # in a run with adapters: the adapters and the unmerged weights below them
 
 
-def weight_files(model: Model) -> dict[str, Mapping[str, Tensor]]:
-    """The weights as they are used, so that a checkpoint is a model folder; and what adapters change."""
+def weight_files(model: nn.Module) -> dict[str, Mapping[str, Tensor]]:
+    """The weight files of a checkpoint: merged weights, so that it is a model folder, and the adapters."""
     own = model_tensors(model)
     if not adapters_of(model):
         return {WEIGHTS: own}
@@ -30,11 +29,12 @@ def weight_files(model: Model) -> dict[str, Mapping[str, Tensor]]:
     return {WEIGHTS: plain, ADAPTERS: changed}
 
 
-def trained_weights(checkpoint: Checkpoint, model: Model) -> dict[str, Tensor]:
-    """The weights of `model` as they are trained."""
+def trained_weights(checkpoint: Checkpoint, model: nn.Module) -> dict[str, Tensor]:
+    """The weights of `model` for training, with unmerged adapters."""
     weights = checkpoint.read_tensors(WEIGHTS)
     return weights | checkpoint.read_tensors(ADAPTERS) if adapters_of(model) else weights
 
 
 def copies(tensors: Mapping[str, Tensor], device: str | None = None) -> dict[str, Tensor]:
+    """Detached copies of tensors, on another device if one is given."""
     return {name: tensor.detach().to(device, copy=True) for name, tensor in tensors.items()}

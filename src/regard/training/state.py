@@ -1,4 +1,4 @@
-"""All that a resumed run needs beside tensors, as plain data that JSON holds."""
+"""The state of a training run besides tensors, as JSON data."""
 
 import base64
 import dataclasses
@@ -9,74 +9,76 @@ from typing import Any
 import torch
 
 from regard.errors import FolderError
-from regard.training.collapse import Watch
+from regard.training.collapse import CollapseDetector
 
-LATER = {"second_value", "watch", "validations"}  # what the runs of older versions have not written down
+ADDED_LATER = {"second_value", "watch", "validations"}  # fields that runs of older versions do not have
 
 
 @dataclass(kw_only=True)
 class Timed:
-    """How many there were, and how long they took together."""
+    """A count and the total time."""
 
     count: int = 0
     seconds: float = 0.0
 
     @property
     def mean(self) -> float:
-        """Seconds each; 0 where there was none."""
+        """The mean time in seconds; 0 for a count of 0."""
         return self.seconds / self.count if self.count else 0.0
 
 
 @dataclass(kw_only=True)
 class TrainingState:
-    """Where a run stands. Everything but `seconds` is the same in every run of the same recipe."""
+    """The progress of a run. Everything except times is the same in every run of the same recipe."""
 
     device: str = "cpu"
     step: int = 0  # updates done
-    cursor: dict[str, int] = field(default_factory=dict)  # the next batch of the loader
+    cursor: dict[str, int] = field(default_factory=dict)  # the loader's position
     target_tokens: int = 0
     window_nll: float = 0.0  # since the last report
     window_tokens: int = 0
     validated_step: int = 0
     best_value: float | None = None  # of `best_metric`
-    second_value: float | None = None  # of `second_metric`, the best ever; not always that of the best model
+    second_value: float | None = None  # the best of `second_metric`, not always that of the best model
     best_step: int = 0
     validations_since_best: int = 0
     skipped_in_a_row: int = 0  # updates whose loss or gradient was not finite
     skipped: int = 0
     rollbacks: int = 0
-    watch: Watch = field(default_factory=Watch)  # for a collapse
-    random: list[dict[str, str]] = field(
-        default_factory=list
-    )  # a process: kind of device -> generator, base64
+    watch: CollapseDetector = field(default_factory=CollapseDetector)  # for a collapse
+    random: list[dict[str, str]] = field(default_factory=list)  # per process: device type -> state, base64
     seconds: float = 0.0  # of training, validation and saving
     validations: Timed = field(default_factory=Timed)
 
     def to_dict(self) -> dict[str, Any]:
+        """The state as JSON data."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "TrainingState":
+        """Reads a state; FolderError if it has other fields than this version."""
         names = {field.name for field in dataclasses.fields(cls)}
-        if odd := names.symmetric_difference(values) - LATER:
-            odd = ", ".join(sorted(odd))
-            raise FolderError(f"state.json does not fit this version of regard: {odd}", "start a new run")
+        if unmatched := names.symmetric_difference(values) - ADDED_LATER:
+            unmatched = ", ".join(sorted(unmatched))
+            raise FolderError(
+                f"state.json does not match this version of regard: {unmatched}", "start a new run"
+            )
         nested = {name: _read(part, values[name], name) for name, part in PARTS.items() if name in values}
         return cls(**{**values, **nested})
 
 
-PARTS: dict[str, type] = {"watch": Watch, "validations": Timed}
+PARTS: dict[str, type] = {"watch": CollapseDetector, "validations": Timed}
 
 
 def _read(cls: type, values: Any, name: str) -> Any:
     fields = {field.name for field in dataclasses.fields(cls)}
     if not isinstance(values, dict) or values.keys() != fields:
-        raise FolderError(f"state.json does not fit this version of regard: {name}", "start a new run")
+        raise FolderError(f"state.json does not match this version of regard: {name}", "start a new run")
     return cls(**values)
 
 
 def random_state(device: torch.device) -> dict[str, str]:
-    """The state of the generators that a model on `device` draws from."""
+    """The states of the random number generators that a model on `device` uses, in base64."""
     states = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)
@@ -86,7 +88,7 @@ def random_state(device: torch.device) -> dict[str, str]:
 
 
 def restore_random_state(states: Mapping[str, str], device: torch.device) -> None:
-    """Put back what `random_state` gave; on another kind of device only the CPU's."""
+    """Restores what `random_state` returned; on another type of device only the CPU's state."""
     for name, text in states.items():
         state = torch.tensor(list(base64.b64decode(text)), dtype=torch.uint8)
         if name == "cpu":

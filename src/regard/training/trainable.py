@@ -1,4 +1,4 @@
-"""What a run trains: all weights, but for those that are frozen or have adapters in their place."""
+"""Selects the trained parameters: all weights, except frozen ones and those replaced by adapters."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,13 +16,13 @@ def choose_trainable(
     fresh: Iterable[str] = (),
     seed: int = 0,
 ) -> int:
-    """Leave to training what it is to change in `model`; how many numbers those are.
+    """Freezes parameters of `model` and adds adapters; returns the number of trained parameters.
 
-    `fresh` are the names of weights that nobody has trained yet: beside adapters they are trained whole.
+    `fresh` are the names of randomly initialised weights, which are trained in full besides adapters.
 
     Raises:
-        RecipeError: nothing has the name of what is to be frozen, or nothing is left to train.
-        ConfigError: adapters cannot be put where they are to be.
+        RecipeError: `freeze` matches no parameter, or nothing is left to train.
+        ConfigError: the adapters' targets do not exist.
     """
     if adapter is not None:
         add_lora(
@@ -39,12 +39,12 @@ def choose_trainable(
         _freeze(model, prefix)
     trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     if not trained:
-        raise RecipeError("training.freeze leaves nothing to train", "leave the head out of it, at the least")
+        raise RecipeError("training.freeze leaves nothing to train", "remove at least the head from it")
     return trained
 
 
 def _freeze(model: nn.Module, prefix: str) -> None:
-    """Of a tied weight each name counts."""
+    """Freezes the parameters below `prefix`; a tied weight is matched by any of its names."""
     named = dict(model.named_parameters(remove_duplicate=False))
     below = [parameter for name, parameter in named.items() if f"{name}.".startswith(f"{prefix}.")]
     if not below:

@@ -1,4 +1,4 @@
-"""The training loop: Vaswani et al. 2017, section 5, and nothing lost on the way."""
+"""The training loop (Vaswani et al. 2017, section 5), with checkpoints, resuming and recovery."""
 
 import itertools
 import json
@@ -9,17 +9,18 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.data.loader import Cursor, Loader
-from regard.data.noise import mixed
+from regard.data.noise import derive_seed
 from regard.distributed.distributed_model import DistributedModel
 from regard.distributed.replicated import Replicated
-from regard.errors import RunError, Stopped
+from regard.errors import RecipeError, RunError, Stopped
+from regard.fast.training import fused
 from regard.models.adapters import merged
 from regard.models.model import Model
-from regard.training.best import better, forget_best, note_best
+from regard.training.best import better, record_best, reset_best
 from regard.training.gradients import Gradients
 from regard.training.objective import Objective
 from regard.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
@@ -32,29 +33,29 @@ from regard.weights.average import MovingAverage, average_tensors, used_weights
 from regard.weights.checkpoint import Checkpoint, RunFolder
 from regard.weights.tensors import model_tensors, restore_model
 
-Validate = Callable[[Model], dict[str, float]]
+Validate = Callable[[Any], dict[str, float]]
 
 
 class Trainer:
-    """Trains `model` in place, in a run folder from which any later process goes on to the same bits.
+    """Trains `model` in place, in a run folder that another process can resume with the same bits.
 
     Args:
-        model_files: what makes a checkpoint a model folder beside its weights: config, tokenisers, recipe.
-        validate: scores the weights in deployment (the moving average where there is one); handed in, so
-            that training knows nothing of decoding. It must draw no random numbers.
-        report: is given each record that goes to `metrics.jsonl`.
-        update: is given what is known after each update, for a display: nothing of it is kept.
-        stop: the number of a signal that asks to stop, or None; asked between updates.
-        strategy: the model on the processes that train it together, each with its own share of the loader's
-            batches; this process alone without. The first validates, reports and writes; the state of all is
-            the same all the time.
-        entropy: of the training targets, in nats, where a training loss that stays there means that nothing
-            is learned; None elsewhere, and in all processes but the first.
+        model_files: the files that make a checkpoint a model folder: config, tokenisers, recipe.
+        validate: scores the deployed weights (the moving average if there is one). It is an argument because
+            training does not depend on decoding. It must not use the global random number generators.
+        report: is called with each record that is added to `metrics.jsonl`.
+        update: is called after each update, for a progress display.
+        stop: returns the number of a signal that asks to stop, or None; called between updates.
+        distributed: the model distributed over several processes, each with its own share of the loader's
+            batches; by default this process alone. The first process validates, reports and writes; all
+            processes have the same state.
+        entropy: of the training targets, in nats, for the detection of a collapse; None if the loss cannot
+            be compared with it, and in all processes except the first.
     """
 
     def __init__(
         self,
-        model: Model,
+        model: nn.Module,
         objective: Objective,
         loader: Loader,
         settings: TrainingSettings,
@@ -65,30 +66,30 @@ class Trainer:
         report: Callable[[dict[str, Any]], None],
         update: Callable[[Update], None] = lambda update: None,
         stop: Callable[[], int | None] = lambda: None,
-        strategy: DistributedModel | None = None,
+        distributed: DistributedModel | None = None,
         entropy: float | None = None,
     ) -> None:
         self.model, self.loader = model, loader
         self.settings, self.run, self.model_files = settings, run, model_files
         self.validate, self.report, self.update, self.stop = validate, report, update, stop
-        self.strategy = strategy or Replicated(model)
-        self.group = self.strategy.group
+        self.distributed = distributed or Replicated(model)
+        self.group = self.distributed.group
         self.device = next(model.parameters()).device
-        self.gradients = Gradients(self.strategy, objective, self.device, settings.precision)
-        self.entropy = self.group.from_first(entropy)
+        self.gradients = Gradients(self.distributed, objective, self.device, settings.precision)
+        self.entropy = self.group.broadcast(entropy)
         self.optimizer = build_optimizer(model, settings.optimizer)
         self.schedule = Schedule(
-            settings=settings.schedule, max_steps=settings.max_steps, d_model=model.config.d_model
+            settings=settings.schedule, max_steps=settings.max_steps, d_model=_width(model, settings)
         )
         self.average = MovingAverage(model, settings.moving_average) if settings.moving_average else None
         self.state = TrainingState(cursor=loader.cursor.to_dict(), device=str(self.device))
-        self._reported = time.perf_counter(), 0  # when the window of the next report began, its tokens
+        self._reported = time.perf_counter(), 0  # the start of the next report's window, in time and tokens
         self.pace = Pace()
         self._saved_step = -1
-        self._best: tuple[int, dict[str, Tensor]] | None = None  # not yet written: its step, its weights
+        self._best: tuple[int, dict[str, Tensor]] | None = None  # step and weights of an unwritten best model
 
     def train(self) -> TrainingState:
-        """Go on from the newest checkpoint, or from nothing, to the end.
+        """Trains to the end, from the newest checkpoint if there is one.
 
         Raises:
             Stopped: a signal asked to stop; the current step was saved.
@@ -99,35 +100,39 @@ class Trainer:
             self.restore(checkpoint)
         if self.group.is_first:
             self._cut_metrics()
+        with fused(self.model):
+            self._train()
+        return self.state
+
+    def _train(self) -> None:
         batches = iter(self.loader)
         self.model.train()
         while True:
             started = time.perf_counter()
             self.pace.start()
-            signal = self.group.largest(self.stop() or 0)
+            signal = self.group.maximum(self.stop() or 0)
             if self._validation_is_due() and not signal:
-                self._look_for_collapse(self._validate())
+                self._check_collapse(self._validate())
             finished = self._is_finished()
             if finished or signal or self.state.step % self.settings.save_every == 0:
                 self._save()
             if signal:
-                hint = f"go on with `regard train {self.run.path}`"
+                hint = f"continue with `regard train {self.run.path}`"
                 raise Stopped(signal, f"stopped at step {self.state.step}, which is saved", hint)
             if finished:
                 break
             batches = self._update(batches)
             self.state.seconds += time.perf_counter() - started
         self._average_last()
-        return self.state
 
     def _seed(self) -> int:
-        """Of this process's dropout masks; after a rollback other ones than those that led there."""
+        """The seed of this process's dropout masks, which changes after a rollback."""
         return self.settings.seed + 1_000_003 * self.group.rank + self.state.rollbacks
 
     # One update
 
     def _update(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Gradients of `accumulate` batches weighted by their tokens, then one step of the optimiser."""
+        """One optimiser step with the gradients of `accumulate` batches, weighted by their tokens."""
         state = self.state
         state.step += 1
         group = [next(batches).to(self.device) for _ in range(self.settings.accumulate)]
@@ -136,7 +141,7 @@ class Trainer:
         set_learning_rate(self.optimizer, rate)
         self.optimizer.zero_grad(set_to_none=True)
         nll, num_targets = self._backward(group)
-        norm = self.strategy.clip(self.settings.clip_norm)
+        norm = self.distributed.clip(self.settings.clip_norm)
         if not math.isfinite(nll + norm):
             return self._skip(group, batches)
         self.optimizer.step()
@@ -163,7 +168,7 @@ class Trainer:
         return batches
 
     def _backward(self, batches: list[Batch]) -> tuple[float, int]:
-        """Gradients of the mean loss over the target tokens of all batches of all processes.
+        """Computes the gradients of the mean loss over the target tokens of all batches of all processes.
 
         Returns the summed negative log-likelihood and the number of those tokens.
         """
@@ -194,15 +199,15 @@ class Trainer:
             self.run.append_metrics(record)
             self.report(record)
 
-    # What is not finite
+    # Non-finite losses
 
     def _skip(self, group: list[Batch], batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Leave the weights as they are; after too many in a row go back to the last checkpoint, once."""
+        """Skips an update; after too many in a row, rolls back to the last checkpoint, once."""
         state = self.state
         state.skipped += 1
         state.skipped_in_a_row += 1
-        mine = [line for batch in group for line in batch.lines.tolist()]
-        lines = sorted(itertools.chain(*self.group.all_values(mine)))
+        own = [line for batch in group for line in batch.lines.tolist()]
+        lines = sorted(itertools.chain(*self.group.all_gather(own)))
         self._record({"kind": "skipped", "step": state.step, "lines": lines})
         if state.skipped_in_a_row <= self.settings.nonfinite_skips:
             return batches
@@ -221,7 +226,7 @@ class Trainer:
         torch.manual_seed(self._seed())
         return iter(self.loader)
 
-    # Looking and saving
+    # Validation
 
     def _validation_is_due(self) -> bool:
         step = self.state.step
@@ -232,30 +237,30 @@ class Trainer:
         state = self.state
         began = time.perf_counter()
         averaged = self.average.applied(self.model) if self.average else nullcontext()
-        with averaged, self.strategy.whole() as model, merged(model):
-            metrics = self.group.from_first(self._score(model) if self.group.is_first else None)
+        with averaged, self.distributed.full_model() as model, merged(model):
+            metrics = self.group.broadcast(self._score(model) if self.group.is_first else None)
             state.validated_step = state.step
             self._record({"kind": "validation", "step": state.step, **metrics})
-            if note_best(metrics, self.settings, state):
+            if record_best(metrics, self.settings, state):
                 self._keep_best(model)
         seconds = time.perf_counter() - began
         state.validations.count += 1
         state.validations.seconds += seconds
         when, tokens = self._reported
-        self.pace.leave_out(seconds)
-        self._reported = when + seconds, tokens  # tokens a second are of training alone
+        self.pace.exclude(seconds)
+        self._reported = when + seconds, tokens  # tokens per second are of training only
         return metrics
 
     # Collapse
 
-    def _look_for_collapse(self, metrics: Mapping[str, float]) -> None:
-        """Go back where training has stopped learning, as long as there are retries; then warn, once."""
+    def _check_collapse(self, metrics: Mapping[str, float]) -> None:
+        """Goes back if training has collapsed, as long as there are retries; then warns, once."""
         state, settings = self.state, self.settings.collapse
-        why = state.watch.see(
+        why = state.watch.add_validation(
             state.step,
             metrics,
             entropy=self.entropy,
-            judged=state.step >= settings.judged_from(self.settings.max_steps, self.settings.warmup),
+            checked=state.step >= settings.first_checked_step(self.settings.max_steps, self.settings.warmup),
             best_step=state.best_step,
         )
         if why is None or state.watch.is_over:
@@ -276,31 +281,30 @@ class Trainer:
         left = watch.retries < settings.retries and not watch.is_over and not self._is_finished()
         return (
             left
-            and settings.judged_from(self.settings.max_steps, self.settings.warmup) <= self.settings.max_steps
+            and settings.first_checked_step(self.settings.max_steps, self.settings.warmup)
+            <= self.settings.max_steps
         )
 
     def _checkpoint_until(self, step: int) -> Checkpoint | None:
-        """The newest checkpoint of this step or an earlier one, the same in all processes."""
+        """The newest checkpoint up to this step, the same in all processes."""
         points = self.run.checkpoints() if self.group.is_first else []
         newest = next((point.step for point in points if point.step <= step), None)
-        newest = self.group.from_first(newest)
+        newest = self.group.broadcast(newest)
         return next((point for point in self.run.checkpoints() if point.step == newest), None)
 
     def _go_back(self, checkpoint: Checkpoint, found: dict[str, Any]) -> None:
-        """Continue from `checkpoint` at half the rate; what came after it is forgotten.
+        """Continues from `checkpoint` at half the learning rate; later checkpoints are removed.
 
-        First the checkpoint is written again, with what was found: whoever kills the process from here on
-        finds either this or a later checkpoint, from which the run comes to the same place again.
+        The checkpoint is first written again with the collapse in its state. If the process is killed after
+        that, the run resumes from it or from a later checkpoint, and both lead to the same state.
         """
         failed = self.state
         self.restore(checkpoint)
         state = self.state
         state.watch.found, state.watch.good_step = [*failed.watch.found, found], state.step
         state.seconds, state.validations = failed.seconds, failed.validations
-        if (
-            failed.best_step > state.step
-        ):  # RUN/best is of a model that is forgotten: the next one replaces it
-            forget_best(state)
+        if failed.best_step > state.step:  # the next validation replaces RUN/best
+            reset_best(state)
         self._saved_step = -1
         self._save()
         if self.group.is_first:
@@ -309,14 +313,14 @@ class Trainer:
         self.group.wait()
 
     def _cut_metrics(self) -> None:
-        """Forget what was measured after the present step, and see that each collapse is recorded."""
+        """Removes the records after the present step, and adds missing records of collapses."""
         self.run.cut_metrics(self.state.step)
         recorded = self.run.metrics()
         for found in self.state.watch.found:
             if found not in recorded:
                 self._record(found)
 
-    def _score(self, model: Model) -> dict[str, float]:
+    def _score(self, model: nn.Module) -> dict[str, float]:
         model.eval()
         with torch.no_grad():
             metrics = self.validate(model)
@@ -329,10 +333,10 @@ class Trainer:
         return stale or self.state.step >= self.settings.max_steps
 
     def _average_last(self) -> None:
-        """The mean of the last checkpoints becomes the best model if it validates better."""
+        """Validates the mean of the last checkpoints, which becomes the best model if it is better."""
         if self.settings.average_last < 2:
             return
-        with self.strategy.whole() as model, merged(model):
+        with self.distributed.full_model() as model, merged(model):
             if self.group.is_first and not self._averaged_before():
                 self._score_mean(model)
 
@@ -341,7 +345,7 @@ class Trainer:
             record["kind"] == "average" and record["step"] == self.state.step for record in self.run.metrics()
         )
 
-    def _score_mean(self, model: Model) -> None:
+    def _score_mean(self, model: nn.Module) -> None:
         checkpoints = [point for point in self.run.checkpoints() if self._is_regular(point.step)]
         checkpoints = checkpoints[: self.settings.average_last]
         mean = average_tensors([used_weights(checkpoint)[0] for checkpoint in checkpoints])
@@ -355,13 +359,13 @@ class Trainer:
         self._record({"kind": "average", "step": self.state.step, "of": of, **metrics})
 
     def _is_regular(self, step: int) -> bool:
-        """Whether a run left alone saves this step too; others were saved because of a signal."""
+        """True if an uninterrupted run saves this step too; others were saved on a signal."""
         return step % self.settings.save_every == 0 or step == self.state.step
 
-    def _keep_best(self, model: Model) -> None:
-        """Hold these weights until the next save: whoever goes on from an older one comes to them again.
+    def _keep_best(self, model: nn.Module) -> None:
+        """Keeps these weights in memory until the next save; a run that resumes earlier computes them again.
 
-        To write each of them costs ten updates of a small model, and its validations may be one an update.
+        Writing them costs as much as ten updates of a small model, which may be validated at every update.
         """
         if self.group.is_first:
             self._best = self.state.step, copies(model_tensors(model), "cpu")
@@ -377,17 +381,17 @@ class Trainer:
         if self._saved_step == self.state.step:
             return
         self._saved_step = self.state.step
-        self.state.random = self.group.all_values(random_state(self.device))
+        self.state.random = self.group.all_gather(random_state(self.device))
         beside = {"optimizer.safetensors": optimizer_tensors(self.model, self.optimizer)}
         if self.average:
             beside["average.safetensors"] = self.average.tensors()
-        gathered = {name: self.strategy.gathered(tensors) for name, tensors in beside.items()}
-        with self.strategy.whole() as model:
+        gathered = {name: self.distributed.gather(tensors) for name, tensors in beside.items()}
+        with self.distributed.full_model() as model:
             if self.group.is_first:
                 self._write_checkpoint(model, gathered)
         self.group.wait()
 
-    def _write_checkpoint(self, model: Model, beside: Mapping[str, Mapping[str, Tensor]]) -> None:
+    def _write_checkpoint(self, model: nn.Module, beside: Mapping[str, Mapping[str, Tensor]]) -> None:
         files: dict[str, Any] = {
             **self.model_files,
             **weight_files(model),
@@ -399,14 +403,14 @@ class Trainer:
         self.run.prune(self.settings.kept_checkpoints, every=self.settings.save_every, good=good)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Be where the run was when it wrote `checkpoint`."""
+        """Restores the state of the run at `checkpoint`."""
         self.state = TrainingState.from_dict(checkpoint.read_json("state.json"))
-        spread = self.strategy.spread
-        restore_model(self.model, spread(trained_weights(checkpoint, self.model)))
-        optimizer = spread(checkpoint.read_tensors("optimizer.safetensors"))
+        shard = self.distributed.shard
+        restore_model(self.model, shard(trained_weights(checkpoint, self.model)))
+        optimizer = shard(checkpoint.read_tensors("optimizer.safetensors"))
         restore_optimizer(self.model, self.optimizer, optimizer)
         if self.average:
-            self.average.restore(spread(checkpoint.read_tensors("average.safetensors")))
+            self.average.restore(shard(checkpoint.read_tensors("average.safetensors")))
         self._restore_random()
         self.loader.cursor = Cursor.from_dict(self.state.cursor)
         self._saved_step = self.state.step
@@ -414,8 +418,20 @@ class Trainer:
         self._reported = time.perf_counter(), self.state.target_tokens
 
     def _restore_random(self) -> None:
-        """This process's generator; where there were more or fewer processes, a fresh one for each."""
+        """Restores this process's random state; with another number of processes, seeds a new one."""
         if len(self.state.random) == self.group.size:
             restore_random_state(self.state.random[self.group.rank], self.device)
         else:
-            torch.manual_seed(mixed(self._seed(), self.state.step))
+            torch.manual_seed(derive_seed(self._seed(), self.state.step))
+
+
+def _width(model: nn.Module, settings: TrainingSettings) -> int:
+    """`d_model`, by which the schedule of the paper scales; a module that is no `Model` has none."""
+    if isinstance(model, Model):
+        return model.config.d_model
+    if settings.schedule.kind == "noam":
+        raise RecipeError(
+            f"schedule.kind = 'noam' scales by d_model, which a {type(model).__name__} does not tell",
+            "take inverse_square_root, with the peak as learning_rate",
+        )
+    return 1

@@ -7,34 +7,29 @@ from pathlib import Path
 from regard.errors import UserError
 from regard.verbs.box import load
 from regard.verbs.device import choose_device
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.weights.model_folder import LoadedModel
 
 AnyModel = str | Path | LoadedModel
 
 
-def open_model(
-    model: AnyModel | None,
-    device: str = "auto",
-    threads: int | None = None,
-    *,
-    precision: str = "float32",
-) -> LoadedModel:
-    """The model, loaded on `device`; a loaded model is returned as it is.
+def open_model(model: AnyModel | None, runtime: Runtime = RUNTIME) -> LoadedModel:
+    """The model on the device of this runtime. One that is loaded already is used where it is.
 
-    With another `precision` than float32 a copy of a loaded model is returned, since the caller changes it.
+    A runtime that changes the weights gets a copy of a loaded model.
 
     Raises:
-        UserError: a loaded model is on another device than `device`. FolderError: see `box.load`.
+        UserError: a loaded model is on another device than the runtime's. FolderError: see `box.load`.
     """
-    chosen = choose_device(device, threads)
+    device = choose_device(runtime)
     if not isinstance(model, LoadedModel):
-        return load(model, chosen)
+        return load(model, device)
     current = model.model.device.type
-    if device not in ("auto", current):
+    if runtime.device not in ("auto", current):
         raise UserError(
-            f"device is {device}, but this model is loaded on {current}",
-            f"load it there: regard.load(..., device={device!r})",
+            f"device is {runtime.device}, but this model is loaded on {current}",
+            f"load it there: regard.load(..., device={runtime.device!r})",
         )
-    if precision == "float32":
+    if not runtime.changes_model:
         return model
     return dataclasses.replace(model, model=copy.deepcopy(model.model))

@@ -1,4 +1,4 @@
-"""Arguments of the Python calls: each has the type that it is declared with, and is within its limits."""
+"""Checking the arguments of the Python calls: their types and limits."""
 
 import functools
 import inspect
@@ -28,30 +28,29 @@ WORDS = {
 
 
 def checked(call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """`call`, whose arguments are looked at before it begins.
+    """`call` with its arguments checked against its annotations and `LIMITS` first.
 
-    The annotations say what may be given: a number of them must lie within `LIMITS`, True is no number, NaN
-    and infinity are none, a text is no list of texts. Integers of NumPy become Python's.
+    True is no number, neither are NaN and infinity, and a str is no list of str. NumPy integers become
+    Python's.
 
     Raises:
-        UserError: an argument is of another type, or beyond its limit; with its name, its value and what
-            would do. DataError: a text is none.
+        UserError: an argument has another type, or is out of range. DataError: a text is not a str.
     """
     signature = inspect.signature(call)
 
     @functools.wraps(call)
-    def looked_at(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Result:
+    def called(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Result:
         names = list(signature.parameters)
-        given = [_checked(signature, *each) for each in zip(names, arguments, strict=False)]
+        positional = [_checked(signature, *each) for each in zip(names, arguments, strict=False)]
         others = {name: _checked(signature, name, value) for name, value in keywords.items()}
-        return call(*given, *arguments[len(given) :], **others)  # pyright: ignore[reportCallIssue]
+        return call(*positional, *arguments[len(positional) :], **others)  # pyright: ignore[reportCallIssue]
 
-    looked_at.__signature__ = signature  # type: ignore[attr-defined]  # read by inspect, unknown to the types
-    return looked_at
+    called.__signature__ = signature  # type: ignore[attr-defined]  # read by inspect, unknown to the types
+    return called
 
 
 def _checked(signature: inspect.Signature, name: str, value: Any) -> Any:
-    """The value, as the parameter of this name takes it; of an unknown name the call itself complains."""
+    """The value as the parameter takes it. An unknown name is left to the call itself."""
     parameter = signature.parameters.get(name)
     if parameter is None or parameter.annotation in (inspect.Parameter.empty, Any):
         return value
@@ -76,7 +75,7 @@ def _kinds(annotation: Any) -> tuple[Any, ...]:
 
 
 def _fits(kind: Any, value: Any) -> bool:
-    """Whether a value is of this kind; of a kind that is not known here, whatever it is."""
+    """True if a value has this type, or the type is unknown here."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         return isinstance(value, str) and value in inner
@@ -94,12 +93,12 @@ def _fits(kind: Any, value: Any) -> bool:
 def _is_finite(value: Real) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # an integer beyond all floats
         return False
 
 
 def _each_fits(kind: Any, values: Any, *, alone: bool) -> bool:
-    """Whether each of a list or a tuple is; one text alone may stand for a tuple of one (see `spread`)."""
+    """True if each item of a list or tuple fits; a str alone may stand for a tuple of one."""
     if isinstance(values, str | bytes):
         return alone and kind is str and isinstance(values, str)
     if isinstance(values, list | tuple):
@@ -131,7 +130,7 @@ def _hint(name: str, kinds: tuple[Any, ...], value: Any) -> str:
             return f"write {name}={float(value):g}, without quotes"
         except ValueError:
             pass
-    return f"help(regard) names the calls, and help of each what {name} may be"
+    return f"help(regard) lists the calls, and the help of each says what {name} may be"
 
 
 def _words(kind: Any) -> str:

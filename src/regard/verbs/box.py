@@ -17,7 +17,7 @@ from regard.models.model import Model
 from regard.verbs.unfinished_run import unfinished
 from regard.weights.folder import find
 from regard.weights.huggingface_files import is_huggingface
-from regard.weights.model_folder import LoadedModel, load_model, open_model_folder, read_config
+from regard.weights.model_folder import LoadedModel, load_model, read_config_class
 from regard.weights.pretrained import huggingface_config_class, load_pretrained
 
 BOX = "en-de"
@@ -81,8 +81,10 @@ def load(model: str | Path | None, device: torch.device) -> LoadedModel:
         _warn_of_symmetric_alibi(loaded)
         return loaded
     pretrained = load_pretrained(path, device)
-    if pretrained.undecoded:
-        console.warn(f"{path}: unsupported decoding defaults are ignored: {', '.join(pretrained.undecoded)}")
+    if pretrained.unused_decoding:
+        console.warn(
+            f"{path}: unsupported decoding defaults are ignored: {', '.join(pretrained.unused_decoding)}"
+        )
     return pretrained.loaded
 
 
@@ -101,11 +103,7 @@ def _warn_of_symmetric_alibi(loaded: LoadedModel) -> None:
 def config_class_of(model: str | Path) -> type[ModelConfig]:
     """The config class of the model in a regard or Hugging Face folder; reads no weights."""
     path = model_path(model)
-    return (
-        huggingface_config_class(path)
-        if is_huggingface(path)
-        else type(read_config(open_model_folder(path))[0])
-    )
+    return huggingface_config_class(path) if is_huggingface(path) else read_config_class(path)
 
 
 def model_that(does: str, kind: type[Expected], loaded: LoadedModel) -> Expected:

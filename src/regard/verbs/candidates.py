@@ -1,4 +1,4 @@
-"""Candidates: the translations of a text, best first, and those of its sentences put together."""
+"""Candidate translations of a text, and joining those of its sentences."""
 
 import heapq
 from collections.abc import Iterator, Sequence
@@ -8,13 +8,13 @@ from functools import reduce
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationCandidate:
-    """One translation of a line."""
+    """A candidate translation of a line."""
 
     text: str
-    score: float  # by which a beam ranks candidates: log_prob by the length penalty; of sentences the mean
+    score: float  # the ranking in a beam: log_prob over the length penalty; the mean over sentences
     log_prob: float  # nats, the end of the sentence included
     tokens: tuple[str, ...]
-    token_log_probs: tuple[float, ...]  # the end's too, where there is one
+    token_log_probs: tuple[float, ...]  # with that of the end, if there is one
 
 
 NOTHING = TranslationCandidate(text="", score=0.0, log_prob=0.0, tokens=(), token_log_probs=())
@@ -23,9 +23,9 @@ NOTHING = TranslationCandidate(text="", score=0.0, log_prob=0.0, tokens=(), toke
 def combinations(
     of_sentences: Sequence[Sequence[TranslationCandidate]], count: int
 ) -> list[tuple[TranslationCandidate, ...]]:
-    """The `count` choices of a candidate for each sentence with the greatest sums of scores, best first.
+    """The `count` combinations of a candidate for each sentence with the greatest sums of scores, best first.
 
-    The candidates of a sentence come best first, so the first choice is the best of each.
+    Candidates are sorted, so the first combination has the best of each sentence.
     """
     none: list[tuple[float, tuple[TranslationCandidate, ...]]] = [(0.0, ())]
     chosen = reduce(lambda chosen, more: _best_pairs(chosen, more, count), of_sentences, none)
@@ -37,9 +37,9 @@ def _best_pairs(
     more: Sequence[TranslationCandidate],
     count: int,
 ) -> list[tuple[float, tuple[TranslationCandidate, ...]]]:
-    """Each choice so far with each candidate of the next sentence, as many as can be among the best.
+    """The best pairs of a combination so far and a candidate of the next sentence.
 
-    At least (i + 1) * (j + 1) pairs are as good as the i-th choice with the j-th candidate.
+    At least (i + 1) * (j + 1) pairs are as good as that of combination i and candidate j.
     """
 
     def pairs() -> Iterator[tuple[float, tuple[TranslationCandidate, ...]]]:
@@ -53,13 +53,13 @@ def _best_pairs(
 def in_step(
     of_sentences: Sequence[Sequence[TranslationCandidate]], count: int
 ) -> list[tuple[TranslationCandidate, ...]]:
-    """The first samples of all sentences, the second of all, and so on; a list that ends has its last."""
+    """The first samples of all sentences, then the second, and so on; a shorter list repeats its last."""
     length = min(count, max(map(len, of_sentences)))
     return [tuple(each[min(place, len(each) - 1)] for each in of_sentences) for place in range(length)]
 
 
 def as_one(text: str, candidates: Sequence[TranslationCandidate]) -> TranslationCandidate:
-    """The candidates of all sentences as one of the whole, whose text is `text`."""
+    """The candidates of all sentences, joined to one whose text is `text`."""
     return TranslationCandidate(
         text=text,
         score=sum(each.score for each in candidates) / len(candidates),

@@ -1,29 +1,32 @@
-"""Classify: text in, its class and how sure the model is out; a line for a line, in order."""
+"""Classify: texts in, their classes and probabilities out."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from regard import console
-from regard.data.texts import EncodedText, text_of
+from regard.data.texts import EncodedText, encoded_text
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.lines import stream
 from regard.verbs.load_encoder import encoder_that, probabilities
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.text import logits_of
-from regard.verbs.texts import strings
+from regard.verbs.text_options import ClassificationOptions
+from regard.verbs.text_verb import TextVerb, one_or_several
 
-CHUNK = 1024  # lines that are read, sorted by length and looked at before the first of them is given out
-MAX_CHARACTERS = 100_000  # of a text; what follows is left out, which is said
+MAX_CHARACTERS = 100_000  # of a text; the rest is left out, with a warning
+OPTIONS = ClassificationOptions()
+ClassAnswer = str | float | list[tuple[str, float]] | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassProbability:
-    """A class, and how likely the model thinks it."""
+    """A class and its probability."""
 
     label: str
     probability: float
@@ -31,7 +34,7 @@ class ClassProbability:
 
 @dataclass(frozen=True, kw_only=True)
 class Classified:
-    """A line and its classes, likeliest first. An empty line has none; a model of numbers gives `value`."""
+    """A line and its classes, most probable first, none for an empty line; or the `value` of a regression."""
 
     line: int
     text: str
@@ -47,7 +50,7 @@ class Classified:
         return self.candidates[0].probability if self.candidates else None
 
     def to_dict(self) -> dict[str, Any]:
-        """As `regard classify --json` prints it: with as many digits as do not depend on the other texts."""
+        """The line of `regard classify --json`, rounded to digits that do not depend on the batch."""
         if self.value is not None:
             return {"line": self.line, "text": self.text, "value": float(f"{self.value:.6g}")}
         candidates = [
@@ -56,163 +59,112 @@ class Classified:
         return {"line": self.line, "text": self.text, "label": self.label, "candidates": candidates}
 
 
-class Classifier:
-    """A model, loaded once, that classifies texts. What it says of a text depends on that text alone.
+class Classifier(TextVerb[str, Classified]):
+    """A model, loaded once, that classifies texts. An answer depends on its text alone.
 
     Args:
-        model: a model or run folder, or what `regard.load` gives.
-        top: how many classes are told of each, likeliest first.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        allow_fresh_head: let a model speak whose head nobody has trained.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        model: a model or run folder, or what `regard.load` returns.
     """
 
     @needs_model
     @checked
+    @keyword_fields
     def __init__(
         self,
         model: AnyModel,
         *,
-        top: int = 1,
-        batch_tokens: int = 4096,
-        allow_fresh_head: bool = False,
-        device: str = "auto",
-        threads: int | None = None,
+        options: ClassificationOptions = OPTIONS,
+        runtime: Runtime = RUNTIME,
     ) -> None:
-        self.loaded = open_model(model, device, threads)
-        heads = "classification", "regression"
-        self.model = encoder_that("classifies texts", heads, self.loaded, allow_fresh=allow_fresh_head)
+        self.loaded = open_model(model, runtime)
+        self.model = encoder_that(
+            "classifies texts", ("classification", "regression"), self.loaded, options.allow_fresh_head
+        )
         self.tokenizer = self.loaded.tokenizers.source
-        self.labels = self.loaded.labels
-        self.top, self.batch_tokens = top, batch_tokens
+        self.labels, self.options = self.loaded.labels, options
 
-    def __call__(self, texts: Iterable[str]) -> Iterator[Classified]:
-        """What each text is, in order; `texts` may be without end.
-
-        Raises:
-            DataError: one of them is no string.
-        """
-        texts = strings(texts)
-        return self.in_chunks(iter(lambda: list(islice(texts, CHUNK)), []))
-
-    def in_chunks(self, chunks: Iterable[Sequence[str]]) -> Iterator[Classified]:
-        """The same for texts that come several at a time: all of a chunk are looked at together."""
-        first = 1
-        for chunk in chunks:
-            yield from self._classify(chunk, first)
-            first += len(chunk)
-
-    def _classify(self, lines: Sequence[str], first: int) -> Iterator[Classified]:
-        there = [place for place, line in enumerate(lines) if line and not line.isspace()]
-        texts = [self._text(lines[place], first + place) for place in there]
-        found = dict(zip(there, self._answers(texts), strict=True))
-        for place, line in enumerate(lines):
+    def answers(self, texts: Sequence[str], first: int) -> Iterator[Classified]:
+        filled = [place for place, line in enumerate(texts) if line and not line.isspace()]
+        encoded = [self._encoded(texts[place], first + place) for place in filled]
+        found = dict(zip(filled, self._predictions(encoded), strict=True))
+        for place, line in enumerate(texts):
             yield Classified(line=first + place, text=line, **found.get(place, {}))
 
-    def _answers(self, texts: Sequence[EncodedText]) -> Iterator[dict[str, Any]]:
-        for logits in logits_of(self.model, texts, self.tokenizer.pad_id, self.batch_tokens):
+    def _predictions(self, texts: Sequence[EncodedText]) -> Iterator[dict[str, Any]]:
+        for logits in logits_of(self.model, texts, self.tokenizer.pad_id, self.options.batch_tokens):
             if self.model.config.head == "regression":
                 yield {"value": float(logits[0])}
                 continue
-            [shares] = probabilities(logits)
-            yield {"candidates": candidates(shares, self.labels, self.top)}
+            [row] = probabilities(logits)
+            yield {"candidates": candidates(row, self.labels, self.options.top)}
 
-    def _text(self, line: str, number: int) -> EncodedText:
-        """The ids of a line; of one that is too long those of its beginning, and that is said."""
+    def _encoded(self, line: str, number: int) -> EncodedText:
+        """The ids of a line; a line that is too long is truncated, with a warning."""
         pieces = self.tokenizer.encode_words(line[:MAX_CHARACTERS].strip())
         most = self.model.max_length
         if len(line) > MAX_CHARACTERS or (most is not None and sum(map(len, pieces)) + 2 > most):
             console.warn(
                 f"line {number} is too long ({len(line):,} characters): only its beginning is classified"
             )
-        return text_of(pieces, [0], tokenizer=self.tokenizer, line=number, max_tokens=most)
+        return encoded_text(pieces, [0], tokenizer=self.tokenizer, line=number, max_tokens=most)
 
 
-def candidates(shares: Sequence[float], labels: Sequence[str], top: int) -> tuple[ClassProbability, ...]:
-    """The `top` likeliest classes of one example; of equally likely ones the first."""
-    best = sorted(range(len(shares)), key=lambda number: -shares[number])[:top]
-    return tuple(ClassProbability(label=labels[number], probability=shares[number]) for number in best)
+def candidates(
+    probabilities: Sequence[float], labels: Sequence[str], top: int
+) -> tuple[ClassProbability, ...]:
+    """The `top` most probable classes of one example; of equal ones the first."""
+    best = sorted(range(len(probabilities)), key=lambda number: -probabilities[number])[:top]
+    return tuple(ClassProbability(label=labels[number], probability=probabilities[number]) for number in best)
 
 
 @needs_model
 @checked
+@keyword_fields
 def classify(
     text: str | Iterable[str],
     *,
     model: AnyModel,
-    top: int = 1,
-    batch_tokens: int = 4096,
-    allow_fresh_head: bool = False,
-    device: str = "auto",
-    threads: int | None = None,
-) -> Any:
-    """The class of a text, or of each text of several: None of an empty one, a number by a model of numbers.
+    options: ClassificationOptions = OPTIONS,
+    runtime: Runtime = RUNTIME,
+) -> ClassAnswer | list[ClassAnswer]:
+    """The class of a text, or of each text of several.
 
-    With `top` above 1 there is a list of that many (label, probability), likeliest first, in the place of
-    each. For many calls keep a `Classifier`.
+    An empty text has the class None; a regression model gives a number. With `top` above 1 the answer is a
+    list of (label, probability), most probable first. For many calls keep a `Classifier`.
 
     Args:
         text: one text, or several.
-        model: a model or run folder, or what `regard.load` gives.
-        top: how many classes are told of each, likeliest first.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        allow_fresh_head: let a model speak whose head nobody has trained.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        model: a model or run folder, or what `regard.load` returns.
 
     Raises:
-        FolderError: the model does not classify, or nobody has trained its head and `allow_fresh_head`
-            does not allow that.
-        DataError: a text is no string.
+        FolderError: the model does not classify, or its head is untrained and `allow_fresh_head` is not set.
+        DataError: a text is not a str.
     """
-    classifier = Classifier(
-        model,
-        top=top,
-        batch_tokens=batch_tokens,
-        allow_fresh_head=allow_fresh_head,
-        device=device,
-        threads=threads,
-    )
-    found = [_answer(each, top) for each in classifier(text)]
-    return found[0] if isinstance(text, str) else found
+    classifier = Classifier(model, options=options, runtime=runtime)
+    return one_or_several(classifier, text, lambda each: _answer(each, options.top))
 
 
 @needs_model
 @checked
+@keyword_fields
 def classify_file(
     input: str | Path,
     *,
     model: AnyModel,
-    top: int = 1,
-    batch_tokens: int = 4096,
-    allow_fresh_head: bool = False,
-    device: str = "auto",
-    threads: int | None = None,
-) -> list[Any]:
-    """What `classify` gives of each line of a file, plain or gzipped.
+    options: ClassificationOptions = OPTIONS,
+    runtime: Runtime = RUNTIME,
+) -> list[ClassAnswer]:
+    """The answers of `classify` to the lines of a file, plain or gzipped.
 
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
-        model: a model or run folder, or what `regard.load` gives.
-        top: how many classes are told of each, likeliest first.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        allow_fresh_head: let a model speak whose head nobody has trained.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        model: a model or run folder, or what `regard.load` returns.
     """
-    return classify(
-        stream(input),
-        model=model,
-        top=top,
-        batch_tokens=batch_tokens,
-        allow_fresh_head=allow_fresh_head,
-        device=device,
-        threads=threads,
-    )
+    classifier = Classifier(model, options=options, runtime=runtime)
+    return [_answer(each, options.top) for each in classifier(stream(input))]
 
 
-def _answer(classified: Classified, top: int) -> Any:
+def _answer(classified: Classified, top: int) -> ClassAnswer:
     if classified.value is not None:
         return classified.value
     if top == 1:
@@ -223,7 +175,7 @@ def _answer(classified: Classified, top: int) -> Any:
 def printed(classified: Classified, *, ranked: bool = False, as_json: bool = False) -> str:
     """A line: LABEL, PROBABILITY; `ranked`: LINE, LABEL, PROBABILITY for each candidate; or JSON.
 
-    An empty text gives an empty line, and when `ranked` none.
+    An empty text gives an empty line, and none when `ranked`.
     """
     if as_json:
         return json.dumps(classified.to_dict(), ensure_ascii=False) + "\n"

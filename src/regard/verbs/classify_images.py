@@ -8,13 +8,15 @@ import torch
 from jaxtyping import UInt8
 
 from regard.data.corpus import locate
-from regard.data.images import normalised, read_images, refuse_other_sizes
+from regard.data.images import normalise, read_images, refuse_other_sizes
 from regard.models.vision import VisionConfig, VisionTransformer
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import config_class_of, model_that
 from regard.verbs.classify import Classified, candidates
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.load_encoder import probabilities, refuse_other_labels
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.suggested_recipes import needs_model
 
 BATCH = 500  # images in a batch
@@ -28,21 +30,20 @@ class ImageClassifier:
     Args:
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes to return for each image, most likely first.
-        device: "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
         threads: CPU threads; None is PyTorch's default.
     """
 
     @needs_model
     @checked
+    @keyword_fields
     def __init__(
         self,
         model: AnyModel,
         *,
         top: int = 1,
-        device: str = "auto",
-        threads: int | None = None,
+        runtime: Runtime = RUNTIME,
     ) -> None:
-        loaded = open_model(model, device, threads)
+        loaded = open_model(model, runtime)
         self.loaded, self.labels, self.top = loaded, loaded.labels, top
         self.model = model_that("classifies images", VisionTransformer, loaded)
         refuse_other_labels(loaded, self.model.config.num_labels)
@@ -56,7 +57,7 @@ class ImageClassifier:
         config = self.model.config
         refuse_other_sizes(images, name, size=config.image_size, channels=config.channels)
         for start in range(0, len(images), BATCH):
-            chunk = normalised(
+            chunk = normalise(
                 images[start : start + BATCH], mean=config.pixel_mean, deviation=config.pixel_std
             )
             with torch.inference_mode():
@@ -76,13 +77,13 @@ def reads_images(model: str | Path) -> bool:
 
 @needs_model
 @checked
+@keyword_fields
 def classify_images(
     input: str | Path | Pixels,
     *,
     model: AnyModel,
     top: int = 1,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
 ) -> list[str] | list[list[tuple[str, float]]]:
     """The class of each image of an IDX or NPZ file (its array `images`), or of an array of bytes.
 
@@ -95,14 +96,13 @@ def classify_images(
         input: the file, or the array: images x channels x height x width.
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes to return for each image, most likely first.
-        device: "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
         threads: CPU threads; None is PyTorch's default.
 
     Raises:
         DataError: the file is damaged, or its images do not have the model's size.
         FolderError: the model is not for images.
     """
-    classifier = ImageClassifier(model, top=top, device=device, threads=threads)
+    classifier = ImageClassifier(model, top=top, runtime=runtime)
     images = list(classifier.file(input) if isinstance(input, str | Path) else classifier(input))
     if top == 1:
         return [image.candidates[0].label for image in images]

@@ -6,14 +6,16 @@ from pathlib import Path
 import torch
 
 from regard.data.catalogue import is_spec
-from regard.data.graph_files import GraphSettings, read_bare_graph
+from regard.data.graph_files import GraphSettings, read_unlabelled_graph
 from regard.errors import DataError
 from regard.models.graph import GraphConfig, GraphModel, GraphTransformerConfig
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import config_class_of, model_that
 from regard.verbs.classify import Classified, candidates
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.load_encoder import probabilities, refuse_other_labels
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.nodes import structural_inputs
 
@@ -24,21 +26,20 @@ class NodeClassifier:
     Args:
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes to return for each node, most likely first.
-        device: "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
         threads: CPU threads; None is PyTorch's default.
     """
 
     @needs_model
     @checked
+    @keyword_fields
     def __init__(
         self,
         model: AnyModel,
         *,
         top: int = 1,
-        device: str = "auto",
-        threads: int | None = None,
+        runtime: Runtime = RUNTIME,
     ) -> None:
-        loaded = open_model(model, device, threads)
+        loaded = open_model(model, runtime)
         self.loaded, self.labels, self.top = loaded, loaded.labels, top
         self.model = model_that("classifies nodes of a graph", GraphModel, loaded)
         refuse_other_labels(loaded, self.model.config.num_labels)
@@ -51,7 +52,7 @@ class NodeClassifier:
         config, name = self.model.config, str(file)
         path = name if is_spec(name) else str(Path(name).absolute())
         settings = GraphSettings(file=path, undirected=config.undirected, normalise=config.normalised)
-        features, edges = read_bare_graph(settings, Path())
+        features, edges = read_unlabelled_graph(settings, Path())
         if features.size(1) != config.num_features:
             raise DataError(
                 f"{name}: nodes have {features.size(1):,} features, the model reads {config.num_features:,}",
@@ -73,13 +74,13 @@ def reads_graphs(model: str | Path) -> bool:
 
 @needs_model
 @checked
+@keyword_fields
 def classify_nodes(
     input: str | Path,
     *,
     model: AnyModel,
     top: int = 1,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
 ) -> list[str] | list[list[tuple[str, float]]]:
     """The class of each node of the graph in an NPZ file (`features`, `edges`), or in NAME:FILE.
 
@@ -90,14 +91,13 @@ def classify_nodes(
         input: the file of the graph.
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes to return for each node, most likely first.
-        device: "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
         threads: CPU threads; None is PyTorch's default.
 
     Raises:
         DataError: the file is damaged, or its nodes do not have as many features as the model reads.
         FolderError: the model is not for graphs.
     """
-    nodes = list(NodeClassifier(model, top=top, device=device, threads=threads)(input))
+    nodes = list(NodeClassifier(model, top=top, runtime=runtime)(input))
     if top == 1:
         return [node.candidates[0].label for node in nodes]
     return [[(each.label, each.probability) for each in node.candidates] for node in nodes]

@@ -1,7 +1,9 @@
-"""The controls of decoding as verbs take them; declared in `decoding/controls.py`."""
+"""The decoding controls as verbs take them; declared in `decoding/controls.py`."""
 
-from regard.decoding.controls import CONTROLS, Control, Controls
+from regard.decoding.control import Control
+from regard.decoding.controls import CONTROLS, BeamSize, Controls, beam_of
 
-__all__ = ["CONTROLS", "UNSET", "Control", "Controls"]
+__all__ = ["CONTROLS", "MODEL_BEAM", "UNSET", "BeamSize", "Control", "Controls", "beam_of"]
 
-UNSET = Controls()  # everything as the model's folder says
+UNSET = Controls()  # everything as in the model's folder
+MODEL_BEAM = BeamSize()  # the beam of the model's folder

@@ -94,8 +94,8 @@ def _to_regard(folder: Path, out: Path, trust_pickle: bool) -> Converted:
         path=out,
         family=pretrained.family,
         parameters=parameters,
-        left=pretrained.left,
-        undecoded=pretrained.undecoded,
+        left=pretrained.unused,
+        undecoded=pretrained.unused_decoding,
     )
 
 
@@ -107,7 +107,9 @@ def _to_huggingface(loaded: LoadedModel, out: Path, family: str | None) -> Conve
         f"# {title}\n\n{parameters:,} parameters; written by regard {version('regard')} for transformers.\n"
     )
     write_plain_folder(out, {**converted.files, "README.md": card.encode()})
-    return Converted(path=out, family=converted.family, parameters=parameters, undecoded=converted.undecoded)
+    return Converted(
+        path=out, family=converted.family, parameters=parameters, undecoded=converted.unused_decoding
+    )
 
 
 def _card(name: str, parameters: int, pretrained: Pretrained) -> str:
@@ -117,10 +119,10 @@ def _card(name: str, parameters: int, pretrained: Pretrained) -> str:
         f"{parameters:,} parameters of family `{pretrained.family}`; converted by regard"
         f" {version('regard')} from a Hugging Face folder. See its model card for licence and scores.",
     ]
-    if pretrained.left:
-        parts.append("Tensors that were not converted: " + _listed(pretrained.left))
-    if pretrained.undecoded:
-        parts.append("Decoding defaults that were not converted: " + _listed(pretrained.undecoded))
+    if pretrained.unused:
+        parts.append("Tensors that were not converted: " + _listed(pretrained.unused))
+    if pretrained.unused_decoding:
+        parts.append("Decoding defaults that were not converted: " + _listed(pretrained.unused_decoding))
     return "\n\n".join(parts) + "\n"
 
 

@@ -11,7 +11,7 @@ from regard.data.corpus import Corpus, Pair
 from regard.data.corpus_statistics import CorpusStatistics
 from regard.data.duplicates import digest, pair_digest
 from regard.data.language_profile import LanguageProfiles
-from regard.data.scripts import Script, writing_of
+from regard.data.scripts import Script, detect_script
 from regard.verbs.language_codes import script_of_name
 
 _NOT_LATIN = re.compile("[^\0-\u024f\u1e00-\u1eff\u2000-\u206f]")  # a quick check: most lines are Latin
@@ -92,7 +92,7 @@ def findings_of(
 
 def _scripts_of_names(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
     """Files that are not in the script of the language code in their name."""
-    scripts = [side.writing.script for side in corpus.characters]
+    scripts = [side.script for side in corpus.characters]
     named = [script_of_name(name) for name in corpus.files]
     if corpus.files[0] == corpus.files[1] or None in named:
         return
@@ -211,7 +211,7 @@ def _translated(pairs: Iterable[Pair]) -> list[Pair]:
 def _wrong_script(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
     """Lines that are not in the usual script of their side."""
     for i, side in enumerate(corpus.characters):
-        usual = side.writing
+        usual = side.script
         if usual.share < 0.8:
             continue
         lines = [
@@ -233,7 +233,7 @@ def _has_other_script(text: str, usual: Script) -> bool:
     """True if a line is long enough to determine its script, and that is not the usual one."""
     if usual.script == "Latin" and not _NOT_LATIN.search(text):
         return False
-    script = writing_of([text]).script
+    script = detect_script([text]).script
     if {script, usual.script} <= {"Japanese", "Han"} or script == "mixed":
         return False  # a line of Japanese may have no kana
     return script != usual.script and sum(map(str.isalpha, text)) >= MIN_LETTERS

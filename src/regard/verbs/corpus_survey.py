@@ -33,7 +33,7 @@ class Side:
     @classmethod
     def of(cls, characters: CharacterCounts) -> "Side":
         return cls(
-            writing=characters.writing,
+            writing=characters.script,
             characters=characters.total,
             distinct_characters=characters.distinct,
             frequent_characters=characters.covering(COVERAGE),
@@ -120,7 +120,7 @@ class Surveyor:
 
     def survey(self) -> Survey:
         """The survey of all pairs that were added."""
-        statistics = self._statistics.finished()
+        statistics = self._statistics.finish()
         source, target = map(Side.of, statistics.characters)
         return Survey(
             pairs=statistics.pairs,

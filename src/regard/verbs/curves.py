@@ -1,4 +1,4 @@
-"""Curves: how a run went, as figures in its folder and as numbers to draw."""
+"""The verb `curves`: a run's learning curves, as figures in its folder and as numbers."""
 
 import tomllib
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from pathlib import Path
 
 from regard import console
 from regard.errors import FolderError, MissingExtra
-from regard.inspection.curves import Curves, curves_of, draw_curves
+from regard.inspection.curves import Curves, draw_curves, read_curves
 from regard.verbs.arguments import checked
 from regard.weights.checkpoint import RunFolder
 
-LOSS_UNITS = {  # by the kind of task: one prediction is one of these
+LOSS_UNITS = {  # by task kind
     "classification": "nats per text",
     "images": "nats per image",
     "language_model": "nats per token",
@@ -25,7 +25,7 @@ LOSS_UNITS = {  # by the kind of task: one prediction is one of these
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnCurves:
-    """What a run measured, step by step, and the figures that were written of it."""
+    """The curves of a run, and the figures that were written."""
 
     curves: Curves
     figures: tuple[Path, ...]
@@ -35,15 +35,15 @@ class DrawnCurves:
 def curves(run: str | Path) -> DrawnCurves:
     """Write `curves.svg` and `curves.png` into a run folder: loss, scores and learning rate over the steps.
 
-    Without matplotlib there are no figures, and that is said.
+    Without matplotlib a note appears instead of figures.
 
     Args:
         run: a run folder.
 
     Raises:
-        FolderError: `run` is no run folder, or nothing was measured yet.
+        FolderError: `run` is not a run folder, or has no measurements yet.
     """
-    path, found = Path(run).expanduser(), curves_of_run(run)
+    path, found = Path(run).expanduser(), run_curves(run)
     figures = (path / "curves.svg", path / "curves.png")
     try:
         for figure in figures:
@@ -54,24 +54,24 @@ def curves(run: str | Path) -> DrawnCurves:
     return DrawnCurves(curves=found, figures=figures)
 
 
-def curves_of_run(run: str | Path) -> Curves:
-    """What a run measured.
+def run_curves(run: str | Path) -> Curves:
+    """The curves of a run.
 
     Raises:
-        FolderError: `run` is no run folder, or nothing was measured yet.
+        FolderError: `run` is not a run folder, or has no measurements yet.
     """
     path = Path(run).expanduser()
     records = RunFolder(path).metrics() if path.is_dir() else []
-    found = curves_of(records, loss_unit=_loss_unit(path))
+    found = read_curves(records, loss_unit=_loss_unit(path))
     if not found.train_loss and not found.validation_loss:
         raise FolderError(
-            f"{run} holds no measurements", "name a run folder, as `regard train` leaves it in runs/"
+            f"{run} has no measurements", "name a run folder, which `regard train` writes to runs/"
         )
     return found
 
 
 def _loss_unit(run: Path) -> str:
-    """What the losses of a run are in, told by its recipe, of which anything may have become."""
+    """The unit of a run's losses by the task of its recipe; a general one if the recipe is unreadable."""
     try:
         task = tomllib.loads(RunFolder(run).recipe() or "task = 0").get("task", {"kind": "translation"})
     except tomllib.TOMLDecodeError:

@@ -5,7 +5,7 @@ from typing import cast
 
 from regard.data.corpus import Pair
 from regard.data.date_alignment import date_origins
-from regard.inspection.alignment import alignment_of
+from regard.inspection.alignment import align_by_best_layer
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.weights.model_folder import LoadedModel
 
@@ -20,7 +20,7 @@ def date_precision(loaded: LoadedModel, pairs: Iterable[Pair]) -> float | None:
     links = right = 0
     for pair in pairs:
         origins = date_origins(pair.source, pair.target)
-        alignment = alignment_of(
+        alignment = align_by_best_layer(
             model,
             tokenizers.source.encode(pair.source),
             tokenizers.target.encode(pair.target),

@@ -10,10 +10,12 @@ from regard.data.corpus import Pair, open_corpus
 from regard.errors import FolderError
 from regard.inspection.alignment import align
 from regard.verbs.arguments import checked
-from regard.verbs.computing import Computing
+from regard.verbs.controls import beam_of
 from regard.verbs.date_precision import date_precision
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.look import look
 from regard.verbs.recipes import recipe_folder
+from regard.verbs.runtime import RUNTIME, DecodingRuntime, Runtime
 from regard.verbs.settings import load_recipe
 from regard.verbs.tasks.translation import TranslationRecipe
 from regard.verbs.train import train
@@ -21,7 +23,7 @@ from regard.verbs.translate import Translator
 
 SHOWN_DATES = 12
 PAGE = "look.html"  # file of the run folder
-BEAM_SIZE = 4  # of the search that the page shows
+BEAM = beam_of(4)  # of the search that the page shows
 ALIGNED_DATES = 200  # to measure the alignment precision on, which was 0.917
 SENTENCES = (
     "Where is the station?",
@@ -39,14 +41,14 @@ class DemoResult:
 
 
 @checked
-def demo(*, out: str | Path | None = None, device: str = "auto", threads: int | None = None) -> DemoResult:
+@keyword_fields
+def demo(*, out: str | Path | None = None, runtime: Runtime = RUNTIME) -> DemoResult:
     """Train `recipes/dates.toml`, show translated dates with their alignment, and print what to try next.
 
     A demo that was stopped is resumed. If it is finished, only its results are shown.
 
     Args:
         out: the run folder; None is `runs/demo-...`.
-        device: "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
         threads: CPU threads; None is PyTorch's default.
     """
     recipe = recipe_folder() / "dates.toml"
@@ -56,16 +58,16 @@ def demo(*, out: str | Path | None = None, device: str = "auto", threads: int | 
     run = Path(out) if out else Path("runs") / f"demo-{digest}"
     _unseen(recipe, 1)  # raises an error now if a package is missing
     console.note(f"Training a model of dates in {run}; this takes a minute or two.")
-    result = train(recipe, out=run, device=device, threads=threads)
-    translator = Translator(run, computing=Computing(device=device, threads=threads))
+    result = train(recipe, out=run, runtime=runtime)
+    translator = Translator(run, runtime=DecodingRuntime(**vars(runtime)))
     console.say(
         "\nTwelve dates that are not in its training data. Each row is a character of the output; the"
     )
     console.say("shades show which characters of the source the model attended to.")
     _show_dates(translator, recipe)
-    _show_included_model(device, threads)
+    _show_included_model(runtime)
     _print_next_steps(run)
-    _write_page(run, recipe, device, threads)
+    _write_page(run, recipe, runtime)
     return DemoResult(run=run, exact_match=result.metrics["exact match"])
 
 
@@ -102,10 +104,10 @@ def _show_alignment(translator: Translator, source: str, target: str) -> None:
     console.alignment(tokenizers.source.tokens(src_ids), tokenizers.target.tokens(tgt_ids), weights.tolist())
 
 
-def _show_included_model(device: str, threads: int | None) -> None:
+def _show_included_model(runtime: Runtime) -> None:
     console.say("\nThe included model, English to German:")
     try:
-        translator = Translator(computing=Computing(device=device, threads=threads))
+        translator = Translator(runtime=DecodingRuntime(**vars(runtime)))
     except FolderError as error:
         console.warn(f"{error.message}; {error.hint}")
         return
@@ -113,10 +115,10 @@ def _show_included_model(device: str, threads: int | None) -> None:
         console.say(f"  {translation.source} -> {translation.text}")
 
 
-def _write_page(run: Path, recipe: Path, device: str, threads: int | None) -> None:
+def _write_page(run: Path, recipe: Path, runtime: Runtime) -> None:
     """Write the page of `regard look` for the first date, as one HTML file."""
     [pair] = _unseen(recipe, 1)
-    page = look(pair.source, run, beam_size=BEAM_SIZE, device=device, threads=threads).to_html(run / PAGE)
+    page = look(pair.source, run, beam=BEAM, runtime=runtime).to_html(run / PAGE)
     console.say(f"\nAttention, alignment and search for {pair.source!r}, to open in a browser, offline:")
     console.say(f"  {page}")
 

@@ -1,28 +1,28 @@
-"""Which device and how many threads; chosen once, said and recorded."""
+"""The device of a runtime, and how many processes decode on it."""
 
 import torch
 
 from regard.errors import RecipeError, did_you_mean
 from regard.verbs.limits import LIMITS, cores
+from regard.verbs.runtime import DEVICES, RUNTIME, Runtime
 
-DEVICES = ("auto", "cpu", "cuda", "mps")
 
-
-def choose_device(name: str = "auto", threads: int | None = None) -> torch.device:
-    """The device called `name`; `auto` takes a GPU where there is one. Sets torch's thread count.
+def choose_device(runtime: Runtime = RUNTIME) -> torch.device:
+    """The device of this runtime; "auto" takes a GPU where there is one. Sets PyTorch's thread count.
 
     Raises:
-        RecipeError: no such device here. UserError: more threads than this machine can use.
+        RecipeError: this machine has no such device. UserError: more threads than this machine can use.
     """
-    if threads is not None:
-        LIMITS["threads"].refuse("threads", threads)
-        torch.set_num_threads(threads)
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    name = runtime.device
+    if runtime.threads is not None:
+        LIMITS["threads"].refuse("threads", runtime.threads)
+        torch.set_num_threads(runtime.threads)
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name == "auto":
-        return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if there[kind]))
-    if name not in there:
+        return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if available[kind]))
+    if name not in available:
         raise RecipeError(f"unknown device {name!r}", did_you_mean(name, DEVICES))
-    if not there[name]:
+    if not available[name]:
         raise RecipeError(
             f"device {name} is not available here", 'device="auto" (--device auto) takes the best there is'
         )
@@ -30,9 +30,9 @@ def choose_device(name: str = "auto", threads: int | None = None) -> torch.devic
 
 
 def choose_workers(workers: int | None, device: torch.device, threads: int | None) -> int:
-    """How many processes decode; where nobody says it, one for each core of a CPU.
+    """How many processes decode; by default one for each core of a CPU.
 
-    Who sets the number of threads has chosen how many cores are used: then it is one process.
+    One process where `threads` are set: the user has chosen how many cores to use.
 
     Raises:
         RecipeError: several, and not on a CPU. UserError: more than this machine can use.

@@ -13,10 +13,13 @@ import torch
 
 from regard.data.catalogue import cache_folder, check, data_folders, data_sets
 from regard.errors import FolderError
-from regard.native import kernels
-from regard.native.build import why_none
-from regard.native.compiler import own_compiler
-from regard.verbs.box import box_model
+from regard.fast.decoding_step import why_plain
+from regard.fast.native import kernels
+from regard.fast.native.build import why_none
+from regard.fast.native.compiler import own_compiler
+from regard.fast.training import fusible_parts
+from regard.models.model import Model
+from regard.verbs.box import box_model, load
 from regard.weights.folder import verify_folder
 
 CORE = ("torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "jaxtyping", "click", "rich")
@@ -32,9 +35,38 @@ class Finding:
     hint: str = ""
 
 
-def doctor() -> list[Finding]:
-    """Report what regard finds on this machine. Changes nothing; missing things are no errors."""
-    return [*_versions(), *_processors(), *_disk(), *_data(), _box()]
+def doctor(model: str | Path | None = None) -> list[Finding]:
+    """Report what regard finds on this machine, and which forms a `model` takes on its CPU.
+
+    Changes nothing; missing things are no errors.
+
+    Args:
+        model: a model or run folder, or the name of a model in the box; None: the machine alone.
+
+    Raises:
+        FolderError: `model` is no model folder.
+    """
+    found = [*_versions(), *_processors(), *_disk(), *_data(), _box()]
+    return found if model is None else [*found, *forms(load(model, torch.device("cpu")).model)]
+
+
+def forms(model: Model) -> Iterator[Finding]:
+    """By which forms, fast or plain, a model decodes (if it writes text) and is trained, and why."""
+    if model.config.generates:
+        reason = why_plain(model)
+        found = "fast: each step is one plan of kernels" if reason is None else f"plain: {reason}"
+        yield Finding(topic="decoding on a CPU", found=found)
+    parts = fusible_parts(model)
+    plain = {name: reason for name, reason in parts.items() if reason is not None}
+    if why_none() is not None:
+        yield Finding(topic="training on a CPU", found="plain: this machine has no kernels in C")
+    elif parts:
+        first = next((f"; plain: {name}, {reason}" for name, reason in plain.items()), "")
+        more = f", and {len(plain) - 1} more" if len(plain) > 1 else ""
+        count = len(parts) - len(plain)
+        yield Finding(
+            topic="training on a CPU", found=f"fused: {count} of {len(parts)} sub-layers{first}{more}"
+        )
 
 
 def _versions() -> Iterator[Finding]:

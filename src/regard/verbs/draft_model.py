@@ -1,4 +1,4 @@
-"""A smaller model that guesses what a model is about to say, so that it reads several tokens at once."""
+"""The draft model of speculative decoding: a smaller model that proposes tokens."""
 
 import torch
 
@@ -16,10 +16,10 @@ from regard.weights.model_folder import LoadedModel
 def drafter_of(
     settings: Controls, loaded: LoadedModel, device: torch.device, begin: tuple[int, ...]
 ) -> Drafter | None:
-    """The draft model that the settings name, if any; `begin` is what it reads before a text.
+    """The draft model of these settings, if any; `begin`: the tokens before a text.
 
     Raises:
-        FolderError: it is of another kind than the model, or has other tokens.
+        FolderError: it is of another kind than the model, or has another vocabulary.
     """
     if settings.draft_model is None:
         return None

@@ -1,9 +1,8 @@
-"""Embed: a text becomes a vector, and texts that mean the like become vectors that point the like way."""
+"""Embed: texts in, their embedding vectors out; texts of similar meaning have similar vectors."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,31 +12,34 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard import console
-from regard.data.texts import EncodedText, in_batches, text_of
+from regard.data.texts import EncodedText, encoded_text, length_sorted_batches
 from regard.models.encoder_only import EncoderOnly
 from regard.models.heads import pooled
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import model_that
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.lines import stream
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.suggested_recipes import needs_model
-from regard.verbs.texts import strings
+from regard.verbs.text_options import BatchOptions
+from regard.verbs.text_verb import TextVerb
 
-CHUNK = 1024  # texts that are read, sorted by length and looked at before the first of them is given out
-MAX_CHARACTERS = 100_000  # of a text; what follows is left out, which is said
-DIGITS = 6  # after the point: so many do not depend on the other texts
+MAX_CHARACTERS = 100_000  # of a text; the rest is left out, with a warning
+DIGITS = 6  # decimal places that do not depend on the batch
+OPTIONS = BatchOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Embedded:
-    """A line and its vector; an empty line has one too, that of its marks."""
+    """A line and its vector; an empty line has the vector of its special tokens."""
 
     line: int
     text: str
     vector: Float[Tensor, " d_model"]
 
     def to_dict(self) -> dict[str, Any]:
-        """As `regard embed --json` prints it."""
+        """The line of `regard embed --json`."""
         return {
             "line": self.line,
             "text": self.text,
@@ -47,28 +49,25 @@ class Embedded:
 
 @dataclass(frozen=True, kw_only=True)
 class Similar:
-    """A line, and the cosine of the angle between its vector and another."""
+    """A line, and the cosine similarity of its vector to another."""
 
     line: int
     text: str
     similarity: float
 
     def to_dict(self) -> dict[str, Any]:
-        """As `regard embed --similar-to TEXT --json` prints it."""
+        """The line of `regard embed --similar-to TEXT --json`."""
         return {"line": self.line, "text": self.text, "similarity": round(self.similarity, DIGITS)}
 
 
-class Embedder:
-    """An encoder, loaded once, that makes a vector of a text, which depends on that text alone.
+class Embedder(TextVerb[str, Embedded]):
+    """An encoder, loaded once, that embeds texts. A vector depends on its text alone.
 
-    A sentence encoder makes it as its folder says (Reimers and Gurevych 2019); of any other encoder it is the
-    mean of the states of the tokens, made as long as 1.
+    A sentence encoder pools as its folder says (Reimers and Gurevych 2019); any other encoder gives the mean
+    of its token states, normalised to length 1.
 
     Args:
-        model: a model or run folder, or what `regard.load` gives.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        model: a model or run folder, or what `regard.load` returns.
 
     Raises:
         FolderError: the model is no encoder.
@@ -76,39 +75,21 @@ class Embedder:
 
     @needs_model
     @checked
+    @keyword_fields
     def __init__(
-        self,
-        model: AnyModel,
-        *,
-        batch_tokens: int = 4096,
-        device: str = "auto",
-        threads: int | None = None,
+        self, model: AnyModel, *, options: BatchOptions = OPTIONS, runtime: Runtime = RUNTIME
     ) -> None:
-        self.loaded = open_model(model, device, threads)
+        self.loaded = open_model(model, runtime)
         self.model = model_that("makes vectors of texts", EncoderOnly, self.loaded)
-        self.tokenizer = self.loaded.tokenizers.source
-        self.batch_tokens = batch_tokens
+        self.tokenizer, self.options = self.loaded.tokenizers.source, options
 
-    def __call__(self, texts: Iterable[str]) -> Iterator[Embedded]:
-        """The vector of each text, in order; `texts` may be without end.
-
-        Raises:
-            DataError: one of them is no string.
-        """
-        texts = strings(texts)
-        return self.in_chunks(iter(lambda: list(islice(texts, CHUNK)), []))
-
-    def in_chunks(self, chunks: Iterable[Sequence[str]]) -> Iterator[Embedded]:
-        """The same for texts that come several at a time: all of a chunk are looked at together."""
-        first = 1
-        for lines in chunks:
-            vectors = self._vectors([self._text(line, number) for number, line in enumerate(lines, first)])
-            for number, (line, vector) in enumerate(zip(lines, vectors, strict=True), start=first):
-                yield Embedded(line=number, text=line, vector=vector)
-            first += len(lines)
+    def answers(self, texts: Sequence[str], first: int) -> Iterator[Embedded]:
+        vectors = self._vectors([self._text(line, number) for number, line in enumerate(texts, first)])
+        for number, (line, vector) in enumerate(zip(texts, vectors, strict=True), start=first):
+            yield Embedded(line=number, text=line, vector=vector)
 
     def similar(self, texts: Iterable[Embedded], to: str) -> list[Similar]:
-        """All texts, that which is most like `to` first; of equally like ones the earlier."""
+        """All texts by their similarity to `to`, most similar first; of equal ones the earlier."""
         [other] = self([to])
         found = [
             Similar(
@@ -123,28 +104,30 @@ class Embedder:
     def _vectors(self, texts: Sequence[EncodedText]) -> Float[Tensor, "texts d_model"]:
         vectors = torch.zeros(len(texts), self.model.config.d_model)
         with torch.no_grad():
-            for numbers, batch in in_batches(texts, self.tokenizer.pad_id, self.batch_tokens):
+            for numbers, batch in length_sorted_batches(
+                texts, self.tokenizer.pad_id, self.options.batch_tokens
+            ):
                 batch = batch.to(self.model.device)
                 vectors[numbers] = sentence_vectors(self.model, batch.ids, batch.lengths).float().cpu()
         return vectors
 
     def _text(self, line: str, number: int) -> EncodedText:
-        """The ids of a line; of one that is too long those of its beginning, and that is said."""
+        """The ids of a line; a line that is too long is truncated, with a warning."""
         config = self.model.config
         ids = self.tokenizer.encode(config.sentence_prompt + line[:MAX_CHARACTERS].strip())
         limits = [limit for limit in (self.model.max_length, config.sentence_tokens) if limit is not None]
         most = min(limits, default=None)
         if len(line) > MAX_CHARACTERS or (most is not None and len(ids) + 2 > most):
             console.warn(f"line {number} is too long ({len(line):,} characters): only its beginning is read")
-        return text_of([ids], [0], tokenizer=self.tokenizer, line=number, max_tokens=most)
+        return encoded_text([ids], [0], tokenizer=self.tokenizer, line=number, max_tokens=most)
 
 
 def sentence_vectors(
     model: EncoderOnly, ids: Int64[Tensor, "batch len"], lengths: Int64[Tensor, " batch"]
 ) -> Float[Tensor, "batch d_model"]:
-    """One vector a text: a sentence encoder's own, else the mean of its states, of length 1.
+    """One vector for each text: a sentence encoder's own, else the normalised mean of the token states.
 
-    BERT's pooler was trained for another question, whether a sentence follows: it is left out.
+    BERT's pooler is not used: it was trained for next-sentence prediction.
     """
     if model.config.head == "pooled" and not model.config.pooler:
         return model(ids, lengths)
@@ -153,13 +136,13 @@ def sentence_vectors(
 
 @needs_model
 @checked
+@keyword_fields
 def embed(
     text: str | Iterable[str],
     *,
     model: AnyModel,
-    batch_tokens: int = 4096,
-    device: str = "auto",
-    threads: int | None = None,
+    options: BatchOptions = OPTIONS,
+    runtime: Runtime = RUNTIME,
 ) -> Float[Tensor, "*texts d_model"]:
     """The vectors of several texts, [texts, d_model]; of one text its vector, [d_model].
 
@@ -167,65 +150,61 @@ def embed(
 
     Args:
         text: one text, or several.
-        model: a model or run folder, or what `regard.load` gives.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        model: a model or run folder, or what `regard.load` returns.
 
     Raises:
-        FolderError: the model is no encoder. DataError: a text is no string.
+        FolderError: the model is no encoder. DataError: a text is not a str.
     """
-    embedder = Embedder(model, batch_tokens=batch_tokens, device=device, threads=threads)
-    vectors = [each.vector for each in embedder(text)]
+    embedder = Embedder(model, options=options, runtime=runtime)
     if isinstance(text, str):
-        return vectors[0]
+        [found] = embedder([text])
+        return found.vector
+    return _stacked(embedder, text)
+
+
+@needs_model
+@checked
+@keyword_fields
+def embed_file(
+    input: str | Path,
+    *,
+    model: AnyModel,
+    options: BatchOptions = OPTIONS,
+    runtime: Runtime = RUNTIME,
+) -> Float[Tensor, "lines d_model"]:
+    """The vectors of the lines of a file, plain or gzipped.
+
+    Args:
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
+        model: a model or run folder, or what `regard.load` returns.
+    """
+    return _stacked(Embedder(model, options=options, runtime=runtime), stream(input))
+
+
+def _stacked(embedder: Embedder, texts: Iterable[str]) -> Float[Tensor, "texts d_model"]:
+    vectors = [each.vector for each in embedder(texts)]
     return torch.stack(vectors) if vectors else torch.zeros(0, embedder.model.config.d_model)
 
 
 @needs_model
 @checked
-def embed_file(
-    input: str | Path,
-    *,
-    model: AnyModel,
-    batch_tokens: int = 4096,
-    device: str = "auto",
-    threads: int | None = None,
-) -> Float[Tensor, "lines d_model"]:
-    """What `embed` gives of the lines of a file, plain or gzipped.
-
-    Args:
-        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
-        model: a model or run folder, or what `regard.load` gives.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
-    """
-    return embed(stream(input), model=model, batch_tokens=batch_tokens, device=device, threads=threads)
-
-
-@needs_model
-@checked
+@keyword_fields
 def embed_similar(
     text: Iterable[str],
     *,
     similar_to: str,
     model: AnyModel,
-    batch_tokens: int = 4096,
-    device: str = "auto",
-    threads: int | None = None,
+    options: BatchOptions = OPTIONS,
+    runtime: Runtime = RUNTIME,
 ) -> list[Similar]:
-    """All texts with their likeness to `similar_to`, the likest first.
+    """All texts with their similarity to `similar_to`, most similar first.
 
     Args:
         text: the texts to rank.
         similar_to: the text that they are compared with.
-        model: a model or run folder, or what `regard.load` gives.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        model: a model or run folder, or what `regard.load` returns.
     """
-    embedder = Embedder(model, batch_tokens=batch_tokens, device=device, threads=threads)
+    embedder = Embedder(model, options=options, runtime=runtime)
     return embedder.similar(embedder(text), similar_to)
 
 

@@ -13,19 +13,22 @@ from regard.errors import UserError
 from regard.evaluation.by_length import LengthScore, bleu_by_length
 from regard.evaluation.line_pairs import check_aligned
 from regard.evaluation.score import Score
-from regard.evaluation.translation import cautions, corpus_scores
+from regard.evaluation.translation import corpus_scores, tokenization_warnings
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
-from regard.verbs.computing import Computing
-from regard.verbs.controls import Controls
+from regard.verbs.controls import MODEL_BEAM, BeamSize
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.lines import lines_of, references_of
-from regard.verbs.precision import Precision
+from regard.verbs.runtime import DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.settings import recipe_of
 from regard.verbs.tasks.kinds import task_kind
+from regard.verbs.text_options import TranslationOptions, WorkerOptions
 from regard.verbs.tokenize import Tokenize
 from regard.verbs.translate import Translator
 from regard.verbs.translation_scoring import Scoring, scoring_for
 from regard.weights.model_folder import LoadedModel
+
+OPTIONS = WorkerOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +76,7 @@ class TranslationEvaluation(Evaluation):
 
 
 @checked
+@keyword_fields
 def evaluate(
     *,
     model: AnyModel | None = None,
@@ -82,11 +86,9 @@ def evaluate(
     tokenize: Tokenize = "auto",
     lowercase: bool = False,
     by_length: bool = False,
-    beam_size: int | None = None,
-    device: str = "auto",
-    threads: int | None = None,
-    workers: int | None = None,
-    precision: Precision = "float32",
+    beam: BeamSize = MODEL_BEAM,
+    options: WorkerOptions = OPTIONS,
+    runtime: DecodingRuntime = DECODING_RUNTIME,
 ) -> Evaluation:
     """Score a model on the test data of its recipe, on `data`, or on its translations of `src`.
 
@@ -99,10 +101,6 @@ def evaluate(
             is tokenised already.
         lowercase: ignore case.
         by_length: also give BLEU by the length of the source; only with `src`.
-        beam_size: hypotheses of the search; None is the model's default.
-        device: "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
-        threads: CPU threads; None is PyTorch's default.
-        workers: processes that translate; see `Translator`.
         precision: precision of matrix products: "float32" or "int8"; see `Translator`.
 
     Raises:
@@ -117,10 +115,9 @@ def evaluate(
         scoring = scoring_for(lines_of_references, tokenize)
         translator = Translator(
             model,
-            controls=Controls(beam_size=beam_size),
-            split="off",  # a line is one example, as in training
-            workers=workers,
-            computing=Computing(device=device, threads=threads, precision=precision),
+            controls=beam.controls,
+            options=TranslationOptions(split="off", workers=options.workers),  # a line is one example
+            runtime=runtime,
         )
         return _evaluate_translations(translator, lines, lines_of_references, scoring, lowercase, by_length)
     if src is not None or references:
@@ -128,21 +125,21 @@ def evaluate(
             "src and ref do not go together with data, nor one without the other",
             "give src and ref, or data, or neither",
         )
-    if by_length or lowercase or tokenize != "auto" or workers is not None or precision != "float32":
+    if by_length or lowercase or tokenize != "auto" or options.workers is not None or runtime.changes_model:
         raise UserError(
             "by_length, lowercase, tokenize, workers and precision are for translations of a file",
             "give src and ref; test data are scored by the recipe's [validation]",
         )
-    return _evaluate_on_test_data(open_model(model, device, threads), data, beam_size)
+    return _evaluate_on_test_data(open_model(model, runtime), data, beam)
 
 
-def _evaluate_on_test_data(loaded: LoadedModel, data: str | Path | None, beam_size: int | None) -> Evaluation:
+def _evaluate_on_test_data(loaded: LoadedModel, data: str | Path | None, beam: BeamSize) -> Evaluation:
     """The task's scores on the test data of the model's recipe, or on `data`."""
     source = recipe_of(loaded.path)
-    if beam_size is not None:
+    if beam.has_beam:
         if not loaded.config.generates:
-            raise UserError(f"{loaded.path}: this model has no beam search", "leave beam_size out")
-        loaded = dataclasses.replace(loaded, generation={**loaded.generation, "beam_size": beam_size})
+            raise UserError(f"{loaded.path}: this model has no beam search", "leave the beam size out")
+        loaded = dataclasses.replace(loaded, generation={**loaded.generation, **asdict(beam)})
     test_data = task_kind(source.recipe).open_test_data(source, loaded, None if data is None else str(data))
     console.note(f"{test_data.size}; device: {loaded.model.device}, {torch.get_num_threads()} threads")
     report = test_data.evaluate(loaded.model)
@@ -169,13 +166,13 @@ def _evaluate_translations(
         f" {torch.get_num_threads()} threads, {translator.workers} workers"
     )
     translations = [each.text for each in translator(sources)]
-    for caution in cautions(translations, tokenize=scoring.tokenize):
+    for caution in tokenization_warnings(translations, tokenize=scoring.tokenize):
         console.warn(caution)
     return TranslationEvaluation(
         model=translator.loaded.path,
         examples=f"{len(sources):,} sentences",
         sentences=len(sources),
-        beam_size=translator.settings.beam_size,
+        beam_size=translator.settings.width,
         device=str(translator.device),
         scores=corpus_scores(
             translations,

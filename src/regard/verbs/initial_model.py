@@ -163,7 +163,7 @@ def _copy_weights(loaded: LoadedModel, model: Model, task: Task, say: Say) -> tu
     if loaded.labels != task.labels:
         label_weights = _label_weights(loaded.config) | _label_weights(task.config)
     try:
-        transferred = transfer(model, tensors, but=label_weights)
+        transferred = transfer(model, tensors, exclude=label_weights)
     except FolderError as error:
         raise FolderError(f"{loaded.path}: {error.message}", error.hint) from error
     own = model_tensors(model)
@@ -175,8 +175,8 @@ def _copy_weights(loaded: LoadedModel, model: Model, task: Task, say: Say) -> tu
         other_classes = loaded.labels and label_weights & set(names)
         reason = "the classes differ" if other_classes else "no weights fit"
         say(f"{part}: fresh ({reason if modules == part else f'{modules}: {reason}'})")
-    if transferred.left:
-        say(f"not used: {', '.join(modules_of(transferred.left, tensors))}")
+    if transferred.unused:
+        say(f"not used: {', '.join(modules_of(transferred.unused, tensors))}")
     return transferred.fresh
 
 

@@ -1,13 +1,14 @@
-"""The numbers that verbs take: from where to where each may go, and why not beyond.
+"""The ranges of the numbers that verbs take, and the reasons for them.
 
-The command line and the Python calls ask this table alone; numbers that decoding reads from files too have
-their limits in `decoding/controls.py`. PyTorch is not imported here, so that `--help` is quick.
+The command line and the Python calls use this one table; the ranges of decoding controls come from
+`decoding/controls.py`. PyTorch is not imported here, so that `--help` is quick.
 """
 
 import os
 from dataclasses import dataclass
 
-from regard.decoding.controls import MOST_CHARACTERS, MOST_HYPOTHESES, MOST_TOKENS
+from regard.decoding.control import MOST_CHARACTERS, MOST_HYPOTHESES
+from regard.decoding.controls import CONTROLS
 from regard.errors import UserError
 
 THREADS_PER_CORE = 4
@@ -15,7 +16,7 @@ THREADS_PER_CORE = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """The least and the most that a number may be; `why` not more."""
+    """The least and the greatest value of a number; `why`: the reason for the greatest."""
 
     least: int = 1
     most: int
@@ -33,7 +34,7 @@ class Limit:
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -47,7 +48,11 @@ def _of_cores(what: str) -> Limit:
     )
 
 
-_HYPOTHESES = Limit(most=MOST_HYPOTHESES, why="more of one text do not fit into memory")
+WHY = {
+    "hypotheses": "more of one text do not fit into memory",
+    "tokens": "its keys and values must fit into memory",
+}
+_HYPOTHESES = Limit(most=MOST_HYPOTHESES, why=WHY["hypotheses"])
 _SIZE = Limit(most=10_000, why="a figure has no room for more")
 LIMITS: dict[str, Limit] = {
     "threads": _of_cores("threads"),
@@ -56,8 +61,6 @@ LIMITS: dict[str, Limit] = {
     "batch_tokens": Limit(most=1_000_000, why="a batch must fit into memory"),
     "n_best": _HYPOTHESES,
     "num": _HYPOTHESES,
-    "beam_size": _HYPOTHESES,
-    "max_new_tokens": Limit(most=MOST_TOKENS, why="its keys and values must fit into memory"),
     "top": Limit(most=1_000_000, why="no model has more classes or tokens"),
     "last": Limit(most=10_000, why="no run keeps more checkpoints"),
     "length": _SIZE,
@@ -65,11 +68,16 @@ LIMITS: dict[str, Limit] = {
     "num_heads": Limit(most=1000, why="a figure has no room for more"),
     "port": Limit(least=0, most=65_535, why="there are no others"),
 }
-LENGTHS = {"prefix": MOST_CHARACTERS}  # of texts that stand before each other text
+LIMITS |= {
+    name: Limit(least=int(control.least or 0), most=int(control.most), why=WHY[control.unit])
+    for name, control in CONTROLS.items()
+    if control.unit and control.most is not None
+}
+LENGTHS = {"prefix": MOST_CHARACTERS}  # of texts
 
 
 def refuse_too_many_threads(workers: int, threads: int) -> None:
-    """Raise a UserError if so many processes of so many threads are more threads than one may have."""
+    """Raise a UserError if all processes together would have too many threads."""
     limit, together = LIMITS["threads"], workers * threads
     if together > limit.most:
         raise UserError(
@@ -79,6 +87,6 @@ def refuse_too_many_threads(workers: int, threads: int) -> None:
 
 
 def refuse_long(name: str, text: str) -> None:
-    """Raise a UserError if a text of this name has more characters than it may."""
+    """Raise a UserError if the text of this parameter is too long."""
     if name in LENGTHS and len(text) > LENGTHS[name]:
         raise UserError(f"{name} has {len(text):,} characters, more than {LENGTHS[name]:,}", "shorten it")

@@ -1,39 +1,50 @@
-"""Lines of text: of a file, of a data set, or of a pipe as they come."""
+"""Lines of text: of a file, of a data set, or of a pipe as they arrive."""
 
 import os
 import select
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 from regard.data.corpus import MAX_LINE_BYTES, count_lines, line_text, locate, read_lines
 from regard.errors import DataError
 
+Line = TypeVar("Line")
+
 STDIN = "standard input"
-MOST = 1 << 18  # bytes that are taken at a time
-CHUNK = 1024  # lines that are given out together
+MOST = 1 << 18  # bytes of one read
+CHUNK = 1024  # lines that are processed together
 
 
 def stream(file: str | Path) -> Iterator[str]:
     """The lines of a file, plain or gzipped, one at a time; `NAME:FILE` is a file of a known data set.
 
     Raises:
-        DataError: the file is not there, at once; it is not UTF-8, at that line.
+        DataError: the file does not exist (at once), or is not UTF-8 (at that line).
     """
     return read_lines(locate(str(file), Path(), once=True))
 
 
 def count_of(file: str | Path) -> int:
-    """How many lines `stream` gives of a file; 0 of a pipe or a device, which can be read only once."""
+    """How many lines `stream` yields of a file; 0 of a pipe or a device, which can be read only once."""
     path = locate(str(file), Path(), once=True)
     return count_lines(path) if path.is_file() else 0
 
 
-def chunks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Lines, CHUNK at a time."""
+def chunks(lines: Iterable[Line], size: int = CHUNK) -> Iterator[list[Line]]:
+    """The lines in lists of `size`."""
     lines = iter(lines)
-    return iter(lambda: list(islice(lines, CHUNK)), [])
+    return iter(lambda: list(islice(lines, size)), [])
+
+
+def numbered(chunks: Iterable[Sequence[Line]]) -> Iterator[tuple[int, Sequence[Line]]]:
+    """Each chunk with the number of its first line, from 1."""
+    first = 1
+    for chunk in chunks:
+        yield first, chunk
+        first += len(chunk)
 
 
 def lines_of(file: str | Path) -> list[str]:
@@ -47,9 +58,9 @@ def references_of(files: str | Path | Iterable[str | Path]) -> list[list[str]]:
 
 
 def arriving(descriptor: int) -> Iterator[list[str]]:
-    """The lines of a pipe as they come: those that are there already at once, never waiting for more.
+    """The lines of a pipe as they arrive: those that are there already, without waiting for more.
 
-    So whoever writes one line and waits gets its answer, and whoever writes many gets them in batches.
+    A program that writes one line and waits gets its answer; one that writes many gets them in batches.
     """
     number, rest = 0, b""
     while data := _ready(descriptor):
@@ -64,7 +75,7 @@ def arriving(descriptor: int) -> Iterator[list[str]]:
 
 
 def _ready(descriptor: int) -> bytes:
-    """What can be read now, some MOST bytes of it; waits for the first byte only, and is empty at the end."""
+    """What can be read now, about MOST bytes. Waits for the first byte only; empty at the end."""
     data = os.read(descriptor, MOST)
     while 0 < len(data) < MOST and _more_is_there(descriptor):
         more = os.read(descriptor, MOST)
@@ -75,12 +86,12 @@ def _ready(descriptor: int) -> bytes:
 
 
 def _more_is_there(descriptor: int) -> bool:
-    """Whether a read would not wait; Windows cannot tell that of a pipe."""
+    """True if a read would not wait. Windows cannot tell for a pipe."""
     return sys.platform != "win32" and bool(select.select([descriptor], [], [], 0.01)[0])
 
 
 def _decoded(whole: list[bytes], before: int) -> Iterator[list[str]]:
-    """The lines as text, in chunks; those before one that is not UTF-8 come out before it is told."""
+    """The lines as text, in chunks; those before a line that is not UTF-8 come before its error."""
     lines: list[str] = []
     for number, raw in enumerate(whole, start=before + 1):
         try:

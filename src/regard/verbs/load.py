@@ -7,7 +7,10 @@ from regard.models.build import count_parameters
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import USES
+from regard.verbs.controls import MODEL_BEAM, BeamSize
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.look import Changes, Look, Looker
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.weights.model_folder import LoadedModel
 
 
@@ -23,13 +26,14 @@ class Loaded(LoadedModel):
             f" on {self.model.device}, {self.path}{use and f'; it {use}'}>"
         )
 
+    @keyword_fields
     def look(
         self,
         text: str,
         *,
         target: str | None = None,
         prefix: str | None = None,
-        beam_size: int | None = None,
+        beam: BeamSize = MODEL_BEAM,
         max_new_tokens: int | None = None,
         changes: Changes | None = None,
     ) -> Look:
@@ -38,7 +42,7 @@ class Loaded(LoadedModel):
             text,
             target=target,
             prefix=prefix,
-            beam_size=beam_size,
+            beam=beam,
             max_new_tokens=max_new_tokens,
             changes=changes,
         )
@@ -49,20 +53,20 @@ class Loaded(LoadedModel):
 
 
 @checked
-def load(model: AnyModel | None = None, *, device: str = "auto", threads: int | None = None) -> Loaded:
+@keyword_fields
+def load(model: AnyModel | None = None, *, runtime: Runtime = RUNTIME) -> Loaded:
     """Load the model of a model folder, a run folder, or a Hugging Face folder of a known family.
 
     Every verb takes the result as its `model`.
 
     Args:
         model: a folder; None is the included model.
-        device: "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
         threads: CPU threads; None is PyTorch's default.
 
     Raises:
         FolderError: a file is missing or damaged, or the family is unknown.
     """
-    loaded = open_model(model, device, threads)
+    loaded = open_model(model, runtime)
     if isinstance(loaded, Loaded):
         return loaded
     return Loaded(**{each.name: getattr(loaded, each.name) for each in fields(LoadedModel)})

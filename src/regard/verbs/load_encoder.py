@@ -1,4 +1,4 @@
-"""An encoder from a model folder, with the head that a verb needs, and one that was trained."""
+"""Opening an encoder with the head that a verb needs."""
 
 import torch
 from torch import Tensor
@@ -12,24 +12,22 @@ USES = {
     "classification": "classifies texts: `regard classify`",
     "regression": "gives texts a number: `regard classify`",
     "tokens": "labels words: `regard tag`",
-    "masked_language_model": "guesses hidden words: `regard fill`",
+    "masked_language_model": "predicts masked tokens: `regard fill`",
 }
 NO_HEAD = ("none", "pooled")
 
 
-def encoder_that(
-    does: str, heads: tuple[Head, ...], loaded: LoadedModel, *, allow_fresh: bool
-) -> EncoderOnly:
+def encoder_that(does: str, heads: tuple[Head, ...], loaded: LoadedModel, allow_fresh: bool) -> EncoderOnly:
     """The loaded encoder, which must have one of these heads; a trained one, unless `allow_fresh`.
 
     Raises:
-        FolderError: it has another head, or one that nobody has trained, so that what it says is chance.
+        FolderError: the encoder has another head, or an untrained one, whose predictions are random.
     """
     model = model_that(does, EncoderOnly, loaded)
     head, where = model.config.head, loaded.path
     if head in NO_HEAD:
         raise FolderError(
-            f"{where}: this is no model that {does}: nobody has trained a head of it (its head is {head!r})",
+            f"{where}: this is no model that {does}: it has no trained head (its head is {head!r})",
             "`regard train RECIPE --init DIR` trains one, DIR by `regard convert`; `regard embed` needs none",
         )
     if head not in heads:
@@ -38,21 +36,21 @@ def encoder_that(
     refuse_other_labels(loaded, model.config.num_labels)
     if model.config.fresh_head and not allow_fresh:
         raise FolderError(
-            f"{where}: nobody has trained the head of this model, so what it says is chance",
-            "train it with `regard train`, or see what chance says with --allow-fresh-head",
+            f"{where}: the head of this model is untrained, so its predictions are random",
+            "train it with `regard train`, or use it as it is with --allow-fresh-head",
         )
     return model
 
 
 def refuse_other_labels(loaded: LoadedModel, num_labels: int) -> None:
-    """Raise a FolderError where the names of the classes are not those of the model."""
+    """Raise a FolderError if there are more or fewer labels than classes."""
     if len(loaded.labels) != num_labels:
         raise FolderError(
             f"{loaded.path}: {len(loaded.labels)} labels for {num_labels} classes",
-            "config.json belongs to another model: copy the folder anew",
+            "config.json belongs to another model: copy the folder again",
         )
 
 
 def probabilities(logits: Tensor) -> list[list[float]]:
-    """Of each class in each row."""
+    """The probability of each class in each row."""
     return torch.softmax(logits.double(), dim=-1).tolist()

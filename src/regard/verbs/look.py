@@ -1,4 +1,4 @@
-"""Look: what a model does with a text, to be seen on a page, in a notebook, in files."""
+"""The verb `look`: what a model does with a text, on a page, in a notebook or in files."""
 
 import threading
 from collections.abc import Iterator
@@ -14,14 +14,17 @@ from regard.models.vision import VisionTransformer
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import USES
-from regard.verbs.looking.decoder_only_reader import DecoderOnlyReader
-from regard.verbs.looking.encoder_decoder_reader import EncoderDecoderReader
-from regard.verbs.looking.encoder_only_reader import EncoderOnlyReader
-from regard.verbs.looking.inspected_run import AnswerToken, InspectedRun
-from regard.verbs.looking.look import Look
-from regard.verbs.looking.request import Changes, Request
-from regard.verbs.looking.streaming import Turn
-from regard.verbs.looking.vision_reader import VisionReader
+from regard.verbs.controls import MODEL_BEAM, BeamSize
+from regard.verbs.keyword_fields import keyword_fields
+from regard.verbs.runtime import RUNTIME, Runtime
+from regard.verbs.views.decoder_only_reader import DecoderOnlyReader
+from regard.verbs.views.encoder_decoder_reader import EncoderDecoderReader
+from regard.verbs.views.encoder_only_reader import EncoderOnlyReader
+from regard.verbs.views.inspected_run import AnswerToken, InspectedRun
+from regard.verbs.views.look import Look
+from regard.verbs.views.request import Changes, Request
+from regard.verbs.views.streaming import ModelLock
+from regard.verbs.views.vision_reader import VisionReader
 from regard.weights.model_folder import LoadedModel
 
 __all__ = ["Changes", "Look", "Looker", "Request", "look"]
@@ -29,44 +32,43 @@ __all__ = ["Changes", "Look", "Looker", "Request", "look"]
 
 @runtime_checkable
 class ModelReader(Protocol):
-    """How one kind of model reads a text and answers.
+    """Runs one kind of model on a request, at once or token by token.
 
     Raises:
-        DataError: the text is too long, or nothing.
+        DataError: the text is empty or too long.
     """
 
     def read(self, request: Request) -> InspectedRun: ...
 
-    def stream(self, request: Request, turn: Turn) -> Iterator[AnswerToken]: ...
+    def stream(self, request: Request, lock: ModelLock) -> Iterator[AnswerToken]: ...
 
 
 class Looker:
-    """A model, loaded once, to look at many texts with.
+    """A loaded model, for looks at many texts.
 
-    Threads may share a looker: they take turns at the model.
+    Threads may share a looker; they use the model in turn.
 
     Args:
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
 
     Raises:
-        FolderError: the model reads no text.
+        FolderError: there are no looks for this kind of model.
     """
 
     @checked
+    @keyword_fields
     def __init__(
         self,
         model: AnyModel | None = None,
         *,
-        device: str = "auto",
-        threads: int | None = None,
+        runtime: Runtime = RUNTIME,
     ) -> None:
-        self.loaded = open_model(model, device, threads)
-        self._reader = reader_of(self.loaded)
+        self.loaded = open_model(model, runtime)
+        self._reader = make_reader(self.loaded)
         self._lock = threading.RLock()
 
     @checked
+    @keyword_fields
     def look(
         self,
         text: str,
@@ -74,7 +76,7 @@ class Looker:
         target: str | None = None,
         prefix: str | None = None,
         prefix_ids: tuple[int, ...] | None = None,
-        beam_size: int | None = None,
+        beam: BeamSize = MODEL_BEAM,
         max_new_tokens: int | None = None,
         changes: Changes | None = None,
     ) -> Look:
@@ -85,29 +87,28 @@ class Looker:
                 target=target,
                 prefix=prefix,
                 prefix_ids=prefix_ids,
-                beam_size=beam_size,
+                **vars(beam),
                 max_new_tokens=max_new_tokens,
                 changes=changes or Changes(),
             )
         )
 
     def __call__(self, request: Request) -> Look:
-        """What the model does with what is asked.
+        """What the model does with a request.
 
         Raises:
-            DataError: the text is too long, or nothing. ConfigError: something is to be switched off that
-                there is not.
+            DataError: the text is empty or too long. ConfigError: a part to switch off does not exist.
         """
-        with self._turn(request):
+        with self._exclusive(request):
             run = self._reader.read(request)
-        return Look(run, lock=self._lock, changed=lambda: self._changed(request), again=self)
+        return Look(run, lock=self._lock, with_changes=lambda: self._with_changes(request), factory=self)
 
     def stream(self, request: Request) -> Iterator[AnswerToken]:
-        """The likeliest answer, token by token as it comes; nothing where the model writes none."""
-        return self._reader.stream(request, lambda: self._turn(request))
+        """The tokens of the greedy answer as they are generated; none if the model does not generate."""
+        return self._reader.stream(request, lambda: self._exclusive(request))
 
-    def _changed(self, request: Request) -> AbstractContextManager[Any]:
-        """The model without what the request switches off."""
+    def _with_changes(self, request: Request) -> AbstractContextManager[Any]:
+        """Within, the parts that the request switches off are off."""
         changes = request.changes
         if not changes:
             return ExitStack()
@@ -117,16 +118,17 @@ class Looker:
         )
 
     @contextmanager
-    def _turn(self, request: Request) -> Iterator[None]:
-        with self._lock, self._changed(request):
+    def _exclusive(self, request: Request) -> Iterator[None]:
+        """Within, this thread alone uses the model, with the request's changes."""
+        with self._lock, self._with_changes(request):
             yield
 
 
-def reader_of(loaded: LoadedModel) -> ModelReader:
-    """How this model reads a text or an image.
+def make_reader(loaded: LoadedModel) -> ModelReader:
+    """The reader for this kind of model.
 
     Raises:
-        FolderError: it reads neither.
+        FolderError: there is none.
     """
     match loaded.model:
         case SequenceToSequence():
@@ -137,11 +139,12 @@ def reader_of(loaded: LoadedModel) -> ModelReader:
             return EncoderOnlyReader(loaded)
         case VisionTransformer():
             return VisionReader(loaded)
-    use = USES.get(loaded.config.kind, "was made for something else").format(path=loaded.path)
-    raise FolderError(f"{loaded.path}: there is no view of a {loaded.config.kind} model", f"it {use}")
+    use = USES.get(loaded.config.kind, "has another purpose").format(path=loaded.path)
+    raise FolderError(f"{loaded.path}: `look` does not support a {loaded.config.kind} model", f"it {use}")
 
 
 @checked
+@keyword_fields
 def look(
     text: str,
     model: AnyModel | None = None,
@@ -149,42 +152,38 @@ def look(
     target: str | None = None,
     prefix: str | None = None,
     prefix_ids: tuple[int, ...] | None = None,
-    beam_size: int | None = None,
+    beam: BeamSize = MODEL_BEAM,
     max_new_tokens: int | None = None,
     changes: Changes | None = None,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
 ) -> Look:
-    """What a model, or the one in the box, does with one text: attention, alignment, predictions, beam, ...
+    """What a model does with one text: attention, alignment, predictions, beam and more.
 
-    Of a model of images `text` names one: FILE:NUMBER, counted from 0.
+    For an image classifier `text` is FILE:NUMBER, an image counted from 0.
 
-    Nothing is computed before it is asked for: `look.paths()` names what there is to see, `look.get(path)`
-    computes it. The model answers; `target` forces another answer on it, `prefix` (or `prefix_ids`) the
-    beginning of one. `changes` switches heads, layers or tokens off. For many texts keep a `Looker`.
+    `look.paths()` names the resources, and `look.get(path)` computes one on first use. The model answers by
+    itself; `target` forces another answer, `prefix` (or `prefix_ids`) the beginning of one. `changes`
+    switches heads, layers or tokens off. For many texts keep a `Looker`.
 
     Args:
-        text: what the model reads.
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
-        target: an answer to force on the model.
-        prefix: the beginning of an answer to force on it.
-        prefix_ids: the same by token numbers.
-        beam_size: hypotheses of the search that is shown; the model's own without.
-        max_new_tokens: of a text that goes on; 24 without, or what there is room for.
+        text: the input.
+        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        target: an answer to force.
+        prefix: the beginning of an answer to force.
+        prefix_ids: the same as token ids.
+        max_new_tokens: limit of a decoder-only model's continuation; by default 24, or what fits its length.
         changes: heads, layers and tokens to switch off.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
 
     Raises:
-        FolderError: the model reads no text. DataError: the text is too long, or nothing.
+        FolderError: there are no looks for this kind of model. DataError: the text is empty or too long.
     """
     request = Request(
         text=text,
         target=target,
         prefix=prefix,
         prefix_ids=prefix_ids,
-        beam_size=beam_size,
+        **vars(beam),
         max_new_tokens=max_new_tokens,
         changes=changes or Changes(),
     )
-    return Looker(model, device=device, threads=threads)(request)
+    return Looker(model, runtime=runtime)(request)

@@ -1,4 +1,4 @@
-"""The precision that a model computes with: float32, or whole numbers of 8 bits."""
+"""The precision of a model's linear layers: float32 or int8."""
 
 from typing import Any, Literal
 
@@ -7,17 +7,17 @@ from torch import nn
 
 from regard import console
 from regard.errors import RecipeError
-from regard.layers.int8 import can_int8, to_int8
-from regard.models.straight import round_steps
+from regard.fast.decoding_step import quantise_model
+from regard.fast.int8 import can_int8
 
 Precision = Literal["float32", "int8"]
 
 
 def compute_in(precision: Precision, model: nn.Module, device: torch.device) -> Precision:
-    """Have the maps of `model` multiply in this precision, int8 only where that is faster; which it is then.
+    """Give the linear layers of `model` this precision, int8 only where that is faster; the one it has then.
 
     Raises:
-        RecipeError: there are no products of int8 here.
+        RecipeError: this PyTorch, or a device other than a CPU, has no int8.
     """
     if precision == "float32":
         return precision
@@ -25,8 +25,10 @@ def compute_in(precision: Precision, model: nn.Module, device: torch.device) -> 
         raise RecipeError("precision int8 needs a CPU", "add --device cpu, or leave it out")
     if not can_int8():
         raise RecipeError("precision int8 needs a PyTorch with oneDNN", "leave it out: float32 is everywhere")
-    if not to_int8(model) + round_steps(model):
-        console.warn("precision int8: this model has no map so large that int8 is faster; it stays float32")
+    if not quantise_model(model):
+        console.warn(
+            "precision int8: this model has no linear layer so large that int8 is faster; it stays float32"
+        )
         return "float32"
     return precision
 

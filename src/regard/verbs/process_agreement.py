@@ -32,7 +32,7 @@ def refuse_another_run(run: RunFolder, source: RecipeFile, group: Group) -> None
     if group.size == 1:
         return
     table = json.loads(json.dumps(source.table, default=str))  # dates are text in JSON
-    values = group.all_values([table, socket.gethostname(), (run.path / RESOLVED).is_file()])
+    values = group.all_gather([table, socket.gethostname(), (run.path / RESOLVED).is_file()])
     first = values[0][0]
     for rank, (other, host, sees_run) in enumerate(values):
         if changed := differences(first, other):
@@ -49,7 +49,7 @@ def refuse_another_run(run: RunFolder, source: RecipeFile, group: Group) -> None
 
 def refuse_another_step(checkpoint: Checkpoint | None, run: RunFolder, group: Group) -> None:
     """Raise a FolderError if processes resume from different checkpoints."""
-    steps = group.all_values(checkpoint.step if checkpoint else None)
+    steps = group.all_gather(checkpoint.step if checkpoint else None)
     for rank, step in enumerate(steps):
         if step != steps[0]:
             raise FolderError(

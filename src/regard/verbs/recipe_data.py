@@ -18,13 +18,13 @@ def refuse_missing_data(table: Mapping[str, Any]) -> None:
         DataError: a file is missing; the hint is the command to download it.
     """
     for spec in data_of(table):
-        if not catalogue.is_here(spec):
+        if not catalogue.is_available(spec):
             catalogue.find(spec)
 
 
 def missing_data_sets(table: Mapping[str, Any]) -> list[str]:
     """The data sets of which a file is missing."""
-    missing = [spec.partition(":")[0] for spec in data_of(table) if not catalogue.is_here(spec)]
+    missing = [spec.partition(":")[0] for spec in data_of(table) if not catalogue.is_available(spec)]
     return list(dict.fromkeys(missing))
 
 

@@ -1,4 +1,4 @@
-"""Score: how likely a model finds given translations."""
+"""Score: the log-probabilities of given translations."""
 
 import math
 from collections.abc import Sequence
@@ -15,16 +15,20 @@ from regard.recipe import read
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import model_that
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.lines import lines_of
-from regard.verbs.prefixes import prefix_of, usual_prefix
+from regard.verbs.prefixes import default_prefix, prefix_of
+from regard.verbs.runtime import RUNTIME, Runtime
+from regard.verbs.text_options import PrefixOptions
 from regard.weights.model_folder import LoadedModel
 
 MAX_CHARACTERS = 5000  # of a line
+OPTIONS = PrefixOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
-    """The score of each pair, in order; log-probabilities in nats, the end of a sentence included."""
+    """The score of each pair, in order. Log-probabilities are in nats and include the end of a sentence."""
 
     model: Path
     scores: list[ForcedScore]
@@ -35,11 +39,11 @@ class Scored:
 
     @property
     def perplexity(self) -> float:
-        """Of a target token: e^-(mean log-probability)."""
+        """The perplexity of a target token: e^-(mean log-probability)."""
         return math.exp(-sum(score.log_prob for score in self.scores) / self.tokens)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """As `regard score --json` prints them, one a line."""
+        """The lines of `regard score --json`."""
         return [
             {"line": line, "log_prob": score.log_prob, "token_log_probs": score.token_log_probs}
             for line, score in enumerate(self.scores, start=1)
@@ -47,40 +51,37 @@ class Scored:
 
 
 @checked
+@keyword_fields
 def score(
     *,
     model: AnyModel | None = None,
     src: str | Path,
     ref: str | Path,
-    prefix: str | None = None,
-    device: str = "auto",
-    threads: int | None = None,
+    options: PrefixOptions = OPTIONS,
+    runtime: Runtime = RUNTIME,
 ) -> Scored:
-    """How likely `model` finds each line of `ref` as the translation of that line of `src`.
+    """The log-probability of each line of `ref` as the translation of that line of `src`.
 
-    A source is read as `translate` reads it.
+    A source is encoded as by `translate`.
 
     Args:
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
+        model: a model or run folder, or what `regard.load` returns; the model in the box without.
         src: a file of sources, one sentence a line.
         ref: a file of their translations, aligned line by line.
-        prefix: what stands before each source; what the model's folder says without.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
 
     Raises:
-        DataError: the files have not as many lines as each other, or a line is too long.
+        DataError: the files have different numbers of lines, or a line is too long.
     """
     sources, targets = lines_of(src), lines_of(ref)
     check_aligned(sources, [targets], str(src))
     for name, lines in ((src, sources), (ref, targets)):
         _refuse_long(name, lines)
-    loaded = open_model(model, device, threads)
+    loaded = open_model(model, runtime)
     translates = model_that("translates", SequenceToSequence, loaded)
     target = loaded.tokenizers.target
     found = forced_scores(
         translates,
-        list(zip(_source_ids(sources, loaded, prefix), target.encode_batch(targets), strict=True)),
+        list(zip(_source_ids(sources, loaded, options.prefix), target.encode_batch(targets), strict=True)),
         pad_id=target.pad_id,
         bos_id=target.bos_id,
         eos_id=target.eos_id,
@@ -89,10 +90,10 @@ def score(
 
 
 def _source_ids(sources: Sequence[str], loaded: LoadedModel, prefix: str | None) -> list[list[int]]:
-    """What the model reads of each source: after its prefix, without white space around it."""
+    """The ids of each source, with the prefix."""
     settings = read(GenerationSettings, loaded.generation, "generation.json")
     tokenizer = loaded.tokenizers.source
-    usual = usual_prefix(settings.prefixes, "translation") if prefix is None else prefix
+    usual = default_prefix(settings.prefixes, "translation") if prefix is None else prefix
     before = prefix_of(usual, tokenizer, lower_capitals=settings.lower_capitals)
     return before.encoded(sources, tokenizer)
 

@@ -1,4 +1,4 @@
-"""From controls to a search among a model's tokens, and from what it finds to the texts told."""
+"""From controls to a search, and from its hypotheses to output texts."""
 
 from collections.abc import Sequence
 
@@ -21,13 +21,14 @@ def translation_search(
     """The search of a model with these tokenisers.
 
     Raises:
-        ConfigError: a control compares tokens of the source with others, or words have no tokens.
+        ConfigError: a control compares source tokens with target tokens of another vocabulary, or texts have
+            no tokens.
     """
     for name in ("no_repeat_source_ngram_size", "prompt_lookup"):
-        if settings.asks(name) and not tokenizers.joint:
+        if settings.is_set(name) and not tokenizers.joint:
             raise ConfigError(
-                f"{name} = {getattr(settings, name)} looks for the source's tokens, but this model has"
-                " others for its target",
+                f"{name} = {getattr(settings, name)} needs one vocabulary, but this model has one for its"
+                " source and another for its target",
                 f"leave out {name}",
             )
     target = tokenizers.target
@@ -41,17 +42,17 @@ def translation_search(
 
 
 def samples_for(settings: Controls, num: int) -> int:
-    """How many samples are drawn so that `num` texts come of them: more, for minimum Bayes risk.
+    """How many samples give `num` texts: with minimum Bayes risk more than `num`.
 
     Raises:
-        ConfigError: there are fewer.
+        ConfigError: `mbr_samples` is less than `num`.
     """
     if settings.mbr is None:
         return num
     samples = settings.mbr_samples or SAMPLES
     if samples < num:
         raise ConfigError(
-            f"mbr_samples = {samples} are fewer than the {num} texts that are asked for",
+            f"mbr_samples = {samples} is less than the {num} texts of each input",
             f"mbr_samples = {num} would do",
         )
     return samples
@@ -60,10 +61,10 @@ def samples_for(settings: Controls, num: int) -> int:
 def selected_texts(
     settings: Controls, texts: Sequence[str], count: int
 ) -> list[tuple[int, str, float | None]]:
-    """The texts that are told of those that were found: their places, themselves and what is thought of them.
+    """The output texts: their places among `texts`, the texts up to their stop texts, and their scores.
 
-    Each is told up to its stop. Of samples those of the least risk are, if that is asked for, with their
-    expected utility.
+    With minimum Bayes risk the best `count` samples, whose score is their expected utility; else all texts,
+    without a score.
     """
     shown = [up_to(text, settings.stop) for text in texts]
     if settings.mbr is None:

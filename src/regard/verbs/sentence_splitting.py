@@ -1,4 +1,4 @@
-"""Splitting: a text -> the sentences that are translated one by one, and their translations -> a text."""
+"""Splitting a text into sentences that are translated one by one, and joining their translations."""
 
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -11,15 +11,15 @@ from regard.decoding.controls import Controls
 from regard.errors import ConfigError
 
 Split = Literal["auto", "on", "off"]
-WHOLE = ("must_contain", "stop")  # controls that mean a whole line, and cannot be asked of each sentence
+WHOLE = ("must_contain", "stop")  # controls that apply to a whole line, not to each sentence
 
 
 class Splitter:
-    """Says into which pieces a text or a line of a file is split. Joined the pieces are the text.
+    """Splits a text or a line of a file into pieces, which joined are the text.
 
-    "on" splits into sentences, "off" does not. "auto" does so with every text, and with lines of files that
-    `is_long` says are longer than a line should be: a model knows whole lines best as it was trained on them.
-    The lines of a text are always apart. With a control of WHOLE lines are not split, which is said once.
+    "on" splits into sentences, "off" does not; "auto" splits every text, and the lines of files for which
+    `is_long` is true: a model translates best what it was trained on, whole lines. The lines of a text are
+    always pieces of their own. With a control of WHOLE lines are not split, with one warning.
     """
 
     def __init__(
@@ -28,14 +28,14 @@ class Splitter:
         if split not in get_args(Split):
             raise ConfigError(f"split = {split!r} is none of {', '.join(get_args(Split))}", "split = 'auto'")
         self.split, self.is_long = split, is_long
-        self.whole = next((name for name in WHOLE if controls.asks(name)), "")
+        self.whole = next((name for name in WHOLE if controls.is_set(name)), "")
         if self.whole and split == "on":
             raise ConfigError(
                 f"{self.whole} = {getattr(controls, self.whole)} and split = 'on' do not go together:"
                 f" {self.whole} is of a whole line",
                 "leave one of them out",
             )
-        self._said = False
+        self._warned = False
 
     def texts(self, texts: Sequence[str]) -> list[list[str]]:
         """The pieces of each text."""
@@ -45,7 +45,7 @@ class Splitter:
         if not self.whole:
             return pieces
         lines = [split_lines(text) for text in texts]
-        self._say_whole(any(len(one) > len(other) for one, other in zip(pieces, lines, strict=True)))
+        self._warn_whole(any(len(one) > len(other) for one, other in zip(pieces, lines, strict=True)))
         return lines
 
     def lines(self, lines: Sequence[str]) -> list[list[str]]:
@@ -58,20 +58,20 @@ class Splitter:
             long = self.is_long([lines[place] for place in several])
             several = [place for place, is_long in zip(several, long, strict=True) if is_long]
         if self.whole:
-            self._say_whole(bool(several))
+            self._warn_whole(bool(several))
             several = []
         chosen = set(several)
         return [each if place in chosen else [lines[place]] for place, each in enumerate(pieces)]
 
-    def _say_whole(self, several: bool) -> None:
-        if several and not self._said:
+    def _warn_whole(self, several: bool) -> None:
+        if several and not self._warned:
             console.note(f"lines are not split into sentences, for {self.whole} is of a whole line")
-            self._said = True
+            self._warned = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class WholeTexts:
-    """Takes every text and every line as it is: a text is a document."""
+    """Leaves every text and line whole: a text is a document."""
 
     def texts(self, texts: Sequence[str]) -> list[list[str]]:
         return [[text] for text in texts]
@@ -80,7 +80,7 @@ class WholeTexts:
 
 
 def joined(pieces: Sequence[str], translations: Sequence[str]) -> str:
-    """The translations with the white space that stands between the pieces.
+    """The translations, joined by the white space between the pieces.
 
     Where pieces touch, as in Chinese, a space parts translations of scripts that have spaces.
     """
@@ -96,7 +96,7 @@ def joined(pieces: Sequence[str], translations: Sequence[str]) -> str:
 
 
 def _touches(text: str, more: str) -> bool:
-    """Whether a space is missing between two sentences."""
+    """True if a space is missing between two sentences."""
     if not text or not more or text[-1].isspace():
         return False
     return not any(unicodedata.east_asian_width(each) in "WF" for each in (text[-1], more[0]))

@@ -1,10 +1,10 @@
-"""A recipe's file -> its settings: the task that it names says which sections there are."""
+"""Reading a recipe: its task decides which sections it has."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.errors import FolderError, RecipeError, did_you_mean
+from regard.errors import FolderError, RecipeError
 from regard.recipe import apply_overrides, read, read_toml
 from regard.verbs.box import model_path
 from regard.verbs.tasks.kinds import KINDS
@@ -14,10 +14,10 @@ from regard.weights.strict_json import read_json
 
 
 def load_recipe(path: Path, overrides: Sequence[str] = (), init: str | Path | None = None) -> RecipeFile:
-    """Read a recipe strictly, each `section.key=value` of `overrides` set; `init` is where its model starts.
+    """Read a recipe strictly, with `section.key=value` overrides; `init`: the model to start from.
 
     Raises:
-        RecipeError: with the file's name, the setting's and what would do.
+        RecipeError: a setting is unknown or wrong; with the name of the file and the setting.
     """
     table, text = read_toml(path)
     if not table and not overrides:
@@ -29,7 +29,7 @@ def load_recipe(path: Path, overrides: Sequence[str] = (), init: str | Path | No
 
 
 def load_run(run: Path, overrides: Sequence[str] = (), init: str | Path | None = None) -> RecipeFile:
-    """The recipe of a run folder as it was when the run began, changed as that of a file would be."""
+    """The recipe of a run folder as it was when the run began, with these overrides."""
     saved, text = read_json(run / RESOLVED), RunFolder(run).recipe() or ""
     if not {"recipe", "base"} <= saved.keys():
         raise FolderError(f"{run / RESOLVED} is no record of a run", "restore it, or take another --out")
@@ -38,9 +38,9 @@ def load_run(run: Path, overrides: Sequence[str] = (), init: str | Path | None =
 
 
 def recipe_of(model: Path) -> RecipeFile:
-    """The recipe that the model in a folder was made by; paths in it begin where they did.
+    """The recipe that the model in a folder was trained by; its paths are relative to the first recipe.
 
-    Of a model that was taken out of its run folder they begin here.
+    For a model outside its run folder they are relative to the current folder.
     """
     run = model.parent.parent if model.parent.name == "checkpoints" else model.parent
     if (run / RESOLVED).is_file() and (run / "checkpoints").is_dir():
@@ -50,7 +50,7 @@ def recipe_of(model: Path) -> RecipeFile:
 
 
 def with_init(table: Mapping[str, Any], init: str | Path | None) -> dict[str, Any]:
-    """The table of a recipe whose model starts from `init`: that takes the place of a preset.
+    """The table of a recipe whose model starts from `init`, in place of a preset.
 
     Raises:
         FolderError: there is no such model.
@@ -76,5 +76,5 @@ def _recipe_class(table: Mapping[str, Any]) -> type[Recipe]:
     if not isinstance(task, Mapping) or not isinstance(kind, str):
         raise RecipeError(f"task must be a table with a kind, not {kind!r}", "write [task], then kind = ...")
     if kind not in KINDS:
-        raise RecipeError(f"no kind of task {kind!r}", did_you_mean(kind, KINDS))
+        raise RecipeError(f"no kind of task {kind!r}", KINDS.hint(kind))
     return KINDS[kind].recipe

@@ -4,33 +4,35 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
 from regard.data.conllu import COLUMNS, Sentence, SentenceReader, read_sentences
-from regard.data.tagged import before_words, pieces_of, tagged_texts, words_of
+from regard.data.tagged import encode_word, split_words, tagged_texts, word_prefix
 from regard.errors import FolderError
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.lines import stream
 from regard.verbs.load_encoder import encoder_that, probabilities
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.suggested_recipes import needs_model
 from regard.verbs.tasks.tagging import WORDS
 from regard.verbs.tasks.text import logits_of
+from regard.verbs.text_options import TaggingOptions
+from regard.verbs.text_verb import TextVerb
 from regard.verbs.texts import refuse_one
-from regard.weights.huggingface_files import is_huggingface
-from regard.weights.model_folder import LoadedModel, open_model_folder
+from regard.weights.model_folder import LoadedModel
 
-CHUNK = 256  # sentences that are read and looked at before the first of them is given out
-WINDOW = 512  # tokens that are looked at together; a longer sentence is read through several windows
+WINDOW = 512  # tokens of one forward pass; a longer sentence is split into several windows
+OPTIONS = TaggingOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Word:
-    """A word, its likeliest label, and how likely the model thinks that."""
+    """A word, its most probable label, and the probability of that."""
 
     form: str
     label: str
@@ -49,7 +51,7 @@ class TaggedSentence:
         return tuple(word.label for word in self.words)
 
     def to_dict(self) -> dict[str, Any]:
-        """As `regard tag --json` prints it."""
+        """The line of `regard tag --json`."""
         words = [
             {"word": each.form, "label": each.label, "probability": round(each.probability, 6)}
             for each in self.words
@@ -57,70 +59,50 @@ class TaggedSentence:
         return {"line": self.line, "words": words}
 
 
-class Tagger:
-    """A model, loaded once, that labels words. What it says of a word depends on its sentence alone.
+class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
+    """A model, loaded once, that labels words. A label depends on its sentence alone.
 
-    `column`: where in CoNLL-U the labels belong, as the model's own data had them.
+    A sentence is a list of its words, or a text: words are then separated by white space, and punctuation at
+    their ends is a word of its own. `column`: the CoNLL-U column of the labels, as in the training data.
 
     Args:
-        model: a model or run folder, or what `regard.load` gives.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        allow_fresh_head: let a model speak whose head nobody has trained.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        model: a model or run folder, or what `regard.load` returns.
     """
+
+    chunk: ClassVar[int] = 256
 
     @needs_model
     @checked
+    @keyword_fields
     def __init__(
-        self,
-        model: AnyModel,
-        *,
-        batch_tokens: int = 4096,
-        allow_fresh_head: bool = False,
-        device: str = "auto",
-        threads: int | None = None,
+        self, model: AnyModel, *, options: TaggingOptions = OPTIONS, runtime: Runtime = RUNTIME
     ) -> None:
-        self.loaded = open_model(model, device, threads)
-        self.model = encoder_that("labels words", ("tokens",), self.loaded, allow_fresh=allow_fresh_head)
+        self.loaded = open_model(model, runtime)
+        self.model = encoder_that("labels words", ("tokens",), self.loaded, options.allow_fresh_head)
         self.tokenizer = self.loaded.tokenizers.source
-        self.labels = self.loaded.labels
-        self.batch_tokens = batch_tokens
+        self.labels, self.options = self.loaded.labels, options
         self._pieces = partial(
-            pieces_of, encode=self.tokenizer.encode_words, before=before_words(self.tokenizer)
+            encode_word, encode=self.tokenizer.encode_words, prefix=word_prefix(self.tokenizer)
         )
         self.column = _column(self.loaded)
         self._most = min(WINDOW, self.model.max_length or WINDOW)
 
-    def __call__(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[TaggedSentence]:
-        """The labels of each sentence, in order.
+    def checked(self, texts: Iterable[str | Sequence[str]]) -> Iterator[str | Sequence[str]]:
+        refuse_one(texts)
+        return iter(texts)
 
-        A sentence is a list of its words, or a text: words then stand between white space, and punctuation
-        at their ends is a word of its own. There may be sentences without end.
-
-        Raises:
-            DataError: there is one text in the place of several.
-        """
-        refuse_one(sentences)
-        sentences = iter(sentences)
-        return self.in_chunks(iter(lambda: list(islice(sentences, CHUNK)), []))
-
-    def in_chunks(self, chunks: Iterable[Sequence[str | Sequence[str]]]) -> Iterator[TaggedSentence]:
-        """The same for sentences that come several at a time."""
-        line = 1
-        for chunk in chunks:
-            words = [words_of(each) if isinstance(each, str) else list(each) for each in chunk]
-            for found in self._tagged(words):
-                yield TaggedSentence(line=line, words=found)
-                line += 1
+    def answers(self, texts: Sequence[str | Sequence[str]], first: int) -> Iterator[TaggedSentence]:
+        words = [split_words(each) if isinstance(each, str) else list(each) for each in texts]
+        for line, found in enumerate(self._tagged(words), start=first):
+            yield TaggedSentence(line=line, words=found)
 
     def conllu(self, chunks: Iterable[Sequence[str]], name: str) -> Iterator[Sentence]:
-        """The sentences that lines of CoNLL-U hold, their column filled; those of a chunk together.
+        """The sentences of CoNLL-U lines with their column filled; those of a chunk are computed together.
 
-        Everything else stays as it is, but for line ends, which become line feeds.
+        Everything else stays the same, except line ends, which become line feeds.
 
         Raises:
-            DataError: a line of `name` breaks the format; the sentences before it come out first.
+            DataError: a line of `name` breaks the format; the sentences before it come first.
         """
         reader = SentenceReader(name)
         for chunk in chunks:
@@ -149,27 +131,24 @@ class Tagger:
             for number, words in enumerate(sentences)
         ]
         texts = [text for several in windows for text in several]
-        logits = iter(logits_of(self.model, texts, self.tokenizer.pad_id, self.batch_tokens))
+        logits = iter(logits_of(self.model, texts, self.tokenizer.pad_id, self.options.batch_tokens))
         for words, several in zip(sentences, windows, strict=True):
             if not several:
                 yield ()
                 continue
-            shares = probabilities(torch.cat([next(logits) for _ in several]))
-            yield tuple(self._word(*each) for each in zip(words, shares, strict=True))
+            rows = probabilities(torch.cat([next(logits) for _ in several]))
+            yield tuple(self._word(*each) for each in zip(words, rows, strict=True))
 
-    def _word(self, form: str, shares: list[float]) -> Word:
-        best = max(range(len(shares)), key=shares.__getitem__)
-        return Word(form=form, label=self.labels[best], probability=shares[best])
+    def _word(self, form: str, probabilities: list[float]) -> Word:
+        best = max(range(len(probabilities)), key=probabilities.__getitem__)
+        return Word(form=form, label=self.labels[best], probability=probabilities[best])
 
 
 def _column(loaded: LoadedModel) -> str:
     """The column that the model folder names; UPOS where it names none, as a Hugging Face folder does."""
-    if is_huggingface(loaded.path):
+    if loaded.folder is None or WORDS not in loaded.folder.names:
         return "upos"
-    folder = open_model_folder(loaded.path)
-    if WORDS not in folder.names:
-        return "upos"
-    column = folder.read_json(WORDS).get("column")
+    column = loaded.folder.read_json(WORDS).get("column")
     if column not in COLUMNS:
         raise FolderError(f"{loaded.path / WORDS}: no column {column!r}", f"known: {', '.join(COLUMNS)}")
     return column
@@ -177,71 +156,53 @@ def _column(loaded: LoadedModel) -> str:
 
 @needs_model
 @checked
+@keyword_fields
 def tag(
     text: str | Sequence[str],
     *,
     model: AnyModel,
     words: bool = False,
-    batch_tokens: int = 4096,
-    allow_fresh_head: bool = False,
-    device: str = "auto",
-    threads: int | None = None,
+    options: TaggingOptions = OPTIONS,
+    runtime: Runtime = RUNTIME,
 ) -> list[tuple[str, str]]:
-    """The words of a sentence, each with its label; for many sentences keep a `Tagger`.
-
-    A sentence is a list of its words, or a text: with `words` cut at white space alone, without at the
-    punctuation of its words too.
+    """The words of a sentence, each with its label. For many sentences keep a `Tagger`.
 
     Args:
-        text: the sentence.
-        model: a model or run folder, or what `regard.load` gives.
-        words: cut a text at white space alone.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        allow_fresh_head: let a model speak whose head nobody has trained.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        text: the sentence: a list of its words, or a text, which is split at white space and punctuation.
+        model: a model or run folder, or what `regard.load` returns.
+        words: split a text at white space only.
 
     Raises:
-        FolderError: the model labels no words, or nobody has trained its head and `allow_fresh_head` does
-            not allow that.
+        FolderError: the model labels no words, or its head is untrained and `allow_fresh_head` is not set.
     """
-    tagger = Tagger(
-        model, batch_tokens=batch_tokens, allow_fresh_head=allow_fresh_head, device=device, threads=threads
-    )
+    tagger = Tagger(model, options=options, runtime=runtime)
     [found] = tagger([text.split() if words and isinstance(text, str) else text])
     return [(word.form, word.label) for word in found.words]
 
 
 @needs_model
 @checked
+@keyword_fields
 def tag_file(
     input: str | Path,
     *,
     model: AnyModel,
     conllu: bool = False,
     words: bool = False,
-    batch_tokens: int = 4096,
-    allow_fresh_head: bool = False,
-    device: str = "auto",
-    threads: int | None = None,
+    options: TaggingOptions = OPTIONS,
+    runtime: Runtime = RUNTIME,
 ) -> list[list[tuple[str, str]]]:
-    """What `tag` gives of each line of a file, plain or gzipped, or of each sentence of a CoNLL-U one.
+    """The answers of `tag` to the lines of a file, plain or gzipped, or to the sentences of a CoNLL-U file.
 
-    CoNLL-U it is if `conllu` says so, or its name. `Tagger.conllu` gives its lines back, filled.
+    `Tagger.conllu` gives the lines of CoNLL-U back, with the labels filled in.
 
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a sentence.
-        model: a model or run folder, or what `regard.load` gives.
-        conllu: read CoNLL-U, whatever the file is called.
-        words: cut lines at white space alone.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        allow_fresh_head: let a model speak whose head nobody has trained.
-        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
-        threads: CPU threads; PyTorch's choice without.
+        model: a model or run folder, or what `regard.load` returns.
+        conllu: read CoNLL-U, even if the file is not called *.conllu or *.conllu.gz.
+        words: split lines at white space only.
     """
-    tagger = Tagger(
-        model, batch_tokens=batch_tokens, allow_fresh_head=allow_fresh_head, device=device, threads=threads
-    )
+    tagger = Tagger(model, options=options, runtime=runtime)
     lines = stream(input)
     if conllu or is_conllu(input):
         found = tagger(sentence.forms for sentence in read_sentences(lines, str(input)))
@@ -251,7 +212,7 @@ def tag_file(
 
 
 def is_conllu(file: str | Path) -> bool:
-    """Whether the name of a file says that it is CoNLL-U."""
+    """True if the name of a file is that of a CoNLL-U file."""
     return str(file).endswith((".conllu", ".conllu.gz"))
 
 

@@ -1,4 +1,4 @@
-"""Texts as callers give them: one, or several; whatever is none is refused by name before work starts."""
+"""Checking the texts of a call: one str, or several, before any work starts."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,21 +10,21 @@ IN_A_LIST = "put it into a list: [text]"
 
 
 def strings(texts: Any) -> Iterator[str]:
-    """One text, or the texts of several, of which a list or a tuple is checked as a whole at once.
+    """The texts; a str alone is one text. A list or a tuple is checked at once, an iterator as it is read.
 
     Raises:
-        DataError: what is given, or one of it, is no string.
+        DataError: a text is not a str.
     """
     return several([texts] if isinstance(texts, str) else texts)
 
 
 def several(texts: Any, hint: str = IN_A_LIST) -> Iterator[str]:
-    """The texts of several. A text alone is refused: as an iterable it is its characters, one by one.
+    """The texts. A str alone is refused: as an iterable it would be its characters.
 
-    `hint`: what a caller is told to do with one.
+    `hint`: the hint of that error.
 
     Raises:
-        DataError: what is given, or one of it, is no string.
+        DataError: a text is not a str, or `texts` is one.
     """
     refuse_one(texts, hint)
     refuse_other(texts)
@@ -32,13 +32,13 @@ def several(texts: Any, hint: str = IN_A_LIST) -> Iterator[str]:
 
 
 def refuse_one(texts: Any, hint: str = IN_A_LIST) -> None:
-    """Raise a DataError where one text stands for several."""
+    """Raise a DataError if a str stands for several texts."""
     if isinstance(texts, str):
         raise DataError(f"{_shown(texts)} is one text, not several", hint)
 
 
 def refuse_other(texts: Any) -> None:
-    """Raise a DataError where this is neither a text nor several; what an iterator brings is seen later."""
+    """Raise a DataError if this is neither a str nor an iterable of them; iterators are checked later."""
     if isinstance(texts, Path):
         raise DataError(f"{texts} is a path, not a text", "give its lines, or call the verb for files")
     if isinstance(texts, bytes | bytearray):
@@ -51,6 +51,7 @@ def refuse_other(texts: Any) -> None:
 
 
 def refuse_no_text(text: Any, number: int) -> None:
+    """Raise a DataError if this is not a str."""
     if not isinstance(text, str):
         raise DataError(f"text {number} is {type(text).__name__}, not a string", "give each as a str")
 

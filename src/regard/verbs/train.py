@@ -5,7 +5,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from regard.distributed.group import Group
 from regard.distributed.rank import own_rank
 from regard.distributed.workers import workers as started
 from regard.errors import FolderError, RecipeError
-from regard.stop_signals import HANGUP, handlers, leave_closed_terminal, restore
+from regard.stop_signals import HANGUP, handlers, redirect_closed_terminal, restore
 from regard.training.collapse import collapse_warning
 from regard.training.losses import chosen_loss
 from regard.training.pace import Update
@@ -30,11 +30,13 @@ from regard.verbs.device import choose_device
 from regard.verbs.dry_run import try_recipe
 from regard.verbs.final_scores import finish
 from regard.verbs.initial_model import begin
+from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.process_agreement import refuse_another_run, refuse_another_step, refuse_too_many
 from regard.verbs.recipe_data import refuse_missing_data
 from regard.verbs.recipes import recipe_path
 from regard.verbs.run_length import change_length, refuse_another_recipe
 from regard.verbs.run_summary import outlook
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.settings import RESOLVED, load_recipe, load_run
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import Say
@@ -59,6 +61,7 @@ class TrainResult:
 
 
 @checked
+@keyword_fields
 def train(
     recipe: str | Path,
     *,
@@ -67,8 +70,7 @@ def train(
     init: str | Path | None = None,
     resume: bool = False,
     dry_run: bool = False,
-    device: str = "auto",
-    threads: int | None = None,
+    runtime: Runtime = RUNTIME,
     workers: int = 1,
     quiet: bool = False,
     on_report: Callable[[dict[str, Any]], None] | None = None,
@@ -86,9 +88,6 @@ def train(
         resume: raise an error if there is no run to resume.
         dry_run: read all data, build the model, do some updates, and print the time and memory of the run;
             keep nothing.
-        device: "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
-        threads: CPU threads of each worker; None is PyTorch's default.
-        workers: processes on this machine that share each batch. On a CPU two workers of one thread are
             faster than one of two. Under torchrun leave it 1: torchrun starts the processes.
         quiet: print warnings only: no notes, no progress, no scores.
         on_report: called with each record of `metrics.jsonl` when it is written: records of `kind` "train"
@@ -100,28 +99,28 @@ def train(
         RunError: training failed.
         Interrupted: a signal stopped it.
     """
-    if threads is None and workers > 1:
-        threads = max(1, limits.cores() // workers)
-    limits.refuse_too_many_threads(workers, threads or 1)
+    if runtime.threads is None and workers > 1:
+        runtime = replace(runtime, threads=max(1, limits.cores() // workers))
+    limits.refuse_too_many_threads(workers, runtime.threads or 1)
     rank = own_rank()
     if dry_run:
         return _dry_run(
             recipe,
             overrides,
             init,
-            choose_device(device, threads),
+            choose_device(runtime),
             max(workers, rank.size),
             rank.rank,
             quiet,
         )
     if workers > 1:
         _refuse_custom_loss(_load(recipe_path(recipe), overrides, init), workers)
-    command = _command(recipe, out, overrides, init, device, threads)
+    command = _command(recipe, out, overrides, init, runtime)
     with started(rank, workers, command) as group:
         path = recipe_path(recipe)
         source = _load(path, overrides, init)
         refuse_missing_data(source.table)
-        chosen = rank.device(choose_device(device, threads))
+        chosen = rank.device(choose_device(runtime))
         run_path = Path(out) if out else _default_folder(path, source)
         refuse_too_many(source.recipe, group.size)
         if resume and not (run_path / RESOLVED).exists():
@@ -163,15 +162,14 @@ def _command(
     out: str | Path | None,
     overrides: Sequence[str],
     init: str | Path | None,
-    device: str,
-    threads: int | None,
+    runtime: Runtime,
 ) -> list[str]:
     """The arguments of Python for another worker of this run."""
     sets = [argument for override in overrides for argument in ("--set", override)]
     start = [] if init is None else ["--init", str(init)]
     where = [] if out is None else ["--out", str(out)]
-    count = [] if threads is None else ["--threads", str(threads)]
-    return ["-m", "regard", "train", str(recipe), *where, *sets, *start, "--device", device, *count]
+    count = [] if runtime.threads is None else ["--threads", str(runtime.threads)]
+    return ["-m", "regard", "train", str(recipe), *where, *sets, *start, "--device", runtime.device, *count]
 
 
 def _load(path: Path, overrides: Sequence[str], init: str | Path | None) -> RecipeFile:
@@ -192,7 +190,7 @@ def _locked(path: Path, source: RecipeFile, group: Group, say: Say) -> Iterator[
         if group.is_first:
             stack.enter_context(run.lock())
             _write_recipe(run, source, say)
-            for warning in [*run.sweep(), *run.environment_warnings()]:
+            for warning in [*run.rename_damaged(), *run.environment_warnings()]:
                 console.warn(warning)
         group.wait()
         refuse_another_run(run, source, group)
@@ -255,7 +253,7 @@ def _train(
             report=callbacks[0],
             update=callbacks[1],
             stop=stop,
-            strategy=distribute(model, recipe.distributed, group),
+            distributed=distribute(model, recipe.distributed, group),
             entropy=entropy,
         )
         with matmul_precision(_precision(source, run, task.config.d_model, device, group, say)):
@@ -347,7 +345,7 @@ def _stop_signal(say: Callable[[str], None]) -> Iterator[Callable[[], int | None
         caught.append(number)
         if number != HANGUP:
             signal.signal(number, usual_handlers[number])
-        leave_closed_terminal()
+        redirect_closed_terminal()
         if len(caught) == 1:
             say("stopping after this update; a second signal stops at once")
 

@@ -12,7 +12,7 @@ import torch
 
 from regard.data.batch import PairBatch, collate
 from regard.data.corpus import Pair
-from regard.data.loader import bucketed
+from regard.data.loader import bucket_by_length
 from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
 from regard.distributed.group import SINGLE
 from regard.distributed.replicated import Replicated
@@ -82,7 +82,7 @@ def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int
         [target.bos_id, *ids, target.eos_id] for ids in target.encode_batch([pair.target for pair in pairs])
     ]
     first, second = (np.array([len(ids) for ids in side]) for side in (sources, targets))
-    groups = bucketed(np.arange(len(pairs)), first, second, batch_tokens)
+    groups = bucket_by_length(np.arange(len(pairs)), first, second, batch_tokens)
     order = np.random.default_rng(1).permutation(len(groups))
     return [
         collate(
@@ -97,15 +97,15 @@ def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int
 
 def _train(model: Model, objective: Objective, batches: Sequence[PairBatch], device: torch.device) -> float:
     """The target tokens per second of updates like the trainer's."""
-    strategy = Replicated(model, SINGLE)
-    gradients = Gradients(strategy, objective, device, TrainingSettings.precision)
+    distributed = Replicated(model, SINGLE)
+    gradients = Gradients(distributed, objective, device, TrainingSettings.precision)
     optimizer, average = build_optimizer(model, OptimizerSettings()), MovingAverage(model, 0.99)
 
     def update(batch: PairBatch) -> int:
         optimizer.zero_grad(set_to_none=True)
         # reads the loss, and so waits for the GPU as training does
         _, targets, _ = gradients([batch.to(device)], optimizer.zero_grad)
-        strategy.clip(1.0)
+        distributed.clip(1.0)
         optimizer.step()
         average.update(model)
         return targets

@@ -10,15 +10,18 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from regard.data.loader import bucketed
-from regard.data.transcriptions import read_frames, side_by_side, standardised
-from regard.decoding.ctc import Transcript, search_of
+from regard.data.loader import bucket_by_length
+from regard.data.transcriptions import pad_frames, read_frames, standardise
+from regard.decoding.ctc import Transcript, alignment_search
 from regard.errors import DataError, FolderError
 from regard.models.conformer import Conformer
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import model_that
-from regard.verbs.decoding_defaults import beam_of
+from regard.verbs.controls import MODEL_BEAM, BeamSize
+from regard.verbs.decoding_defaults import default_beam
+from regard.verbs.keyword_fields import keyword_fields
+from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.suggested_recipes import needs_model
 
 BATCH_FRAMES = 16_384  # padded frames in a batch
@@ -44,22 +47,20 @@ class Transcriber:
 
     Args:
         model: a model or run folder, or what `regard.load` gives.
-        beam_size: 1 takes the most likely alignment, more sum over alignments; None is the model's default.
-        device: "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
         threads: CPU threads; None is PyTorch's default.
     """
 
     @needs_model
     @checked
+    @keyword_fields
     def __init__(
         self,
         model: AnyModel,
         *,
-        beam_size: int | None = None,
-        device: str = "auto",
-        threads: int | None = None,
+        beam: BeamSize = MODEL_BEAM,
+        runtime: Runtime = RUNTIME,
     ) -> None:
-        self.loaded = open_model(model, device, threads)
+        self.loaded = open_model(model, runtime)
         self.model = model_that("transcribes", Conformer, self.loaded)
         self.labels = self.loaded.labels
         if len(self.labels) != self.model.config.num_labels:
@@ -67,7 +68,7 @@ class Transcriber:
                 f"{self.loaded.path}: {len(self.labels)} labels for {self.model.config.num_labels} classes",
                 "config.json belongs to another model: copy the folder again",
             )
-        self.search = search_of(beam_size or beam_of(self.loaded))
+        self.search = alignment_search(beam if beam.has_beam else default_beam(self.loaded))
 
     def __call__(self, recordings: Sequence[Recording]) -> list[Transcribed]:
         """The transcript of each recording, an array frames x features.
@@ -84,8 +85,8 @@ class Transcriber:
                 )
         transcripts: dict[int, Transcribed] = {}
         lengths = np.array([len(recording) for recording in recordings], np.int64)
-        for group in bucketed(np.arange(len(lengths)), lengths, lengths, BATCH_FRAMES):
-            batch = [standardised(recordings[number].astype(np.float32)) for number in group]
+        for group in bucket_by_length(np.arange(len(lengths)), lengths, lengths, BATCH_FRAMES):
+            batch = [standardise(recordings[number].astype(np.float32)) for number in group]
             for number, transcript in zip(group.tolist(), self._decode(batch), strict=True):
                 text = " ".join(self.labels[label] for label in transcript.ids)
                 transcripts[number] = Transcribed(line=number + 1, text=text, log_prob=transcript.log_prob)
@@ -98,7 +99,7 @@ class Transcriber:
     def _decode(self, recordings: Sequence[Recording]) -> list[Transcript]:
         if not recordings:
             return []
-        frames, lengths = side_by_side(recordings)
+        frames, lengths = pad_frames(recordings)
         with torch.inference_mode():
             logits = self.model(frames.to(self.model.device), lengths.to(self.model.device))
         return self.search(logits.float().cpu(), self.model.subsampled(lengths))
@@ -106,13 +107,13 @@ class Transcriber:
 
 @needs_model
 @checked
+@keyword_fields
 def transcribe(
     input: str | Path | Sequence[Recording],
     *,
     model: AnyModel,
-    beam_size: int | None = None,
-    device: str = "auto",
-    threads: int | None = None,
+    beam: BeamSize = MODEL_BEAM,
+    runtime: Runtime = RUNTIME,
 ) -> list[str]:
     """The transcript of each recording in an NPZ file (arrays `frames` and `lengths`) or in a list of arrays.
 
@@ -121,15 +122,12 @@ def transcribe(
     Args:
         input: the file, or arrays: frames x features.
         model: a model or run folder, or what `regard.load` gives.
-        beam_size: 1 takes the most likely alignment, more sum over alignments; None is the model's default.
-        device: "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
-        threads: CPU threads; None is PyTorch's default.
 
     Raises:
         DataError: the file is damaged, or frames do not have as many features as the model reads.
         FolderError: the model does not transcribe.
     """
-    transcriber = Transcriber(model, beam_size=beam_size, device=device, threads=threads)
+    transcriber = Transcriber(model, beam=beam, runtime=runtime)
     transcripts = transcriber.file(input) if isinstance(input, str | Path) else transcriber(input)
     return [each.text for each in transcripts]
 

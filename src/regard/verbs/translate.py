@@ -1,4 +1,4 @@
-"""Translate: text in, text out; a line for a line, in order, whatever stands beside it."""
+"""Translate: texts in, their translations out; a line for a line, in order."""
 
 import json
 import os
@@ -12,41 +12,44 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from regard import console
-from regard.decoding.batches import Decoder, Job, decode_all, reach
+from regard.decoding.batches import Decoder, Job, decode_all, max_positions
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.pool import DecodingPool
 from regard.decoding.settings import GenerationSettings
-from regard.errors import ConfigError, DataError
+from regard.errors import DataError
+from regard.fast.decoding_step import fast_step
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.models.straight import straight
 from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.box import model_that
 from regard.verbs.candidates import NOTHING, TranslationCandidate, as_one, combinations, in_step
-from regard.verbs.computing import USUAL, Computing
 from regard.verbs.controls import UNSET, Controls
 from regard.verbs.decoding_defaults import decoding_defaults
 from regard.verbs.device import choose_workers
 from regard.verbs.draft_model import drafter_of
 from regard.verbs.keyword_fields import keyword_fields
-from regard.verbs.lines import chunks, stream
-from regard.verbs.precision import Precision, compute_in, with_precision
-from regard.verbs.prefixes import prefix_of, usual_prefix
+from regard.verbs.lines import chunks, numbered, stream
+from regard.verbs.precision import compute_in, with_precision
+from regard.verbs.prefixes import default_prefix, prefix_of
+from regard.verbs.runtime import DECODING_RUNTIME, DecodingRuntime, Precision
 from regard.verbs.search_results import samples_for, selected_texts, translation_search
-from regard.verbs.sentence_splitting import Split, Splitter, WholeTexts, joined
+from regard.verbs.sentence_splitting import Splitter, WholeTexts, joined
+from regard.verbs.text_options import Split, SummaryOptions, TranslationOptions
 from regard.verbs.texts import several
 
-FEW = 32  # lines for each worker, fewer than which are decoded without them
+FEW = 32  # lines for each worker; fewer are decoded in one process
 ONE_TEXT = "put it into a list: [text]; Translator.texts([text]) splits it into sentences"
-MAX_CHARACTERS = 5000  # of a line; what follows is left out, which is said
+MAX_CHARACTERS = 5000  # of a line; the rest is left out, with a warning
+OPTIONS = TranslationOptions()
+Texts = str | list[str] | list[list[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Translation:
-    """A line and its candidates, best first; an empty line has the empty text for its only one.
+    """A line and its candidates, best first; an empty line has one empty candidate.
 
-    `sentences` are those that were translated one by one, if it was split; the line's candidates are theirs
-    put together. Scores and log-probabilities are those of `precision`.
+    `sentences`: if the line was split, its sentences, whose candidates were joined. Scores and
+    log-probabilities were computed in `precision`.
     """
 
     called: ClassVar[str] = "translation"
@@ -61,7 +64,7 @@ class Translation:
         return self.candidates[0].text
 
     def to_dict(self) -> dict[str, Any]:
-        """As `regard translate --json` prints it."""
+        """The line of `regard translate --json`."""
         hypotheses = [
             {**asdict(each), "tokens": list(each.tokens), "token_log_probs": list(each.token_log_probs)}
             for each in self.candidates
@@ -77,29 +80,20 @@ class Translation:
 class Translator:
     """A model, loaded once, that translates lines.
 
-    What it says of a line depends on that line alone: not on `batch_tokens`, nor on the line's neighbours,
-    nor on `workers`, the processes that share many lines (None: one for each core of a CPU, but only one
-    where `threads` are given). With precision "int8" products are of whole numbers of 8 bits, on a CPU.
+    A translation depends on its line alone: not on the batch, the other lines or the number of workers.
 
-    A model is trained on lines that mostly hold one sentence. `split` says what is done with several: "on"
-    translates each sentence alone and puts them together as they stood, "off" leaves lines as they are, and
-    "auto" splits what `texts` is given, and of other lines those longer than the model was trained on
-    (`split_above` in its generation.json) or than it can read. Limits and penalties are then of a sentence.
+    A model is trained on lines that mostly hold one sentence. `split` decides about lines of several: "on"
+    translates each sentence alone and joins the translations, "off" leaves lines as they are, and "auto"
+    splits the texts of `texts`, and of other lines those longer than the model was trained on (`split_above`
+    in its generation.json) or can read. Length limits and penalties then apply to each sentence.
 
     Args:
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        n_best: candidates of each text; a beam is as wide as that at least.
-        prefix: what stands before each text; what the model's folder says without.
-        split: "auto", "on" or "off", as above.
-        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
-            given.
+        model: a model or run folder, or what `regard.load` returns; the model in the box without.
     """
 
-    task: ClassVar[str] = "translation"  # as T5's folders call it
+    task: ClassVar[str] = "translation"  # the key of its prefix in generation.json, as in T5's folders
     does: ClassVar[str] = "translates"
     answer: ClassVar[type[Translation]] = Translation
-    splits: ClassVar[bool] = True  # False: a text is a document
     max_characters: ClassVar[int] = MAX_CHARACTERS
 
     @checked
@@ -109,67 +103,70 @@ class Translator:
         model: AnyModel | None = None,
         *,
         controls: Controls = UNSET,
-        batch_tokens: int = 4096,
-        n_best: int = 1,
-        prefix: str | None = None,
-        split: Split = "auto",
-        workers: int | None = None,
-        computing: Computing = USUAL,
+        options: TranslationOptions = OPTIONS,
+        runtime: DecodingRuntime = DECODING_RUNTIME,
     ) -> None:
         """Load the model; controls that are not given are its own."""
-        self.loaded = open_model(model, computing.device, computing.threads, precision=computing.precision)
+        self._load(model, controls, options, runtime, options.split)
+
+    def _load(
+        self,
+        model: AnyModel | None,
+        controls: Controls,
+        options: SummaryOptions,
+        runtime: DecodingRuntime,
+        split: Split | None,
+    ) -> None:
+        """Load the model; without `split` texts are not split into sentences."""
+        self.loaded = open_model(model, runtime)
         self.device = self.loaded.model.device
-        self.workers = choose_workers(workers, self.device, computing.threads)
+        self.workers = choose_workers(options.workers, self.device, runtime.threads)
         self.model = model_that(self.does, SequenceToSequence, self.loaded)
-        self.precision: Precision = compute_in(computing.precision, self.model, self.device)
+        self.precision: Precision = compute_in(runtime.precision, self.model, self.device)
         defaults = decoding_defaults(GenerationSettings, self.loaded)
-        self.settings = self._settings(defaults.with_(n_best=1).changed(controls), controls, n_best)
-        self.n_best, self.batch_tokens = n_best, batch_tokens
-        self._splitter = self._splitter_for(split)
-        usual = usual_prefix(self.settings.prefixes, self.task) if prefix is None else prefix
-        lower = self.settings.lower_capitals
-        self._prefix = prefix_of(usual, self.loaded.tokenizers.source, lower_capitals=lower)
-        target = self.loaded.tokenizers.target
+        self.options = options
+        self.settings = self._settings(defaults.with_(n_best=1).changed(controls), controls)
+        self._splitter = WholeTexts() if split is None else Splitter(split, self.settings, self._are_long)
+        source, target = self.loaded.tokenizers.source, self.loaded.tokenizers.target
+        default = (
+            default_prefix(self.settings.prefixes, self.task) if options.prefix is None else options.prefix
+        )
+        self._prefix = prefix_of(default, source, lower_capitals=self.settings.lower_capitals)
         self._pad_id, self._eos_id = target.pad_id, target.eos_id
         drafter = drafter_of(self.settings, self.loaded, self.device, (target.bos_id,))
         self._strategy = translation_search(self.settings, self.loaded.tokenizers, drafter)
         self._started: DecodingPool[Job, list[list[Hypothesis]]] | None = None
 
-    def _settings(self, changed: GenerationSettings, given: Controls, n_best: int) -> GenerationSettings:
-        """With as many candidates as are asked for; a beam is widened for them, unless its size was given."""
-        if not changed.draws and given.beam_size is None and given.temperature != 0:
-            changed = changed.with_(beam_size=max(changed.beam_size, n_best))
-        return changed.with_(n_best=samples_for(changed, n_best))
-
-    def _splitter_for(self, split: Split) -> Splitter | WholeTexts:
-        splitter = Splitter(split, self.settings, self._are_long)
-        if split == "on" and not self.splits:
-            raise ConfigError(f"split = 'on': this {self.does} whole texts", "leave split out")
-        return splitter if self.splits else WholeTexts()
+    def _settings(self, settings: GenerationSettings, controls: Controls) -> GenerationSettings:
+        """The settings with `n_best` candidates; the beam is widened for them, unless its size was given."""
+        n_best = self.options.n_best
+        if not settings.samples and not controls.has_beam and controls.temperature != 0:
+            settings = settings.widened(n_best)
+        return settings.with_(n_best=samples_for(settings, n_best))
 
     def __call__(
         self, lines: Iterable[str], *, done: Callable[[int], None] | None = None
     ) -> Iterator[Translation]:
-        """A translation for each line, in order; `lines` may be without end.
+        """A translation for each line, in order; `lines` may be endless.
 
-        `done` is called with a number of lines whenever so many more are translated.
+        `done` is called with the number of lines of each finished batch.
 
         Raises:
-            DataError: a line is no string, or `lines` is one.
+            DataError: a line is not a str, or `lines` is one.
         """
         return self.in_chunks(chunks(several(lines, ONE_TEXT)), done=done)
 
     def in_chunks(
         self, chunks: Iterable[Sequence[str]], *, done: Callable[[int], None] | None = None
     ) -> Iterator[Translation]:
-        """The same for lines that come several at a time: all of a chunk are decoded together."""
+        """The translations of lines that come in chunks; those of a chunk are decoded together."""
         return self._in_order(chunks, self._splitter.lines, done)
 
     def texts(self, texts: Iterable[str]) -> Iterator[Translation]:
         """A translation for each text, in order. A text may have several sentences and lines.
 
         Raises:
-            DataError: a text is no string, or `texts` is one.
+            DataError: a text is not a str, or `texts` is one.
         """
         return self._in_order(chunks(several(texts)), self._splitter.texts)
 
@@ -179,11 +176,9 @@ class Translator:
         split: Callable[[Sequence[str]], list[list[str]]],
         done: Callable[[int], None] | None = None,
     ) -> Iterator[Translation]:
-        first = 0
-        for chunk in chunks:
+        for first, chunk in numbered(chunks):
             pieces = [each or [""] for each in split(chunk)]
             yield from self._translate(chunk, pieces, first, done)
-            first += len(chunk)
 
     def _translate(
         self,
@@ -192,27 +187,27 @@ class Translator:
         first: int,
         done: Callable[[int], None] | None,
     ) -> Iterator[Translation]:
-        numbers = [number for number, each in enumerate(pieces, start=first + 1) for _ in each]
+        numbers = [number for number, each in enumerate(pieces, start=first) for _ in each]
         flat = [piece for each in pieces for piece in each]
         sources = self._ids(flat, numbers)
         found = decode_all(
             self._strategy,
             self.model,
             sources,
-            batch_tokens=self.batch_tokens,
+            batch_tokens=self.options.batch_tokens,
             pad_id=self._pad_id,
             eos_id=self._eos_id,
-            first_index=first,
+            first_index=first - 1,
             pool=self._pool(len(sources)),
             decoded=None if done is None else _lines_done(numbers, done),
         )
         each_found = iter(zip(flat, found, strict=True))
-        for number, (line, of_line) in enumerate(zip(lines, pieces, strict=True), start=first + 1):
+        for number, (line, of_line) in enumerate(zip(lines, pieces, strict=True), start=first):
             sentences = [self._translated(number, *each) for each in islice(each_found, len(of_line))]
             yield self._together(number, line, of_line, sentences)
 
     def _translated(self, number: int, piece: str, hypotheses: Sequence[Hypothesis]) -> Translation:
-        """The translation of a piece, which is empty if that is."""
+        """The translation of a piece; empty if the piece is."""
         empty = not piece or piece.isspace()
         candidates = [NOTHING] if empty else self._candidates(hypotheses) or [NOTHING]
         return self.answer(line=number, source=piece, candidates=tuple(candidates), precision=self.precision)
@@ -220,30 +215,28 @@ class Translator:
     def _together(
         self, number: int, line: str, pieces: Sequence[str], sentences: Sequence[Translation]
     ) -> Translation:
-        """The translation of a line, from those of its pieces."""
+        """The translation of a line, joined from those of its pieces."""
         if len(sentences) == 1:
             return replace(sentences[0], source=line)
-        drawn = self.settings.draws and self.settings.mbr is None
-        choose = in_step if drawn else combinations
-        chosen = choose([each.candidates for each in sentences], self.n_best)
+        sampled = self.settings.samples and self.settings.mbr is None
+        choose = in_step if sampled else combinations
+        chosen = choose([each.candidates for each in sentences], self.options.n_best)
         candidates = [as_one(joined(pieces, [one.text for one in each]), each) for each in chosen]
         bare = tuple(replace(each, source=each.source.strip()) for each in sentences)
         return replace(sentences[0], source=line, candidates=tuple(candidates), sentences=bare)
 
     def _pool(self, lines: int) -> DecodingPool[Job, list[list[Hypothesis]]] | None:
-        """The workers, started when there is enough for them to do."""
+        """The workers, started when there are enough lines for them."""
         if self.workers == 1 or lines < FEW * self.workers:
             return None
         if self._started is None:
-            straight(self.model)  # made here, the workers share it
+            fast_step(self.model)  # built before the fork, so that the workers share it
             self._started = DecodingPool(Decoder(self._strategy, [self.model]), self.workers)
         return self._started
 
     def _ids(self, lines: Sequence[str], numbers: Sequence[int]) -> list[list[int]]:
-        """The source ids of each line or sentence; of one that is too long those of its beginning, and that
-        is said with the number of its line.
-        """
-        most = reach([self.model]) - 1
+        """The source ids of each line or sentence; what is too long is truncated, with a warning."""
+        most = max_positions([self.model]) - 1
         ids = self._encoded(lines)
         for number, line, of_line in zip(numbers, lines, ids, strict=True):
             if len(line) > self.max_characters or len(of_line) > most:
@@ -253,13 +246,13 @@ class Translator:
         return [of_line[:most] for of_line in ids]
 
     def _encoded(self, lines: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, of at most as many characters as are read."""
-        read = [line[: self.max_characters] for line in lines]
-        return self._prefix.encoded(read, self.loaded.tokenizers.source)
+        """The ids of the first `max_characters` characters of each line."""
+        truncated = [line[: self.max_characters] for line in lines]
+        return self._prefix.encoded(truncated, self.loaded.tokenizers.source)
 
     def _are_long(self, lines: Sequence[str]) -> list[bool]:
-        """Which lines are longer than those that the model was trained on, or than it can read."""
-        most = min(reach([self.model]) - 1, self.settings.split_above or sys.maxsize)
+        """True for each line that is longer than the model was trained on, or can read."""
+        most = min(max_positions([self.model]) - 1, self.settings.split_above or sys.maxsize)
         lengths = map(len, self._encoded(lines))
         return [
             len(line) > self.max_characters or length > most
@@ -277,12 +270,12 @@ class Translator:
                 tokens=tuple(tokenizer.tokens(found[place].ids)),
                 token_log_probs=tuple(found[place].token_log_probs),
             )
-            for place, text, score in selected_texts(self.settings, texts, self.n_best)
+            for place, text, score in selected_texts(self.settings, texts, self.options.n_best)
         ]
 
 
 def _lines_done(numbers: Sequence[int], done: Callable[[int], None]) -> Callable[[Sequence[int]], None]:
-    """From the places of sentences that are decoded to how many lines are: those with none left."""
+    """Count the lines whose last sentence is decoded, from the places of decoded sentences."""
     left = Counter(numbers)
 
     def decoded(places: Sequence[int]) -> None:
@@ -300,44 +293,23 @@ def translate(
     *,
     model: AnyModel | None = None,
     controls: Controls = UNSET,
-    batch_tokens: int = 4096,
-    n_best: int = 1,
-    prefix: str | None = None,
-    split: Split = "auto",
-    workers: int | None = None,
-    computing: Computing = USUAL,
-) -> Any:
+    options: TranslationOptions = OPTIONS,
+    runtime: DecodingRuntime = DECODING_RUNTIME,
+) -> Texts:
     """The translation of a text, or of each text of several, by `model` or the model in the box.
 
-    A text may have several sentences and lines: each sentence is translated alone, and they are put together
-    with the spaces and line breaks that stood between them; with `split` "off" only lines are apart. With
-    `n_best` above 1 there is a list of that many, best first, in the place of each translation. For many
-    calls keep a `Translator`, which also tells scores.
+    A text may have several sentences and lines: each sentence is translated alone, and the translations are
+    joined by the spaces and line breaks between the sentences; with `split` "off" each line is. For many
+    calls keep a `Translator`, which also gives scores.
 
     Args:
         text: one text, or several.
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        n_best: candidates of each text; a beam is as wide as that at least.
-        prefix: what stands before each text; what the model's folder says without.
-        split: "auto" and "on" translate each sentence alone, "off" each line.
-        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
-            given.
+        model: a model or run folder, or what `regard.load` returns; the model in the box without.
 
     Returns:
         str for a str, list[str] for several; with `n_best` above 1 list[str] and list[list[str]].
     """
-    translator = Translator(
-        model,
-        controls=controls,
-        batch_tokens=batch_tokens,
-        n_best=n_best,
-        prefix=prefix,
-        split=split,
-        workers=workers,
-        computing=computing,
-    )
-    return answers(translator, text, n_best)
+    return answers(Translator(model, controls=controls, options=options, runtime=runtime), text)
 
 
 @checked
@@ -348,67 +320,49 @@ def translate_file(
     *,
     model: AnyModel | None = None,
     controls: Controls = UNSET,
-    batch_tokens: int = 4096,
-    n_best: int = 1,
-    prefix: str | None = None,
-    split: Split = "auto",
     as_json: bool = False,
-    workers: int | None = None,
-    computing: Computing = USUAL,
+    options: TranslationOptions = OPTIONS,
+    runtime: DecodingRuntime = DECODING_RUNTIME,
 ) -> int:
     """Translate a file line by line into another, which appears when it is whole; the number of lines.
 
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
         output: the file to write.
-        model: a model or run folder, or what `regard.load` gives; the model in the box without.
-        batch_tokens: padded tokens of a batch: it changes speed and memory, not the answer.
-        n_best: candidates of each text; a beam is as wide as that at least.
-        prefix: what stands before each text; what the model's folder says without.
-        split: "on" translates each sentence of a line alone, "off" a line as it is; "auto" splits long lines.
+        model: a model or run folder, or what `regard.load` returns; the model in the box without.
         as_json: write a line of JSON for each line.
-        workers: processes that share many lines; one for each core of a CPU without, one where `threads` are
-            given.
     """
-    translator = Translator(
-        model,
-        controls=controls,
-        batch_tokens=batch_tokens,
-        n_best=n_best,
-        prefix=prefix,
-        split=split,
-        workers=workers,
-        computing=computing,
-    )
-    return write(translator(stream(input)), Path(output), ranked=n_best > 1, as_json=as_json)
+    translator = Translator(model, controls=controls, options=options, runtime=runtime)
+    return write(translator(stream(input)), Path(output), ranked=options.n_best > 1, as_json=as_json)
 
 
-def answers(translator: Translator, text: str | Iterable[str], n_best: int) -> Any:
-    """The text that it gives for a text, or of each of several; with `n_best` above 1 a list of them."""
+def answers(translator: Translator, text: str | Iterable[str]) -> Texts:
+    """The translation of a text, or a list for several; with `n_best` above 1 lists of candidates."""
     found = translator.texts([text] if isinstance(text, str) else text)
-    texts = [
-        each.text if n_best == 1 else [candidate.text for candidate in each.candidates] for each in found
-    ]
-    return texts[0] if isinstance(text, str) else texts
+    if translator.options.n_best == 1:
+        texts = [each.text for each in found]
+        return texts[0] if isinstance(text, str) else texts
+    lists = [[candidate.text for candidate in each.candidates] for each in found]
+    return lists[0] if isinstance(text, str) else lists
 
 
 def write(
     translations: Iterable[Translation], output: Path, *, ranked: bool = False, as_json: bool = False
 ) -> int:
-    """Write translations into a file, which appears under its name when the last is written."""
-    special = output.exists() and not output.is_file()  # a device or a named pipe is written to as it is
+    """Write translations to a file, which appears under its name when the last is written."""
+    special = output.exists() and not output.is_file()  # a device or a named pipe is opened itself
     partial = output if special else output.with_name(f".{output.name}.partial")
     count = 0
     try:
-        with _blamed_on(output):
+        with _naming(output):
             file = partial.open("w", encoding="utf-8", newline="\n")
         with file:
             for translation in translations:
-                with _blamed_on(output):
+                with _naming(output):
                     file.write(printed(translation, ranked=ranked, as_json=as_json))
                 count += 1
         if not special:
-            with _blamed_on(output):
+            with _naming(output):
                 os.replace(partial, output)
     except BaseException:
         if not special:
@@ -418,7 +372,8 @@ def write(
 
 
 @contextmanager
-def _blamed_on(output: Path) -> Iterator[None]:
+def _naming(output: Path) -> Iterator[None]:
+    """Raise an OSError as a DataError that names the file."""
     try:
         yield
     except OSError as error:
@@ -437,5 +392,5 @@ def printed(translation: Translation, *, ranked: bool = False, as_json: bool = F
 
 
 def _one_line(text: str) -> str:
-    """A model of bytes or characters can say a line feed; a line of output must stay one."""
+    """The text in one line: models of bytes and characters can output line feeds."""
     return text.replace("\r", " ").replace("\n", " ")

@@ -8,10 +8,10 @@ from regard.evaluation.line_pairs import References
 from regard.evaluation.tokenizers import (
     AUTO,
     Tokenize,
-    explained,
-    ordered,
+    best_metric_first,
+    explain_tokenizer,
+    script_of_references,
     tokenizer_for,
-    writing_of_references,
 )
 from regard.evaluation.translation import METRICS, MetricName, check_tokenizer
 
@@ -32,9 +32,9 @@ def scoring_for(
     Raises:
         DataError: the tokeniser is unknown or cannot be used here.
     """
-    writing = writing_of_references(references)
+    writing = script_of_references(references)
     chosen = tokenizer_for(writing) if tokenize == AUTO else tokenize
     check_tokenizer(chosen)
     if tokenize == AUTO and chosen != "13a":
-        say(explained(chosen, writing))
-    return Scoring(tokenize=chosen, metrics=ordered(METRICS, writing))
+        say(explain_tokenizer(chosen, writing))
+    return Scoring(tokenize=chosen, metrics=best_metric_first(METRICS, writing))

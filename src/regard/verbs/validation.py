@@ -12,7 +12,8 @@ from regard.data.batch import PairBatch, collate
 from regard.data.corpus import Pair
 from regard.data.tokenizer import TokenizerPair
 from regard.decoding.batches import decode_all
-from regard.decoding.controls import Controls
+from regard.decoding.control import bounded
+from regard.decoding.controls import Beam
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import SEED, bootstrap_interval
@@ -31,7 +32,7 @@ Metric = Literal["bleu", "chrf", "exact_match", "error_rate"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValidationSettings:
+class ValidationSettings(Beam):
     """`[validation]`: the metrics of the validation pairs, and of the test pairs at the end.
 
     `error_rate` counts edits of words (or of phonemes or other symbols between spaces) per word of the
@@ -41,10 +42,9 @@ class ValidationSettings:
     metrics: tuple[Metric, ...] = ("bleu", "chrf")
     sentences: int = 0  # validation pairs to use, evenly spaced; 0 is all
     several_references: bool = False  # pairs with the same source are one sentence with several references
-    beam_size: int = 1
     tokenize: Tokenize = "auto"  # sacreBLEU's tokeniser; "none" is for text that is tokenised already
     lowercase: bool = False
-    batch_tokens: int = 4096
+    batch_tokens: int = bounded(4096, least=1)
     expected_bleu: tuple[float, ...] = ()  # lowest and highest BLEU of similar runs, for `verdict`
 
     def __post_init__(self) -> None:
@@ -55,11 +55,7 @@ class ValidationSettings:
                 f"validation.expected_bleu must be an interval, not {list(self.expected_bleu)}",
                 "for instance [20.0, 30.0]",
             )
-        for name in ("beam_size", "batch_tokens"):
-            if getattr(self, name) < 1:
-                raise RecipeError(
-                    f"validation.{name} must be 1 or more, not {getattr(self, name)}", "try 1 or 4096"
-                )
+        super().__post_init__()
         if self.sentences < 0:
             raise RecipeError(f"validation.sentences must be 0 or more, not {self.sentences}", "0 is all")
 
@@ -96,7 +92,7 @@ def validator(
     if not pairs:
         raise DataError("no validation pair is left after filtering", "look at data.valid and data.lines")
     batches = _batches(pairs, tokenizers, settings.batch_tokens)
-    fast_generation = generation.with_(n_best=1).changed(Controls(beam_size=settings.beam_size))
+    fast_generation = generation.with_(n_best=1).changed(settings.controls)
 
     def validate(model: SequenceToSequence) -> dict[str, float]:
         scores = {"loss": _loss(model, batches)}

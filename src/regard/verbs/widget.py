@@ -1,4 +1,4 @@
-"""A look in a notebook: the page as an anywidget, for Jupyter, VS Code and marimo."""
+"""The notebook widget of a look: the page as an anywidget, for Jupyter, VS Code and marimo."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -7,63 +7,65 @@ import numpy as np
 
 from regard.errors import MissingExtra, RegardError
 from regard.page.assets import stylesheet, widget_script
-from regard.verbs.looking.files import json_value, npy_bytes
-from regard.verbs.looking.inspected_run import AnswerToken
-from regard.verbs.looking.recorded_pass import Resource
-from regard.verbs.looking.request import Request
+from regard.verbs.views.files import json_value, npy_bytes
+from regard.verbs.views.inspected_run import AnswerToken
+from regard.verbs.views.recorded_pass import Resource
+from regard.verbs.views.request import Request
 
 Send = Callable[[dict[str, Any], list[bytes]], None]
 
 
 @runtime_checkable
-class Shown(Protocol):
-    """What a widget shows: a Look, and what made it, which can make others."""
+class LookLike(Protocol):
+    """What a widget needs of a `Look`: its resources, and looks for other requests."""
 
     def get(self, path: str) -> Resource: ...
 
-    def ask(self, request: Request) -> "Shown": ...
+    def ask(self, request: Request) -> "LookLike": ...
 
     def stream(self, request: Request) -> Iterator[AnswerToken]: ...
 
 
-class Conversation:
-    """What the page in a notebook asks and is answered: see `fromWidget` in page/static/resources.js."""
+class WidgetSession:
+    """Answers the messages of a page in a notebook; see `fromWidget` in page/static/resources.js."""
 
-    def __init__(self, look: Shown, send: Send, told: Callable[[Any], None] = lambda summary: None) -> None:
-        """`told` gets the summary of each new look."""
-        self.look, self._send, self._told = look, send, told
+    def __init__(
+        self, look: LookLike, send: Send, on_summary: Callable[[Any], None] = lambda summary: None
+    ) -> None:
+        """`on_summary` is called with the summary of each new look."""
+        self.look, self._send, self._on_summary = look, send, on_summary
 
-    def heard(self, message: Mapping[str, Any]) -> None:
-        """Answer one message; whatever goes wrong is an answer too."""
+    def handle(self, message: Mapping[str, Any]) -> None:
+        """Answer one message; errors are sent as answers too."""
         number = message.get("id")
         try:
             match message:
                 case {"do": "get", "path": str(path)}:
-                    self._give(number, self.look.get(path))
+                    self._send_resource(number, self.look.get(path))
                 case {"do": "ask", "request": dict(request)}:
                     self.look = self.look.ask(Request.from_json(request))
-                    self._give(number, self.look.get("summary"))
-                    self._told(json_value(self.look.get("summary")))
+                    self._send_resource(number, self.look.get("summary"))
+                    self._on_summary(json_value(self.look.get("summary")))
                 case {"do": "stream", "request": dict(request)}:
-                    for said in self.look.stream(Request.from_json(request)):
-                        self._send({"id": number, "token": said.to_dict()}, [])
+                    for token in self.look.stream(Request.from_json(request)):
+                        self._send({"id": number, "token": token.to_dict()}, [])
                     self._send({"id": number, "done": True}, [])
                 case _:
-                    self._send({"id": number, "error": "nothing that is known is asked for"}, [])
+                    self._send({"id": number, "error": "unknown message"}, [])
         except RegardError as error:
             self._send({"id": number, "error": error.message, "hint": error.hint}, [])
         except Exception as error:  # noqa: BLE001 (the page waits for an answer)
             self._send({"id": number, "error": f"the model failed: {type(error).__name__}: {error}"}, [])
 
-    def _give(self, number: Any, resource: Resource) -> None:
+    def _send_resource(self, number: Any, resource: Resource) -> None:
         if isinstance(resource, np.ndarray):
             self._send({"id": number}, [npy_bytes(resource)])
         else:
             self._send({"id": number, "value": json_value(resource)}, [])
 
 
-def widget_of(look: Shown) -> Any:
-    """The page that shows `look`, and asks the model anew, as a widget.
+def make_widget(look: LookLike) -> Any:
+    """The page for `look` as a widget that can send further requests to the model.
 
     Raises:
         MissingExtra: anywidget is not installed.
@@ -81,8 +83,8 @@ def widget_of(look: Shown) -> Any:
         live = traitlets.Bool(True).tag(sync=True)
 
     widget = Widget(summary=json_value(look.get("summary")))
-    conversation = Conversation(
+    conversation = WidgetSession(
         look, widget.send, lambda summary: setattr(widget, "summary", summary)
-    )  # whoever opens it again sees the newest
-    widget.on_msg(lambda _, message, buffers: conversation.heard(message))
+    )  # a page that is opened again shows the newest look
+    widget.on_msg(lambda _, message, buffers: conversation.handle(message))
     return widget

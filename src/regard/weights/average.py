@@ -1,4 +1,4 @@
-"""Averages of weights: of the last checkpoints, and over the whole of training."""
+"""Weight averaging: the mean of several checkpoints, and an exponential moving average."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,15 +10,15 @@ from regard.errors import FolderError
 from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.tensors import model_tensors
 
-WEIGHTS, AVERAGE = "model.safetensors", "average.safetensors"  # of a checkpoint
-UPDATES = "updates"  # in the second: how many the average has seen
+WEIGHTS, AVERAGE = "model.safetensors", "average.safetensors"  # files of a checkpoint
+UPDATES = "updates"  # a tensor of AVERAGE: the number of updates in the average
 
 
 def used_weights(checkpoint: VerifiedFolder) -> tuple[dict[str, Tensor], bool]:
-    """The weights by which a checkpoint is validated and used; True if they are a moving average.
+    """The weights with which a checkpoint is validated and used; True if they are the moving average.
 
-    They are where its run has one. Beside adapters that is an average of their parts, which no model is
-    made of: then they are the weights of that step.
+    They are the moving average if the run has one. In a run with adapters the average is over adapter
+    tensors, which are not a model's weights, so the weights of that step are used.
     """
     weights = checkpoint.read_tensors(WEIGHTS)
     if AVERAGE not in checkpoint.names:
@@ -31,8 +31,11 @@ def used_weights(checkpoint: VerifiedFolder) -> tuple[dict[str, Tensor], bool]:
 def average_tensors(checkpoints: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """The mean of each tensor, summed in float64 (Vaswani et al. 2017, section 6.1).
 
-    One checkpoint is looked at at a time, so that they may be read lazily. What is not floating-point
-    must be equal in all.
+    Only one checkpoint is needed at a time, so `checkpoints` may be lazy. Tensors of other types than
+    floating point must be equal in all checkpoints.
+
+    Raises:
+        FolderError: there is no checkpoint, or the checkpoints do not match.
     """
     first: Mapping[str, Tensor] = {}
     sums: dict[str, Tensor] = {}
@@ -44,13 +47,15 @@ def average_tensors(checkpoints: Iterable[Mapping[str, Tensor]]) -> dict[str, Te
                 {name: tensor.to(torch.float64, copy=True) for name, tensor in tensors.items()},
             )
             continue
-        _refuse_other(first, tensors)
+        _refuse_mismatch(first, tensors)
         for name, total in sums.items():
             if not first[name].is_floating_point() and not torch.equal(first[name], tensors[name]):
-                raise FolderError(f"{name!r} differs, and has no mean", "average weights of one run only")
+                raise FolderError(
+                    f"{name!r} is not floating point and differs", "average checkpoints of one run only"
+                )
             total += tensors[name]
     if not count:
-        raise FolderError("there is no checkpoint to average", "train first, or name another run")
+        raise FolderError("there is no checkpoint to average", "train first, or give another run")
     return {
         name: (sums[name] / count).to(tensor.dtype) if tensor.is_floating_point() else tensor
         for name, tensor in first.items()
@@ -58,10 +63,10 @@ def average_tensors(checkpoints: Iterable[Mapping[str, Tensor]]) -> dict[str, Te
 
 
 class MovingAverage:
-    """An exponential moving average of a model's weights, a second set beside the trained one.
+    """An exponential moving average of a model's weights.
 
     After each update, average <- decay * average + (1 - decay) * weights. With `warm_up` the decay of
-    update t is at most (1 + t) / (10 + t), so that the random weights of the start are soon forgotten.
+    update t is at most (1 + t) / (10 + t), so that the random initial weights soon lose their influence.
     """
 
     def __init__(self, model: nn.Module, decay: float, *, warm_up: bool = True) -> None:
@@ -71,6 +76,7 @@ class MovingAverage:
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
+        """Adds the model's present weights to the average."""
         self.updates += 1
         decay = min(self.decay, (1 + self.updates) / (10 + self.updates)) if self.warm_up else self.decay
         for name, weight in model_tensors(model).items():
@@ -82,7 +88,7 @@ class MovingAverage:
 
     @contextlib.contextmanager
     def applied(self, model: nn.Module) -> Iterator[None]:
-        """Within, `model` has the average for its weights; afterwards its own again, to the bit."""
+        """A context in which `model` has the averaged weights; its own are restored exactly afterwards."""
         weights = model_tensors(model)
         own = {name: weight.clone() for name, weight in weights.items()}
         _copy(self._average, weights)
@@ -92,14 +98,14 @@ class MovingAverage:
             _copy(own, weights)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All of its state, for a checkpoint."""
+        """The state of the average, for a checkpoint."""
         return {**self._average, UPDATES: torch.tensor(self.updates)}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Be as when `tensors` were taken."""
+        """Restores the state that `tensors()` returned."""
         stored = dict(tensors)
         updates = stored.pop(UPDATES, None)
-        _refuse_other(self._average, stored)
+        _refuse_mismatch(self._average, stored)
         if updates is None or updates.numel() != 1:
             raise FolderError(f"the moving average lacks {UPDATES!r}", "use another checkpoint")
         self.updates = int(updates)
@@ -112,11 +118,11 @@ def _copy(source: Mapping[str, Tensor], target: Mapping[str, Tensor]) -> None:
         tensor.copy_(source[name])
 
 
-def _refuse_other(first: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> None:
-    """The two must be of one model: the same names and shapes."""
-    hint = "only checkpoints of one run fit together"
-    if odd := sorted(set(first) ^ set(other)):
-        raise FolderError(f"{odd[0]!r} is in one set of weights and not in the other", hint)
+def _refuse_mismatch(first: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> None:
+    """Raises a FolderError unless both have the same names and shapes."""
+    hint = "only checkpoints of one run can be averaged"
+    if unmatched := sorted(set(first) ^ set(other)):
+        raise FolderError(f"{unmatched[0]!r} is in one set of weights and not in the other", hint)
     for name, tensor in first.items():
         if tensor.shape != other[name].shape:
             shapes = f"{list(tensor.shape)} in one set of weights, {list(other[name].shape)} in the other"

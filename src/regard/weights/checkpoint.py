@@ -1,12 +1,12 @@
-"""The run folder: checkpoints that are whole or absent, the best model, metrics, the recipe.
+"""The run folder: atomic, verified checkpoints, the best model, metrics, the recipe.
 
-    RUN/checkpoints/step-00000400/    a model folder with optimizer.safetensors and state.json beside
-    RUN/best/                         the model folder that validated best
+    RUN/checkpoints/step-00000400/    a model folder with optimizer.safetensors and state.json
+    RUN/best/                         the model folder with the best validation
     RUN/metrics.jsonl  RUN/recipe.toml
-    RUN/LATEST                        a hint for people; what is true is found by verifying
-    RUN/.lock                         held while a process writes here
+    RUN/LATEST                        the newest checkpoint, for people; the program verifies instead
+    RUN/.lock                         held while a process writes
 
-Kill the writer at any instant: the next start finds the newest checkpoint that is whole.
+The writer can be killed at any time: the next start finds the newest intact checkpoint.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,18 +22,18 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.data.folder_file import inside, read_file
+from regard.data.folder_file import checked_inside, read_file
 from regard.errors import FolderError, UserError
 from regard.weights.environment import environment_differences
 from regard.weights.folder import (
     MANIFEST,
     Files,
     find,
+    os_errors,
+    recover,
     remove_folder,
+    rename_away,
     replace_file,
-    set_aside,
-    settle,
-    told,
     verify_folder,
     write_folder,
 )
@@ -42,31 +42,38 @@ from regard.weights.metrics import append_record, cut_records, flush_records, re
 from regard.weights.strict_json import read_json
 from regard.weights.tensors import read_tensors
 
-RESOLVED = "resolved.json"  # in a run folder: the recipe's table that was read, and where its paths begin
-TIME_KEYS = frozenset({"seconds"})  # of state.json: all that differs between two equal runs
+RESOLVED = "resolved.json"  # in a run folder: the recipe as it was read, and the base folder of its paths
+TIME_KEYS = frozenset({"seconds"})  # of state.json: everything that differs between two equal runs
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiedFolder:
-    """A model folder that has been verified; only what its manifest lists can be read from it."""
+    """A model folder whose files have been verified; only the files of its manifest can be read."""
 
     path: Path
     manifest: Mapping[str, Any]
 
     @classmethod
-    def open(cls, path: Path) -> "VerifiedFolder":
+    def open(cls, path: Path, names: Collection[str] | None = None) -> "VerifiedFolder":
+        """Verifies a folder; with `names`, only these files, and no others can be read from it.
+
+        Raises:
+            FolderError: the folder is missing or damaged.
+        """
         path = Path(path).expanduser()
-        return cls(path=path, manifest=verify_folder(path))
+        return cls(path=path, manifest=verify_folder(path, names))
 
     @property
     def names(self) -> list[str]:
+        """The names of the verified files."""
         return sorted(self.manifest["files"])
 
     def file(self, name: str) -> Path:
+        """The path of a verified file; FolderError if there is none of this name."""
         if name not in self.manifest["files"]:
             raise FolderError(
                 f"{self.path} has no {name}",
-                f"it holds {', '.join(self.names)}: is it another kind of folder?",
+                f"its files are {', '.join(self.names)}: is it another kind of folder?",
             )
         return self.path / name
 
@@ -77,18 +84,23 @@ class VerifiedFolder:
         return read_json(self.file(name))
 
     def read_tensors(self, name: str) -> dict[str, Tensor]:
-        return read_tensors(inside(self.file(name)))
+        return read_tensors(checked_inside(self.file(name)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint(VerifiedFolder):
-    """All that a run needs to go on after `step` updates."""
+    """A checkpoint: everything that a run needs to resume after `step` updates."""
 
     step: int
 
     @classmethod
-    def open(cls, path: Path) -> "Checkpoint":
-        folder = VerifiedFolder.open(path)
+    def open(cls, path: Path, names: Collection[str] | None = None) -> "Checkpoint":
+        """Verifies a checkpoint; see `VerifiedFolder.open`.
+
+        Raises:
+            FolderError: the folder is missing or damaged, or not a checkpoint.
+        """
+        folder = VerifiedFolder.open(path, names)
         match folder.manifest.get("step"):
             case int(step):
                 return cls(path=folder.path, manifest=folder.manifest, step=step)
@@ -96,7 +108,10 @@ class Checkpoint(VerifiedFolder):
 
 
 def digest(checkpoint: VerifiedFolder) -> str:
-    """SHA-256 over weights, optimiser and state: equal for a run left alone and one killed and resumed."""
+    """The SHA-256 of weights, optimiser and state, without times.
+
+    It is equal for an uninterrupted run and one that was killed and resumed.
+    """
     state = json.dumps(_without_times(checkpoint.read_json("state.json")), sort_keys=True)
     whole = hashlib.sha256(state.encode("ascii"))
     for name in checkpoint.names:
@@ -115,83 +130,87 @@ def _without_times(value: Any) -> Any:
 
 
 def _step(path: Path) -> int:
-    """Of a folder that is called like a checkpoint."""
+    """The step in the name of a checkpoint folder."""
     return int(path.name.strip(".asidetp-"))
 
 
 class RunFolder:
-    """One training run on disk. Whoever writes holds the lock: `with RunFolder(path).lock() as run:`."""
+    """A training run on disk. A writer holds its lock: `with RunFolder(path).lock() as run:`."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(os.path.realpath(Path(path).expanduser()))
-        self.broken: list[Path] = []  # damaged checkpoints found by this process, renamed and kept
+        self.broken: list[Path] = []  # damaged checkpoints that this process found and renamed
         self._locked = False
         self._verified: set[Path] = set()
 
     @contextlib.contextmanager
     def lock(self) -> Iterator["RunFolder"]:
-        """Be the only writer; finish or sweep first what a killed one left."""
-        with told("use", self.path):
-            self._refuse_foreign()
+        """Locks the folder for writing, and finishes or removes what a killed writer left."""
+        with os_errors("use", self.path):
+            self._refuse_other_folder()
             os.makedirs(self._checkpoints, exist_ok=True)
         with locked(self.path):
             self._locked = True
             try:
-                with told("use", self.path):
-                    settle(self.path)
-                    settle(self._checkpoints)
+                with os_errors("use", self.path):
+                    recover(self.path)
+                    recover(self._checkpoints)
                 yield self
             finally:
                 self._locked = False
 
-    def sweep(self) -> list[str]:
-        """Put damaged checkpoints aside, renamed and kept; one sentence about each."""
+    def rename_damaged(self) -> list[str]:
+        """Renames damaged checkpoints, which are kept; returns a message about each."""
         broken: list[UserError] = []
-        with self._writing():
-            for path in self._named():
+        with self._write_lock():
+            for path in self._checkpoint_folders():
                 self._open(path, broken)
-        return [f"{error.message}; it was put aside, an older checkpoint is used" for error in broken]
+        return [f"{error.message}; it was renamed, and an older checkpoint is used" for error in broken]
 
     def save(self, step: int, files: Files) -> Checkpoint:
-        """Commit the checkpoint of `step`; on disk when this returns, and the metrics so far with it."""
+        """Writes the checkpoint of `step`; it and the metrics so far are on disk when this returns."""
         target = self._checkpoints / f"step-{step:08d}"
-        with self._writing():
+        with self._write_lock():
             flush_records(self._metrics)
-            self._make_room(target)
+            self._rename_other(target)
             write_folder(target, files, manifest_extra={"step": step})
             self._verified.discard(target)
             replace_file(self.path / "LATEST", f"{target.name}\n".encode("ascii"))
         return Checkpoint(path=target, manifest=read_json(target / MANIFEST), step=step)
 
     def latest(self) -> Checkpoint | None:
-        """The newest checkpoint that is whole; None where none was ever written."""
+        """The newest intact checkpoint; None if the run has none.
+
+        Raises:
+            FolderError: there are checkpoints, but all are damaged.
+        """
         broken = []
-        for path in self._named():
+        for path in self._checkpoint_folders():
             checkpoint = self._open(path, broken)
             if checkpoint:
                 return checkpoint
         if broken:
             raise FolderError(
-                f"{self.path}: none of its {len(broken)} checkpoints is whole; "
+                f"{self.path}: all of its {len(broken)} checkpoints are damaged; "
                 f"the newest: {broken[0].message}",
                 "restore one from a copy, or choose a new folder with --out",
             )
         return None
 
     def checkpoints(self) -> list[Checkpoint]:
-        """Every checkpoint that is whole, newest first."""
-        opened = [self._open(path, []) for path in self._named()]
+        """All intact checkpoints, newest first."""
+        opened = [self._open(path, []) for path in self._checkpoint_folders()]
         return [checkpoint for checkpoint in opened if checkpoint]
 
     def prune(self, keep: int, *, every: int = 1, good: int | None = None) -> None:
-        """Remove the oldest checkpoints, once `keep` newer ones, two at least, are known to be whole.
+        """Removes the oldest checkpoints if `keep` newer ones, at least two, are intact.
 
-        Only those whose step is a multiple of `every` count; others were saved because of a signal. The
-        newest that is not after step `good`, to which the run may have to go back, stays too.
+        Only checkpoints whose step is a multiple of `every` count; others were saved on a signal. The newest
+        checkpoint up to step `good`, to which the run may have to go back, is kept too.
         """
-        with self._writing():
+        with self._write_lock():
             whole = 0
-            for path in self._named():
+            for path in self._checkpoint_folders():
                 step = _step(path)
                 if good is not None and step <= good and (path in self._verified or self._open(path, [])):
                     good = None
@@ -203,32 +222,33 @@ class RunFolder:
                     whole += step % every == 0
 
     def remove_after(self, step: int) -> None:
-        """Remove the checkpoints of later steps, the newest first: the run goes back."""
-        with self._writing():
-            for path in self._named():
+        """Removes the checkpoints of later steps, the newest first, when the run goes back to `step`."""
+        with self._write_lock():
+            for path in self._checkpoint_folders():
                 if _step(path) > step:
                     remove_folder(path)
                     self._verified.discard(path)
 
     def write_best(self, files: Files, *, step: int = 0) -> VerifiedFolder:
-        """Replace RUN/best; at any instant the old or the new one can be found."""
+        """Replaces RUN/best; at any time the old or the new one can be read."""
         target = self.path / "best"
-        with self._writing():
-            self._make_room(target)
+        with self._write_lock():
+            self._rename_other(target)
             write_folder(target, files, manifest_extra={"step": step})
         return VerifiedFolder(path=target, manifest=read_json(target / MANIFEST))
 
-    def best(self) -> VerifiedFolder | None:
-        """The model that validated best so far."""
+    def best(self, names: Collection[str] | None = None) -> VerifiedFolder | None:
+        """The best model so far; None if there is none. With `names`, only these files are verified."""
         path = find(self.path / "best")
-        return VerifiedFolder.open(path) if path else None
+        return VerifiedFolder.open(path, names) if path else None
 
     def environment_warnings(self) -> list[str]:
-        """What is otherwise than when the newest checkpoint was written, if that may change bits."""
+        """The differences to the newest checkpoint's environment that can change the bits of results."""
         checkpoint = self.latest()
         return environment_differences(checkpoint.manifest) if checkpoint else []
 
     def append_metrics(self, record: Mapping[str, Any]) -> None:
+        """Adds a record to `metrics.jsonl`."""
         append_record(self._metrics, record)
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -236,23 +256,23 @@ class RunFolder:
         return read_records(self._metrics)
 
     def cut_metrics(self, step: int) -> None:
-        """Forget what was measured after `step`; the resumed run measures it again."""
-        with self._writing():
+        """Removes the records after `step`, which the resumed run measures again."""
+        with self._write_lock():
             cut_records(self._metrics, step)
 
     def recipe(self) -> str | None:
-        """The recipe that this run was started with, verbatim; None before there is one."""
+        """The text of the run's recipe; None if it has none yet."""
         path = self.path / "recipe.toml"
-        with told("read", path):
+        with os_errors("read", path):
             return path.read_bytes().decode("utf-8", "replace") if path.exists() else None
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a small file of the run, such as its recipe: at any instant the old or the new is there."""
-        with self._writing():
+        """Writes a small file of the run, such as its recipe, atomically."""
+        with self._write_lock():
             replace_file(self.path / name, text.encode("utf-8"))
 
-    def _writing(self) -> AbstractContextManager[object]:
-        """Whoever writes without holding the lock takes it for that while."""
+    def _write_lock(self) -> AbstractContextManager[object]:
+        """The lock, unless this object holds it already."""
         return contextlib.nullcontext() if self._locked else self.lock()
 
     @property
@@ -263,39 +283,39 @@ class RunFolder:
     def _metrics(self) -> Path:
         return self.path / "metrics.jsonl"
 
-    def _refuse_foreign(self) -> None:
-        """Somebody's folder of other things, named by mistake, is left alone."""
+    def _refuse_other_folder(self) -> None:
+        """Raises a FolderError for a folder with other content, given by mistake."""
         names = os.listdir(self.path) if os.path.isdir(self.path) else []
         if "checkpoints" not in names and any(not name.startswith(".") for name in names):
             raise FolderError(
-                f"{self.path} exists and is no run folder", "choose a new or an empty folder with --out"
+                f"{self.path} exists and is not a run folder", "choose a new or an empty folder with --out"
             )
 
-    def _make_room(self, target: Path) -> None:
-        """What stands in the place of a folder of ours and is none is kept under another name."""
+    def _rename_other(self, target: Path) -> None:
+        """Renames anything at `target` that is not a folder of regard; it is kept."""
         if os.path.lexists(target) and not os.path.isfile(target / MANIFEST):
-            self.broken.append(set_aside(target, "broken"))
+            self.broken.append(rename_away(target, "broken"))
 
-    def _named(self) -> list[Path]:
-        """The folders that are called like checkpoints, newest first."""
+    def _checkpoint_folders(self) -> list[Path]:
+        """The folders with the names of checkpoints, newest first."""
         found: dict[int, Path] = {}
-        with told("read", self._checkpoints):
+        with os_errors("read", self._checkpoints):
             names = os.listdir(self._checkpoints) if os.path.isdir(self._checkpoints) else []
-        for name in sorted(names):  # `.step-N.aside`, whose step is just being replaced, comes first
+        for name in sorted(names):  # `.step-N.aside`, which is being replaced, comes first
             if match := re.fullmatch(r"step-(\d{8,18})|\.step-(\d{8,18})\.aside", name):
                 found[int(match[1] or match[2])] = self._checkpoints / name
         return [found[step] for step in sorted(found, reverse=True)]
 
     def _open(self, path: Path, broken: list[UserError]) -> Checkpoint | None:
-        """The checkpoint, or None for a damaged one, which the holder of the lock puts aside."""
+        """The checkpoint; None if it is damaged, and then it is renamed if this object holds the lock."""
         try:
             checkpoint = Checkpoint.open(path)
             if f"step-{checkpoint.step:08d}" not in path.name:
-                raise FolderError(f"{path} is of step {checkpoint.step}", "was it renamed?")
+                raise FolderError(f"{path} is the checkpoint of step {checkpoint.step}", "was it renamed?")
         except UserError as error:
             broken.append(error)
             if self._locked:
-                self.broken.append(set_aside(path, "broken"))
+                self.broken.append(rename_away(path, "broken"))
             return None
         self._verified.add(path)
         return checkpoint

@@ -1,4 +1,4 @@
-"""The machine that bits depend on: recorded with a checkpoint, compared when it is resumed."""
+"""The environment on which results depend in their bits: stored with a checkpoint, compared on resume."""
 
 import platform
 from collections.abc import Mapping
@@ -8,9 +8,9 @@ import torch
 
 
 def environment() -> dict[str, Any]:
-    """What must be equal for a resumed run to give the same bits.
+    """The facts that must be equal for a resumed run to give the same bits.
 
-    Changing the number of threads alone changes the last bits of a matrix product.
+    Even another number of threads changes the last bits of a matrix product.
     """
     return {
         "torch": torch.__version__,
@@ -21,10 +21,10 @@ def environment() -> dict[str, Any]:
 
 
 def environment_differences(manifest: Mapping[str, Any]) -> list[str]:
-    """One line for each thing that was otherwise when `manifest` was written."""
+    """One line for each difference to the environment in which `manifest` was written."""
     before, now = manifest.get("environment"), environment()
     if not isinstance(before, dict):
-        return ["the checkpoint does not say on what machine it was written"]
+        return ["the checkpoint does not record the machine on which it was written"]
     return [
         f"{name.replace('_', ' ')}: {before.get(name)} then, {now[name]} now"
         for name in now

@@ -1,8 +1,8 @@
-"""A folder that is whole or absent, at whatever instant the writer is killed.
+"""Atomic, verified folders: a folder is complete or absent, whenever its writer is killed.
 
-The files are written into `.NAME.PID.partial`, each flushed to disk; `MANIFEST.json`, with the size and
-SHA-256 of each, comes last; then the folder is renamed. A folder of that name steps aside first, to
-`.NAME.aside`, and is removed when the new one stands: `find` and `settle` know both names.
+The files are written into `.NAME.PID.partial` and flushed to disk; `MANIFEST.json`, with the size and
+SHA-256 of each file, is written last; then the folder is renamed. An existing folder of that name is first
+renamed to `.NAME.aside` and removed afterwards; `find` and `recover` handle both names.
 """
 
 import contextlib
@@ -12,13 +12,13 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from regard.data.folder_file import inside, refuse_large, unreadable
+from regard.data.folder_file import checked_inside, read_error, refuse_large
 from regard.errors import FolderError, RunError, UserError
 from regard.weights.environment import environment
 from regard.weights.strict_json import HINT, json_bytes, read_json
@@ -26,15 +26,15 @@ from regard.weights.tensors import refuse_non_finite, write_tensors
 
 FORMAT_VERSION = 1
 MANIFEST = "MANIFEST.json"
-UNLISTED = frozenset({"README.md"})  # the card: written with the others, free to be edited afterwards
+UNLISTED = frozenset({"README.md"})  # the model card, which may be edited afterwards
 Files = Mapping[str, bytes | Mapping[str, Tensor]]
 
 
 def write_folder(target: Path, files: Files, *, manifest_extra: Mapping[str, Any] | None = None) -> None:
-    """Write `files` (bytes, or named tensors) as the folder `target`, replacing a folder of ours.
+    """Writes `files` (bytes, or named tensors) as the folder `target`, which may replace a folder of regard.
 
-    When it returns, all of it is on disk. When it raises, or never returns, what stood there before
-    stands there still, or will after `settle`.
+    When it returns, everything is on disk. If it raises or is killed, the previous folder is intact, if
+    necessary after `recover`.
     """
     for name, content in files.items():
         assert name != MANIFEST, name
@@ -42,57 +42,60 @@ def write_folder(target: Path, files: Files, *, manifest_extra: Mapping[str, Any
         if not isinstance(content, bytes):
             refuse_non_finite(name, content)
     target = Path(os.path.realpath(target.expanduser()))
-    with told("save", target):
-        _refuse_foreign(target)
+    with os_errors("save", target):
+        _refuse_other_folder(target)
         os.makedirs(target.parent, exist_ok=True)
-        _sweep_dead(target)
-        partial = _beside(target, f"{os.getpid()}.partial")
+        _remove_dead_partials(target)
+        partial = _hidden_sibling(target, f"{os.getpid()}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         try:
             os.mkdir(partial)
-            _fill(partial, files, manifest_extra or {})
+            _write_files(partial, files, manifest_extra or {})
             _put_in_place(partial, target)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
 
 
-def verify_folder(path: Path) -> dict[str, Any]:
-    """The manifest of a folder whose listed files are all as they were written.
+def verify_folder(path: Path, names: Collection[str] | None = None) -> dict[str, Any]:
+    """Verifies the files of a folder against their SHA-256 and returns the manifest.
 
-    Files that the manifest does not list are left alone and never read.
+    With `names`, only these files are verified, and the returned manifest lists no others. Files that the
+    manifest does not list are never read.
     """
     if not os.path.isdir(path):
         problem = "is a file" if os.path.exists(path) else "does not exist"
         raise FolderError(f"{path} {problem}", "a model is a folder with a MANIFEST.json")
     if not os.path.isfile(path / MANIFEST):
         raise FolderError(
-            f"{path} has no {MANIFEST}", "it is no model folder, or was never written to its end"
+            f"{path} has no {MANIFEST}", "it is not a model folder, or was not written completely"
         )
     manifest = read_json(path / MANIFEST)
     version = manifest.get("format_version")
     if version != FORMAT_VERSION:
         raise FolderError(
-            f"{path} is of format {version!r}, this regard reads format {FORMAT_VERSION}",
+            f"{path} has format {version!r}, this version of regard reads format {FORMAT_VERSION}",
             "install the version of regard that wrote it",
         )
     listed = manifest.get("files")
     if not isinstance(listed, dict):
         raise FolderError(f"{path / MANIFEST}: 'files' is missing", HINT)
+    if names is not None:
+        manifest["files"] = listed = {name: listed[name] for name in listed if name in names}
     for name, entry in listed.items():
         _verify_file(path, name, entry)
     return manifest
 
 
 def find(target: Path) -> Path | None:
-    """Where the folder `target` is now: at its place, aside while it is being replaced, or nowhere."""
-    return next((path for path in (target, _beside(target, "aside")) if os.path.isdir(path)), None)
+    """The present path of the folder `target`, which may be renamed while it is replaced; None if absent."""
+    return next((path for path in (target, _hidden_sibling(target, "aside")) if os.path.isdir(path)), None)
 
 
-def settle(parent: Path) -> None:
-    """Finish what a killed writer left in `parent`: put back what stepped aside, sweep the rest.
+def recover(parent: Path) -> None:
+    """Cleans up after a killed writer in `parent`: restores renamed folders and removes partial ones.
 
-    Only for whoever is sure to be the only writer there.
+    The caller must be the only writer there.
     """
     for entry in sorted(parent.iterdir()):
         if re.fullmatch(r"\..*\.\d+\.partial", entry.name):
@@ -102,10 +105,10 @@ def settle(parent: Path) -> None:
 
 
 def replace_file(target: Path, content: bytes) -> None:
-    """Write one small file so that at any instant the old or the new one is there, whole."""
+    """Replaces a small file atomically."""
     target = Path(os.path.realpath(target))
-    partial = _beside(target, f"{os.getpid()}.partial")
-    with told("save", target):
+    partial = _hidden_sibling(target, f"{os.getpid()}.partial")
+    with os_errors("save", target):
         try:
             _write_bytes(partial, content)
             os.replace(partial, target)
@@ -117,25 +120,25 @@ def replace_file(target: Path, content: bytes) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder; no half of it is ever seen under its name."""
-    doomed = _beside(path, f"{os.getpid()}.partial")
-    with told("remove", path):
+    """Removes a folder; it is renamed first, so that it is never seen half removed."""
+    doomed = _hidden_sibling(path, f"{os.getpid()}.partial")
+    with os_errors("remove", path):
         shutil.rmtree(doomed, ignore_errors=True)
         os.rename(path, doomed)
-    shutil.rmtree(doomed, ignore_errors=True)  # what will not go is swept at the next start
+    shutil.rmtree(doomed, ignore_errors=True)  # `recover` removes the rest at the next start
 
 
-def set_aside(path: Path, why: str) -> Path:
-    """Rename a folder to `NAME.WHY-TIME`, which nobody takes for the real one."""
-    kept = _dated(path, why)
-    with told("rename", path):
+def rename_away(path: Path, why: str) -> Path:
+    """Renames a folder to `NAME.WHY-TIME`; returns the new path."""
+    kept = _timestamped(path, why)
+    with os_errors("rename", path):
         os.rename(path, kept)
     return kept
 
 
 def flush_directory(path: Path) -> None:
-    """Make the names in a directory outlive a power cut."""
-    if os.name == "nt":  # no such call; NTFS journals names
+    """Flushes the names in a directory to disk, so that they survive a power cut."""
+    if os.name == "nt":  # Windows has no such call; NTFS journals names
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -145,8 +148,8 @@ def flush_directory(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def told(doing: str, path: Path) -> Iterator[None]:
-    """An OSError inside becomes one line and a hint."""
+def os_errors(doing: str, path: Path) -> Iterator[None]:
+    """A context that turns an OSError into a FolderError or RunError with a hint."""
     try:
         yield
     except OSError as error:
@@ -157,13 +160,13 @@ def told(doing: str, path: Path) -> Iterator[None]:
             raise FolderError(message, "choose another folder") from error
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise RunError(
-                message, "free some space and go on: what was saved before is untouched"
+                message, "free some space and continue: what was saved before is intact"
             ) from error
-        raise RunError(message, "what was saved before is untouched") from error
+        raise RunError(message, "what was saved before is intact") from error
 
 
-def _fill(folder: Path, files: Files, manifest_extra: Mapping[str, Any]) -> None:
-    mode = os.stat(folder).st_mode & 0o666  # 0666 less the umask: safetensors alone writes 0600
+def _write_files(folder: Path, files: Files, manifest_extra: Mapping[str, Any]) -> None:
+    mode = os.stat(folder).st_mode & 0o666  # 0666 less the umask; safetensors would write 0600
     listed = {}
     for name, content in files.items():
         path = folder / name
@@ -186,7 +189,7 @@ def _fill(folder: Path, files: Files, manifest_extra: Mapping[str, Any]) -> None
 
 
 def _put_in_place(partial: Path, target: Path) -> None:
-    aside = _beside(target, "aside")
+    aside = _hidden_sibling(target, "aside")
     if os.path.lexists(aside):
         _settle_aside(aside, target)
     if os.path.lexists(target):
@@ -210,17 +213,17 @@ def _settle_aside(aside: Path, target: Path) -> None:
 
 
 def _discard(aside: Path, target: Path) -> None:
-    """Remove a replaced folder; one into which somebody put files of their own is kept."""
-    with contextlib.suppress(OSError):  # the new one stands; what stays here is swept at the next start
-        if _others(aside):
-            os.rename(aside, _dated(target, "replaced"))
+    """Removes a replaced folder; it is kept under another name if a user put files into it."""
+    with contextlib.suppress(OSError):  # the new folder is in place; `recover` removes the rest
+        if _unlisted_files(aside):
+            os.rename(aside, _timestamped(target, "replaced"))
             return
-        (aside / MANIFEST).unlink(missing_ok=True)  # first, so that no half of it is taken for a folder
+        (aside / MANIFEST).unlink(missing_ok=True)  # first, so that a half-removed folder is invalid
         shutil.rmtree(aside)
 
 
-def _others(folder: Path) -> set[str]:
-    """The names in a folder of ours that we did not write; none in one whose manifest is gone already."""
+def _unlisted_files(folder: Path) -> set[str]:
+    """The visible files in a folder that regard did not write; none if its manifest is gone."""
     try:
         listed = read_json(folder / MANIFEST).get("files")
     except UserError:
@@ -229,19 +232,19 @@ def _others(folder: Path) -> set[str]:
     return visible - {MANIFEST, *UNLISTED, *(listed if isinstance(listed, dict) else ())}
 
 
-def _sweep_dead(target: Path) -> None:
-    """Remove what killed writers of this very folder left half written."""
-    if os.name == "nt":  # where asking after a process may end it
+def _remove_dead_partials(target: Path) -> None:
+    """Removes partial folders that killed writers of `target` left."""
+    if os.name == "nt":  # there os.kill would end the process
         return
-    ours = re.compile(re.escape(_beside(target, "").name) + r"(\d{1,9})\.partial")
+    partials = re.compile(re.escape(_hidden_sibling(target, "").name) + r"(\d{1,9})\.partial")
     for name in os.listdir(target.parent):
-        if (match := ours.fullmatch(name)) and not _runs(int(match[1])):
+        if (match := partials.fullmatch(name)) and not _is_running(int(match[1])):
             _remove(target.parent / name)
 
 
-def _runs(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
-        with contextlib.suppress(PermissionError):  # it runs, and is somebody else's
+        with contextlib.suppress(PermissionError):  # the process exists and belongs to another user
             os.kill(pid, 0)
     except ProcessLookupError:
         return False
@@ -255,51 +258,51 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def _refuse_foreign(target: Path) -> None:
-    """Replace only what we wrote: never a folder of somebody's, whatever the path that was typed."""
+def _refuse_other_folder(target: Path) -> None:
+    """Raises a FolderError if `target` exists and was not written by regard."""
     if not os.path.lexists(target):
         return
     if not os.path.isdir(target):
-        raise FolderError(f"{target} is a file", "choose the name of a folder")
+        raise FolderError(f"{target} is a file", "give the name of a folder")
     if os.listdir(target) and not os.path.isfile(target / MANIFEST):
-        raise FolderError(f"{target} exists and is no model folder", "choose a new or an empty folder")
+        raise FolderError(f"{target} exists and is not a model folder", "choose a new or an empty folder")
 
 
 def _verify_file(folder: Path, name: str, entry: object) -> None:
     if not _is_plain(name):
-        raise FolderError(f"{folder / MANIFEST}: {name!r} is no name of a file in the folder", HINT)
+        raise FolderError(f"{folder / MANIFEST}: {name!r} is not the name of a file in the folder", HINT)
     match entry:
-        case {"bytes": int(size), "sha256": str(digest), **others} if not others:
+        case {"bytes": int(size), "sha256": str(digest), **unknown} if not unknown:
             pass
         case _:
             raise FolderError(f"{folder / MANIFEST}: the entry of {name!r} is not bytes and sha256", HINT)
     path = folder / name
     if not os.path.isfile(path):
-        raise FolderError(f"{path} is missing", "copy the folder anew, or use another checkpoint")
-    inside(path)
+        raise FolderError(f"{path} is missing", "copy the folder again, or use another checkpoint")
+    checked_inside(path)
     try:
         if path.stat().st_size != size:
             raise FolderError(f"{path} has {path.stat().st_size:,} bytes instead of {size:,}", HINT)
         refuse_large(path)
         if _sha256(path) != digest:
-            raise FolderError(f"{path} is not as it was written: its SHA-256 differs", HINT)
+            raise FolderError(f"{path} was changed after it was written: its SHA-256 differs", HINT)
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise read_error(path, error) from error
 
 
 def _is_plain(name: str) -> bool:
     return name.isprintable() and name not in ("", ".", "..") and not set(name) & set("/\\:")
 
 
-def _beside(target: Path, suffix: str) -> Path:
-    """`.NAME.SUFFIX` in the same folder; a name too long to be lengthened is stood for by its hash."""
+def _hidden_sibling(target: Path, suffix: str) -> Path:
+    """The path `.NAME.SUFFIX` in the same folder; a very long name is replaced by its hash."""
     name = target.name
     if len(os.fsencode(name)) > 200:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
     return target.with_name(f".{name}.{suffix}")
 
 
-def _dated(path: Path, what: str) -> Path:
+def _timestamped(path: Path, what: str) -> Path:
     return path.with_name(f"{path.name}.{what}-{datetime.datetime.now():%Y%m%d-%H%M%S-%f}")
 
 

@@ -1,7 +1,7 @@
-"""Defaults of decoding in config.json or generation_config.json as generation.json has them; and back.
+"""Converts decoding defaults between generation_config.json (Hugging Face) and generation.json.
 
-Lengths are counted otherwise there: what a decoder begins with is a token of `max_length` and `min_length`,
-and so is the end where `forced_eos_token_id` says it; here neither is.
+Lengths differ: in transformers `max_length` and `min_length` include the decoder's start token, and with
+`forced_eos_token_id` also the eos; in regard they include neither.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from regard.weights.families.family import refuse_long
 from regard.weights.families.ignored_settings import HARMLESS
 
 Range = tuple[type, float, float]
-RANGES: Mapping[str, Range] = {  # name there -> its type, the least, the greatest
+RANGES: Mapping[str, Range] = {  # name in transformers -> type, minimum, maximum
     "num_beams": (int, 1, 10**4),
     "num_beam_groups": (int, 1, 10**4),
     "num_return_sequences": (int, 1, 10**4),
@@ -35,24 +35,24 @@ RANGES: Mapping[str, Range] = {  # name there -> its type, the least, the greate
     "do_sample": (bool, 0, 1),
     "forced_bos_token_id": (int, 0, 10**7),
 }
-NEUTRAL: Mapping[str, Any] = {  # what asks for nothing; of all others it is 0, False or nothing
+NEUTRAL: Mapping[str, Any] = {  # values without an effect; for other settings 0, False or None
     **dict.fromkeys(("num_beams", "num_beam_groups", "num_return_sequences"), 1),
     **dict.fromkeys(("length_penalty", "repetition_penalty", "temperature", "top_p", "typical_p"), 1.0),
     "encoder_repetition_penalty": 1.0,
     "top_k": 50,
-    "forced_bos_token_id": None,  # 0 is a token
+    "forced_bos_token_id": None,  # 0 is a token id
 }
 SAMPLING = {name: name for name in ("temperature", "top_k", "top_p", "min_p", "typical_p")}
 RULES = {"repetition_penalty": "repetition_penalty", "no_repeat_ngram_size": "no_repeat_ngram_size"}
-OF_SOURCE = {
+SOURCE_SETTINGS = {
     "encoder_no_repeat_ngram_size": "no_repeat_source_ngram_size",
     "forced_bos_token_id": "forced_bos_id",
 }
-OTHERS = (  # of a config.json: what is no number, or has no place here
+OTHERS = (  # settings in config.json that are not numbers, or that regard does not have
     "bad_words_ids", "begin_suppress_tokens", "early_stopping", "exponential_decay_length_penalty",
     "suppress_tokens",
 )  # fmt: skip
-IDLE = HARMLESS.difference(RANGES, OTHERS) | {  # of a generation_config.json: changes no answer
+IDLE = HARMLESS.difference(RANGES, OTHERS) | {  # settings in generation_config.json that change no output
     "_from_model_config", "assistant_confidence_threshold", "assistant_early_exit", "assistant_lookbehind",
     "cache_config", "cache_implementation", "compile_config", "disable_compile", "is_assistant",
     "max_cache_len", "max_matching_ngram_size", "num_assistant_tokens", "num_assistant_tokens_schedule",
@@ -62,41 +62,44 @@ IDLE = HARMLESS.difference(RANGES, OTHERS) | {  # of a generation_config.json: c
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertedDecoding:
-    """What generation.json is to hold, and what of theirs has no place there, as "name = value"."""
+    """Decoding defaults converted from Hugging Face."""
 
-    settings: dict[str, Any] = field(default_factory=dict)
-    left: tuple[str, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)  # for generation.json
+    unused: tuple[str, ...] = ()  # settings that regard does not have, as "name = value"
 
 
 class HuggingFaceSettings:
-    """Their settings, each of the right type; those that nobody takes are left."""
+    """The decoding settings of a Hugging Face file, type-checked; settings that are not taken are unused."""
 
     def __init__(self, table: Mapping[str, Any], where: str, names: Iterable[str]) -> None:
-        self.there = {
+        self.values = {
             name: _number(name, value, where) for name in names if (value := table.get(name)) is not None
         }
-        self._left = {name for name in self.there if self.asks(name)}
+        self._unused = {name for name in self.values if self.has_effect(name)}
 
-    def asks(self, name: str) -> bool:
-        """Whether it is there and changes something."""
-        value = self.there.get(name)
+    def has_effect(self, name: str) -> bool:
+        """True if the setting is present and has an effect."""
+        value = self.values.get(name)
         if name in NEUTRAL:
             return value not in (None, NEUTRAL[name])
         return bool(value) or (value == 0 and name.endswith("token_id"))
 
-    def take(self, name: str, usual: Any = None) -> Any:
-        self._left.discard(name)
-        return self.there.get(name, usual)
+    def take(self, name: str, default: Any = None) -> Any:
+        """The value of a setting, which then counts as used."""
+        self._unused.discard(name)
+        return self.values.get(name, default)
 
     def taken(self, names: Mapping[str, str]) -> dict[str, Any]:
-        """Those of `names` that ask for something, by our names."""
-        return {ours: self.take(theirs) for theirs, ours in names.items() if self.asks(theirs)}
+        """The settings of `names` (Hugging Face's -> ours) that have an effect, by our names."""
+        return {ours: self.take(hf) for hf, ours in names.items() if self.has_effect(hf)}
 
     def drop(self, *names: str) -> None:
-        self._left.difference_update(names)
+        """Ignores these settings, which then count as used."""
+        self._unused.difference_update(names)
 
-    def left(self) -> tuple[str, ...]:
-        return tuple(shown(name, self.there[name]) for name in sorted(self._left))
+    def unused(self) -> tuple[str, ...]:
+        """The settings that were not taken, as "name = value"."""
+        return tuple(setting_text(name, self.values[name]) for name in sorted(self._unused))
 
 
 def read_decoding(
@@ -104,118 +107,120 @@ def read_decoding(
     own: Mapping[str, Any] | None,
     where: tuple[str, str],
     *,
-    sourced: bool,
+    has_source: bool,
     text: TokenizerPair | None,
 ) -> ConvertedDecoding:
-    """Defaults of a config.json, or, where there is one, of the generation_config.json, `own`.
+    """Converts the decoding defaults of `own`, a generation_config.json, or if it is None, of config.json.
 
-    `where` names both files. `sourced`: the model has a source, as a translator has.
+    `where` has the names of both files. `has_source`: True for an encoder-decoder model.
 
     Raises:
-        FolderError: a value is of the wrong type or out of range.
+        FolderError: a value has the wrong type or is out of range.
     """
     if own is None:
         table = config
         if config.get("force_bos_token_to_be_generated") is True:  # its name before forced_bos_token_id
             table = {"forced_bos_token_id": config.get("bos_token_id"), **config}
-        asked = HuggingFaceSettings(table, where[0], (*RANGES, *OTHERS))
+        found = HuggingFaceSettings(table, where[0], (*RANGES, *OTHERS))
     else:
-        table, asked = own, HuggingFaceSettings(own, where[1], own.keys() - IDLE)
-    settings = _search(asked, sourced) | asked.taken(RULES)
-    settings |= asked.taken(OF_SOURCE) if sourced else {}
-    settings |= _lengths(asked, sourced, ends=table.get("forced_eos_token_id") is not None)
-    settings |= _words(asked, text)
-    prefixes, more = _tasks(config, where[0], sourced, table)
+        table, found = own, HuggingFaceSettings(own, where[1], own.keys() - IDLE)
+    settings = _search(found, has_source) | found.taken(RULES)
+    settings |= found.taken(SOURCE_SETTINGS) if has_source else {}
+    settings |= _lengths(found, has_source, forced_eos=table.get("forced_eos_token_id") is not None)
+    settings |= _stop_and_ban(found, text)
+    prefixes, more = _tasks(config, where[0], has_source, table)
     settings |= {"prefixes": prefixes} if prefixes else {}
-    return ConvertedDecoding(settings=settings, left=(*asked.left(), *more))
+    return ConvertedDecoding(settings=settings, unused=(*found.unused(), *more))
 
 
-def _search(asked: HuggingFaceSettings, sourced: bool) -> dict[str, Any]:
-    """Draws, a beam or the likeliest token."""
-    beams = asked.there.get("num_beams", 0)
-    if asked.there.get("do_sample") and beams <= 1:
-        asked.drop("do_sample", "num_beams")
-        return {"sample": True, "top_k": asked.take("top_k", NEUTRAL["top_k"]), **asked.taken(SAMPLING)}
+def _search(found: HuggingFaceSettings, has_source: bool) -> dict[str, Any]:
+    """The search method: sampling, beam search or greedy decoding."""
+    beams = found.values.get("num_beams", 0)
+    if found.values.get("do_sample") and beams <= 1:
+        found.drop("do_sample", "num_beams")
+        return {"sample": True, "top_k": found.take("top_k", NEUTRAL["top_k"]), **found.taken(SAMPLING)}
     if beams > 1:
-        asked.take("num_beams")
-        return {"beam_size": beams, **_beam(asked)}
+        found.take("num_beams")
+        return {"beam_size": beams, **_beam(found)}
     if beams == 1:
-        asked.drop("early_stopping", "length_penalty")  # which say nothing of one hypothesis
+        found.drop("early_stopping", "length_penalty")  # without effect on a single hypothesis
         return {"beam_size": 1}
-    asked.drop("length_penalty", "early_stopping")
-    if sourced or asked.there.get("do_sample") is False:
-        return {"beam_size": 1}  # as there, where nothing else is said
+    found.drop("length_penalty", "early_stopping")
+    if has_source or found.values.get("do_sample") is False:
+        return {"beam_size": 1}  # the default of transformers
     return {}
 
 
-def _beam(asked: HuggingFaceSettings) -> dict[str, Any]:
-    settings: dict[str, Any] = {"length_penalty": "power", "alpha": asked.take("length_penalty", 1.0)}
-    if asked.there.get("early_stopping") is True:
-        settings["early_stopping"] = asked.take("early_stopping")
-    elif asked.there.get("early_stopping") == "never":  # as every other beam is here
-        asked.drop("early_stopping")
-    if asked.asks("num_beam_groups") and asked.asks("diversity_penalty"):
-        settings |= asked.taken({"num_beam_groups": "beam_groups", "diversity_penalty": "diversity"})
-    elif not asked.there.get("early_stopping"):  # false is a heuristic, and what is meant where it is absent
+def _beam(found: HuggingFaceSettings) -> dict[str, Any]:
+    settings: dict[str, Any] = {"length_penalty": "power", "alpha": found.take("length_penalty", 1.0)}
+    if found.values.get("early_stopping") is True:
+        settings["early_stopping"] = found.take("early_stopping")
+    elif found.values.get("early_stopping") == "never":  # the default of regard
+        found.drop("early_stopping")
+    if found.has_effect("num_beam_groups") and found.has_effect("diversity_penalty"):
+        settings |= found.taken({"num_beam_groups": "beam_groups", "diversity_penalty": "diversity"})
+    elif not found.values.get("early_stopping"):  # false, a heuristic, is the default of transformers
         settings["heuristic_stopping"] = True
     return settings
 
 
-def _lengths(asked: HuggingFaceSettings, sourced: bool, *, ends: bool) -> dict[str, Any]:
-    """The least and the most that is said. `ends`: the end is one of the tokens of the most."""
-    if not sourced:  # max_length and min_length count a prompt, which nothing here does
-        return asked.taken({name: name for name in ("max_new_tokens", "min_new_tokens")})
+def _lengths(found: HuggingFaceSettings, has_source: bool, *, forced_eos: bool) -> dict[str, Any]:
+    """The limits of the output length. `forced_eos`: the maximum includes a forced eos."""
+    if not has_source:  # max_length and min_length count the prompt, which no limit of regard does
+        return found.taken({name: name for name in ("max_new_tokens", "min_new_tokens")})
     settings: dict[str, Any] = {}
-    most = asked.take("max_length", 0) - 1  # what a decoder begins with
-    if asked.asks("max_new_tokens"):
-        most = asked.take("max_new_tokens")
-    if most > 0:
-        settings["max_length"] = max(1, most - ends)
-    least = max(asked.take("min_length", 0) - 1, asked.take("min_new_tokens", 0))
-    if least > 0:
-        settings["min_new_tokens"] = min(least, settings.get("max_length", least))
+    maximum = found.take("max_length", 0) - 1  # without the start token
+    if found.has_effect("max_new_tokens"):
+        maximum = found.take("max_new_tokens")
+    if maximum > 0:
+        settings["max_length"] = max(1, maximum - forced_eos)
+    minimum = max(found.take("min_length", 0) - 1, found.take("min_new_tokens", 0))
+    if minimum > 0:
+        settings["min_new_tokens"] = min(minimum, settings.get("max_length", minimum))
     return settings
 
 
-def _words(asked: HuggingFaceSettings, text: TokenizerPair | None) -> dict[str, Any]:
-    """Stop texts, and banned words as far as a text spells them."""
+def _stop_and_ban(found: HuggingFaceSettings, text: TokenizerPair | None) -> dict[str, Any]:
+    """Stop strings, and banned words if their ids can be written as text."""
     settings: dict[str, Any] = {}
-    match asked.there.get("stop_strings"):
+    match found.values.get("stop_strings"):
         case str(stop) if stop:
-            settings["stop"] = [asked.take("stop_strings", stop)]
+            settings["stop"] = [found.take("stop_strings", stop)]
         case [*stops] if stops and all(isinstance(each, str) and each for each in stops):
-            settings["stop"] = asked.take("stop_strings")
-    if asked.asks("bad_words_ids") and text is not None:
+            settings["stop"] = found.take("stop_strings")
+    if found.has_effect("bad_words_ids") and text is not None:
         target = text.target
-        silent = {(target.pad_id,), (target.bos_id,)} - {(target.eos_id,)}  # never said in any case
-        banned = {tuple(each) for each in asked.there["bad_words_ids"] if _are_ids(each)}
-        texts = {each: target.decode(each).strip() for each in sorted(banned - silent)}
-        spelt = {word for word in texts.values() if word and set(spellings(target, word)) <= banned}
-        if {form for word in spelt for form in spellings(target, word)} >= banned - silent:
-            asked.drop("bad_words_ids")
-            settings |= {"ban": sorted(spelt)} if spelt else {}
+        never_generated = {(target.pad_id,), (target.bos_id,)} - {
+            (target.eos_id,)
+        }  # never generated in any case
+        banned = {tuple(each) for each in found.values["bad_words_ids"] if _are_ids(each)}
+        texts = {each: target.decode(each).strip() for each in sorted(banned - never_generated)}
+        words = {word for word in texts.values() if word and set(spellings(target, word)) <= banned}
+        if {form for word in words for form in spellings(target, word)} >= banned - never_generated:
+            found.drop("bad_words_ids")
+            settings |= {"ban": sorted(words)} if words else {}
     return settings
 
 
 @dataclass(frozen=True, kw_only=True)
 class HuggingFaceFiles:
-    """Settings for a generation_config.json and for a config.json; what of ours has no place in them."""
+    """Decoding defaults converted to Hugging Face."""
 
-    decoding: dict[str, Any]
-    tasks: dict[str, Any]
-    left: tuple[str, ...]
+    decoding: dict[str, Any]  # for generation_config.json
+    tasks: dict[str, Any]  # for config.json
+    unused: tuple[str, ...]  # settings that transformers does not have, as "name = value"
 
 
 def write_decoding(
-    settings: Mapping[str, Any], *, sourced: bool, text: TokenizerPair, ends: bool
+    settings: Mapping[str, Any], *, has_source: bool, text: TokenizerPair, forced_eos: bool
 ) -> HuggingFaceFiles:
-    """What a generation.json says, as transformers has it. `ends` as `_lengths` has it."""
-    ours = {name: value for name, value in settings.items() if name not in ELSEWHERE}
-    table = _search_there(ours, sourced)
-    for theirs, name in {**RULES, **OF_SOURCE, "num_return_sequences": "n_best"}.items():
-        if (value := ours.pop(name, None)) not in (None, NEUTRAL.get(theirs, 0)):
-            table[theirs] = value
-    table |= _lengths_there(ours, sourced, ends)
+    """Converts the settings of a generation.json for transformers. `forced_eos`: as in `_lengths`."""
+    ours = {name: value for name, value in settings.items() if name not in NOT_CONVERTED}
+    table = _hf_search(ours, has_source)
+    for hf, name in {**RULES, **SOURCE_SETTINGS, "num_return_sequences": "n_best"}.items():
+        if (value := ours.pop(name, None)) not in (None, NEUTRAL.get(hf, 0)):
+            table[hf] = value
+    table |= _hf_lengths(ours, has_source, forced_eos)
     if stops := ours.pop("stop", ()):
         table["stop_strings"] = list(stops)
     if banned := ours.pop("ban", ()):
@@ -224,32 +229,34 @@ def write_decoding(
     tasks = {"prefix": prefixes.pop("")} if "" in prefixes else {}
     if prefixes:
         tasks["task_specific_params"] = {name: {"prefix": each} for name, each in prefixes.items()}
-    left = [shown(name, value) for name, value in ours.items() if value and value != NEUTRAL_HERE.get(name)]
-    return HuggingFaceFiles(decoding=table, tasks=tasks, left=tuple(left))
+    unused = [
+        setting_text(name, value) for name, value in ours.items() if value and value != OUR_NEUTRAL.get(name)
+    ]
+    return HuggingFaceFiles(decoding=table, tasks=tasks, unused=tuple(unused))
 
 
-NEUTRAL_HERE = {"temperature": 1.0, "top_p": 1.0, "typical_p": 1.0, "beam_groups": 1}
-ELSEWHERE = ("begin", "may_end", "end_ids", "prompt_lookup", "draft_model", "draft_tokens")
+OUR_NEUTRAL = {"temperature": 1.0, "top_p": 1.0, "typical_p": 1.0, "beam_groups": 1}
+NOT_CONVERTED = ("begin", "may_end", "end_ids", "prompt_lookup", "draft_model", "draft_tokens")
 
 
-def _search_there(ours: dict[str, Any], sourced: bool) -> dict[str, Any]:
-    """As `_search`, the other way round; what it tells is taken out of `ours`."""
+def _hf_search(ours: dict[str, Any], has_source: bool) -> dict[str, Any]:
+    """The inverse of `_search`; the converted settings are removed from `ours`."""
     sample, beams = ours.pop("sample", None), ours.pop("beam_size", 0)
-    likeliest = ours.get("temperature") == 0
-    unless_told = not sourced and not beams and any(name in ours for name in SAMPLING)
-    if not likeliest and (sample or (sample is None and unless_told)):
+    greedy = ours.get("temperature") == 0
+    implied = not has_source and not beams and any(name in ours for name in SAMPLING)
+    if not greedy and (sample or (sample is None and implied)):
         for name in ("length_penalty", "alpha", "early_stopping", "heuristic_stopping"):
             ours.pop(name, None)
-        drawn = {name: ours.pop(name) for name in SAMPLING if ours.get(name) is not None}
-        return {"do_sample": True, "top_k": 0, **drawn}  # none is 50 there
-    if not beams and not likeliest:
+        sampling = {name: ours.pop(name) for name in SAMPLING if ours.get(name) is not None}
+        return {"do_sample": True, "top_k": 0, **sampling}  # the default of transformers is 50
+    if not beams and not greedy:
         return {}
-    kind, alpha = ours.pop("length_penalty", "wu" if sourced else "none"), ours.pop("alpha", None)
-    if likeliest or beams == 1:
+    kind, alpha = ours.pop("length_penalty", "wu" if has_source else "none"), ours.pop("alpha", None)
+    if greedy or beams == 1:
         return {"num_beams": 1}
     table: dict[str, Any] = {"num_beams": beams}
     if kind == "wu":
-        ours["length_penalty"] = kind  # is left
+        ours["length_penalty"] = kind  # stays unused
     else:
         table["length_penalty"] = (1.0 if alpha is None else alpha) if kind == "power" else 0.0
     if ours.pop("early_stopping", False):
@@ -261,68 +268,72 @@ def _search_there(ours: dict[str, Any], sourced: bool) -> dict[str, Any]:
     return table
 
 
-def _lengths_there(ours: dict[str, Any], sourced: bool, ends: bool) -> dict[str, Any]:
-    least = max(ours.pop("min_length", 0), ours.pop("min_new_tokens", None) or 0)
-    most = ours.pop("max_new_tokens", None)
-    if not sourced:
-        table = {"max_new_tokens": most, "min_new_tokens": least}
+def _hf_lengths(ours: dict[str, Any], has_source: bool, forced_eos: bool) -> dict[str, Any]:
+    minimum = max(ours.pop("min_length", 0), ours.pop("min_new_tokens", None) or 0)
+    maximum = ours.pop("max_new_tokens", None)
+    if not has_source:
+        table = {"max_new_tokens": maximum, "min_new_tokens": minimum}
         return {name: value for name, value in table.items() if value}
     cap = ours.pop("max_length", None)
-    if most is not None:
-        cap = most
+    if maximum is not None:
+        cap = maximum
         ours.pop("max_length_ratio", None)
         ours.pop("max_length_offset", None)
-    table = {"max_length": cap and cap + 1 + ends, "min_length": least and least + 1}
+    table = {"max_length": cap and cap + 1 + forced_eos, "min_length": minimum and minimum + 1}
     return {name: value for name, value in table.items() if value}
 
 
 def spellings(tokenizer: Tokenizer, text: str) -> list[tuple[int, ...]]:
-    """The ids of a word at the beginning of a line, and after a space."""
+    """The ids of a word at the start of a text and after a space."""
     forms = (tokenizer.encode_words(each) for each in (text, f" {text}"))
     joined = [tuple(number for word in words for number in word) for words in forms]
     return [form for form in dict.fromkeys(joined) if form and tokenizer.unk_id not in form]
 
 
 def _tasks(
-    config: Mapping[str, Any], where: str, sourced: bool, table: Mapping[str, Any]
+    config: Mapping[str, Any], where: str, has_source: bool, table: Mapping[str, Any]
 ) -> tuple[dict[str, str], list[str]]:
-    """What stands before a text, by the task or, under the name "", before any; what else tasks are told."""
+    """The prefixes of source texts by task ("" for all tasks), and the unused settings of tasks."""
     tasks = config.get("task_specific_params") or {}
     if not isinstance(tasks, dict) or not all(isinstance(each, dict) for each in tasks.values()):
-        raise FolderError(f"{where}: task_specific_params is no table of tables", "take it out, or mend it")
+        raise FolderError(
+            f"{where}: task_specific_params is not an object of objects", "remove or correct it"
+        )
     prefixes = {"": config.get("prefix"), **{name: each.get("prefix") for name, each in tasks.items()}}
     for name, text in prefixes.items():
         if text is not None and not isinstance(text, str):
-            raise FolderError(f"{where}: the prefix {text!r} of {name or 'all'} is no text", "mend it")
+            raise FolderError(
+                f"{where}: the prefix {text!r} of {name or 'all tasks'} is not text", "correct it"
+            )
     prefixes = {name: text for name, text in prefixes.items() if text}
-    left = [
-        shown(f"{task}.{name}", value)
+    unused = [
+        setting_text(f"{task}.{name}", value)
         for task, each in tasks.items()
         for name, value in each.items()
         if name != "prefix" and value is not None and value != table.get(name)
     ]
-    if sourced:
-        return prefixes, left
-    return {}, [*left, *(shown(f"prefix {name}".strip(), text) for name, text in prefixes.items())]
+    if has_source:
+        return prefixes, unused
+    return {}, [*unused, *(setting_text(f"prefix {name}".strip(), text) for name, text in prefixes.items())]
 
 
-def shown(name: str, value: Any) -> str:
-    """The two as they are told, shortened."""
+def setting_text(name: str, value: Any) -> str:
+    """A setting as "name = value" for messages, shortened."""
     text = f"{value!r}" if isinstance(value, str) else str(value)
     return f"{name} = {text if len(text) <= 60 else text[:57] + '...'}"
 
 
 def _number(name: str, value: Any, where: str) -> Any:
-    """The value, if it is of the type and in the range of this setting."""
+    """The value, checked against the type and range of its setting."""
     if name not in RANGES:
         return value
-    kind, least, most = RANGES[name]
+    kind, minimum, maximum = RANGES[name]
     refuse_long(value, f"{where}: {name}")
     number = float(value) if kind is float and type(value) is int else value
-    if type(number) is not kind or not least <= number <= most:
-        wanted = "true or false" if kind is bool else f"a number from {least:g} to {most:g}"
+    if type(number) is not kind or not minimum <= number <= maximum:
+        wanted = "true or false" if kind is bool else f"a number from {minimum:g} to {maximum:g}"
         raise FolderError(
-            f"{where}: {name} = {value!r} is not supported", f"{wanted}; or take it out: it is a default"
+            f"{where}: {name} = {value!r} is not supported", f"give {wanted}, or remove it: it is a default"
         )
     return number
 

@@ -1,4 +1,4 @@
-"""The files of a Hugging Face folder: config.json, tensors in one or several; pickles in a child."""
+"""Reads and writes the files of a Hugging Face folder: config.json, weights in one or several files."""
 
 import os
 import shutil
@@ -11,20 +11,20 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.data.folder_file import inside, refuse_large
+from regard.data.folder_file import checked_inside, refuse_large
 from regard.errors import FolderError
-from regard.weights.folder import MANIFEST, Files, told
+from regard.weights.folder import MANIFEST, Files, os_errors
 from regard.weights.strict_json import read_json
 from regard.weights.tensors import read_tensors, refuse_non_finite, write_tensors
 
 CONFIG = "config.json"
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
-OURS = b'"format_version"'  # in a config.json of ours
-TRUST = "regard convert FOLDER --trust-pickle --out DIR reads it in a process of its own, tensors alone"
+OURS = b'"format_version"'  # occurs in a config.json of regard
+TRUST = "regard convert FOLDER --trust-pickle --out DIR reads only its tensors, in a child process"
 
 
 def is_huggingface(path: Path) -> bool:
-    """Whether `path` looks like a Hugging Face folder, and is none of ours."""
+    """True if `path` is a Hugging Face folder, not one of regard."""
     if os.path.isfile(path / MANIFEST) or not os.path.isfile(path / CONFIG):
         return False
     with open(path / CONFIG, "rb") as file:
@@ -32,21 +32,21 @@ def is_huggingface(path: Path) -> bool:
 
 
 def read_table(path: Path, folder: Path | None = None) -> dict[str, Any]:
-    """A JSON file of the folder that it lies in, if no other is named.
+    """Reads a JSON file of `folder`, by default the file's parent.
 
     Raises:
-        FolderError: it is missing, damaged, larger than any such file is, or a link out of the folder.
+        FolderError: the file is missing, damaged, too large, or a link out of the folder.
     """
     if not os.path.isfile(path):
-        raise FolderError(f"{path} is missing", "copy the folder anew, with all of its files")
+        raise FolderError(f"{path} is missing", "copy the folder again, with all of its files")
     return read_json(path, folder)
 
 
 def read_weights(folder: Path, *, trust_pickle: bool = False) -> dict[str, Tensor]:
-    """All tensors of the folder, by the names that they have in its files.
+    """Reads all tensors of the folder, by their names in its files.
 
     Raises:
-        FolderError: there are none, or a file is missing, damaged, contradicts the index, or is a pickle.
+        FolderError: a file is missing, damaged, does not match the index, or is a pickle.
     """
     if os.path.isfile(folder / SAFE):
         return _read_tensors(folder / SAFE)
@@ -54,26 +54,26 @@ def read_weights(folder: Path, *, trust_pickle: bool = False) -> dict[str, Tenso
         return _read_shards(folder, f"{SAFE}.index.json", trust_pickle=False)
     pickled = [name for name in (PICKLED, f"{PICKLED}.index.json") if os.path.isfile(folder / name)]
     if not pickled:
-        raise FolderError(f"{folder} has no {SAFE}", "copy the folder anew, with its weights")
+        raise FolderError(f"{folder} has no {SAFE}", "copy the folder again, with its weights")
     if not trust_pickle:
-        raise FolderError(f"{folder / pickled[0]} is a pickle, which can run code when it is read", TRUST)
+        raise FolderError(f"{folder / pickled[0]} is a pickle, which can run code when it is loaded", TRUST)
     if pickled[0] == PICKLED:
         return _read_pickle(folder / PICKLED)
     return _read_shards(folder, pickled[0], trust_pickle=True)
 
 
 def refuse_taken(target: Path) -> None:
-    """Raise a FolderError if there is something in the place of a folder that is to be written."""
+    """Raises a FolderError if `target`, which is to be written, exists and is not an empty folder."""
     target = Path(os.path.realpath(target.expanduser()))
     if os.path.lexists(target) and not (target.is_dir() and not os.listdir(target)):
         raise FolderError(f"{target} exists", "choose a new or an empty folder")
 
 
 def write_plain_folder(target: Path, files: Files) -> None:
-    """Write `files`, which may lie in folders of their own, without a manifest: whole, or not at all.
+    """Writes `files`, whose names may have subfolders, atomically and without a manifest.
 
     Raises:
-        FolderError: something is there already.
+        FolderError: `target` exists already.
     """
     target = Path(os.path.realpath(target.expanduser()))
     refuse_taken(target)
@@ -81,7 +81,7 @@ def write_plain_folder(target: Path, files: Files) -> None:
         if not isinstance(content, bytes):
             refuse_non_finite(name, content)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    with told("save", target):
+    with os_errors("save", target):
         os.makedirs(partial)
         try:
             for name, content in files.items():
@@ -97,19 +97,21 @@ def write_plain_folder(target: Path, files: Files) -> None:
 
 
 def _read_shards(folder: Path, index: str, *, trust_pickle: bool) -> dict[str, Tensor]:
-    """The tensors of several files; each is in the file that the index names, and in no other."""
+    """Reads the tensors of several files; each must be in the file that the index names."""
     path = folder / index
     places = read_table(path).get("weight_map")
     if not isinstance(places, dict) or not places:
-        raise FolderError(f"{path}: weight_map is no table of names", "copy the folder anew")
+        raise FolderError(f"{path}: weight_map is not an object of names", "copy the folder again")
     found: dict[str, Tensor] = {}
     for file in sorted({str(file) for file in places.values()}):
         if Path(file).name != file or not file.endswith((".safetensors", ".bin")):
-            raise FolderError(f"{path}: {file!r} is no name of a file in the folder", "copy the folder anew")
+            raise FolderError(
+                f"{path}: {file!r} is not the name of a file in the folder", "copy the folder again"
+            )
         if not os.path.isfile(folder / file):
-            raise FolderError(f"{folder / file} is missing", "copy the folder anew, with all of its files")
+            raise FolderError(f"{folder / file} is missing", "copy the folder again, with all of its files")
         if file.endswith(".bin") and not trust_pickle:
-            raise FolderError(f"{folder / file} is a pickle, which can run code when it is read", TRUST)
+            raise FolderError(f"{folder / file} is a pickle, which can run code when it is loaded", TRUST)
         tensors = _read_pickle(folder / file) if file.endswith(".bin") else _read_tensors(folder / file)
         _refuse_other_names(path, file, places, tensors)
         found |= tensors
@@ -123,18 +125,18 @@ def _refuse_other_names(
     if wrong := sorted(named ^ set(tensors)):
         problem = "is not in" if wrong[0] in named else "is in"
         raise FolderError(
-            f"{path}: {wrong[0]!r} {problem} {file}, the index says otherwise", "copy the folder anew"
+            f"{path}: {wrong[0]!r} {problem} {file}, unlike in the index", "copy the folder again"
         )
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
-    refuse_large(inside(path))
+    refuse_large(checked_inside(path))
     return read_tensors(path)
 
 
 def _read_pickle(path: Path) -> dict[str, Tensor]:
-    """The tensors of a pickle, read by a process of its own that can build nothing but tensors."""
-    refuse_large(inside(path))
+    """Reads the tensors of a pickle in a child process that can build only tensors."""
+    refuse_large(checked_inside(path))
     with tempfile.TemporaryDirectory() as folder:
         safe = Path(folder) / SAFE
         child = subprocess.run(  # noqa: S603 (our own module, no shell)
@@ -146,5 +148,5 @@ def _read_pickle(path: Path) -> dict[str, Tensor]:
         )
         if child.returncode or not safe.is_file():
             why = (child.stderr.strip().splitlines() or ["the process died"])[-1]
-            raise FolderError(f"{path}: {why[:300]}", "the file is damaged or holds more than tensors")
+            raise FolderError(f"{path}: {why[:300]}", "the file is damaged or has more than tensors")
         return read_tensors(safe)

@@ -1,4 +1,4 @@
-"""The tokeniser of a Hugging Face folder as ours, whatever files it is in; and ours as theirs."""
+"""Converts the tokeniser of a Hugging Face folder to regard's, and back."""
 
 import json
 import os
@@ -18,9 +18,9 @@ from regard.weights.families.sentence import lowers_case
 from regard.weights.huggingface_files import read_table
 from regard.weights.strict_json import json_bytes
 
-HINT = "the tokeniser belongs to another model: copy the folder anew"
-MOST_EXTRA = 100_000  # of T5's marks for hidden words, which are 100
-CALLED = {  # our marks -> what transformers calls them, the first that is there
+HINT = "the tokeniser belongs to another model: copy the folder again"
+MAX_EXTRA_IDS = 100_000  # sentinel tokens of T5, which has 100
+HF_NAMES = {  # our special tokens -> their names in transformers; the first that exists counts
     "pad": ("pad_token", "eos_token"),
     "unk": ("unk_token", "eos_token"),
     "bos": ("cls_token", "bos_token"),
@@ -29,22 +29,22 @@ CALLED = {  # our marks -> what transformers calls them, the first that is there
 }
 
 
-def read_tokenizers(folder: Path, family: Family, described: ConvertedConfig) -> TokenizerPair | None:
-    """How the model's texts become ids; None where the folder has no file that says it.
+def read_tokenizers(folder: Path, family: Family, converted: ConvertedConfig) -> TokenizerPair | None:
+    """Reads the tokenisers of a Hugging Face folder; None if it has none.
 
     Raises:
         FolderError: a file is damaged, or belongs to another model.
     """
     try:
         if os.path.isfile(folder / "source.spm") and not os.path.isfile(folder / "tokenizer.json"):
-            return _marian(folder, family, described)
+            return _marian(folder, family, converted)
         content = _content(folder)
         if content is None:
             return None
         if lowers_case(folder):
-            content = tokenizer_pretrained.in_lower_case(content)
+            content = tokenizer_pretrained.with_lowercase(content)
         vocabulary = _vocabulary(content)
-        tokenizer = _tokenizer(content, vocabulary, folder, family, described, reads=True)
+        tokenizer = _tokenizer(content, vocabulary, folder, family, converted, is_source=True)
         return TokenizerPair(tokenizer, tokenizer)
     except DataError as error:
         raise FolderError(f"{folder}: {error.message}", error.hint) from error
@@ -53,7 +53,7 @@ def read_tokenizers(folder: Path, family: Family, described: ConvertedConfig) ->
 
 
 def _content(folder: Path) -> dict[str, Any] | None:
-    """The tokenizer.json of the folder, or one made of the older files."""
+    """The tokenizer.json of the folder, or one converted from older files; None if there are none."""
     if os.path.isfile(folder / "tokenizer.json"):
         return read_table(folder / "tokenizer.json")
     settings = _settings(folder)
@@ -62,7 +62,7 @@ def _content(folder: Path) -> dict[str, Any] | None:
             _lines(folder / "vocab.txt"),
             lowercase=bool(settings.get("do_lower_case", True)),
             strip_accents=settings.get("strip_accents"),
-            unk=_word(settings.get("unk_token")) or "[UNK]",
+            unk=_token_text(settings.get("unk_token")) or "[UNK]",
         )
     if os.path.isfile(folder / "merges.txt"):
         return tokenizer_pretrained.from_bytes_bpe(
@@ -72,15 +72,15 @@ def _content(folder: Path) -> dict[str, Any] | None:
         )
     if os.path.isfile(folder / "spiece.model"):
         count = settings.get("extra_ids", 100)
-        if type(count) is not int or not 0 <= count <= MOST_EXTRA:
-            raise ValueError(f"extra_ids is no number from 0 to {MOST_EXTRA:,}")
+        if type(count) is not int or not 0 <= count <= MAX_EXTRA_IDS:
+            raise ValueError(f"extra_ids is not a number from 0 to {MAX_EXTRA_IDS:,}")
         extra = [f"<extra_id_{number}>" for number in reversed(range(count))]
         return from_sentencepiece(folder / "spiece.model", more=extra)
     return None
 
 
-def _marian(folder: Path, family: Family, described: ConvertedConfig) -> TokenizerPair:
-    """Two files of sentencepiece that share the numbers of vocab.json."""
+def _marian(folder: Path, family: Family, converted: ConvertedConfig) -> TokenizerPair:
+    """Marian's tokenisers: two sentencepiece files with the ids of vocab.json."""
     vocabulary = _pieces(folder / "vocab.json")
     both = []
     for side in ("source", "target"):
@@ -88,7 +88,7 @@ def _marian(folder: Path, family: Family, described: ConvertedConfig) -> Tokeniz
         if side == "target" and os.path.isfile(folder / "target_vocab.json"):
             names = _pieces(folder / "target_vocab.json")
         content = from_sentencepiece(folder / f"{side}.spm", names)
-        both.append(_tokenizer(content, names, folder, family, described, reads=side == "source"))
+        both.append(_tokenizer(content, names, folder, family, converted, is_source=side == "source"))
     return TokenizerPair(*both)
 
 
@@ -97,56 +97,58 @@ def _tokenizer(
     vocabulary: Mapping[str, int],
     folder: Path,
     family: Family,
-    described: ConvertedConfig,
+    converted: ConvertedConfig,
     *,
-    reads: bool,
+    is_source: bool,
 ) -> Tokenizer:
-    """With the marks of the family, which must all lie in the model's vocabulary."""
-    table = described.config.to_dict()
-    size = table.get("vocab_size") or table["src_vocab_size" if reads else "tgt_vocab_size"]
+    """A tokeniser with the special tokens of the family, whose ids must be in the model's vocabulary."""
+    table = converted.config.to_dict()
+    size = table.get("vocab_size") or table["src_vocab_size" if is_source else "tgt_vocab_size"]
     if vocabulary and max(vocabulary.values()) >= size:
         raise FolderError(
             f"{folder}: the tokeniser has ids up to {max(vocabulary.values())}, the model {size} embeddings",
             HINT,
         )
-    numbers = _numbers(vocabulary, {**family.marks, **_names(folder)}, family.marks)
-    given = {"pad": described.pad_id, "bos": described.start_id, "eos": described.eos_id}
-    numbers |= {mark: number for mark, number in given.items() if number is not None}
+    numbers = _special_ids(
+        vocabulary, {**family.special_tokens, **_special_names(folder)}, family.special_tokens
+    )
+    given = {"pad": converted.pad_id, "bos": converted.start_id, "eos": converted.eos_id}
+    numbers |= {token: number for token, number in given.items() if number is not None}
     numbers.setdefault("pad", numbers.get("eos", 0))
     numbers.setdefault("unk", numbers.get("eos", 0))
     numbers.setdefault("bos", numbers["pad"])
     if "eos" not in numbers:
-        raise FolderError(f"{folder}: nothing says which token ends a text", "eos_token_id in config.json")
-    if beyond := [mark for mark, number in numbers.items() if number >= size]:
-        raise FolderError(f"{folder}: the mark {beyond[0]} has no embedding", HINT)
-    marks = SpecialTokens(vocab_size=size, prefix=described.prefix, **numbers)
+        raise FolderError(f"{folder}: the eos token is unknown", "set eos_token_id in config.json")
+    if beyond := [token for token, number in numbers.items() if number >= size]:
+        raise FolderError(f"{folder}: the special token {beyond[0]} has no embedding", HINT)
+    special_tokens = SpecialTokens(vocab_size=size, prefix=converted.prefix, **numbers)
     return Tokenizer.from_bytes(
-        json.dumps(tokenizer_pretrained.with_special_tokens(content, marks)).encode(),
+        json.dumps(tokenizer_pretrained.with_special_tokens(content, special_tokens)).encode(),
         str(folder / "tokenizer.json"),
     )
 
 
-def _numbers(
-    vocabulary: Mapping[str, int], names: Mapping[str, str], usual: Mapping[str, str]
+def _special_ids(
+    vocabulary: Mapping[str, int], names: Mapping[str, str], defaults: Mapping[str, str]
 ) -> dict[str, int]:
-    """The ids of our marks by their names in the vocabulary."""
+    """The ids of our special tokens, found by their names in the vocabulary."""
     found: dict[str, int] = {}
-    for mark, called in CALLED.items():
-        for name in [names.get(each) for each in called] + [usual.get(mark)]:
+    for token, hf_names in HF_NAMES.items():
+        for name in [names.get(each) for each in hf_names] + [defaults.get(token)]:
             if name is not None and name in vocabulary:
-                found[mark] = vocabulary[name]
+                found[token] = vocabulary[name]
                 break
     return found
 
 
-def _names(folder: Path) -> dict[str, str]:
-    """What the folder calls its marks: cls_token, pad_token and so on."""
+def _special_names(folder: Path) -> dict[str, str]:
+    """The names of the folder's special tokens: cls_token, pad_token and so on."""
     names: dict[str, str] = {}
     special = folder / "special_tokens_map.json"
     for table in (_settings(folder), read_table(special) if os.path.isfile(special) else {}):
-        for called in {each for all_names in CALLED.values() for each in all_names}:
-            if (word := _word(table.get(called))) is not None:
-                names[called] = word
+        for hf_names in {each for all_names in HF_NAMES.values() for each in all_names}:
+            if (text := _token_text(table.get(hf_names))) is not None:
+                names[hf_names] = text
     return names
 
 
@@ -155,8 +157,8 @@ def _settings(folder: Path) -> dict[str, Any]:
     return read_table(path) if os.path.isfile(path) else {}
 
 
-def _word(token: object) -> str | None:
-    """A mark as a file has it: a text, or a table that holds it."""
+def _token_text(token: object) -> str | None:
+    """The text of a special token, which a file has as text or in an object; None for other values."""
     match token:
         case str(text) | {"content": str(text)}:
             return text
@@ -164,23 +166,23 @@ def _word(token: object) -> str | None:
 
 
 def _vocabulary(content: Mapping[str, Any]) -> dict[str, int]:
-    """All pieces of a tokenizer.json and their numbers."""
-    held = content["model"]["vocab"]
-    if isinstance(held, list):
-        pieces = {str(pair[0]): number for number, pair in enumerate(held)}
+    """All pieces of a tokenizer.json and their ids."""
+    entries = content["model"]["vocab"]
+    if isinstance(entries, list):
+        pieces = {str(pair[0]): number for number, pair in enumerate(entries)}
     else:
-        pieces = dict(held)
+        pieces = dict(entries)
     added = {token["content"]: token["id"] for token in content.get("added_tokens") or []}
     vocabulary = pieces | added
     if not all(type(number) is int for number in vocabulary.values()):
-        raise ValueError("its pieces have no numbers")
+        raise ValueError("its pieces have no ids")
     return vocabulary
 
 
 def _pieces(path: Path) -> dict[str, int]:
     pieces = read_table(path)
     if not pieces or not all(type(number) is int and number >= 0 for number in pieces.values()):
-        raise FolderError(f"{path} is no table of pieces and their numbers", HINT)
+        raise FolderError(f"{path} is not an object of pieces and ids", HINT)
     return pieces
 
 
@@ -189,11 +191,11 @@ def _lines(path: Path) -> list[str]:
         text = read_file(path).decode("utf-8")
         return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
     except UnicodeDecodeError as error:
-        raise FolderError(f"{path}: {error}", "copy the folder anew") from error
+        raise FolderError(f"{path}: {error}", "copy the folder again") from error
 
 
-def begins(folder: Path) -> bool:
-    """Whether the tokenizer.json of a folder puts a mark before every text."""
+def adds_bos(folder: Path) -> bool:
+    """True if the tokenizer.json of a folder adds a special token before every text."""
     if not os.path.isfile(folder / "tokenizer.json"):
         return False
     processor = read_table(folder / "tokenizer.json").get("post_processor")
@@ -209,28 +211,28 @@ def begins(folder: Path) -> bool:
     return False
 
 
-def marks_of(text: TokenizerPair) -> dict[str, int]:
-    """What config.json says of a tokeniser; `first_token_id`, where a mark stands before every text."""
+def special_token_ids(text: TokenizerPair) -> dict[str, int]:
+    """The special token ids of a tokeniser, with `first_token_id` if every text begins with one."""
     target, prefix = text.target, text.source.prefix
-    marks = {
+    special_tokens = {
         "pad_token_id": target.pad_id,
         "bos_token_id": target.bos_id,
         "eos_token_id": target.eos_id,
     }
-    return {**marks, "first_token_id": prefix[0]} if prefix else marks
+    return {**special_tokens, "first_token_id": prefix[0]} if prefix else special_tokens
 
 
 def write_tokenizers(
-    text: TokenizerPair, config: ModelConfig, family: str, *, begins: bool = False
+    text: TokenizerPair, config: ModelConfig, family: str, *, adds_bos: bool = False
 ) -> dict[str, bytes]:
-    """tokenizer.json as `transformers.AutoTokenizer` reads it, and which of its pieces are marks.
+    """The files that `transformers.AutoTokenizer` reads: tokenizer.json and tokenizer_config.json.
 
-    `begins`: a decoder's texts have a mark before them. Where target texts have another tokeniser it is in a
-    file that transformers does not read.
+    `adds_bos`: texts of a decoder-only model begin with bos. A separate target tokeniser is written to a file
+    that transformers does not read.
     """
     source, target = text.source, text.target
     first = target.bos_id
-    if config.kind == "encoder_decoder":  # what a decoder begins with is in config.json
+    if config.kind == "encoder_decoder":  # the decoder's start token is in config.json
         first = next(iter(source.prefix), None if first in (target.pad_id, target.eos_id) else first)
     named = {
         "pad_token": target.pad_id,
@@ -247,16 +249,16 @@ def write_tokenizers(
     if getattr(config, "num_token_types", 0) > 1:
         settings["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     files = {
-        "tokenizer.json": _with_template(source, config, family, begins),
+        "tokenizer.json": _with_template(source, config, family, adds_bos),
         "tokenizer_config.json": json_bytes(settings),
     }
     if text.joint:
         return files
-    return {**files, "target_tokenizer.json": _with_template(target, config, family, begins)}
+    return {**files, "target_tokenizer.json": _with_template(target, config, family, adds_bos)}
 
 
-def _with_template(tokenizer: Tokenizer, config: ModelConfig, family: str, begins: bool) -> bytes:
-    """The file with the marks that this kind of model wants around a text, or around two."""
+def _with_template(tokenizer: Tokenizer, config: ModelConfig, family: str, adds_bos: bool) -> bytes:
+    """The tokenizer.json with the special tokens that this kind of model expects around one or two texts."""
     content = json.loads(tokenizer.to_bytes())
     pieces = {number: piece for piece, number in tokenizer.vocabulary().items()}
     begin, end = (
@@ -264,15 +266,15 @@ def _with_template(tokenizer: Tokenizer, config: ModelConfig, family: str, begin
     )
     between = end * 2 if family in ("roberta", "bart") else end
     if config.kind == "decoder_only":
-        if not (begins and begin):
+        if not (adds_bos and begin):
             return json.dumps({**content, "post_processor": None}, ensure_ascii=False).encode()
         end, between = [], begin
     if config.kind == "encoder_decoder":
         begin = [pieces[number] for number in tokenizer.prefix]
     second = 1 if getattr(config, "num_token_types", 0) > 1 else 0
-    single = [*map(_mark, begin), _text("A"), *map(_mark, end)]
-    pair = [*map(_mark, begin), _text("A"), *map(_mark, between), _text("B", second)]
-    pair += [_mark(piece, second) for piece in end]
+    single = [*map(_special, begin), _text("A"), *map(_special, end)]
+    pair = [*map(_special, begin), _text("A"), *map(_special, between), _text("B", second)]
+    pair += [_special(piece, second) for piece in end]
     numbers = {piece: number for number, piece in pieces.items()}
     content["post_processor"] = {
         "type": "TemplateProcessing",
@@ -285,7 +287,7 @@ def _with_template(tokenizer: Tokenizer, config: ModelConfig, family: str, begin
     return json.dumps(content, ensure_ascii=False).encode()
 
 
-def _mark(piece: str, kind: int = 0) -> dict[str, Any]:
+def _special(piece: str, kind: int = 0) -> dict[str, Any]:
     return {"SpecialToken": {"id": piece, "type_id": kind}}
 
 

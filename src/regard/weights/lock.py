@@ -1,4 +1,4 @@
-"""One process at a time in a run folder: a lock that the system drops when its holder dies."""
+"""The lock of a run folder, which the system releases when its holder dies."""
 
 import contextlib
 import os
@@ -7,43 +7,47 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from regard.errors import FolderError
-from regard.weights.folder import told
+from regard.weights.folder import os_errors
 
 if sys.platform == "win32":
     import msvcrt
 
-    FAR = 1 << 30  # a byte that nobody reads, so that the holder's number can still be read
+    LOCKED_BYTE = 1 << 30  # the locked byte, far from the holder's process number, which stays readable
 
-    def _take(descriptor: int) -> None:
-        os.lseek(descriptor, FAR, os.SEEK_SET)
+    def _acquire(descriptor: int) -> None:
+        os.lseek(descriptor, LOCKED_BYTE, os.SEEK_SET)
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         os.lseek(descriptor, 0, os.SEEK_SET)
 else:
     import fcntl
 
-    def _take(descriptor: int) -> None:
+    def _acquire(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of the folder `path`, or say which process holds it."""
-    with told("use", path):
+    """A context that holds the lock of the folder `path`.
+
+    Raises:
+        FolderError: another process holds it, or the disk does not support locks.
+    """
+    with os_errors("use", path):
         descriptor = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
-            _take(descriptor)
+            _acquire(descriptor)
         except (BlockingIOError, PermissionError) as error:
             holder = os.read(descriptor, 20).decode("ascii", "replace").strip() or "unknown"
             raise FolderError(
                 f"{path} is in use by process {holder}",
-                "wait until it has ended, or stop it, or choose another folder with --out",
+                "wait for it, stop it, or choose another folder with --out",
             ) from error
         except OSError as error:
             raise FolderError(
                 f"{path} cannot be locked: {error.strerror}", "choose a folder on a disk of this machine"
             ) from error
-        with told("use", path):
+        with os_errors("use", path):
             os.ftruncate(descriptor, 0)
             os.write(descriptor, f"{os.getpid()}\n".encode("ascii"))
         yield

@@ -1,4 +1,4 @@
-"""`metrics.jsonl`: what a run measured, one JSON object a line, cut back to the step that is resumed."""
+"""`metrics.jsonl`: the measurements of a run, one JSON object per line."""
 
 import json
 import math
@@ -8,27 +8,27 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import FolderError
-from regard.weights.folder import replace_file, told
+from regard.weights.folder import os_errors, replace_file
 from regard.weights.strict_json import parse_json
 
 
 def append_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Add one line. A number that is not finite is written as null, which JSON has and NaN it has not."""
-    line = (json.dumps(_plain(record), allow_nan=False) + "\n").encode("ascii")
-    with told("write", path), path.open("ab", buffering=0) as file:
+    """Appends a record. NaN and infinity, which JSON does not have, are written as null."""
+    line = (json.dumps(_without_non_finite(record), allow_nan=False) + "\n").encode("ascii")
+    with os_errors("write", path), path.open("ab", buffering=0) as file:
         file.write(line)
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """All records in order; a last line cut short by a kill is left out."""
-    with told("read", path):
+    """All records in order, without an incomplete last line, which a killed writer can leave."""
+    with os_errors("read", path):
         content = path.read_bytes() if path.exists() else b""
     return [record for _, record in _lines(path, content)]
 
 
 def cut_records(path: Path, step: int) -> None:
-    """Drop the records after `step`, which the resumed run will measure again."""
-    with told("read", path):
+    """Removes the records after `step`, which the resumed run measures again."""
+    with os_errors("read", path):
         content = path.read_bytes() if path.exists() else b""
     kept = b"".join(line for line, record in _lines(path, content) if _step(record) <= step)
     if kept != content:
@@ -36,7 +36,8 @@ def cut_records(path: Path, step: int) -> None:
 
 
 def flush_records(path: Path) -> None:
-    with told("write", path):
+    """Flushes the file to disk."""
+    with os_errors("write", path):
         if path.exists():
             descriptor = os.open(path, os.O_RDWR)
             try:
@@ -45,14 +46,14 @@ def flush_records(path: Path) -> None:
                 os.close(descriptor)
 
 
-def _plain(value: Any) -> Any:
+def _without_non_finite(value: Any) -> Any:
     match value:
         case float() if not math.isfinite(value):
             return None
         case Mapping():
-            return {name: _plain(item) for name, item in value.items()}
+            return {name: _without_non_finite(item) for name, item in value.items()}
         case list() | tuple():
-            return [_plain(item) for item in value]
+            return [_without_non_finite(item) for item in value]
     return value
 
 
@@ -60,10 +61,11 @@ def _step(record: Mapping[str, Any]) -> int:
     match record.get("step"):
         case int(step):
             return step
-    return 0  # a record of the run as a whole
+    return 0  # a record about the whole run
 
 
 def _lines(path: Path, content: bytes) -> list[tuple[bytes, dict[str, Any]]]:
+    """The complete lines of the file and their records."""
     lines = content.splitlines(keepends=True)
     records = []
     for number, line in enumerate(lines, start=1):

@@ -1,13 +1,13 @@
-"""A model is a folder: weights, config, tokenisers, defaults of decoding, the recipe; read as a whole.
+"""The model folder: weights, config, tokenisers, decoding defaults and the recipe.
 
-`config.json` is `{"format_version": 1, "kind": "encoder_decoder", "settings": {...}}`, and `labels` where the
-model has classes: a closed list. An unknown key is refused, and nothing in it names code.
+`config.json` is `{"format_version": 1, "kind": "encoder_decoder", "settings": {...}}`, with `labels` for a
+model with classes. Unknown keys are refused, and nothing in it refers to code.
 """
 
 import dataclasses
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import ConfigError, FolderError, did_you_mean
-from regard.models.build import MODELS, build_unfilled, config_class, parameters_of
+from regard.models.build import MODELS, build_uninitialised, config_class, count_config_parameters
 from regard.models.config import ModelConfig
 from regard.models.model import Model
 from regard.weights.checkpoint import RunFolder, VerifiedFolder
@@ -26,54 +26,56 @@ from regard.weights.huggingface_files import is_huggingface
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import restore_model
 
+CONFIG = "config.json"
 CONFIG_VERSION = 1
-CHEAP_LAYERS, CHEAP_NUMBERS = 100, 10**8
-WIDEST = 8  # bytes of a number
-RUN_ONLY = frozenset({"state.json"})  # of a checkpoint; beside these and its tensors it is a model folder
+CHEAP_LAYERS, CHEAP_PARAMETERS = 100, 10**8
+MAX_BYTES_OF_NUMBER = 8  # the most bytes of a number
+RUN_ONLY = frozenset({"state.json"})  # files of a checkpoint that a model folder does not have
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedModel:
-    """A model ready to be used: in evaluation mode, with all that its folder says about it."""
+    """A model in evaluation mode, with everything from its folder."""
 
     model: Model
     config: ModelConfig
     text: TokenizerPair | None  # None: the model reads no text
-    labels: tuple[str, ...]  # of its classes, in the order of its logits
-    generation: dict[str, Any]  # defaults of decoding
+    labels: tuple[str, ...]  # the names of its classes, in the order of its logits
+    generation: dict[str, Any]  # decoding defaults
     path: Path
+    folder: VerifiedFolder | None = None  # None: a Hugging Face folder
 
     @property
     def tokenizers(self) -> TokenizerPair:
-        """How text becomes ids and ids text.
+        """The tokenisers of the model.
 
         Raises:
-            FolderError: the model reads no text.
+            FolderError: the model reads no text, or its folder has no tokeniser.
         """
         if self.text is None and reads_text(self.config):
-            raise FolderError(f"{self.path} has no tokeniser", "copy the folder anew, with all of its files")
+            raise FolderError(f"{self.path} has no tokeniser", "copy the folder again, with all of its files")
         if self.text is None:
-            raise FolderError(f"{self.path}: a {self.config.kind} model reads no text", "name another model")
+            raise FolderError(f"{self.path}: a {self.config.kind} model reads no text", "give another model")
         return self.text
 
 
 def model_files(
     config: ModelConfig, labels: Sequence[str], others: Mapping[str, bytes], recipe: str
 ) -> dict[str, bytes]:
-    """What makes a folder a model folder, beside `model.safetensors` and the card, `README.md`.
+    """The files of a model folder except `model.safetensors` and the model card, `README.md`.
 
-    `others` are files that this kind of model brings: tokenisers, `generation.json`.
+    `others` are the files of this kind of model: tokenisers, `generation.json`.
     """
     table = {"format_version": CONFIG_VERSION, "kind": config.kind, "settings": config.to_dict()}
     return {
-        "config.json": json_bytes({**table, "labels": list(labels)} if labels else table),
+        CONFIG: json_bytes({**table, "labels": list(labels)} if labels else table),
         **others,
         "recipe.toml": recipe.encode("utf-8"),
     }
 
 
 def model_files_of(folder: VerifiedFolder) -> dict[str, bytes]:
-    """The same files as they stand in a model folder or a checkpoint, to go beside other weights."""
+    """The files of a model folder or checkpoint except its tensors, to be stored with other weights."""
     return {
         name: folder.read_bytes(name)
         for name in folder.names
@@ -82,7 +84,7 @@ def model_files_of(folder: VerifiedFolder) -> dict[str, bytes]:
 
 
 def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedModel:
-    """The model of a model folder; of a run folder, the best so far, else the newest checkpoint.
+    """Loads the model of a model folder; of a run folder, its best model, else its newest checkpoint.
 
     Raises:
         FolderError: a file is missing, damaged, or belongs to another model.
@@ -94,7 +96,7 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedMo
     _refuse_large_weights(config, folder.file("model.safetensors"))
     tensors = folder.read_tensors("model.safetensors")
     check_size(config, tensors, where)
-    model = build_unfilled(config)
+    model = build_uninitialised(config)
     restore_model(model, tensors, where)
     return LoadedModel(
         model=model.to(device).eval(),
@@ -103,33 +105,54 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedMo
         labels=labels,
         generation=folder.read_json("generation.json") if config.generates else {},
         path=folder.path,
+        folder=folder,
     )
 
 
-def open_model_folder(path: str | Path) -> VerifiedFolder:
-    """The verified model folder at `path`, or the one that a run folder at `path` would be used by."""
+def open_model_folder(path: str | Path, names: Collection[str] | None = None) -> VerifiedFolder:
+    """Verifies the model folder at `path`; of a run folder, its best model, else its newest checkpoint.
+
+    With `names`, only these files are verified, and no others can be read. A run's checkpoints are verified
+    as a whole, because the newest may be damaged.
+
+    Raises:
+        FolderError: the folder is missing, damaged, or not a model or run folder of regard.
+    """
     path = Path(path).expanduser()
     if is_huggingface(path):
         raise FolderError(
             f"{path} is a Hugging Face folder, not one of regard",
-            f"make one of it: regard convert {path} --out DIR",
+            f"convert it: regard convert {path} --out DIR",
         )
     if not os.path.isfile(path / MANIFEST) and (find(path / "best") or find(path / "checkpoints")):
         run = RunFolder(path)
-        folder = run.best() or run.latest()
+        folder = run.best(names) or run.latest()
         if folder is None:
-            raise FolderError(f"{path} has no checkpoint yet", "train on, or name another model")
+            raise FolderError(f"{path} has no checkpoint yet", "continue training, or give another model")
         return folder
-    return VerifiedFolder.open(path)
+    return VerifiedFolder.open(path, names)
+
+
+def read_config_class(path: str | Path) -> type[ModelConfig]:
+    """The class of the config of the model at `path`; only config.json is verified and read.
+
+    Raises:
+        FolderError: the folder is missing, its config.json is damaged, or it is not of regard.
+    """
+    return type(read_config(open_model_folder(path, {CONFIG}))[0])
 
 
 def read_config(folder: VerifiedFolder) -> tuple[ModelConfig, tuple[str, ...]]:
-    """The model's settings and the names of its classes as `config.json` has them."""
-    path = folder.path / "config.json"
-    match folder.read_json("config.json"):
+    """Reads `config.json`: the model's config and the names of its classes.
+
+    Raises:
+        FolderError: a key or setting is missing, unknown or invalid.
+    """
+    path = folder.path / CONFIG
+    match folder.read_json(CONFIG):
         case {"format_version": int(version), **others} if version != CONFIG_VERSION:
             raise FolderError(
-                f"{path} is of format {version}, this regard reads format {CONFIG_VERSION}",
+                f"{path} has format {version}, this version of regard reads format {CONFIG_VERSION}",
                 "install the version of regard that wrote it",
             )
         case {"format_version": int(), "kind": str(kind), "settings": dict(settings), **others}:
@@ -138,21 +161,21 @@ def read_config(folder: VerifiedFolder) -> tuple[ModelConfig, tuple[str, ...]]:
             raise FolderError(f"{path} lacks format_version, kind or settings", "was it written by regard?")
     labels = others.pop("labels", [])
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise FolderError(f"{path}: labels are no list of texts", "was it written by regard?")
+        raise FolderError(f"{path}: labels are not a list of texts", "was it written by regard?")
     if others:
         raise FolderError(
-            f"{path}: unknown key {min(others)!r}", "others are format_version, kind, settings, labels"
+            f"{path}: unknown key {min(others)!r}", "known: format_version, kind, settings, labels"
         )
     if kind not in MODELS:
-        raise FolderError(f"{path}: unknown kind of model {kind!r}", did_you_mean(kind, MODELS))
+        raise FolderError(f"{path}: unknown kind of model {kind!r}", MODELS.hint(kind))
     fields = {field.name: field for field in dataclasses.fields(config_class(kind))}
     if unknown := sorted(set(settings) - set(fields)):
         raise FolderError(f"{path}: unknown setting {unknown[0]!r}", did_you_mean(unknown[0], fields))
     if settings.get("positions") == "alibi":
-        settings = {"alibi": "symmetric", **settings}  # as it was before there was a choice
+        settings = {"alibi": "symmetric", **settings}  # the only form in older versions
     needed = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
     if missing := sorted(needed - set(settings)):
-        raise FolderError(f"{path}: setting {missing[0]!r} is missing", "copy the folder anew")
+        raise FolderError(f"{path}: setting {missing[0]!r} is missing", "copy the folder again")
     try:
         return config_class(kind).from_dict(settings), tuple(labels)
     except ConfigError as error:
@@ -160,12 +183,12 @@ def read_config(folder: VerifiedFolder) -> tuple[ModelConfig, tuple[str, ...]]:
 
 
 def reads_text(config: ModelConfig) -> bool:
-    """Whether a model of this config needs a tokeniser."""
+    """True if a model of this config needs a tokeniser."""
     return any(field.name.endswith("vocab_size") for field in dataclasses.fields(config))
 
 
 def _tokenizers(folder: VerifiedFolder, config: ModelConfig) -> TokenizerPair | None:
-    """From the verified bytes alone, whatever else lies in the folder; None where the model reads no text."""
+    """The tokenisers, read from verified files only; None if the model reads no text."""
     if not reads_text(config):
         return None
 
@@ -191,17 +214,20 @@ def _check_vocabularies(folder: VerifiedFolder, config: ModelConfig, tokenizers:
         if size not in (None, tokenizer.vocab_size):
             raise FolderError(
                 f"{folder.path}: the tokeniser has {tokenizer.vocab_size} tokens, {name} is {size}",
-                "tokeniser and model belong to different runs: copy the folder anew",
+                "tokeniser and model belong to different runs: copy the folder again",
             )
 
 
 def check_size(config: ModelConfig, tensors: Mapping[str, Tensor], where: str) -> None:
-    """Stop before a wrong config takes all memory; what is cheap to build is compared by name instead."""
+    """Refuses a config of a much larger model than `tensors`, which would fill the memory.
+
+    Small mismatches are found later, when the tensors are compared by name.
+    """
     layers = _layers(config)
-    held = sum(tensor.numel() for tensor in tensors.values())
-    if layers > max(len(tensors), CHEAP_LAYERS) or _numbers(config) > max(held, CHEAP_NUMBERS):
+    stored = sum(tensor.numel() for tensor in tensors.values())
+    if layers > max(len(tensors), CHEAP_LAYERS) or _num_parameters(config) > max(stored, CHEAP_PARAMETERS):
         raise FolderError(
-            f"{where}: {held:,} numbers in {len(tensors)} tensors, too few for the model of config.json",
+            f"{where}: {stored:,} parameters in {len(tensors)} tensors, too few for the model of config.json",
             "these weights belong to another config.json",
         )
 
@@ -211,20 +237,22 @@ def _layers(config: ModelConfig) -> int:
 
 
 def _refuse_large_weights(config: ModelConfig, path: Path) -> None:
-    """Stop before a file takes all memory that has far more than the model of `config` can hold."""
+    """Refuses a weights file that is much larger than the model of `config`, which would fill the memory."""
     size = os.path.getsize(path)
-    if _layers(config) > CHEAP_LAYERS:  # dear to count, and compared by `check_size`
+    if _layers(config) > CHEAP_LAYERS:  # slow to count; `check_size` compares them later
         return
-    if size > WIDEST * (2 * _numbers(config) + CHEAP_NUMBERS):  # twice, for what is there and not learned
+    if size > MAX_BYTES_OF_NUMBER * (
+        2 * _num_parameters(config) + CHEAP_PARAMETERS
+    ):  # twice, for tensors that are not parameters
         raise FolderError(
             f"{path}: {size:,} bytes, too many for the model of config.json",
             "these weights belong to another config.json",
         )
 
 
-def _numbers(config: ModelConfig) -> float:
-    """How many numbers a model of this config learns, found without making them."""
+def _num_parameters(config: ModelConfig) -> float:
+    """The number of parameters of a model of this config, computed without building it."""
     try:
-        return float(parameters_of(config))
-    except (RuntimeError, TypeError, OverflowError):  # shapes beyond what PyTorch can count
+        return float(count_config_parameters(config))
+    except (RuntimeError, TypeError, OverflowError):  # shapes too large for PyTorch
         return math.inf

@@ -1,4 +1,4 @@
-"""A Hugging Face folder -> our model, and back: config, weights and tokeniser fit each other."""
+"""Converts a Hugging Face folder to a model of regard, and back: config, weights, tokeniser, decoding."""
 
 import dataclasses
 import re
@@ -12,10 +12,11 @@ from torch import Tensor
 
 from regard.data.tokenizer import TokenizerPair
 from regard.errors import ConfigError, FolderError, did_you_mean
-from regard.models.build import build_unfilled
+from regard.models.build import build_uninitialised
 from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
+from regard.registry import Registry
 from regard.weights import huggingface_tokenizer
 from regard.weights.families.bert import BERT, RoBERTa
 from regard.weights.families.distilbert import DistilBERT
@@ -38,167 +39,183 @@ from regard.weights.names import read_names, renamed, write_names
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors, restore_model
 
-FAMILIES: dict[str, Family] = {
+_OWN: dict[str, Family] = {
     family.name: family
     for family in (GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), T5(), Llama(), Qwen3(), ViT())
 }
+FAMILIES: Registry[Family] = Registry(
+    "family of pretrained models", _OWN, how="register_family of regard.weights"
+)
+
+
+def register_family(family: Family) -> None:
+    """Make a family of pretrained models known by its name, which config.json has as `model_type`.
+
+    Raises:
+        UserError: regard reads this family itself.
+    """
+    FAMILIES.register(family.name)(family)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pretrained:
-    """A model of another's folder, and what of the folder it does not use."""
+    """A model from a Hugging Face folder, and the parts of the folder that it does not use."""
 
     loaded: LoadedModel
     family: str
-    left: tuple[str, ...]  # names of tensors
-    undecoded: tuple[str, ...] = ()  # defaults of decoding that generation.json has no place for
+    unused: tuple[str, ...]  # names of unused tensors
+    unused_decoding: tuple[str, ...] = ()  # decoding defaults that regard does not have
 
 
 def load_pretrained(
     path: str | Path, device: str | torch.device = "cpu", *, trust_pickle: bool = False
 ) -> Pretrained:
-    """The model of a Hugging Face folder; its names are those in the files, nothing in it names code.
+    """Loads the model of a Hugging Face folder; no code of the folder is run.
 
     Raises:
-        FolderError: a file is missing or damaged, they contradict each other, or the family is unknown.
+        FolderError: a file is missing or damaged, files do not match, or the family is not supported.
     """
     folder = Path(path).expanduser()
-    _refuse_other(folder)
+    _refuse_not_huggingface(folder)
     table = read_table(folder / CONFIG)
     family = _family(table, folder / CONFIG)
     tensors = read_weights(folder, trust_pickle=trust_pickle)
-    tensors = renamed(tensors, [*family.old_names(tensors), *family.changes])
-    described = _described(family, folder, table, tensors)
-    model, left = _model(family, described, tensors, folder)
-    text = huggingface_tokenizer.read_tokenizers(folder, family, described)
-    decoding = _decoding(folder, table, described, text)
+    tensors = renamed(tensors, [*family.old_names(tensors), *family.renames])
+    converted = _converted_config(family, folder, table, tensors)
+    model, unused = _model(family, converted, tensors, folder)
+    text = huggingface_tokenizer.read_tokenizers(folder, family, converted)
+    decoding = _decoding(folder, table, converted, text)
     loaded = LoadedModel(
         model=model.to(device).eval(),
-        config=described.config,
+        config=converted.config,
         text=text,
-        labels=described.labels,
+        labels=converted.labels,
         generation=decoding.settings,
         path=folder,
     )
-    return Pretrained(loaded=loaded, family=family.name, left=left, undecoded=decoding.left)
+    return Pretrained(loaded=loaded, family=family.name, unused=unused, unused_decoding=decoding.unused)
 
 
 def huggingface_config_class(path: Path) -> type[ModelConfig]:
-    """What kind of model a Hugging Face folder holds; its weights are not read.
+    """The config class of the model in a Hugging Face folder; its weights are not read.
 
     Raises:
-        FolderError: its family is unknown.
+        FolderError: its family is not supported.
     """
     return _family(read_table(path / CONFIG), path / CONFIG).config
 
 
-def _refuse_other(folder: Path) -> None:
-    """Raise a FolderError for what is no Hugging Face folder."""
+def _refuse_not_huggingface(folder: Path) -> None:
+    """Raises a FolderError unless `folder` is a Hugging Face folder."""
     if not folder.exists():
-        raise FolderError(f"{folder} is not there", "check the path")
+        raise FolderError(f"{folder} does not exist", "check the path")
     if is_huggingface(folder):
         return
     if any((folder / name).exists() for name in (MANIFEST, CONFIG, "checkpoints")):
         raise FolderError(
             f"{folder} is a folder of regard already",
-            f"one for transformers: regard convert {folder} --to hf --out DIR",
+            f"convert it for transformers: regard convert {folder} --to hf --out DIR",
         )
-    raise FolderError(f"{folder} is no Hugging Face folder", f"one has {CONFIG} and model.safetensors")
+    raise FolderError(
+        f"{folder} is not a Hugging Face folder", f"such a folder has {CONFIG} and model.safetensors"
+    )
 
 
 def _decoding(
-    folder: Path, table: Mapping[str, Any], described: ConvertedConfig, text: TokenizerPair | None
+    folder: Path, table: Mapping[str, Any], converted: ConvertedConfig, text: TokenizerPair | None
 ) -> ConvertedDecoding:
-    """Defaults of decoding: those of config.json, or of a file of their own; all that ends a text."""
-    if not described.config.generates:
+    """The decoding defaults of generation_config.json, else of config.json, and all eos ids."""
+    if not converted.config.generates:
         return ConvertedDecoding()
     path = folder / "generation_config.json"
     own = read_table(path) if path.is_file() else None
     where = str(folder / CONFIG), str(path)
-    sourced = isinstance(described.config, EncoderDecoderConfig)
-    found = read_decoding(table, own, where, sourced=sourced, text=text)
-    sizes = described.config.to_dict()
+    has_source = isinstance(converted.config, EncoderDecoderConfig)
+    found = read_decoding(table, own, where, has_source=has_source, text=text)
+    sizes = converted.config.to_dict()
     size = sizes.get("vocab_size") or sizes["tgt_vocab_size"]
-    ends = [*ends_of(table, where[0], size), *ends_of(own or {}, where[1], size)]
-    first = described.eos_id if text is None else text.target.eos_id
-    others = [number for number in dict.fromkeys(ends) if number != first]
-    settings = {**described.generation, **found.settings, **({"end_ids": others} if others else {})}
-    if settings.get("begin") is False and huggingface_tokenizer.begins(folder):
+    eos_ids = [*ends_of(table, where[0], size), *ends_of(own or {}, where[1], size)]
+    first = converted.eos_id if text is None else text.target.eos_id
+    others = [number for number in dict.fromkeys(eos_ids) if number != first]
+    settings = {**converted.generation, **found.settings, **({"end_ids": others} if others else {})}
+    if settings.get("begin") is False and huggingface_tokenizer.adds_bos(folder):
         settings["begin"] = True
-    return ConvertedDecoding(settings=settings, left=found.left)
+    return ConvertedDecoding(settings=settings, unused=found.unused)
 
 
 class HuggingFaceFolder(NamedTuple):
-    """What a folder that transformers loads is made of; `undecoded` is as in `Pretrained`."""
+    """The files of a model for transformers."""
 
     family: str
     files: dict[str, bytes | dict[str, Tensor]]
-    undecoded: tuple[str, ...]
+    unused_decoding: tuple[str, ...]  # decoding defaults that transformers does not have
 
 
 def to_huggingface(loaded: LoadedModel, family: str | None = None) -> HuggingFaceFolder:
-    """The model as one of a family of theirs, the first that has models of its shape, or the one named.
+    """Converts a model to a Hugging Face family: the one named, else the first that fits its architecture.
 
     Raises:
-        FolderError: no family has models of this shape.
+        FolderError: no family fits.
     """
     chosen = FAMILIES.get(family) if family else None
     if family and chosen is None:
-        raise FolderError(f"no family {family!r}", did_you_mean(family, FAMILIES))
+        raise FolderError(f"unknown family {family!r}", did_you_mean(family, FAMILIES))
     reasons: list[FolderError] = []
     for each in [chosen] if chosen else FAMILIES.values():
         try:
-            return _foreign(each, loaded)
+            return _to_family(each, loaded)
         except FolderError as error:
             reasons.append(error)
     if len(reasons) == 1:
         raise FolderError(f"{loaded.path}: {reasons[0].message}", reasons[0].hint)
     raise FolderError(
-        f"{loaded.path}: no family has models of this shape: {loaded.config.kind}",
-        f"--family {'|'.join(FAMILIES)} says why one of them does not",
+        f"{loaded.path}: no Hugging Face family fits this {loaded.config.kind} model",
+        f"--family {'|'.join(FAMILIES)} shows why one of them does not",
     )
 
 
-def _foreign(family: Family, loaded: LoadedModel) -> HuggingFaceFolder:
+def _to_family(family: Family, loaded: LoadedModel) -> HuggingFaceFolder:
     if type(loaded.config) is not family.config:
-        raise FolderError(f"a {loaded.config.kind} model is none of {family.name}", "name another family")
-    config, tensors = family.adapted(loaded.config, model_tensors(loaded.model))
+        raise FolderError(f"a {loaded.config.kind} model is not a {family.name} model", "give another family")
+    config, tensors = family.in_family_form(loaded.config, model_tensors(loaded.model))
     refuse_misfit(family, config, loaded.labels)
     settings = family.write(config, loaded.labels)
     files: dict[str, bytes | dict[str, Tensor]] = {
         "model.safetensors": write_names(family.table(config), tensors)
     }
-    undecoded: tuple[str, ...] = ()
+    unused_decoding: tuple[str, ...] = ()
     if loaded.text is not None:
-        settings |= family.marks_of(config, huggingface_tokenizer.marks_of(loaded.text))
-        begins = bool(loaded.generation.get("begin", True))
-        files |= huggingface_tokenizer.write_tokenizers(loaded.text, config, family.name, begins=begins)
+        settings |= family.special_token_ids(config, huggingface_tokenizer.special_token_ids(loaded.text))
+        adds_bos = bool(loaded.generation.get("begin", True))
+        files |= huggingface_tokenizer.write_tokenizers(loaded.text, config, family.name, adds_bos=adds_bos)
         if config.generates:
-            there = _decoding_there(loaded, loaded.text, settings)
-            settings |= there.tasks
-            files["generation_config.json"] = json_bytes(there.decoding)
-            undecoded = there.left
+            hf_decoding = _hf_decoding(loaded, loaded.text, settings)
+            settings |= hf_decoding.tasks
+            files["generation_config.json"] = json_bytes(hf_decoding.decoding)
+            unused_decoding = hf_decoding.unused
     files |= family.other_files(loaded.config)
-    return HuggingFaceFolder(family.name, {"config.json": json_bytes(settings), **files}, undecoded)
+    return HuggingFaceFolder(family.name, {"config.json": json_bytes(settings), **files}, unused_decoding)
 
 
-def _decoding_there(
-    loaded: LoadedModel, text: TokenizerPair, settings: Mapping[str, Any]
-) -> HuggingFaceFiles:
-    """Marks, all that ends a text, and defaults; `settings` are those of config.json."""
-    marks = {name: settings[name] for name in MARKS if name in settings}
-    ends = [settings["eos_token_id"], *loaded.generation.get("end_ids", ())]
-    there = write_decoding(
+def _hf_decoding(loaded: LoadedModel, text: TokenizerPair, settings: Mapping[str, Any]) -> HuggingFaceFiles:
+    """The content of generation_config.json; `settings` are those of config.json."""
+    ids = {name: settings[name] for name in SPECIAL_TOKEN_IDS if name in settings}
+    eos_ids = [settings["eos_token_id"], *loaded.generation.get("end_ids", ())]
+    hf_decoding = write_decoding(
         loaded.generation,
-        sourced=isinstance(loaded.config, EncoderDecoderConfig),
+        has_source=isinstance(loaded.config, EncoderDecoderConfig),
         text=text,
-        ends="forced_eos_token_id" in marks,
+        forced_eos="forced_eos_token_id" in ids,
     )
-    table = {**marks, "eos_token_id": ends if len(ends) > 1 else ends[0], **there.decoding}
-    return dataclasses.replace(there, decoding=table)
+    table = {
+        **ids,
+        "eos_token_id": eos_ids if len(eos_ids) > 1 else eos_ids[0],
+        **hf_decoding.decoding,
+    }
+    return dataclasses.replace(hf_decoding, decoding=table)
 
 
-MARKS = ("pad_token_id", "bos_token_id", "decoder_start_token_id", "forced_eos_token_id")
+SPECIAL_TOKEN_IDS = ("pad_token_id", "bos_token_id", "decoder_start_token_id", "forced_eos_token_id")
 
 
 def _family(table: Mapping[str, Any], path: Path) -> Family:
@@ -206,59 +223,61 @@ def _family(table: Mapping[str, Any], path: Path) -> Family:
     if not isinstance(name, str):
         raise FolderError(f"{path}: model_type is missing", f"known: {', '.join(sorted(FAMILIES))}")
     if "auto_map" in table:
-        raise FolderError(f"{path}: auto_map names code, which is never run", "regard has no model for it")
+        raise FolderError(
+            f"{path}: auto_map refers to code, which is never run", "regard has no model for it"
+        )
     if name not in FAMILIES:
-        raise FolderError(f"{path}: the family {name!r} is unknown", did_you_mean(name, FAMILIES))
+        raise FolderError(f"{path}: the family {name!r} is not supported", did_you_mean(name, FAMILIES))
     return FAMILIES[name]
 
 
-def _described(
+def _converted_config(
     family: Family, folder: Path, table: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> ConvertedConfig:
     settings = ConfigReader(table, str(folder / CONFIG))
     try:
-        described = family.read(settings, tensors.keys())
+        converted = family.read(settings, tensors.keys())
         settings.finish()
-        return family.refined(described, folder)
+        return family.with_other_files(converted, folder)
     except ConfigError as error:
         raise FolderError(f"{folder / CONFIG}: {error.message}", error.hint) from error
 
 
 def _model(
-    family: Family, described: ConvertedConfig, tensors: Mapping[str, Tensor], folder: Path
+    family: Family, converted: ConvertedConfig, tensors: Mapping[str, Tensor], folder: Path
 ) -> tuple[Model, tuple[str, ...]]:
-    """The model with the weights of the folder, and the names of those that it has no use for."""
+    """The model with the weights of the folder, and the names of unused weights."""
     where = str(folder)
-    check_size(described.config, tensors, where)  # before a wrong config takes all time and memory
-    learned, left = _learned(family, described, tensors, where)
-    model = build_unfilled(described.config)
+    check_size(converted.config, tensors, where)  # before a wrong config takes all time and memory
+    weights, unused = _weights_to_convert(family, converted, tensors, where)
+    model = build_uninitialised(converted.config)
     shapes = {name: tensor.shape for name, tensor in model_tensors(model).items()}
-    table = family.table(described.config)
-    restore_model(model, read_names(table, learned, shapes, where=where), where)
-    return model, left
+    table = family.table(converted.config)
+    restore_model(model, read_names(table, weights, shapes, where=where), where)
+    return model, unused
 
 
-def _learned(
-    family: Family, described: ConvertedConfig, tensors: Mapping[str, Tensor], where: str
+def _weights_to_convert(
+    family: Family, converted: ConvertedConfig, tensors: Mapping[str, Tensor], where: str
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """What the table is to find a place for: without what is empty, repeated, or of a head left out."""
+    """The weights to convert, and the names of unused ones; buffers and tied duplicates are dropped."""
     found = dict(tensors)
-    needed = {name for entry in family.table(described.config) for name in entry.theirs}
-    for name in [name for name in found if any(re.search(pattern, name) for pattern in family.empty)]:
+    needed = {name for entry in family.table(converted.config) for name in entry.hf}
+    for name in [name for name in found if any(re.search(pattern, name) for pattern in family.buffers)]:
         del found[name]
     for name, other in family.ties.items():
         if name in found and name not in needed and other in found:
             if not torch.equal(found[name], found[other]):
                 raise FolderError(
-                    f"{where}: {name!r} is another matrix than {other!r}, to which config.json ties it",
-                    "tie_word_embeddings = false in config.json, if they are two",
+                    f"{where}: {name!r} differs from {other!r}, to which config.json ties it",
+                    "set tie_word_embeddings = false in config.json if they are not tied",
                 )
             del found[name]
-    left = tuple(
+    unused = tuple(
         sorted(
             name
             for name in found
-            if name not in needed and any(re.search(pattern, name) for pattern in described.left)
+            if name not in needed and any(re.search(pattern, name) for pattern in converted.unused)
         )
     )
-    return {name: tensor for name, tensor in found.items() if name not in left}, left
+    return {name: tensor for name, tensor in found.items() if name not in unused}, unused

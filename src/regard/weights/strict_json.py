@@ -1,4 +1,4 @@
-"""JSON that means one thing: no NaN, no key twice, no nesting without end; an object at the top."""
+"""Strict JSON objects: no NaN, no duplicate keys, no unbounded nesting."""
 
 import json
 import math
@@ -9,11 +9,11 @@ from typing import Any
 from regard.data.folder_file import read_file
 from regard.errors import FolderError, RunError
 
-HINT = "the file is damaged or of another kind: copy the folder anew, or use another checkpoint"
+HINT = "the file is damaged or has another format: copy the folder again, or use another checkpoint"
 
 
 def json_bytes(value: Mapping[str, Any]) -> bytes:
-    """`value` as readable JSON. Numbers survive exactly; NaN and infinity are refused."""
+    """`value` as indented JSON. Numbers are exact; NaN and infinity raise a RunError."""
     try:
         return (json.dumps(value, allow_nan=False, indent=2) + "\n").encode("ascii")
     except ValueError as error:
@@ -21,25 +21,29 @@ def json_bytes(value: Mapping[str, Any]) -> bytes:
 
 
 def read_json(path: Path, folder: Path | None = None) -> dict[str, Any]:
-    """The object in a file of a folder, which `read_file` may read."""
+    """Reads a JSON object from a file of a folder; see `read_file`."""
     return parse_json(read_file(path, folder), str(path))
 
 
 def parse_json(text: bytes, where: str) -> dict[str, Any]:
-    """The object that `text` spells; `where` names the file in the error."""
+    """Parses a JSON object; `where` is the file's name for messages.
+
+    Raises:
+        FolderError: the text is not strict JSON, or not an object.
+    """
     try:
         value = json.loads(
             text.decode("utf-8"),
             parse_constant=_no_constant,
             parse_float=_finite,
-            object_pairs_hook=_no_repeats,
+            object_pairs_hook=_no_duplicates,
         )
     except RecursionError:
         raise FolderError(f"{where}: nested too deeply", HINT) from None
-    except ValueError as error:  # of JSON, of UTF-8, of an integer too long, and ours
+    except ValueError as error:  # invalid JSON or UTF-8, a too long integer, or the hooks below
         raise FolderError(f"{where}: {error}", HINT) from None
     if not isinstance(value, dict):
-        raise FolderError(f"{where}: holds {type(value).__name__} where an object is expected", HINT)
+        raise FolderError(f"{where}: has {type(value).__name__} where an object is expected", HINT)
     return value
 
 
@@ -50,13 +54,13 @@ def _no_constant(name: str) -> float:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text[:20]} is too large a number")
+        raise ValueError(f"{text[:20]} is too large")
     return number
 
 
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"key {next(n for n in names if names.count(n) > 1)!r} stands twice")
+        raise ValueError(f"the key {next(n for n in names if names.count(n) > 1)!r} occurs twice")
     return values

@@ -1,4 +1,4 @@
-"""Named tensors <-> safetensors files and models: finite when written, every one in its place."""
+"""Reads and writes named tensors (safetensors), and restores them into a model."""
 
 import os
 import re
@@ -12,11 +12,15 @@ from torch import Tensor, nn
 
 from regard.errors import FolderError, RunError, did_you_mean
 
-METADATA = {"format": "pt"}  # one key at most: the order of several is not stable
+METADATA = {"format": "pt"}  # only one key: the order of several is not deterministic
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write `tensors`, moved to the CPU. The same tensors give the same bytes. Raises OSError."""
+    """Writes `tensors` as a safetensors file; the same tensors give the same bytes.
+
+    Raises:
+        OSError: the disk failed.
+    """
     plain: dict[str, Tensor] = {}
     storages: set[int] = set()
     for name in sorted(tensors):
@@ -26,7 +30,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         storages.add(storage)
     try:
         safetensors.torch.save_file(plain, os.fspath(path), METADATA)
-    except SafetensorError as error:  # it has lost the number, but its text holds it
+    except SafetensorError as error:  # the error number is only in its text
         number = re.search(r"os error (\d+)", str(error))
         if number is None:
             raise RunError(f"{path.name}: {error}") from error
@@ -34,8 +38,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, in memory of their own."""
-    hint = "the file is damaged or of another kind: copy it anew, or use another checkpoint"
+    """Reads the tensors of a safetensors file into memory; FolderError if it is damaged."""
+    hint = "the file is damaged or has another format: copy it again, or use another checkpoint"
     try:
         return safetensors.torch.load_file(os.fspath(path), backend="pread")
     except OSError as error:
@@ -45,24 +49,24 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def refuse_non_finite(file: str, tensors: Mapping[str, Tensor]) -> None:
-    """Nothing with a NaN or an infinity in it is ever committed to disk."""
+    """Raises a RunError if a tensor has NaN or infinity, before it is written."""
     for name in sorted(tensors):
         tensor = tensors[name]
         if tensor.is_floating_point() and not tensor.isfinite().all():
             raise RunError(
-                f"{file} was not saved: {name!r} holds NaN or infinity",
-                "what was saved before is untouched: resume from it with a lower learning rate",
+                f"{file} was not saved: {name!r} has NaN or infinity",
+                "what was saved before is intact: resume from it with a lower learning rate",
             )
 
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """The model's weights by name; of names that share one memory, the first in sorted order."""
+    """The model's weights by name; of tied weights only the first name in sorted order."""
     tensors = model.state_dict()
     return {names[0]: tensors[names[0]] for names in _tied(tensors)}
 
 
 def half(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """In float16, for a model that is to be small on disk; `restore_model` widens it again."""
+    """The tensors in float16, for a small file; `restore_model` converts them back."""
     halves = {name: t.half() if t.is_floating_point() else t for name, t in tensors.items()}
     for name, tensor in halves.items():
         if tensor.is_floating_point() and not tensor.isfinite().all():
@@ -71,18 +75,20 @@ def half(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: str = "the weights") -> None:
-    """Copy `tensors` into `model`: each of its weights is there once, and nothing is left over.
+    """Copies `tensors` into `model`; both must have the same weights.
 
-    Floating-point numbers of other widths are converted; the model's own ties are kept. `where` names
-    the file in errors; after one, the model is as it was.
+    Other floating-point types are converted; tied weights stay tied. `where` is the file's name for messages.
+
+    Raises:
+        FolderError: a weight is missing, left over or has another shape; the model is unchanged.
     """
     own = model.state_dict()
     for names in _tied(own):
         _check_weight(where, names[0], own[names[0]], {n: tensors[n] for n in names if n in tensors})
-    if odd := sorted(set(tensors) - set(own)):
+    if unexpected := sorted(set(tensors) - set(own)):
         raise FolderError(
-            f"{where}: {odd[0]!r} {list(tensors[odd[0]].shape)} has no place in the model",
-            did_you_mean(odd[0], own),
+            f"{where}: the model has no weight {unexpected[0]!r} {list(tensors[unexpected[0]].shape)}",
+            did_you_mean(unexpected[0], own),
         )
     with torch.no_grad():
         for name, tensor in tensors.items():
@@ -101,20 +107,20 @@ def _check_weight(where: str, name: str, own: Tensor, stored: Mapping[str, Tenso
     if tensor.is_floating_point() != own.is_floating_point():
         raise FolderError(f"{where}: {found!r} is {tensor.dtype}, the model's is {own.dtype}", hint)
     if tensor.is_floating_point() and not tensor.isfinite().all():
-        raise FolderError(f"{where}: {found!r} holds NaN or infinity", "use another checkpoint")
+        raise FolderError(f"{where}: {found!r} has NaN or infinity", "use another checkpoint")
 
 
 def _tied(tensors: Mapping[str, Tensor]) -> list[list[str]]:
-    """The names in sorted order, those that share one memory together."""
+    """Groups of names of tied tensors, which share their memory, in sorted order."""
     groups: dict[tuple[object, ...], list[str]] = {}
     for name in sorted(tensors):
-        groups.setdefault(_place(name, tensors[name]), []).append(name)
+        groups.setdefault(_storage_key(name, tensors[name]), []).append(name)
     return list(groups.values())
 
 
-def _place(name: str, tensor: Tensor) -> tuple[object, ...]:
+def _storage_key(name: str, tensor: Tensor) -> tuple[object, ...]:
     if isinstance(shard := getattr(tensor, "_local_tensor", None), Tensor):
-        tensor = shard  # of one that lies on several processes, the part that is here
+        tensor = shard  # the local part of a tensor that is sharded over processes
     if tensor.numel() == 0:
         return (name,)
     return (tensor.device, tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())

@@ -1,4 +1,4 @@
-"""Weights of one model for another: those of every module that has the same name and the same shapes."""
+"""Copies weights from one model into another, for all modules with equal names and shapes."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,42 +12,42 @@ from regard.weights.tensors import model_tensors
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """What became of all weights, by name."""
+    """The result of a transfer: names of weights."""
 
-    taken: tuple[str, ...]
-    fresh: tuple[str, ...]  # of the model: nothing was there for them, and they are as they were
-    left: tuple[str, ...]  # of the other model: the model has no place for them
+    taken: tuple[str, ...]  # copied
+    fresh: tuple[str, ...]  # of the model, not copied
+    unused: tuple[str, ...]  # of the other model, not used
 
 
 @torch.no_grad()
-def transfer(model: nn.Module, tensors: Mapping[str, Tensor], *, but: Collection[str] = ()) -> Transfer:
-    """Copy `tensors` into `model` where they fit; a module gets all of its own weights or none of them.
+def transfer(model: nn.Module, tensors: Mapping[str, Tensor], *, exclude: Collection[str] = ()) -> Transfer:
+    """Copies `tensors` into `model` where names and shapes match.
 
-    Those named in `but` do not fit, whatever their shapes: they mean something else.
+    A module gets all of its own weights or none. Weights named in `exclude` are never copied.
 
     Raises:
-        FolderError: nothing fits at all.
+        FolderError: no module matches.
     """
     own = model_tensors(model)
-    fits = {name: _fits(own[name], tensors.get(name)) and name not in but for name in own}
-    broken = {_module(name) for name, fitting in fits.items() if not fitting}
-    taken = tuple(name for name in own if _module(name) not in broken)
+    fits = {name: _fits(own[name], tensors.get(name)) and name not in exclude for name in own}
+    incomplete = {_module(name) for name, fitting in fits.items() if not fitting}
+    taken = tuple(name for name in own if _module(name) not in incomplete)
     if not taken:
         raise FolderError(
-            "none of its weights fits this model, neither by name nor by shape",
-            "leave out of [model] what says the model's size: the trained model brings it",
+            "none of its weights matches this model by name and shape",
+            "remove the model's sizes from [model]: they are taken from the trained model",
         )
     for name in taken:
         own[name].copy_(tensors[name])
     return Transfer(
         taken=taken,
         fresh=tuple(name for name in own if name not in taken),
-        left=tuple(sorted(name for name in tensors if name not in taken)),
+        unused=tuple(sorted(name for name in tensors if name not in taken)),
     )
 
 
 def modules_of(names: Iterable[str], all_names: Iterable[str]) -> list[str]:
-    """The fewest modules that have these weights and no others of `all_names`, in order."""
+    """The fewest modules that contain exactly these weights of `all_names`, in order."""
     chosen, whole = set(names), set(all_names)
     found: dict[str, None] = {}
     for name in sorted(chosen):

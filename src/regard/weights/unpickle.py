@@ -1,4 +1,4 @@
-"""A process of its own that reads a pickle of tensors (`weights_only`) and writes them as safetensors."""
+"""A child process that reads pickled tensors (with `weights_only`) and writes them as safetensors."""
 
 import sys
 from pathlib import Path
@@ -10,14 +10,14 @@ from regard.weights.tensors import write_tensors
 
 
 def main(source: str, target: str) -> int:
-    """Exit code 0, or 1 with one line on what is wrong."""
+    """Converts a file; returns exit code 0, or 1 after one line on stderr that says what is wrong."""
     try:
         found = torch.load(source, map_location="cpu", weights_only=True)
-    except Exception as error:  # noqa: BLE001 (whatever a hostile file brings about, told in one line)
+    except Exception as error:  # noqa: BLE001 (any error that a hostile file can cause)
         print(" ".join(str(error).split())[:200], file=sys.stderr)
         return 1
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
-        print("it holds more than a table of tensors", file=sys.stderr)
+        print("it has more than a dict of tensors", file=sys.stderr)
         return 1
     write_tensors(Path(target), {str(name): tensor.clone() for name, tensor in found.items()})
     return 0

@@ -159,7 +159,7 @@ def test_a_text_that_is_too_long_is_cut_at_its_end(folder):
         ("train", texts(20) + " nothing before\n", r"train\.txt:21: no label"),
         ("train", texts(20) + "NaN so so\n", r"train\.txt:21: the label is 'NaN'"),
         ("test", "nan so so\n", r"test\.txt:1: the label is 'nan'"),
-        ("test", "3 so so\n", r"test\.txt:1: label '3' was never seen in training"),
+        ("test", "3 so so\n", r"test\.txt:1: label '3' does not occur in training"),
     ],
 )
 def test_labels_that_cannot_be_used_are_named(folder, part, content, words):
@@ -176,12 +176,12 @@ def test_labels_that_cannot_be_used_are_named(folder, part, content, words):
         ({"task": {"class_weights": "balance"}}, RecipeError, "class_weights"),
         ({"task": {"class_weights": {"0": 1.0}}}, RecipeError, "no weight for '1'"),
         ({"data": {"valid_share": 0.0}}, RecipeError, "valid_share"),
-        ({"data": {"label_names": {"5": "five"}}}, RecipeError, "label_names names '5'"),
+        ({"data": {"label_names": {"5": "five"}}}, RecipeError, "label_names has '5'"),
         ({"data": {"label_names": {"1": 5}}}, RecipeError, "label_names calls '1'"),
         ({"training": {"r_drop": 1.0}}, RecipeError, "r_drop"),
         ({"training": {"best_metric": "bleu"}}, RecipeError, "does not measure"),
         ({"model": {"kind": "encoder_decoder"}}, RecipeError, "model.kind"),
-        ({"model": {"head": "tokens"}}, ConfigError, "not for a recipe to say"),
+        ({"model": {"head": "tokens"}}, ConfigError, "cannot be set in a recipe"),
         ({"batches": {"max_tokens": 2}}, RecipeError, "max_tokens|no room"),
     ],
 )

@@ -167,7 +167,7 @@ def test_a_run_does_not_resume_with_other_images(folder):
         ("data", "class_names", ["a", "a"], "has a name twice"),
         ("training", "r_drop", 1.0, "r_drop is for translation"),
         ("training", "best_metric", "bleu", "validation does not measure"),
-        ("model", "image_size", 28, "not for a recipe to say"),
+        ("model", "image_size", 28, "cannot be set in a recipe"),
     ],
 )
 def test_settings_that_a_recipe_may_not_have_are_refused(folder, section, key, value, message):

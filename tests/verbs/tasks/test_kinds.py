@@ -258,7 +258,7 @@ def test_the_confusion_matrix_counts_all_examples_and_its_diagonal_is_the_accura
 def test_a_label_that_the_model_does_not_know_is_named_with_its_line(runs, tmp_path):
     folder, _ = runs("classification")
     (tmp_path / "other.txt").write_text("1 a film\npositive by its name\n7 what is that\n")
-    with pytest.raises(DataError, match=r"other.txt:3: label '7' was never seen"):
+    with pytest.raises(DataError, match=r"other.txt:3: label '7' does not occur"):
         evaluate(model=folder / "run", data=tmp_path / "other.txt", threads=1)
 
 

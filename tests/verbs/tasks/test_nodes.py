@@ -192,7 +192,7 @@ def test_features_are_read_as_in_training(folder):
     )
     config = load_model(result.model).model.config
     assert (config.normalised, config.undirected) == (False, False)
-    with pytest.raises(ConfigError, match="not for a recipe to say"):
+    with pytest.raises(ConfigError, match="cannot be set in a recipe"):
         train(folder / "recipe.toml", dry_run=True, overrides=["model.normalised=false"], threads=1)
 
 

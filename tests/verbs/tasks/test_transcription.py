@@ -140,7 +140,7 @@ def test_a_dry_run_keeps_some(folder):
 def test_a_label_that_training_does_not_have_is_refused_with_its_line(folder):
     recordings, texts = tones(12, 2)
     save(folder, "valid", recordings, [*texts[:4], "low middle", *texts[5:]])
-    with pytest.raises(DataError, match=r"valid.txt:5: label 'middle' was never seen"):
+    with pytest.raises(DataError, match=r"valid.txt:5: label 'middle' does not occur"):
         prepared(folder)
 
 
@@ -170,7 +170,7 @@ def test_other_features_are_refused(folder):
         ("training", "label_smoothing", 0.1, "label_smoothing is not for CTC"),
         ("training", "r_drop", 1.0, "r_drop"),
         ("training", "best_metric", "accuracy", "does not measure"),
-        ("decoding", "beam_size", 0, "beam_size must be 1 or more, not 0"),
+        ("decoding", "beam_size", 0, "beam_size is 0, but must be at least 1"),
         ("model", "kind", "vision", "trains 'conformer' models only"),
     ],
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import cast, get_args
 
-from regard.data.conllu import NOTHING, Column, Sentence, labels_of
+from regard.data.conllu import NO_VALUE, Column, Sentence, labels_of
 from regard.data.word_columns import LABEL_COLUMN, WordFormat, read_words, word_format
 from regard.errors import DataError, did_you_mean
 from regard.verbs.proposals.input_files import InputFiles
@@ -90,7 +90,7 @@ def _column(sentences: Iterable[Sentence], path: Path, kind: WordFormat, wanted:
         return cast(Column, name)
     for column in COLUMNS:
         labels = {label for sentence in sentences for label in sentence.column(column)}
-        if NOTHING not in labels and len(labels) > 1:
+        if NO_VALUE not in labels and len(labels) > 1:
             return column
     raise DataError(
         f"{path}: no column has a label for each word",

@@ -141,7 +141,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     model = encoder_that("classifies texts", ("classification",), loaded, allow_fresh=False)
     settings, base = settings_of_test_data(recipe.data, data, source.base)
     corpus, pairs = read_test_pairs(settings, recipe.data.lines, base, classes=True)
-    labels = LabelSet.known(loaded.labels, recipe.data.label_names)
+    labels = LabelSet.of_model(loaded.labels, recipe.data.label_names)
     tokenizer = loaded.tokenizers.source
     part = LabelledPart(pairs=pairs, labels=classes_of(corpus, pairs, labels))
     texts = part.texts(tokenizer.encode_words, tokenizer, max_text_tokens(recipe, model.config))

@@ -9,7 +9,7 @@ from typing import Any
 from regard.data.corpus import Corpus, LinePolicy, Pair
 from regard.data.examples import Examples
 from regard.data.labelled import LabelledSettings, open_labelled, split
-from regard.data.texts import EncodedText, text_of
+from regard.data.texts import EncodedText, encoded_text
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
 from regard.verbs.data_fingerprints import counts_of_skipped, refuse_other_data
@@ -37,7 +37,7 @@ class LabelledPart:
     def texts(self, encode: Encode, tokenizer: Tokenizer, max_tokens: int) -> list[EncodedText]:
         """The texts as ids; a text that is too long is cut at its end."""
         return [
-            text_of(
+            encoded_text(
                 encode(pair.source.strip()),
                 [label],
                 tokenizer=tokenizer,

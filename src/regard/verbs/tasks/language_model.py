@@ -15,7 +15,7 @@ import torch
 from regard.data.documents import Documents, DocumentSettings
 from regard.data.examples import Examples
 from regard.data.loader import Loader
-from regard.data.token_stream import TokenStream, limited, parts, write_stream
+from regard.data.token_stream import TokenStream, limit_characters, parts, write_stream
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.data.windows import PackedExamples, WindowExamples, scoring_batches
 from regard.decoding.continuation import ContinuationSettings
@@ -157,7 +157,9 @@ def score_text(
     as other tokens are, and count as no character.
     """
     objective, nll, tokens = NextToken(), 0.0, 0
-    batches = scoring_batches(stream, block, context=context, apart=apart, batch_tokens=batch_tokens)
+    batches = scoring_batches(
+        stream, block, context=context, separate_documents=apart, batch_tokens=batch_tokens
+    )
     with torch.no_grad():
         for batch in batches:
             loss = objective(model, batch.to(model.device))
@@ -177,7 +179,7 @@ class LanguageModel(Task):
         self.recipe: LanguageModelRecipe = recipe
         self._streams = {part: TokenStream(folder / part) for part in PARTS if (folder / part).is_dir()}
         self.config = _config(recipe, tokenizer)
-        decoding = recipe.decoding.with_(begin=self._streams["train"].marks)
+        decoding = recipe.decoding.with_(begin=self._streams["train"].special_tokens)
         self.files = {**files, "generation.json": json_bytes(decoding.to_dict())}
 
     def objective(self) -> Objective:
@@ -237,7 +239,9 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     def evaluate(model: DecoderOnly) -> ScoreReport:
         with tempfile.TemporaryDirectory(prefix="regard-text-") as folder:
             marks = bool(loaded.generation.get("begin", True))
-            stream = write_stream(documents, loaded.tokenizers.source, Path(folder) / "test", marks=marks)
+            stream = write_stream(
+                documents, loaded.tokenizers.source, Path(folder) / "test", special_tokens=marks
+            )
             return ScoreReport(scores=_scores(_score(model, stream, recipe), stream, recipe))
 
     plural = "" if len(lengths) == 1 else "s"
@@ -279,11 +283,19 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
             sum(1 for _ in documents)
     marks = len(list(itertools.islice(texts["train"], 2))) > 1
     tokenizer, files = load_or_train_tokenizer(
-        _short_parts(limited(texts["train"], max_characters.get("train"))), recipe.tokenizer, folder, say
+        _short_parts(limit_characters(texts["train"], max_characters.get("train"))),
+        recipe.tokenizer,
+        folder,
+        say,
     )
     for part, documents in texts.items():
         stream = write_stream(
-            documents, tokenizer, folder / part, marks=marks, most=max_characters.get(part), say=say
+            documents,
+            tokenizer,
+            folder / part,
+            special_tokens=marks,
+            max_characters=max_characters.get(part),
+            say=say,
         )
         _print_size(part, stream, say)
     task = LanguageModel(recipe, tokenizer, files, folder)

@@ -16,7 +16,7 @@ from regard.data.documents import Documents, DocumentSettings
 from regard.data.examples import Examples
 from regard.data.labelled import LabelledSettings, open_labelled, split
 from regard.data.masking import Masking, MaskingSettings
-from regard.data.texts import EncodedText, TextExamples, text_of, with_noise
+from regard.data.texts import EncodedText, TextExamples, apply_noise, encoded_text
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.data.tokenizer_file import SPECIALS
 from regard.errors import DataError
@@ -99,7 +99,8 @@ class MaskedLanguageModel(Task):
             for encode in segmentations(tokenizer, recipe.tokenizer, recipe.training.seed)
         ]
         self._valid, self._test = (
-            with_noise(self._masking, self._texts(part, tokenizer.encode_words)) for part in ("valid", "test")
+            apply_noise(self._masking, self._texts(part, tokenizer.encode_words))
+            for part in ("valid", "test")
         )
         if not self._train[0]() or not self._valid:
             raise DataError("there is no known token to mask", "look at the files and at the tokeniser")
@@ -157,7 +158,7 @@ def _texts(
 ) -> list[EncodedText]:
     """Each document, cut into texts of at most `max_tokens`; texts without a known token are left out."""
     return [
-        text_of(pieces, [], tokenizer=tokenizer, line=line, max_tokens=max_tokens)
+        encoded_text(pieces, [], tokenizer=tokenizer, line=line, max_tokens=max_tokens)
         for line, document in enumerate(documents, start=1)
         for pieces in _cut(encode(document), max_tokens - 2)
         if any(number != tokenizer.unk_id for word in pieces for number in word)
@@ -213,7 +214,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
         raise DataError(
             f"{corpus.name}: there is no known token to mask", "give a text in the language of the model"
         )
-    masked = with_noise(_masking(recipe, tokenizer), texts)
+    masked = apply_noise(_masking(recipe, tokenizer), texts)
     return HeldOutData(
         size=f"{len(texts):,} texts",
         evaluate=partial(

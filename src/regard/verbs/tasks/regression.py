@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from regard.data.corpus import LinePolicy
-from regard.data.labelled import LabelledSettings, values_of
+from regard.data.labelled import LabelledSettings, numeric_labels
 from regard.data.texts import EncodedText
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import DataError
@@ -134,7 +134,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     settings, base = settings_of_test_data(recipe.data, data, source.base)
     corpus, pairs = read_test_pairs(settings, recipe.data.lines, base)
     tokenizer = loaded.tokenizers.source
-    part = LabelledPart(pairs=pairs, labels=values_of(corpus, pairs))
+    part = LabelledPart(pairs=pairs, labels=numeric_labels(corpus, pairs))
     texts = part.texts(tokenizer.encode_words, tokenizer, max_text_tokens(recipe, model.config))
     return HeldOutData(
         size=f"{len(texts):,} texts{counts_of_skipped(corpus.skipped)}",
@@ -149,7 +149,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     parts = {}
     for part, corpus in corpora.items():
         pairs = list(corpus)
-        parts[part] = LabelledPart(pairs=pairs, labels=values_of(corpus, pairs))
+        parts[part] = LabelledPart(pairs=pairs, labels=numeric_labels(corpus, pairs))
     print_sizes(parts, corpora, say)
     groups = [0] * len(parts["train"].pairs)
     hold_out_validation(parts, groups, recipe.data.valid_share, recipe.training.seed, say)

@@ -14,7 +14,7 @@ from regard.data.batch import IGNORED
 from regard.data.conllu import Column, ConlluSettings, Sentence, Treebank, labels_of
 from regard.data.examples import Examples
 from regard.data.labelled import LabelSet, split
-from regard.data.tagged import before_words, pieces_of, tagged_texts
+from regard.data.tagged import encode_word, tagged_texts, word_prefix
 from regard.data.texts import EncodedText
 from regard.data.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import DataError
@@ -207,7 +207,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     model = encoder_that("labels words", ("tokens",), loaded, allow_fresh=False)
     settings, base = settings_of_test_data(recipe.data, data, source.base)
     bank, column, tokenizer = Treebank(settings, base), recipe.data.column, loaded.tokenizers.source
-    labels = LabelSet.known(loaded.labels, {})
+    labels = LabelSet.of_model(loaded.labels, {})
     sentences = [_tagged(each, column, labels, str(bank.path)) for each in bank]
     if not sentences:
         raise DataError(f"{bank.path}: no sentence", "name another file")
@@ -231,7 +231,7 @@ def _in_windows(
     sentences: Sequence[TaggedSentence], tokenizer: Tokenizer, encode: Encode, max_tokens: int
 ) -> list[EncodedText]:
     """The sentences, each cut into windows of at most `max_tokens`."""
-    pieces = lru_cache(CACHED_WORDS)(partial(pieces_of, encode=encode, before=before_words(tokenizer)))
+    pieces = lru_cache(CACHED_WORDS)(partial(encode_word, encode=encode, prefix=word_prefix(tokenizer)))
     return [
         text
         for sentence in sentences

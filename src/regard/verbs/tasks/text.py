@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.masking import WordDropout
-from regard.data.noise import SampledTokenizer, mixed
+from regard.data.noise import SampledTokenizer, derive_seed
 from regard.data.tagged import Encode
-from regard.data.texts import EncodedText, TextExamples, in_batches
+from regard.data.texts import EncodedText, TextExamples, length_sorted_batches
 from regard.data.tokenizer import Tokenizer, TokenizerPair, TokenizerSettings, train_tokenizer
 from regard.errors import RecipeError
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
@@ -64,7 +64,7 @@ def segmentations(tokenizer: Tokenizer, settings: TokenizerSettings, seed: int) 
     if not settings.dropout:
         return [tokenizer.encode_words]
     return [
-        SampledTokenizer(tokenizer, settings.dropout, mixed(seed, copy)).encode_words
+        SampledTokenizer(tokenizer, settings.dropout, derive_seed(seed, copy)).encode_words
         for copy in range(settings.copies)
     ]
 
@@ -106,7 +106,7 @@ def logits_of(
     """The logits of each text, or of each labelled position of a text, in the order of `texts`."""
     logits: list[Tensor | None] = [None] * len(texts)
     with torch.no_grad():
-        for numbers, batch in in_batches(texts, pad_id, batch_tokens):
+        for numbers, batch in length_sorted_batches(texts, pad_id, batch_tokens):
             batch_logits = model(*batch.to(model.device).inputs).float().cpu()
             counts = [1 if texts[i].places is None else len(texts[i].labels) for i in numbers]
             for number, part in zip(numbers, batch_logits.split(counts), strict=True):

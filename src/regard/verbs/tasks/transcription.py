@@ -1,7 +1,7 @@
 """Transcription of recordings into labels, by a conformer with a CTC output."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -11,19 +11,20 @@ import numpy as np
 import torch
 
 from regard.data.examples import Examples
-from regard.data.loader import bucketed
+from regard.data.loader import bucket_by_length
 from regard.data.transcriptions import (
     Recordings,
     TranscriptionBatch,
     TranscriptionExamples,
     TranscriptionSettings,
+    label_ids,
     labels_of,
-    numbered,
     read_recordings,
     refuse_other_features,
     refuse_too_short,
 )
-from regard.decoding.ctc import search_of
+from regard.decoding.controls import Beam, BeamSize
+from regard.decoding.ctc import alignment_search
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import bootstrap_interval
 from regard.evaluation.score import Score
@@ -33,7 +34,7 @@ from regard.training.ctc import TemporalClassification
 from regard.training.objective import Objective
 from regard.verbs.box import model_that
 from regard.verbs.data_fingerprints import refuse_other_data
-from regard.verbs.decoding_defaults import beam_of
+from regard.verbs.decoding_defaults import default_beam
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import (
     HeldOutData,
@@ -67,26 +68,13 @@ class TranscriptionDataSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CtcDecodingSettings:
-    """`[decoding]`: the most likely alignment (`beam_size` 1), or prefix beam search."""
-
-    beam_size: int = 1
-
-    def __post_init__(self) -> None:
-        if self.beam_size < 1:
-            raise RecipeError(
-                f"decoding.beam_size must be 1 or more, not {self.beam_size}", "1 is the fastest"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
 class TranscriptionRecipe(Recipe):
     """Recipe of a transcription model: data, model, training, decoding."""
 
     model_kind: ClassVar[str] = "conformer"
     task: TranscriptionTaskSettings
     data: TranscriptionDataSettings
-    decoding: CtcDecodingSettings = field(default_factory=CtcDecodingSettings)
+    decoding: Beam = field(default_factory=Beam)  # of 1: the most probable alignment
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -112,7 +100,7 @@ class Transcription(Task):
     ) -> None:
         self.recipe: TranscriptionRecipe = recipe
         self.labels, self.config = labels, config
-        self.files = {"generation.json": json_bytes({"beam_size": recipe.decoding.beam_size})}
+        self.files = {"generation.json": json_bytes(asdict(recipe.decoding))}
         self._parts = {part: TranscriptionExamples(each, labels) for part, each in parts.items()}
 
     def objective(self) -> Objective:
@@ -127,37 +115,37 @@ class Transcription(Task):
         with torch.no_grad():
             losses = [objective(model, batch.to(model.device)) for batch in batches]
         loss = sum(float(loss.nll) for loss in losses) / sum(loss.num_targets for loss in losses)
-        edits, lengths = _edits_and_lengths(model, examples, self.labels, self.recipe.decoding.beam_size)
+        edits, lengths = _edits_and_lengths(model, examples, self.labels, self.recipe.decoding)
         return {"loss": loss, "label_error_rate": 100 * sum(edits) / max(1, sum(lengths))}
 
     def test(self, model: Any) -> list[Score]:
         if "test" not in self._parts:
             return []
-        return _evaluate(model, self._parts["test"], self.labels, self.recipe.decoding.beam_size).scores
+        return _evaluate(model, self._parts["test"], self.labels, self.recipe.decoding).scores
 
 
 def _evaluate(
-    model: Conformer, examples: TranscriptionExamples, labels: Sequence[str], beam_size: int
+    model: Conformer, examples: TranscriptionExamples, labels: Sequence[str], beam: BeamSize
 ) -> ScoreReport:
     """The label error rate: edits per label of the reference; the interval resamples recordings."""
-    edits, lengths = _edits_and_lengths(model, examples, labels, beam_size)
+    edits, lengths = _edits_and_lengths(model, examples, labels, beam)
     low, high = bootstrap_interval(edits, lengths)
     score = Score(
         name="label error rate",
         value=100 * sum(edits) / sum(lengths),
         low=100 * low,
         high=100 * high,
-        signature=f"recordings:{len(edits)}|labels:{sum(lengths)}|beam:{beam_size}|bs:1000"
+        signature=f"recordings:{len(edits)}|labels:{sum(lengths)}|beam:{beam.width}|bs:1000"
         f"|version:regard {version('regard')}",
     )
     return ScoreReport(scores=[score])
 
 
 def _edits_and_lengths(
-    model: Conformer, examples: TranscriptionExamples, labels: Sequence[str], beam_size: int
+    model: Conformer, examples: TranscriptionExamples, labels: Sequence[str], beam: BeamSize
 ) -> tuple[list[int], list[int]]:
     """For each recording the edit distance of its transcript to the reference, and the reference's length."""
-    search = search_of(beam_size)
+    search = alignment_search(beam)
     edits, lengths = [], []
     for batch in _batches(examples):
         with torch.no_grad():
@@ -172,7 +160,7 @@ def _edits_and_lengths(
 
 def _batches(examples: TranscriptionExamples) -> list[TranscriptionBatch]:
     numbers = np.arange(len(examples))
-    groups = bucketed(numbers, *examples.lengths(numbers, 0), BATCH_FRAMES)
+    groups = bucket_by_length(numbers, *examples.lengths(numbers, 0), BATCH_FRAMES)
     return [examples.batch(group, 0) for group in groups]
 
 
@@ -191,7 +179,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
         settings = replace(settings, frames=data, text=text, synthetic=None)
     recordings = read_recordings(settings, base)
     refuse_other_features(recordings, model.config.num_features)
-    numbered(recordings, loaded.labels)
+    label_ids(recordings, loaded.labels)
     _refuse_no_labels(recordings)
     return HeldOutData(
         size=f"{len(recordings):,} recordings, {_num_labels(recordings):,} labels",
@@ -199,7 +187,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
             _evaluate,
             examples=TranscriptionExamples(recordings, loaded.labels),
             labels=loaded.labels,
-            beam_size=beam_of(loaded),
+            beam=default_beam(loaded),
         ),
     )
 
@@ -228,7 +216,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     )
     for part in parts.values():
         refuse_other_features(part, train.num_features)
-        numbered(part, labels)
+        label_ids(part, labels)
         refuse_too_short(part, config.subsampling_factor)
     for part, recordings in parts.items():
         frames, count = sum(map(len, recordings.frames)), _num_labels(recordings)

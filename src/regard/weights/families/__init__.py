@@ -1,1 +1,1 @@
-"""Families of foreign models, a file each: their config.json and names of tensors, both ways."""
+"""Hugging Face model families, one file each: conversion of config.json and tensor names both ways."""

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), sentence encoders (Reimers et al. 2019)."""
+"""BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019) and sentence encoders (Reimers et al. 2019)."""
 
 import dataclasses
 import os
@@ -23,7 +23,7 @@ ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
-HEADS: Mapping[str, Head] = {  # how the names of transformers' classes end
+HEADS: Mapping[str, Head] = {  # suffixes of the class names of transformers
     "ForMaskedLM": "masked_language_model",
     "ForPreTraining": "masked_language_model",
     "ForSequenceClassification": "classification",
@@ -33,20 +33,20 @@ HEADS: Mapping[str, Head] = {  # how the names of transformers' classes end
 
 
 def head_of(architecture: str, class_prefix: str) -> Head:
-    """The head that a class of transformers has; "pooled" where it has none."""
+    """The head of a class of transformers; "pooled" for a class without one."""
     for suffix, head in HEADS.items():
         if architecture.endswith(suffix):
             return head
     if architecture not in ("", f"{class_prefix}Model"):
         raise FolderError(
-            f"a head of class {architecture} is not supported",
-            f"{class_prefix}Model is, and those that end in {', '.join(HEADS)}",
+            f"the head of class {architecture} is not supported",
+            f"use {class_prefix}Model, or a class that ends in {', '.join(HEADS)}",
         )
     return "pooled"
 
 
 def class_name(prefix: str, head: Head) -> str:
-    """What transformers calls a model with this head."""
+    """The class name of transformers for this head."""
     if head in ("none", "pooled"):
         return f"{prefix}Model"
     head = "classification" if head == "regression" else head
@@ -54,13 +54,14 @@ def class_name(prefix: str, head: Head) -> str:
 
 
 def labelled(settings: ConfigReader, head: Head) -> tuple[Head, tuple[str, ...]]:
-    """The head, which gives a number where there is one class, and the names of the classes."""
+    """The head and the names of its classes; classification with one class is regression."""
     if head not in ("classification", "tokens"):
         return head, ()
     labels = settings.labels()
     if settings.table.get("problem_type") == "multi_label_classification":
         raise FolderError(
-            f"{settings.where}: problem_type = 'multi_label_classification' is not supported", ""
+            f"{settings.where}: problem_type = 'multi_label_classification' is not supported",
+            "only classification with one class per text is",
         )
     if head == "classification" and len(labels) == 1:
         return "regression", ()
@@ -68,7 +69,7 @@ def labelled(settings: ConfigReader, head: Head) -> tuple[Head, tuple[str, ...]]
 
 
 def label_table(config: EncoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:
-    """What their config.json says of classes."""
+    """The settings of config.json for the classes."""
     count = 1 if config.head == "regression" else config.num_labels
     names = list(labels) or [f"LABEL_{number}" for number in range(count)]
     if not count:
@@ -80,24 +81,30 @@ def label_table(config: EncoderOnlyConfig, labels: Sequence[str]) -> dict[str, A
 
 
 class BERT(Family):
-    """Post-norm, learned positions, token types, a norm of the embeddings; exact gelu."""
+    """BERT: post-norm, learned positions, token types, normalised embeddings, exact gelu."""
 
     name = "bert"
     config = EncoderOnlyConfig
     prefix = "bert"
     class_prefix = "Bert"
-    marks: ClassVar = {"pad": "[PAD]", "unk": "[UNK]", "bos": "[CLS]", "eos": "[SEP]", "mask": "[MASK]"}
-    changes: ClassVar = (
+    special_tokens: ClassVar = {
+        "pad": "[PAD]",
+        "unk": "[UNK]",
+        "bos": "[CLS]",
+        "eos": "[SEP]",
+        "mask": "[MASK]",
+    }
+    renames: ClassVar = (
         (r"LayerNorm\.gamma$", "LayerNorm.weight"),
         (r"LayerNorm\.beta$", "LayerNorm.bias"),
     )
-    empty: ClassVar = (r"embeddings\.(position_ids|token_type_ids)$",)
+    buffers: ClassVar = (r"embeddings\.(position_ids|token_type_ids)$",)
     ties: ClassVar = {
         "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
         "cls.predictions.decoder.bias": "cls.predictions.bias",
     }
-    offset = 0  # rows of the table of positions before the first
-    left: ClassVar[Mapping[str, tuple[str, ...]]] = {  # head -> what the file may have besides
+    offset = 0  # the row of the first position in the position table
+    unused: ClassVar[Mapping[str, tuple[str, ...]]] = {  # head -> patterns of unused tensors
         "masked_language_model": (r"^bert\.pooler\.", r"^cls\.seq_relationship\."),
         "tokens": (r"^bert\.pooler\.",),
         "spans": (r"^bert\.pooler\.",),
@@ -112,7 +119,7 @@ class BERT(Family):
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
         settings.must_be("position_embedding_type", "absolute")
-        settings.must_be("is_decoder", False)  # or no place looks at what comes after it
+        settings.must_be("is_decoder", False)  # it would attend causally
         settings.must_be("add_cross_attention", False)
         settings.must_be("tie_word_embeddings", True)
         settings.unused(*(f"pooler_{each}" for each in POOLER), "directionality", "model_max_length")
@@ -142,22 +149,22 @@ class BERT(Family):
             head_dropout=take(float, "classifier_dropout", "hidden_dropout_prob", default=0.1),
             pad_id=self.default_pad if pad_id is None else pad_id,
         )
-        return ConvertedConfig(config=config, labels=labels, pad_id=pad_id, left=self.left.get(head, ()))
+        return ConvertedConfig(config=config, labels=labels, pad_id=pad_id, unused=self.unused.get(head, ()))
 
     default_pad = 0
 
     def head_activation(self, head: Head, activation: str) -> str | None:
-        """What stands in the head for words that are hidden; others have tanh."""
+        """The activation of the masked language model's head; None for other heads, which have tanh."""
         return activation if head == "masked_language_model" else None
 
-    def refined(self, described: ConvertedConfig, folder: Path) -> ConvertedConfig:
-        """A folder of sentence-transformers says how a text becomes one vector."""
+    def with_other_files(self, described: ConvertedConfig, folder: Path) -> ConvertedConfig:
+        """Adds the pooling of a sentence-transformers folder."""
         if not os.path.isfile(folder / MODULES) or not isinstance(described.config, EncoderOnlyConfig):
             return described
         config = dataclasses.replace(
             described.config, head="pooled", pooler=False, **sentence_settings(folder)
         )
-        return dataclasses.replace(described, config=config, left=self.left["none"])
+        return dataclasses.replace(described, config=config, unused=self.unused["none"])
 
     def write(self, config: EncoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:
         return {
@@ -180,10 +187,10 @@ class BERT(Family):
             **label_table(config, labels),
         }
 
-    def adapted(
+    def in_family_form(
         self, config: EncoderOnlyConfig, tensors: Mapping[str, Tensor]
     ) -> tuple[EncoderOnlyConfig, Mapping[str, Tensor]]:
-        """A type that adds nothing says what none says; pooling stands in a file of its own."""
+        """Adds a zero token type if the model has none; pooling is written to a separate file."""
         if not config.num_token_types:
             config = dataclasses.replace(config, num_token_types=1)
             types = {"encoder.input.token_types.weight": torch.zeros(1, config.d_model)}
@@ -206,15 +213,15 @@ class BERT(Family):
             *linear("encoder.input.norm", f"{embeddings}.LayerNorm"),
         ]
         for number in range(config.num_layers):
-            ours, theirs = f"encoder.blocks.{number}", f"{self.prefix}.encoder.layer.{number}"
-            qkv = [f"{theirs}.attention.self.{each}" for each in ("query", "key", "value")]
+            ours, hf = f"encoder.blocks.{number}", f"{self.prefix}.encoder.layer.{number}"
+            qkv = [f"{hf}.attention.self.{each}" for each in ("query", "key", "value")]
             entries += [
                 *stacked(f"{ours}.self_attention.query_key_value", qkv, widths(config)),
-                *linear(f"{ours}.self_attention.output", f"{theirs}.attention.output.dense"),
-                *linear(f"{ours}.around_self_attention.norm", f"{theirs}.attention.output.LayerNorm"),
-                *linear(f"{ours}.feed_forward.inner", f"{theirs}.intermediate.dense"),
-                *linear(f"{ours}.feed_forward.outer", f"{theirs}.output.dense"),
-                *linear(f"{ours}.around_feed_forward.norm", f"{theirs}.output.LayerNorm"),
+                *linear(f"{ours}.self_attention.output", f"{hf}.attention.output.dense"),
+                *linear(f"{ours}.around_self_attention.norm", f"{hf}.attention.output.LayerNorm"),
+                *linear(f"{ours}.feed_forward.inner", f"{hf}.intermediate.dense"),
+                *linear(f"{ours}.feed_forward.outer", f"{hf}.output.dense"),
+                *linear(f"{ours}.around_feed_forward.norm", f"{hf}.output.LayerNorm"),
             ]
         return entries + self.head_table(config)
 
@@ -239,19 +246,19 @@ class BERT(Family):
 
 
 class RoBERTa(BERT):
-    """As BERT; positions begin at 2, and the head of classes has a layer of its own."""
+    """RoBERTa: BERT with positions from 2 on and another classification head."""
 
     name = "roberta"
     prefix = "roberta"
     class_prefix = "Roberta"
-    marks: ClassVar = {"pad": "<pad>", "unk": "<unk>", "bos": "<s>", "eos": "</s>", "mask": "<mask>"}
+    special_tokens: ClassVar = {"pad": "<pad>", "unk": "<unk>", "bos": "<s>", "eos": "</s>", "mask": "<mask>"}
     ties: ClassVar = {
         "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
         "lm_head.decoder.bias": "lm_head.bias",
     }
     offset = 2
     default_pad = 1
-    left: ClassVar = {
+    unused: ClassVar = {
         **dict.fromkeys(
             ("masked_language_model", "classification", "regression", "tokens", "spans"),
             (r"^roberta\.pooler\.",),
@@ -261,11 +268,11 @@ class RoBERTa(BERT):
     }
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
-        settings.must_be("pad_token_id", 1)  # from which positions are counted
+        settings.must_be("pad_token_id", 1)  # positions are counted from it
         return super().read(settings, names)
 
     def head_activation(self, head: Head, activation: str) -> str | None:
-        return None  # gelu for hidden words whatever the blocks have, tanh in the others
+        return None  # always gelu for masked language models, tanh for other heads
 
     def head_table(self, config: EncoderOnlyConfig) -> list[Entry]:
         match config.head:

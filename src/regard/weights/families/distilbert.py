@@ -13,13 +13,15 @@ from regard.weights.names import Entry, linear, same, stacked
 
 
 class DistilBERT(BERT):
-    """As BERT without token types and pooler; the head of classes has a layer with relu."""
+    """DistilBERT: BERT without token types and pooler; its classification head has a relu layer."""
 
     name = "distilbert"
     prefix = "distilbert"
     class_prefix = "DistilBert"
     ties: ClassVar = {"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"}
-    left: ClassVar = dict.fromkeys(("classification", "regression", "tokens", "spans", "none"), (r"^vocab_",))
+    unused: ClassVar = dict.fromkeys(
+        ("classification", "regression", "tokens", "spans", "none"), (r"^vocab_",)
+    )
 
     def old_names(self, names: Collection[str]) -> Sequence[tuple[str, str]]:
         bare = any(name.startswith("embeddings.") for name in names)
@@ -58,7 +60,7 @@ class DistilBERT(BERT):
             head_dropout=take(float, "seq_classif_dropout", default=0.2),
             pad_id=pad_id or 0,
         )
-        return ConvertedConfig(config=config, labels=labels, pad_id=pad_id, left=self.left.get(head, ()))
+        return ConvertedConfig(config=config, labels=labels, pad_id=pad_id, unused=self.unused.get(head, ()))
 
     def write(self, config: EncoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:
         return {
@@ -79,7 +81,7 @@ class DistilBERT(BERT):
             **label_table(config, labels),
         }
 
-    def adapted(
+    def in_family_form(
         self, config: EncoderOnlyConfig, tensors: Mapping[str, Tensor]
     ) -> tuple[EncoderOnlyConfig, Mapping[str, Tensor]]:
         if config.head == "pooled" and not config.pooler:
@@ -94,15 +96,15 @@ class DistilBERT(BERT):
             *linear("encoder.input.norm", f"{embeddings}.LayerNorm"),
         ]
         for number in range(config.num_layers):
-            ours, theirs = f"encoder.blocks.{number}", f"distilbert.transformer.layer.{number}"
-            qkv = [f"{theirs}.attention.{each}_lin" for each in "qkv"]
+            ours, hf = f"encoder.blocks.{number}", f"distilbert.transformer.layer.{number}"
+            qkv = [f"{hf}.attention.{each}_lin" for each in "qkv"]
             entries += [
                 *stacked(f"{ours}.self_attention.query_key_value", qkv, widths(config)),
-                *linear(f"{ours}.self_attention.output", f"{theirs}.attention.out_lin"),
-                *linear(f"{ours}.around_self_attention.norm", f"{theirs}.sa_layer_norm"),
-                *linear(f"{ours}.feed_forward.inner", f"{theirs}.ffn.lin1"),
-                *linear(f"{ours}.feed_forward.outer", f"{theirs}.ffn.lin2"),
-                *linear(f"{ours}.around_feed_forward.norm", f"{theirs}.output_layer_norm"),
+                *linear(f"{ours}.self_attention.output", f"{hf}.attention.out_lin"),
+                *linear(f"{ours}.around_self_attention.norm", f"{hf}.sa_layer_norm"),
+                *linear(f"{ours}.feed_forward.inner", f"{hf}.ffn.lin1"),
+                *linear(f"{ours}.feed_forward.outer", f"{hf}.ffn.lin2"),
+                *linear(f"{ours}.around_feed_forward.norm", f"{hf}.output_layer_norm"),
             ]
         return entries + self.head_table(config)
 

@@ -21,12 +21,12 @@ ACTIVATIONS = {
 
 
 class GPT2(Family):
-    """Pre-norm, learned positions, a tied head; linear maps have their inputs before their outputs."""
+    """GPT-2: pre-norm, learned positions, a tied head; its weight matrices are transposed."""
 
     name = "gpt2"
     config = DecoderOnlyConfig
-    marks: ClassVar = dict.fromkeys(("pad", "unk", "bos", "eos"), "<|endoftext|>")
-    empty: ClassVar = (r"^transformer\.h\.\d+\.attn\.(bias|masked_bias)$",)
+    special_tokens: ClassVar = dict.fromkeys(("pad", "unk", "bos", "eos"), "<|endoftext|>")
+    buffers: ClassVar = (r"^transformer\.h\.\d+\.attn\.(bias|masked_bias)$",)
     ties: ClassVar = {"lm_head.weight": "transformer.wte.weight"}
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
@@ -88,15 +88,15 @@ class GPT2(Family):
             *linear("norm", "transformer.ln_f"),
         ]
         for number in range(config.num_layers):
-            ours, theirs = f"blocks.{number}", f"transformer.h.{number}"
+            ours, hf = f"blocks.{number}", f"transformer.h.{number}"
             entries += [
-                *linear(f"{ours}.around_self_attention.norm", f"{theirs}.ln_1"),
-                *linear(f"{ours}.around_feed_forward.norm", f"{theirs}.ln_2"),
+                *linear(f"{ours}.around_self_attention.norm", f"{hf}.ln_1"),
+                *linear(f"{ours}.around_feed_forward.norm", f"{hf}.ln_2"),
             ]
-            for mine, name in MAPS.items():
+            for our_name, name in LINEAR_LAYERS.items():
                 entries += [
-                    same(f"{ours}.{mine}.weight", f"{theirs}.{name}.weight", transposed=True),
-                    same(f"{ours}.{mine}.bias", f"{theirs}.{name}.bias"),
+                    same(f"{ours}.{our_name}.weight", f"{hf}.{name}.weight", transposed=True),
+                    same(f"{ours}.{our_name}.bias", f"{hf}.{name}.bias"),
                 ]
         return entries
 
@@ -104,14 +104,14 @@ class GPT2(Family):
         bare = any(name.startswith("wte.") for name in names)
         return [(r"^(?=(wte|wpe|h|ln_f)\.)", "transformer.")] if bare else ()
 
-    def adapted(
+    def in_family_form(
         self, config: DecoderOnlyConfig, tensors: Mapping[str, Tensor]
     ) -> tuple[DecoderOnlyConfig, Mapping[str, Tensor]]:
-        """Biases of zero say what none say."""
+        """Adds zero biases if the model has none."""
         return dataclasses.replace(config, bias=True), tensors
 
 
-MAPS = {
+LINEAR_LAYERS = {
     "self_attention.query_key_value": "attn.c_attn",
     "self_attention.output": "attn.c_proj",
     "feed_forward.inner": "mlp.c_fc",

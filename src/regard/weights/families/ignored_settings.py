@@ -1,4 +1,4 @@
-"""Settings of any config.json that do not change what a model says, or that only decoding asks for."""
+"""Settings of config.json that do not change a model's logits, in any family."""
 
 HARMLESS = frozenset(
     (

@@ -1,4 +1,4 @@
-"""A model with interleaved sinusoids as one with all sines first: its features in another order."""
+"""Converts a model with interleaved sinusoidal positions to one with all sines first."""
 
 import re
 from collections.abc import Mapping
@@ -12,11 +12,10 @@ LAST = r"(embedding\.weight|query_key_value\.weight|(query|key|value)\.weight|in
 
 
 def split_layout(tensors: Mapping[str, Tensor], d_model: int) -> dict[str, Tensor]:
-    """The weights of a Transformer that adds interleaved sinusoids, for one that adds split ones.
+    """Permutes the features of a Transformer's weights from interleaved to split sinusoids.
 
-    Every sub-layer reads the d_model features and writes them; in whatever order they stand, if all keep
-    to it, the logits are the same. Those of `output.weight` at the top are read, so its order is the last
-    axis's.
+    The logits do not change, because all sub-layers read and write the d_model features in the same order.
+    `output.weight` of the model reads features, so its last axis is permuted.
     """
     order = torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
 

@@ -18,16 +18,16 @@ GATED = {
 
 
 class Llama(Family):
-    """Pre-norm with RMS norms, rotary positions, a gated network, no biases; heads of keys may be fewer."""
+    """Llama: pre-norm with RMS norms, rotary positions, gated feed-forward, grouped queries, no biases."""
 
     name = "llama"
     config = DecoderOnlyConfig
     architecture = "LlamaForCausalLM"
-    marks: ClassVar = {"unk": "<unk>", "bos": "<s>", "eos": "</s>"}
-    empty: ClassVar = (r"rotary_emb\.inv_freq$",)
+    special_tokens: ClassVar = {"unk": "<unk>", "bos": "<s>", "eos": "</s>"}
+    buffers: ClassVar = (r"rotary_emb\.inv_freq$",)
     ties: ClassVar = {"lm_head.weight": "model.embed_tokens.weight"}
     qk_norm = False
-    begins = True  # whether a text has a mark before it
+    adds_bos = True  # True: texts begin with bos
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
@@ -65,7 +65,7 @@ class Llama(Family):
             start_id=settings.token("bos_token_id", vocab_size),
             pad_id=settings.token("pad_token_id", vocab_size),
             eos_id=settings.token("eos_token_id", vocab_size),
-            generation={} if self.begins else {"begin": False, "may_end": True},
+            generation={} if self.adds_bos else {"begin": False, "may_end": True},
         )
 
     def _refuse_windows(self, settings: ConfigReader) -> None:
@@ -74,7 +74,8 @@ class Llama(Family):
         kinds = settings.optional(list, "layer_types") or []
         if any(kind != "full_attention" for kind in kinds):
             raise FolderError(
-                f"{settings.where}: layer_types has more than full_attention", "it is not supported"
+                f"{settings.where}: layer_types has other types than full_attention",
+                "only full_attention is supported",
             )
 
     def write(self, config: DecoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:
@@ -106,38 +107,38 @@ class Llama(Family):
         if not config.tied:
             entries.append(same("output.weight", "lm_head.weight"))
         for number in range(config.num_layers):
-            ours, theirs = f"blocks.{number}", f"model.layers.{number}"
+            ours, hf = f"blocks.{number}", f"model.layers.{number}"
             attention, network = f"{ours}.self_attention", f"{ours}.feed_forward"
-            qkv = [f"{theirs}.self_attn.{each}_proj" for each in "qkv"]
-            gate = [f"{theirs}.mlp.{each}_proj" for each in ("gate", "up")]
+            qkv = [f"{hf}.self_attn.{each}_proj" for each in "qkv"]
+            gate = [f"{hf}.mlp.{each}_proj" for each in ("gate", "up")]
             entries += [
-                *linear(f"{ours}.around_self_attention.norm", f"{theirs}.input_layernorm", bias=False),
-                *linear(f"{ours}.around_feed_forward.norm", f"{theirs}.post_attention_layernorm", bias=False),
+                *linear(f"{ours}.around_self_attention.norm", f"{hf}.input_layernorm", bias=False),
+                *linear(f"{ours}.around_feed_forward.norm", f"{hf}.post_attention_layernorm", bias=False),
                 *stacked(f"{attention}.query_key_value", qkv, widths(config), bias=False),
-                *linear(f"{attention}.output", f"{theirs}.self_attn.o_proj", bias=False),
+                *linear(f"{attention}.output", f"{hf}.self_attn.o_proj", bias=False),
                 *stacked(f"{network}.gate_inner", gate, (config.d_ff, config.d_ff), bias=False),
-                *linear(f"{network}.outer", f"{theirs}.mlp.down_proj", bias=False),
+                *linear(f"{network}.outer", f"{hf}.mlp.down_proj", bias=False),
             ]
             if self.qk_norm:
                 entries += [
-                    *linear(f"{attention}.query_norm", f"{theirs}.self_attn.q_norm", bias=False),
-                    *linear(f"{attention}.key_norm", f"{theirs}.self_attn.k_norm", bias=False),
+                    *linear(f"{attention}.query_norm", f"{hf}.self_attn.q_norm", bias=False),
+                    *linear(f"{attention}.key_norm", f"{hf}.self_attn.k_norm", bias=False),
                 ]
         return entries
 
 
 class Qwen3(Llama):
-    """As Llama, with norms of queries and keys in each head."""
+    """Qwen3: Llama with normalised queries and keys in each head."""
 
     name = "qwen3"
     architecture = "Qwen3ForCausalLM"
-    marks: ClassVar = {"pad": "<|endoftext|>", "eos": "<|im_end|>"}
+    special_tokens: ClassVar = {"pad": "<|endoftext|>", "eos": "<|im_end|>"}
     qk_norm = True
-    begins = False
+    adds_bos = False
 
 
 def _rotary_base(settings: ConfigReader) -> float:
-    """`rope_theta`, which stands in one of two places."""
+    """The value of `rope_theta`, which may be at the top or inside `rope_parameters`."""
     table = settings.optional(dict, "rope_parameters") or {}
     scaling = settings.optional(dict, "rope_scaling") or {}
     for place in (table, scaling):
@@ -157,7 +158,7 @@ def _rotary_base(settings: ConfigReader) -> float:
         "rope_theta"
     ]
     if type(base) not in (int, float):
-        raise FolderError(f"{settings.where}: rope_theta = {base!r} is no number", "10000.0 is usual")
+        raise FolderError(f"{settings.where}: rope_theta = {base!r} is not a number", "10000.0 is usual")
     refuse_long(base, f"{settings.where}: rope_theta")
     return float(base)
 

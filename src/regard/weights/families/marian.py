@@ -18,24 +18,24 @@ SHARED = "model.shared.weight"
 
 
 class Marian(Family):
-    """Post-norm, sinusoids with all sines first, embeddings scaled, a bias for each token of the target."""
+    """Marian: post-norm, split sinusoidal positions, scaled embeddings, an output bias."""
 
     name = "marian"
     config = EncoderDecoderConfig
     class_name = "MarianMTModel"
     positions = "sinusoidal"
     offset = 0
-    normed = False  # a norm of the embeddings
-    marks: ClassVar = {"pad": "<pad>", "unk": "<unk>", "eos": "</s>"}
+    embedding_norm = False  # True: the embeddings are normalised
+    special_tokens: ClassVar = {"pad": "<pad>", "unk": "<unk>", "eos": "</s>"}
     ties: ClassVar = {
         "model.encoder.embed_tokens.weight": SHARED,
         "model.decoder.embed_tokens.weight": SHARED,
         "lm_head.weight": SHARED,
     }
-    empty: ClassVar = (r"^model\.(encoder|decoder)\.embed_positions\.weight$",)
+    buffers: ClassVar = (r"^model\.(encoder|decoder)\.embed_positions\.weight$",)
 
     def old_names(self, names: Collection[str]) -> Sequence[tuple[str, str]]:
-        """A model without a head has bare names; the one embedding may have that of any of its uses alone."""
+        """Renames for models without a head, which lack "model.", and for a renamed shared embedding."""
         if "encoder.layers.0.fc1.weight" in names:
             return [(r"^(?=(shared|encoder|decoder)\.)", "model.")]
         uses = [name for name in self.ties if name in names]
@@ -48,7 +48,7 @@ class Marian(Family):
         settings.must_be("tie_word_embeddings", True)
         settings.must_be("static_position_embeddings", self.positions == "sinusoidal")
         settings.must_be("normalize_before", False)
-        settings.must_be("normalize_embedding", self.normed)
+        settings.must_be("normalize_embedding", self.embedding_norm)
         settings.must_be("add_final_layer_norm", False)
         settings.must_be("add_bias_logits", False)
         settings.unused("encoder_layerdrop", "decoder_layerdrop", "num_hidden_layers", "extra_pos_embeddings")
@@ -56,7 +56,7 @@ class Marian(Family):
             "classifier_dropout", "classif_dropout", "force_bos_token_to_be_generated", "save_step"
         )
         settings.unused("max_length_of_pairs", "gradient_checkpointing", "static_embeddings")
-        settings.unused("is_decoder")  # of each side transformers says it itself
+        settings.unused("is_decoder")  # transformers sets it for each side
         shared = take(bool, "share_encoder_decoder_embeddings", default=True)
         vocab_size = take(int, "vocab_size")
         tgt_vocab_size = take(int, "decoder_vocab_size", default=vocab_size)
@@ -77,7 +77,7 @@ class Marian(Family):
             position_offset=self.offset,
             max_positions=take(int, "max_position_embeddings", default=1024),
             scaled_embedding=take(bool, "scale_embedding", default=False),
-            embedding_norm=self.normed,
+            embedding_norm=self.embedding_norm,
             output_bias="final_logits_bias" in names,
             tied="all" if shared else "target",
             dropout=take(float, "dropout", default=0.1),
@@ -94,6 +94,7 @@ class Marian(Family):
         )
 
     def prefix(self, settings: ConfigReader, vocab_size: int) -> tuple[int, ...]:
+        """The ids before every text."""
         return ()
 
     def write(self, config: EncoderDecoderConfig, labels: Sequence[str]) -> dict[str, Any]:
@@ -120,24 +121,26 @@ class Marian(Family):
         }
 
     def separate(self, config: EncoderDecoderConfig) -> dict[str, Any]:
-        """What says whether the two sides share their embedding."""
+        """The settings for separate embeddings of the two sides."""
         shared = config.tied == "all"
         return {"share_encoder_decoder_embeddings": shared, "decoder_vocab_size": config.tgt_vocab_size}
 
-    def marks_of(self, config: EncoderDecoderConfig, marks: Mapping[str, int]) -> dict[str, Any]:
-        """As `Family.marks_of`; a search ends with the end, whatever it says."""
-        start, end = marks["bos_token_id"], marks["eos_token_id"]
+    def special_token_ids(
+        self, config: EncoderDecoderConfig, special_tokens: Mapping[str, int]
+    ) -> dict[str, Any]:
+        """As `Family.special_token_ids`; the output always ends with eos."""
+        start, end = special_tokens["bos_token_id"], special_tokens["eos_token_id"]
         return {
-            "pad_token_id": marks["pad_token_id"],
+            "pad_token_id": special_tokens["pad_token_id"],
             "eos_token_id": end,
             "decoder_start_token_id": start,
             "forced_eos_token_id": end,
         }
 
-    def adapted(
+    def in_family_form(
         self, config: EncoderDecoderConfig, tensors: Mapping[str, Tensor]
     ) -> tuple[EncoderDecoderConfig, Mapping[str, Tensor]]:
-        """Biases of zero say what none say; features may be in another order."""
+        """Adds zero biases if the model has none, and converts interleaved positions."""
         if self.positions == config.positions == "sinusoidal" and config.position_layout == "interleaved":
             config = dataclasses.replace(config, position_layout="split")
             tensors = split_layout(tensors, config.d_model)
@@ -153,7 +156,7 @@ class Marian(Family):
         return entries
 
     def embeddings(self, config: EncoderDecoderConfig) -> list[Entry]:
-        """Everything that is in no block."""
+        """Entries of the embeddings and the output bias."""
         if config.tied == "all":
             entries = [same("decoder.input.embedding.weight", SHARED)]
         else:
@@ -162,20 +165,20 @@ class Marian(Family):
             ]
         if config.output_bias:
             shape = (1, config.tgt_vocab_size)
-            entries.append(Entry(ours="output.bias", theirs=("final_logits_bias",), shape=shape))
+            entries.append(Entry(ours="output.bias", hf=("final_logits_bias",), shape=shape))
         return entries
 
 
 class BART(Marian):
-    """As Marian with learned positions from 2 on and a norm of the embeddings; a text begins with <s>."""
+    """BART: Marian with learned positions from 2 on and normalised embeddings; texts begin with <s>."""
 
     name = "bart"
     class_name = "BartForConditionalGeneration"
     positions = "learned"
     offset = 2
-    normed = True
-    marks: ClassVar = {"pad": "<pad>", "unk": "<unk>", "eos": "</s>", "mask": "<mask>"}
-    empty: ClassVar = (r"^model\.(encoder|decoder)\.version$",)
+    embedding_norm = True
+    special_tokens: ClassVar = {"pad": "<pad>", "unk": "<unk>", "eos": "</s>", "mask": "<mask>"}
+    buffers: ClassVar = (r"^model\.(encoder|decoder)\.version$",)
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         if not settings.architecture().endswith(("ForConditionalGeneration", "Model")):
@@ -189,9 +192,15 @@ class BART(Marian):
         begin = settings.token("bos_token_id", vocab_size)
         return () if begin is None else (begin,)
 
-    def marks_of(self, config: EncoderDecoderConfig, marks: Mapping[str, int]) -> dict[str, Any]:
-        known = super().marks_of(config, marks)
-        return {**known, "bos_token_id": marks["first_token_id"]} if "first_token_id" in marks else known
+    def special_token_ids(
+        self, config: EncoderDecoderConfig, special_tokens: Mapping[str, int]
+    ) -> dict[str, Any]:
+        known = super().special_token_ids(config, special_tokens)
+        return (
+            {**known, "bos_token_id": special_tokens["first_token_id"]}
+            if "first_token_id" in special_tokens
+            else known
+        )
 
     def separate(self, config: EncoderDecoderConfig) -> dict[str, Any]:
         return {}
@@ -208,29 +217,29 @@ SIDES = ("encoder", "decoder")
 
 
 def _both(settings: ConfigReader, name: str) -> int:
-    """A size that both sides share."""
-    there = [settings.take(int, f"{side}_{name}") for side in SIDES]
-    if there[0] != there[1]:
+    """A size that must be equal on both sides."""
+    sizes = [settings.take(int, f"{side}_{name}") for side in SIDES]
+    if sizes[0] != sizes[1]:
         raise FolderError(
-            f"{settings.where}: encoder_{name} = {there[0]}, decoder_{name} = {there[1]}",
-            "only models whose two sides are equally wide are supported",
+            f"{settings.where}: encoder_{name} = {sizes[0]}, decoder_{name} = {sizes[1]}",
+            "only models with equal sizes on both sides are supported",
         )
-    return there[0]
+    return sizes[0]
 
 
-def _block(config: EncoderDecoderConfig, ours: str, theirs: str, side: str) -> list[Entry]:
-    qkv = [f"{theirs}.self_attn.{each}_proj" for each in "qkv"]
+def _block(config: EncoderDecoderConfig, ours: str, hf: str, side: str) -> list[Entry]:
+    qkv = [f"{hf}.self_attn.{each}_proj" for each in "qkv"]
     entries = [
         *stacked(f"{ours}.self_attention.query_key_value", qkv, widths(config)),
-        *linear(f"{ours}.self_attention.output", f"{theirs}.self_attn.out_proj"),
-        *linear(f"{ours}.around_self_attention.norm", f"{theirs}.self_attn_layer_norm"),
-        *linear(f"{ours}.feed_forward.inner", f"{theirs}.fc1"),
-        *linear(f"{ours}.feed_forward.outer", f"{theirs}.fc2"),
-        *linear(f"{ours}.around_feed_forward.norm", f"{theirs}.final_layer_norm"),
+        *linear(f"{ours}.self_attention.output", f"{hf}.self_attn.out_proj"),
+        *linear(f"{ours}.around_self_attention.norm", f"{hf}.self_attn_layer_norm"),
+        *linear(f"{ours}.feed_forward.inner", f"{hf}.fc1"),
+        *linear(f"{ours}.feed_forward.outer", f"{hf}.fc2"),
+        *linear(f"{ours}.around_feed_forward.norm", f"{hf}.final_layer_norm"),
     ]
     if side == "decoder":
         cross = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
-        for mine, name in cross.items():
-            entries += linear(f"{ours}.cross_attention.{mine}", f"{theirs}.encoder_attn.{name}")
-        entries += linear(f"{ours}.around_cross_attention.norm", f"{theirs}.encoder_attn_layer_norm")
+        for our_name, name in cross.items():
+            entries += linear(f"{ours}.cross_attention.{our_name}", f"{hf}.encoder_attn.{name}")
+        entries += linear(f"{ours}.around_cross_attention.norm", f"{hf}.encoder_attn_layer_norm")
     return entries

@@ -1,7 +1,6 @@
-"""Sentence encoders (Reimers and Gurevych 2019): what sentence-transformers keeps beside config.json.
+"""Sentence encoders (Reimers and Gurevych 2019): the additional files of sentence-transformers.
 
-A folder of it lists its modules, how the states are pooled, how many tokens of a text are read, and what
-stands before each text.
+They list the modules, the pooling, the maximum number of tokens, and the prompt before each text.
 """
 
 import os
@@ -17,7 +16,7 @@ from regard.weights.strict_json import json_bytes, parse_json
 
 MODULES = "modules.json"
 PROMPTS = "config_sentence_transformers.json"
-LENGTHS = tuple(  # the file of the first module, by the names that it has had
+LENGTHS = tuple(  # the possible names of the first module's file
     f"sentence_{name}_config.json"
     for name in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
@@ -27,30 +26,30 @@ KNOWN = ("Transformer", "Pooling", "Normalize")
 
 
 def sentence_settings(folder: Path) -> dict[str, Any]:
-    """What the files of a sentence encoder say of its config.
+    """Reads the config settings of a sentence encoder from its files.
 
     Raises:
         FolderError: a module, a pooling or a prompt is not supported, or a file is damaged.
     """
     modules = _modules(folder / MODULES)
     path = folder / (modules.get("Pooling") or "1_Pooling") / "config.json"
-    pooling = read_table(path, folder)  # whose place the folder tells
+    pooling = read_table(path, folder)
     prompt = _default_prompt(folder / PROMPTS)
     if prompt and pooling.get("include_prompt") is False:
         raise FolderError(
             f"{path}: include_prompt = false is not supported",
-            "true is, which pools the prompt too",
+            "only true is, which pools the prompt too",
         )
     return {
         "pooling": _pooling(pooling, path),
         "normalised": "Normalize" in modules,
-        "sentence_tokens": _most_tokens(folder),
+        "sentence_tokens": _max_tokens(folder),
         "sentence_prompt": prompt,
     }
 
 
 def lowers_case(folder: Path) -> bool:
-    """True if a text is put into lower case before the tokeniser reads it."""
+    """True if texts are lower-cased before tokenisation."""
     path, table = _lengths(folder)
     value = table.get("do_lower_case", False)
     if type(value) is not bool:
@@ -59,7 +58,7 @@ def lowers_case(folder: Path) -> bool:
 
 
 def sentence_files(config: EncoderOnlyConfig) -> dict[str, bytes]:
-    """The same as files of such a folder; lower case stands in its tokenizer.json."""
+    """The files of sentence-transformers for a config; lower-casing is part of tokenizer.json."""
     names = ["Transformer", "Pooling", *(["Normalize"] if config.normalised else [])]
     modules = [
         {
@@ -84,7 +83,7 @@ def sentence_files(config: EncoderOnlyConfig) -> dict[str, bytes]:
 
 
 def _modules(path: Path) -> dict[str, str]:
-    """The folder of each module, by the name of its class; the package that it is in has changed."""
+    """The folder of each module, by class name without the package, which differs between versions."""
     found: dict[str, str] = {}
     entries = parse_json(b'{"modules": ' + read_file(path) + b"}", str(path))["modules"]
     for entry in entries if isinstance(entries, list) else [entries]:
@@ -92,19 +91,19 @@ def _modules(path: Path) -> dict[str, str]:
             case {"type": str(kind), **others} if isinstance(place := others.get("path", ""), str):
                 name = kind.rpartition(".")[2]
             case _:
-                raise FolderError(f"{path} is no list of modules", "copy the folder anew")
+                raise FolderError(f"{path} is not a list of modules", "copy the folder again")
         if name not in KNOWN or name in found:
             raise FolderError(
-                f"{path}: {name} is not supported", "one of each of Transformer, Pooling, Normalize is"
+                f"{path}: {name} is not supported", "only one each of Transformer, Pooling, Normalize is"
             )
         if Path(place).is_absolute() or ".." in Path(place).parts:
-            raise FolderError(f"{path}: {place!r} is no folder in this one", "copy the folder anew")
+            raise FolderError(f"{path}: {place!r} is outside the folder", "copy the folder again")
         found[name] = place
     return found
 
 
 def _pooling(table: Mapping[str, Any], path: Path) -> str:
-    """How the states become one vector: one mode, or by older files a truth value for each."""
+    """The pooling mode; older files have a boolean for each mode."""
     mode = table.get("pooling_mode")
     if isinstance(mode, list) and len(mode) == 1:
         mode = mode[0]
@@ -113,24 +112,24 @@ def _pooling(table: Mapping[str, Any], path: Path) -> str:
         chosen = [OLD_POOLINGS.get(name, name) for name in chosen if name != "include_prompt"]
         mode = chosen[0] if len(chosen) == 1 else chosen
     if not isinstance(mode, str) or mode not in POOLINGS:
-        told = mode if isinstance(mode, str) else ", ".join(map(str, mode or ())) or "nothing"
-        raise FolderError(f"{path}: pooling by {told} is not supported", "mean, cls or max")
+        found = mode if isinstance(mode, str) else ", ".join(map(str, mode or ())) or "nothing"
+        raise FolderError(f"{path}: pooling by {found} is not supported", "only mean, cls and max are")
     return POOLINGS[mode]
 
 
-def _most_tokens(folder: Path) -> int | None:
-    """How many tokens of a text are read, marks counted; None: as many as there are positions."""
+def _max_tokens(folder: Path) -> int | None:
+    """The maximum number of tokens of a text, special tokens included; None: no limit but the positions."""
     path, table = _lengths(folder)
-    most = table.get("max_seq_length")
+    limit = table.get("max_seq_length")
     name = "max_seq_length"
-    if most is None and os.path.isfile(folder / "tokenizer_config.json"):
+    if limit is None and os.path.isfile(folder / "tokenizer_config.json"):
         path, name = folder / "tokenizer_config.json", "model_max_length"
-        most = read_table(path).get(name)
-    if isinstance(most, float) or (type(most) is int and most > 10**7):
-        return None  # transformers writes 10^30 where nothing is known
-    if most is not None and (type(most) is not int or most < 3):
-        raise FolderError(f"{path}: {name} = {most!r} is not supported", "a number of tokens, 3 or more")
-    return most
+        limit = read_table(path).get(name)
+    if isinstance(limit, float) or (type(limit) is int and limit > 10**7):
+        return None  # transformers writes 10^30 for an unknown limit
+    if limit is not None and (type(limit) is not int or limit < 3):
+        raise FolderError(f"{path}: {name} = {limit!r} is not supported", "give 3 or more tokens")
+    return limit
 
 
 def _lengths(folder: Path) -> tuple[Path, Mapping[str, Any]]:
@@ -141,7 +140,7 @@ def _lengths(folder: Path) -> tuple[Path, Mapping[str, Any]]:
 
 
 def _default_prompt(path: Path) -> str:
-    """What stands before each text where no prompt is named."""
+    """The default prompt before each text."""
     table = read_table(path) if os.path.isfile(path) else {}
     name, prompts = table.get("default_prompt_name"), table.get("prompts") or {}
     if name is None:
@@ -149,7 +148,8 @@ def _default_prompt(path: Path) -> str:
     if not isinstance(prompts, dict) or not isinstance(prompts.get(name), str):
         known = prompts if isinstance(prompts, dict) else ()
         raise FolderError(
-            f"{path}: default_prompt_name = {name!r} is none of its prompts", did_you_mean(str(name), known)
+            f"{path}: default_prompt_name = {name!r} is not one of its prompts",
+            did_you_mean(str(name), known),
         )
     return prompts[name]
 

@@ -1,4 +1,4 @@
-"""T5 (Raffel et al. 2020), its version 1.1 and what was tuned from it, such as Flan-T5."""
+"""T5 (Raffel et al. 2020), version 1.1, and models tuned from it, such as Flan-T5."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
@@ -18,22 +18,22 @@ NETWORKS = {
 
 
 class T5(Family):
-    """Pre-norm with RMS norms, no biases, scores that are not scaled; distances are told by buckets."""
+    """T5: pre-norm with RMS norms, no biases, unscaled attention scores, bucketed relative positions."""
 
     name = "t5"
     config = EncoderDecoderConfig
-    marks: ClassVar = {"pad": "<pad>", "unk": "<unk>", "eos": "</s>"}
+    special_tokens: ClassVar = {"pad": "<pad>", "unk": "<unk>", "eos": "</s>"}
     ties: ClassVar = {
         "encoder.embed_tokens.weight": "shared.weight",
         "decoder.embed_tokens.weight": "shared.weight",
         "lm_head.weight": "shared.weight",
     }
-    empty: ClassVar = (r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",)
+    buffers: ClassVar = (r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",)
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
         settings.unused("n_positions", "output_past", "classifier_dropout", "dense_act_fn", "is_gated_act")
-        settings.unused("is_decoder")  # of each side transformers says it itself
+        settings.unused("is_decoder")  # transformers sets it for each side
         tied_flag = take(bool, "tie_word_embeddings", default=True)
         scaled = take(bool, "scale_decoder_outputs", default=tied_flag)
         untied = "lm_head.weight" in names and not (tied_flag and scaled)
@@ -91,14 +91,16 @@ class T5(Family):
             "dropout_rate": config.dropout,
             "pad_token_id": config.pad_id,
             "decoder_start_token_id": config.pad_id,
-            "tie_word_embeddings": config.scaled_output,  # by which transformers knows whether to scale
+            "tie_word_embeddings": config.scaled_output,  # transformers scales the output if it is true
         }
 
-    def marks_of(self, config: EncoderDecoderConfig, marks: dict[str, int]) -> dict[str, Any]:
+    def special_token_ids(
+        self, config: EncoderDecoderConfig, special_tokens: dict[str, int]
+    ) -> dict[str, Any]:
         return {
-            "pad_token_id": marks["pad_token_id"],
-            "eos_token_id": marks["eos_token_id"],
-            "decoder_start_token_id": marks["bos_token_id"],
+            "pad_token_id": special_tokens["pad_token_id"],
+            "eos_token_id": special_tokens["eos_token_id"],
+            "decoder_start_token_id": special_tokens["bos_token_id"],
         }
 
     def table(self, config: EncoderDecoderConfig) -> list[Entry]:
@@ -114,11 +116,11 @@ class T5(Family):
         return entries
 
 
-def _block(config: EncoderDecoderConfig, ours: str, theirs: str, side: str) -> list[Entry]:
-    def plain(mine: str, name: str) -> list[Entry]:
-        return linear(f"{ours}.{mine}", f"{theirs}.{name}", bias=False)
+def _block(config: EncoderDecoderConfig, ours: str, hf: str, side: str) -> list[Entry]:
+    def plain(our_name: str, name: str) -> list[Entry]:
+        return linear(f"{ours}.{our_name}", f"{hf}.{name}", bias=False)
 
-    qkv = [f"{theirs}.0.SelfAttention.{each}" for each in "qkv"]
+    qkv = [f"{hf}.0.SelfAttention.{each}" for each in "qkv"]
     entries = [
         *stacked(f"{ours}.self_attention.query_key_value", qkv, widths(config), bias=False),
         *plain("self_attention.output", "0.SelfAttention.o"),
@@ -127,10 +129,10 @@ def _block(config: EncoderDecoderConfig, ours: str, theirs: str, side: str) -> l
     last = 1
     if side == "decoder":
         last = 2
-        for mine, name in (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")):
-            entries += plain(f"cross_attention.{mine}", f"1.EncDecAttention.{name}")
+        for our_name, name in (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")):
+            entries += plain(f"cross_attention.{our_name}", f"1.EncDecAttention.{name}")
         entries += plain("around_cross_attention.norm", "1.layer_norm")
-    network = f"{theirs}.{last}.DenseReluDense"
+    network = f"{hf}.{last}.DenseReluDense"
     if config.activation in ("geglu_tanh", "swiglu"):
         gate = [f"{network}.wi_0", f"{network}.wi_1"]
         entries += stacked(f"{ours}.feed_forward.gate_inner", gate, (config.d_ff, config.d_ff), bias=False)

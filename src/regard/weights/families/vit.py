@@ -19,11 +19,11 @@ PREPROCESSOR = "preprocessor_config.json"
 
 
 class ViT(Family):
-    """Pre-norm over patches and a token of their own; the classes are read from that token."""
+    """ViT: pre-norm blocks over image patches and a class token, from which the classes are read."""
 
     name = "vit"
     config = VisionConfig
-    left: ClassVar = (r"^vit\.pooler\.",)
+    unused: ClassVar = (r"^vit\.pooler\.",)
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
@@ -31,7 +31,7 @@ class ViT(Family):
         settings.unused("encoder_stride", "pooler_output_size", "pooler_act", "is_decoder")
         if not settings.architecture().endswith("ForImageClassification"):
             raise FolderError(
-                f"{settings.where}: it has no classes", "only ViTForImageClassification is supported"
+                f"{settings.where}: the model has no classes", "only ViTForImageClassification is supported"
             )
         labels = settings.labels()
         config = VisionConfig(
@@ -48,10 +48,10 @@ class ViT(Family):
             dropout=take(float, "hidden_dropout_prob", default=0.0),
             attention_dropout=take(float, "attention_probs_dropout_prob", default=0.0),
         )
-        return ConvertedConfig(config=config, labels=labels, left=self.left)
+        return ConvertedConfig(config=config, labels=labels, unused=self.unused)
 
-    def refined(self, described: ConvertedConfig, folder: Path) -> ConvertedConfig:
-        """How pixels are scaled stands in a file of its own."""
+    def with_other_files(self, described: ConvertedConfig, folder: Path) -> ConvertedConfig:
+        """Adds the scaling of pixels from preprocessor_config.json."""
         path = folder / PREPROCESSOR
         if not os.path.isfile(path) or not isinstance(described.config, VisionConfig):
             return described
@@ -99,33 +99,31 @@ class ViT(Family):
         pixels = (width, config.channels, config.patch_size, config.patch_size)
         places = (1, config.grid**2 + 1, width)
         entries = [
-            Entry(ours="class_token", theirs=(f"{embeddings}.cls_token",), shape=(1, 1, width)),
-            Entry(ours="positions.weight", theirs=(f"{embeddings}.position_embeddings",), shape=places),
-            Entry(
-                ours="patches.projection.weight", theirs=(f"{embeddings}.{projection}.weight",), shape=pixels
-            ),
+            Entry(ours="class_token", hf=(f"{embeddings}.cls_token",), shape=(1, 1, width)),
+            Entry(ours="positions.weight", hf=(f"{embeddings}.position_embeddings",), shape=places),
+            Entry(ours="patches.projection.weight", hf=(f"{embeddings}.{projection}.weight",), shape=pixels),
             same("patches.projection.bias", f"{embeddings}.{projection}.bias"),
             *linear("norm", "vit.layernorm"),
             *linear("head", "classifier"),
         ]
         for number in range(config.num_layers):
-            ours, theirs = f"blocks.{number}", f"vit.encoder.layer.{number}"
-            qkv = [f"{theirs}.attention.attention.{each}" for each in ("query", "key", "value")]
+            ours, hf = f"blocks.{number}", f"vit.encoder.layer.{number}"
+            qkv = [f"{hf}.attention.attention.{each}" for each in ("query", "key", "value")]
             entries += [
-                *linear(f"{ours}.around_self_attention.norm", f"{theirs}.layernorm_before"),
+                *linear(f"{ours}.around_self_attention.norm", f"{hf}.layernorm_before"),
                 *stacked(f"{ours}.self_attention.query_key_value", qkv, widths(config)),
-                *linear(f"{ours}.self_attention.output", f"{theirs}.attention.output.dense"),
-                *linear(f"{ours}.around_feed_forward.norm", f"{theirs}.layernorm_after"),
-                *linear(f"{ours}.feed_forward.inner", f"{theirs}.intermediate.dense"),
-                *linear(f"{ours}.feed_forward.outer", f"{theirs}.output.dense"),
+                *linear(f"{ours}.self_attention.output", f"{hf}.attention.output.dense"),
+                *linear(f"{ours}.around_feed_forward.norm", f"{hf}.layernorm_after"),
+                *linear(f"{ours}.feed_forward.inner", f"{hf}.intermediate.dense"),
+                *linear(f"{ours}.feed_forward.outer", f"{hf}.output.dense"),
             ]
         return entries
 
 
 def _pixel_scale(settings: ConfigReader) -> tuple[float, float]:
-    """The mean and the deviation, of pixels between 0 and 1, by which a model is to read them.
+    """The mean and standard deviation with which the model normalises pixels between 0 and 1.
 
-    There a pixel from 0 to 255 is rescaled by a factor and then normalised; either may be switched off.
+    transformers multiplies pixels of 0 to 255 by a factor and then normalises them; both are optional.
     """
     factor, mean, std = 1 / 255, 0.0, 1.0
     if settings.take(bool, "do_rescale", default=True):
@@ -133,22 +131,22 @@ def _pixel_scale(settings: ConfigReader) -> tuple[float, float]:
     else:
         factor = 1.0
     if settings.take(bool, "do_normalize", default=True):
-        mean, std = (_of_all_channels(settings, name) for name in ("image_mean", "image_std"))
+        mean, std = (_one_value(settings, name) for name in ("image_mean", "image_std"))
     if not (0 < factor < math.inf and 0 < std < math.inf and math.isfinite(mean)):
         raise FolderError(
-            f"{settings.where}: rescale_factor = {factor}, image_mean = {mean}, image_std = {std} scale"
-            " nothing",
-            "the factor and the deviation are above 0",
+            f"{settings.where}: rescale_factor = {factor}, image_mean = {mean} and image_std = {std}"
+            " cannot scale pixels",
+            "the factor and the standard deviation must be above 0",
         )
     return mean / (255 * factor), std / (255 * factor)
 
 
-def _of_all_channels(settings: ConfigReader, name: str) -> float:
-    """A number for each channel, which must be the same for all."""
+def _one_value(settings: ConfigReader, name: str) -> float:
+    """A number that must be the same for all channels."""
     values = settings.table.get(name, 0.5)
     values = values if isinstance(values, list) else [values]
     if len(set(map(str, values))) != 1 or type(values[0]) not in (int, float):
         raise FolderError(
-            f"{settings.where}: {name} = {values} is not supported", "one number for all channels is"
+            f"{settings.where}: {name} = {values} is not supported", "only one number for all channels is"
         )
     return float(values[0])

@@ -1,0 +1,57 @@
+"""The frame of the text commands: a text, a file or a pipe in; an answer for each line out, as it comes."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from regard.cli import options
+from regard.cli.options import Decorator
+from regard.errors import UserError
+
+
+def text_command(does: str, *decorators: Decorator, argument: str = "text") -> Decorator:
+    """The argument TEXT, --model, --input and then these options. `does`: the help of --input."""
+    return options.stacked(
+        click.argument(argument, required=False),
+        options.own_model,
+        input_option(does),
+        *decorators,
+        options.as_json,
+        options.runtime,
+    )
+
+
+def input_option(does: str) -> Decorator:
+    """The option --input of a command that does this with each line."""
+    return click.option("--input", type=options.FILE, metavar="FILE", help=f"{does} (plain or gzipped).")
+
+
+def refuse_two(text: object, input: Path | None, name: str = "TEXT") -> None:
+    """Raise a UserError if there are both a text and a file."""
+    if text and input is not None:
+        raise UserError(f"both {name} and --input are given", "leave one of them out")
+
+
+def chunks_of(lines: Sequence[str] | None, input: Path | None, waits: str) -> Iterator[Sequence[str]]:
+    """The lines that are given, or those of the file, or of standard input, in chunks.
+
+    `waits`: what is printed to a user at a terminal who has given neither.
+    """
+    from regard.verbs.lines import arriving, chunks, stream
+
+    if lines is not None:
+        return chunks(lines)
+    if input is not None:
+        return chunks(stream(input))
+    if sys.stdin.isatty():
+        click.echo(f"{waits}; Ctrl-D ends", err=True)
+    return arriving(0)
+
+
+def write(texts: Iterable[str]) -> None:
+    """Write texts to standard output, each at once."""
+    for text in texts:
+        sys.stdout.buffer.write(text.encode("utf-8"))
+        sys.stdout.buffer.flush()

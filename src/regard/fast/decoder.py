@@ -1,0 +1,139 @@
+"""A decoder's next position of each row as one plan of kernels, over a cache with slots."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from regard.fast.native.attention import plan_to_memory, plan_to_self
+from regard.fast.native.linear import PackedLinear
+from regard.fast.native.plan import AttentionInputs, Plan, Planned, Unplanned
+from regard.fast.native.rotary import plan_rotation
+from regard.fast.row_layers import embedding, feed_forward, linear, norm, residual, scale_of
+from regard.fast.slot_cache import SlotCache
+from regard.layers.attention import MultiHeadAttention, SelfAttention
+from regard.layers.block import DecoderBlock, EncoderBlock
+from regard.layers.positions import RotaryPositions
+from regard.models.decoder_only import DecoderOnly
+from regard.models.encoder_decoder import Decoder
+
+Block = Callable[[Planned], Planned]
+Attention = Callable[[Planned, Planned | None], Planned]  # of rows; and with a residual that is added
+
+
+class PlannedDecoder:
+    """From ids to what the output layer reads: embedding, blocks and final norm, run by one call."""
+
+    def __init__(self, stack: Decoder | DecoderOnly, output: nn.Module | PackedLinear) -> None:
+        """`output`: the layer whose weights are needed next.
+
+        Raises:
+            Unplanned: the stack has a part that no kernel computes.
+        """
+        enter, leave = embedding(stack.input), norm(stack.norm)
+        blocks = [_block(block, number) for number, block in enumerate(stack.blocks)]
+        first = stack.blocks[0].self_attention
+        assert isinstance(first, SelfAttention)
+        self._layers, self._features = len(blocks), first.num_kv_heads * first.d_head
+        self._positions, self._rotary = stack.input.positions, _rotary(stack.blocks)
+        self._scale = stack.scale if isinstance(stack, Decoder) else 1.0
+
+        def path(ids: Planned) -> Planned:
+            x = enter(ids)
+            for block in blocks:
+                x = block(x)
+            return leave(x)
+
+        self._plan = Plan(1, path)
+        _prefetch([*self._plan.linears, output])
+
+    def __call__(self, ids: Int64[Tensor, " rows"], cache: SlotCache) -> Float[Tensor, "rows d_model"]:
+        """Decode one more position of each row, whose keys and values go into the cache."""
+        cache.make_room(len(ids), self._layers, self._features)
+        x = self._plan(ids, self._inputs(cache))
+        cache.length += 1
+        return x if self._scale == 1.0 else x * self._scale
+
+    def _inputs(self, cache: SlotCache) -> AttentionInputs:
+        positional = None if self._positions is None else self._positions(cache.length, 1)
+        rotation = None if self._rotary is None else self._rotary.turns(cache.length, 1)
+        begin, memory = cache.begin, cache.memory
+        keys, values, table = cache.keys, cache.values, cache.table
+        if begin:
+            keys, values = [each[begin:] for each in keys], [each[begin:] for each in values]
+            table = table[:, begin:]
+        if memory is None:
+            return AttentionInputs(
+                cache.held - begin, keys, values, table, positional=positional, rotation=rotation
+            )
+        return AttentionInputs(
+            cache.held - begin, keys, values, table, memory.layers, memory.starts, memory.lengths,
+            memory.longest, positional=positional, rotation=rotation,
+        )  # fmt: skip
+
+
+def _block(block: nn.Module, number: int) -> Block:
+    """The sub-layers of a block, one after the other; `number` counts the layers of the cache."""
+    if type(block) not in (EncoderBlock, DecoderBlock):
+        raise Unplanned(f"{type(block).__name__} is no block with kernels")
+    assert isinstance(block, EncoderBlock | DecoderBlock)
+    around_self, to_self = (
+        residual(block.around_self_attention),
+        _self_attention(block.self_attention, number),
+    )
+    around_network, network = residual(block.around_feed_forward), feed_forward(block.feed_forward)
+    if isinstance(block, EncoderBlock):
+        return lambda x: around_network(around_self(x, to_self), network)
+    around_memory, to_memory = (
+        residual(block.around_cross_attention),
+        _cross_attention(block.cross_attention, number),
+    )
+    return lambda x: around_network(around_memory(around_self(x, to_self), to_memory), network)
+
+
+def _self_attention(module: SelfAttention, number: int) -> Attention:
+    project, output, rotary = linear(module.query_key_value), linear(module.output), module.rotary
+    scale, d_head = scale_of(module), module.d_head
+    query_end, key_end = module.num_heads * d_head, (module.num_heads + module.num_kv_heads) * d_head
+    norms = (module.query_norm, module.key_norm)
+    query_norm, key_norm = (None if each is None else norm(each) for each in norms)
+
+    def attend(x: Planned, residual: Planned | None) -> Planned:
+        heads = project(x)
+        both, value = heads[:, :key_end], heads[:, key_end:]
+        if query_norm is not None and key_norm is not None:
+            query, key = query_norm(heads[:, :query_end]), key_norm(heads[:, query_end:key_end])
+            if rotary is not None:
+                query, key = plan_rotation(query, d_head), plan_rotation(key, d_head)
+        else:
+            both = both if rotary is None else plan_rotation(both, d_head)
+            query, key = both[:, :query_end], both[:, query_end:]
+        return output(plan_to_self(query, key, value, number, d_head, scale), residual)
+
+    return attend
+
+
+def _cross_attention(module: MultiHeadAttention, number: int) -> Attention:
+    project, output = linear(module.query), linear(module.output)
+    scale, d_head, groups = scale_of(module), module.d_head, module.num_kv_heads
+
+    def attend(x: Planned, residual: Planned | None) -> Planned:
+        return output(plan_to_memory(project(x), number, groups, d_head, scale), residual)
+
+    return attend
+
+
+def _prefetch(layers: Sequence[object]) -> None:
+    """Tell each linear layer which one comes next, and the last one of the next step."""
+    linears = [each for each in layers if isinstance(each, PackedLinear)]
+    for one, other in pairwise([*linears, *linears[:1]]):
+        one.prefetch(other)
+
+
+def _rotary(blocks: nn.ModuleList) -> RotaryPositions | None:
+    """The rotary positions of all self-attentions; a plan has one pair of sines and cosines for all."""
+    found = [each for each in blocks.modules() if isinstance(each, RotaryPositions)]
+    if len({(each.base, each.d_head) for each in found}) > 1:
+        raise Unplanned("its layers have different rotary positions")
+    return found[0] if found else None

@@ -1,0 +1,150 @@
+"""The fast decoding step of a model: one new token of each row by one call of a plan of kernels.
+
+For few rows a step is some hundred small operations, half of whose time is spent in Python between modules.
+Here a model of known parts (`supported.py`) is read once into a plan (`decoder.py`, `encoder.py`) with
+copies of its weights in the layout of the kernels. A row has the same bits in any batch. Every other model
+decodes by its own `extend`, and so does every model on a machine without a C compiler.
+"""
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FunctionType
+
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from regard.fast.decoder import PlannedDecoder
+from regard.fast.encoder import Start, starting
+from regard.fast.int8 import Int8Linear, to_int8
+from regard.fast.native import kernels
+from regard.fast.native.linear import PackedLinear
+from regard.fast.native.plan import Unplanned
+from regard.fast.row_layers import linear
+from regard.fast.slot_cache import SlotCache
+from regard.fast.supported import MODELS, why_unsupported
+from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, has_hooks
+from regard.layers.cache import DecoderCache, StackCache
+from regard.models.decoder_only import DecoderOnly
+from regard.models.encoder_decoder import EncoderDecoder
+
+TopCandidates = tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"], Float[Tensor, " rows"]]
+
+
+@dataclass(frozen=True)
+class DecodingStep:
+    """From the last id of each row and a cache to logits of the next; the cache grows by one position."""
+
+    decoder: PlannedDecoder
+    output: PackedLinear | Callable[[Float[Tensor, "rows d_model"]], Float[Tensor, "rows vocab"]]
+    start: Start | None  # from sources and their lengths to a cache; None: the model has no encoder
+    window: int | None
+
+    def slots(self, cache: StackCache | DecoderCache | SlotCache) -> SlotCache:
+        """The cache of this step with what `cache`, which must not be used any more, has read."""
+        return cache if isinstance(cache, SlotCache) else SlotCache.of(cache, self.window)
+
+    def __call__(self, ids: Int64[Tensor, " rows"], cache: SlotCache) -> Float[Tensor, "rows vocab"]:
+        """The logits of the next ids."""
+        return self.output(self.decoder(ids, cache))
+
+    @property
+    def has_top_candidates(self) -> bool:
+        """True if it finds the most likely ids without computing the log-probabilities of all."""
+        return isinstance(self.output, PackedLinear)
+
+    def top_candidates(
+        self, ids: Int64[Tensor, " rows"], cache: SlotCache, size: int, asked: Int64[Tensor, " rows"]
+    ) -> TopCandidates:
+        """The `size` most likely next ids of each row, and the log-probability of one id `asked` of each.
+
+        Log-probabilities and ids in descending order; of equal ones the lower id comes first.
+        """
+        assert isinstance(self.output, PackedLinear)
+        return self.output.top_candidates(self.decoder(ids, cache), size, asked)
+
+
+Fingerprint = list[object]
+
+_steps: "weakref.WeakKeyDictionary[nn.Module, tuple[Fingerprint, DecodingStep | str]]" = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def fast_step(model: nn.Module) -> DecodingStep | None:
+    """The fast step of `model`, built once for its weights and parts as they are now; None if it has none."""
+    found = _found(model)
+    return found if isinstance(found, DecodingStep) else None
+
+
+def why_plain(model: nn.Module) -> str | None:
+    """Why `model` decodes by its own `extend`; None if it has a fast step."""
+    found = _found(model)
+    return found if isinstance(found, str) else None
+
+
+def quantise_model(model: nn.Module) -> int:
+    """Give linear layers of `model` int8 weights where decoding gets faster by it; how many there are.
+
+    All of them where a plan of kernels has int8; the output layer, which is called after the plan, where the
+    kernels of this machine have none; the large ones of a model that decodes by its own `extend`.
+    """
+    if fast_step(model) is None:
+        return to_int8(model)
+    if kernels.has_int8():
+        return to_int8(model, least=0)
+    assert isinstance(model, EncoderDecoder | DecoderOnly)
+    return to_int8(model, names=("output",))
+
+
+def _found(model: nn.Module) -> DecodingStep | str:
+    """The step, or why there is none."""
+    if type(model) not in MODELS or model.training or not kernels.available() or any_module_is_hooked():
+        return why_unsupported(model) or "unknown"
+    fingerprint = _fingerprint(model)
+    known = _steps.get(model)
+    if known is None or known[0] != fingerprint:
+        known = _steps[model] = (fingerprint, _build(model))
+    return known[1]
+
+
+def _build(model: nn.Module) -> DecodingStep | str:
+    assert isinstance(model, EncoderDecoder | DecoderOnly)
+    if reason := why_unsupported(model):
+        return reason
+    has_kernel = not isinstance(model.output, Int8Linear) or kernels.has_int8()
+    try:
+        output = linear(model.output) if has_kernel else model.output
+        if isinstance(model, EncoderDecoder):
+            return DecodingStep(PlannedDecoder(model.decoder, output), output, starting(model), None)
+        return DecodingStep(PlannedDecoder(model, output), output, None, model.config.window)
+    except Unplanned as reason:
+        return str(reason)
+
+
+def _fingerprint(model: nn.Module) -> Fingerprint:
+    """Differs after a change of weights, settings, methods, hooks or parts.
+
+    It is taken before each batch, so it goes through the tables of modules itself: `modules()` and
+    `parameters()` took a twentieth of the time of a single sentence. Settings are compared by value, all else
+    by identity.
+    """
+    found: Fingerprint = []
+    waiting, kinds = [model], set()
+    while waiting:
+        module = waiting.pop()
+        kinds.add(type(module))
+        found += type(module), id(module), has_hooks(module)
+        found.extend(_setting(value) for value in module.__dict__.values())
+        for weight in (*module._parameters.values(), *module._buffers.values()):
+            if weight is not None:
+                found += weight.data_ptr(), weight._version
+        waiting.extend(part for part in module._modules.values() if part is not None)
+    found.extend(sorted(kind.__qualname__ for kind in kinds if not class_is_unchanged(kind)))
+    return found
+
+
+def _setting(value: object) -> object:
+    """A value that differs where the attribute was changed, and keeps no model alive."""
+    is_held = isinstance(value, FunctionType) and value.__closure__ is None
+    return value if is_held or type(value) in (bool, int, float, str, tuple) else id(value)

@@ -1,0 +1,130 @@
+"""An encoder by kernels: the sources of a batch one after the other, without padding.
+
+The encoding of a source then depends on nothing beside it, to the bit.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+
+from regard.fast.native.attention import attend_to_memory
+from regard.fast.native.plan import Unplanned
+from regard.fast.row_layers import feed_forward, linear, norm, residual, scale_of
+from regard.fast.slot_cache import PackedMemory, SlotCache
+from regard.layers.attention import SelfAttention
+from regard.layers.block import DecoderBlock, EncoderBlock
+from regard.models.encoder_decoder import EncoderDecoder
+
+LONG = 128  # positions; in a longer source attention is PyTorch's, which reads keys for many queries at once
+
+Start = Callable[[Int64[Tensor, "sources width"], Int64[Tensor, " sources"]], SlotCache]
+Positions = Float[Tensor, "positions features"]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the sources of a batch are among all positions, and where the source of each position is."""
+
+    real: Bool[Tensor, "sources width"]  # False at padding
+    spans: list[tuple[int, int]]  # of the long sources
+    starts: Int64[Tensor, " positions"]
+    lengths: Int64[Tensor, " positions"]  # 0 in the long sources
+
+    @classmethod
+    def of(cls, lengths: Int64[Tensor, " sources"], width: int) -> "Sources":
+        starts = lengths.cumsum(0) - lengths
+        spans = [
+            (start, start + length)
+            for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
+            if length > LONG
+        ]
+        return cls(
+            real=torch.arange(width) < lengths[:, None],
+            spans=spans,
+            starts=starts.repeat_interleave(lengths),
+            lengths=lengths.masked_fill(lengths > LONG, 0).repeat_interleave(lengths),
+        )
+
+
+def starting(model: EncoderDecoder) -> Start:
+    """From sources to a cache with the keys and values of their memory in each block of the decoder.
+
+    Raises:
+        Unplanned: the encoder has a part that no kernel computes.
+    """
+    blocks = [_block(block) for block in model.encoder.blocks]
+    enter, leave = model.encoder.input, norm(model.encoder.norm)
+    memories = [_memory(block) for block in model.decoder.blocks]
+
+    def start(src_ids: Tensor, src_lengths: Tensor) -> SlotCache:
+        sources = Sources.of(src_lengths, src_ids.size(1))
+        x = enter(src_ids)[sources.real]
+        for block in blocks:
+            x = block(x, sources)
+        x = leave(x)
+        starts = src_lengths.cumsum(0) - src_lengths
+        layers = [memory(x) for memory in memories]
+        return SlotCache(PackedMemory(layers, starts, src_lengths, src_ids.size(1)))
+
+    return start
+
+
+def _memory(block: nn.Module) -> Callable[[Positions], tuple[Positions, Positions]]:
+    """Keys and values of a decoder block's cross-attention."""
+    assert isinstance(block, DecoderBlock)
+    key, value = linear(block.cross_attention.key), linear(block.cross_attention.value)
+    return lambda x: (key(x), value(x))
+
+
+def _block(block: nn.Module) -> Callable[[Positions, Sources], Positions]:
+    if type(block) is not EncoderBlock:
+        raise Unplanned(f"{type(block).__name__} is no block with kernels")
+    around_attention, attention = residual(block.around_self_attention), _self_attention(block.self_attention)
+    around_network, network = residual(block.around_feed_forward), feed_forward(block.feed_forward)
+    return lambda x, sources: around_network(
+        around_attention(x, lambda y, plus: attention(y, plus, sources)), network
+    )
+
+
+def _self_attention(module: SelfAttention) -> Callable[[Positions, Positions | None, Sources], Positions]:
+    project, output, rotary, scale = (
+        linear(module.query_key_value),
+        linear(module.output),
+        module.rotary,
+        scale_of(module),
+    )
+    heads, groups, d_head = module.num_heads, module.num_kv_heads, module.d_head
+    norms = (module.query_norm, module.key_norm)
+    query_norm, key_norm = (None if each is None else norm(each) for each in norms)
+
+    def attend(x: Tensor, residual: Tensor | None, sources: Sources) -> Tensor:
+        all_heads = project(x).view(len(x), heads + 2 * groups, d_head)
+        both, value = all_heads[:, : heads + groups], all_heads[:, heads + groups :].flatten(1)
+        if query_norm is not None and key_norm is not None:
+            normed = (
+                query_norm(both[:, :heads].flatten(0, 1)).view(len(x), -1, d_head),
+                key_norm(both[:, heads:].flatten(0, 1)).view(len(x), -1, d_head),
+            )
+            both = torch.cat(normed, dim=1)
+        if rotary is not None:
+            padded = x.new_zeros(*sources.real.shape, heads + groups, d_head)
+            padded[sources.real] = both
+            both = rotary(padded.transpose(1, 2)).transpose(1, 2)[sources.real]
+        query, key = both[:, :heads].flatten(1), both[:, heads:].flatten(1)
+        mixed = attend_to_memory(query, key, value, sources.starts, sources.lengths, LONG, d_head, scale)
+        for start, end in sources.spans:
+            own_query, own_key, own_value = (
+                part[start:end].view(1, end - start, -1, d_head).transpose(1, 2)
+                for part in (query, key, value)
+            )
+            found = F.scaled_dot_product_attention(
+                own_query, own_key, own_value, scale=scale, enable_gqa=heads > groups
+            )
+            mixed[start:end] = found.transpose(1, 2).flatten(2)[0]
+        return output(mixed, residual)
+
+    return attend

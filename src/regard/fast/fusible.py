@@ -1,0 +1,49 @@
+"""When fused kernels may stand for layers: in training on a CPU in float32, if nothing was changed."""
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from regard.fast.native.kernels import available
+from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, has_hooks
+
+
+def can_be_fused(x: Tensor, *modules: nn.Module) -> bool:
+    """True if what `modules` make of `x`, whose gradient is wanted, may be computed without calling them.
+
+    The kernels have gradients, but no gradients of these. Modules with hooks, with another `forward` than
+    their class had, or with parameters that are no plain float32 tensors have to be called.
+    """
+    return (
+        not torch.compiler.is_compiling()  # first: to a compiler every other question is a condition
+        and x.requires_grad
+        and torch.is_grad_enabled()
+        and type(x) is Tensor
+        and x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and x.numel() > 0
+        and not torch.is_autocast_enabled("cpu")
+        and not _is_transformed()
+        and not any_module_is_hooked()
+        and all(map(_may_be_passed_by, modules))
+        and available()
+    )
+
+
+def _is_transformed() -> bool:
+    """By torch.func, or by forward-mode derivatives."""
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
+def _may_be_passed_by(module: nn.Module) -> bool:
+    return (
+        module.training
+        and not has_hooks(module)
+        and "forward" not in vars(module)
+        and class_is_unchanged(type(module))
+        and all(
+            type(parameter) is nn.Parameter and parameter.dtype == torch.float32
+            for parameter in module._parameters.values()
+            if parameter is not None
+        )
+    )

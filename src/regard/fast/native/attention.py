@@ -1,0 +1,100 @@
+"""Attention of one query a head (attention.c)."""
+
+import ctypes
+
+import torch
+from jaxtyping import Float, Int32, Int64
+from torch import Tensor
+
+from regard.fast.native.kernels import constant, kernel, threads_for
+from regard.fast.native.plan import TO_MEMORY, TO_SELF, Planned
+
+
+class Heads(ctypes.Structure):
+    """As attention.c has it."""
+
+    _fields_ = [
+        *[(name, ctypes.c_long) for name in ("rows", "groups", "share", "d", "room")],
+        ("scale", ctypes.c_float), ("threads", ctypes.c_int),
+    ]  # fmt: skip
+
+
+def attend_to_memory(
+    query: Float[Tensor, "rows width"],
+    key: Float[Tensor, "positions kv_width"],
+    value: Float[Tensor, "positions kv_width"],
+    starts: Int64[Tensor, " rows"],
+    lengths: Int64[Tensor, " rows"],
+    longest: int,
+    d_head: int,
+    scale: float,
+) -> Float[Tensor, "rows width"]:
+    """softmax(q K^T scale) V of each row with `lengths` positions from `starts` on, `longest` at most.
+
+    Vaswani et al. 2017, equation 1. The keys of a group are shared by neighbouring heads. Features of a row
+    lie beside each other in memory.
+    """
+    heads = _heads(query.size(0), key.size(1) // d_head, query.size(1), d_head, longest, scale)
+    weights, out = torch.empty(heads.threads, query.size(1) // d_head, heads.room), torch.empty(query.shape)
+    kernel("attend_to_memory")(
+        ctypes.addressof(heads), query.data_ptr(), query.stride(0), key.data_ptr(), key.stride(0),
+        value.data_ptr(), value.stride(0), starts.data_ptr(), lengths.data_ptr(), weights.data_ptr(),
+        out.data_ptr(),
+    )  # fmt: skip
+    return out
+
+
+def attend_to_self(
+    query: Float[Tensor, "rows width"],
+    key: Float[Tensor, "rows kv_width"],
+    value: Float[Tensor, "rows kv_width"],
+    keys: Float[Tensor, "capacity slots kv_width"],
+    values: Float[Tensor, "capacity slots kv_width"],
+    table: Int32[Tensor, "rows capacity"],
+    position: int,
+    d_head: int,
+    scale: float,
+) -> Float[Tensor, "rows width"]:
+    """Self-attention of this position to itself and those before; its keys and values are stored first.
+
+    Row i has its key of position p in `keys[p, table[i, p]]`, and that of this position in
+    `keys[position, i]`, which is written into the table. Features of a row lie beside each other in memory.
+    """
+    heads = _heads(query.size(0), key.size(1) // d_head, query.size(1), d_head, position + 1, scale)
+    weights, out = torch.empty(heads.threads, query.size(1) // d_head, heads.room), torch.empty(query.shape)
+    kernel("attend_to_self")(
+        ctypes.addressof(heads), query.data_ptr(), query.stride(0), key.data_ptr(), key.stride(0),
+        value.data_ptr(), value.stride(0), keys.data_ptr(), values.data_ptr(), keys.size(1),
+        table.data_ptr(), table.stride(0), position, weights.data_ptr(), out.data_ptr(),
+    )  # fmt: skip
+    return out
+
+
+def plan_to_memory(query: Planned, layer: int, groups: int, d_head: int, scale: float) -> Planned:
+    """`attend_to_memory` in a plan: with the memory of a layer, of so many groups."""
+    return _plan(TO_MEMORY, query, layer=layer, groups=groups, d_head=d_head, scale=scale)
+
+
+def plan_to_self(
+    query: Planned, key: Planned, value: Planned, layer: int, d_head: int, scale: float
+) -> Planned:
+    """`attend_to_self` in a plan: with the keys and values of a layer."""
+    return _plan(
+        TO_SELF, query, key, value, layer=layer, groups=key.features // d_head, d_head=d_head, scale=scale
+    )
+
+
+def _plan(
+    kind: int, query: Planned, *held: Planned, layer: int, groups: int, d_head: int, scale: float
+) -> Planned:
+    heads, features = query.features // d_head, query.features
+    return query.plan.note(
+        kind, query, *held, features=features, heads=heads, groups=groups, layer=layer, number=scale
+    )
+
+
+def _heads(rows: int, groups: int, width: int, d_head: int, seen: int, scale: float) -> Heads:
+    threads = threads_for(rows * width * seen)
+    return Heads(
+        rows, groups, width // (groups * d_head), d_head, seen + constant("panel_width"), scale, threads
+    )

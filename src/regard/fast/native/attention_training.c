@@ -1,0 +1,177 @@
+// Attention of many queries a head, and its gradients: short sentences make products too small for a library of products.
+// A head is computed by one thread, so results are the same on any number of them.
+#include "vectors.h"
+
+enum { ROWS = 8 }; // of a tile: its sums stay in the registers
+
+// Floats of which those of a row lie beside each other: where a batch's, a head's and a position's begin.
+typedef struct {
+    float *first;
+    long batch, head, position;
+} View;
+
+INLINE float *at(View view, long batch, long head) { return view.first + batch * view.batch + head * view.head; }
+
+// What all heads have in common. Each group of keys is shared by `share` heads in turn.
+typedef struct {
+    View query, key, value, out; // of the gradients: that of `out`
+    const uint8_t *mask;         // or NULL; 1: may attend
+    long mask_batch, mask_head, mask_query;
+    const int16_t *bits; // or NULL: batch x heads x queries x keys; below `dropped` a weight is dropped
+    float *weights;      // batch x heads x queries x room; a weight that is dropped has a minus
+    long batch, groups, share, queries, keys, room, d; // room: keys up to a multiple of LANES
+    float scale, kept;                                 // kept: what makes up for the dropped ones
+    int dropped, threads;
+    float *scratch; // a part for each thread
+    long part;
+} Attention;
+
+int lanes(void) { return LANES; }
+
+// out (+)= A B for `count` rows (known to the compiler) and `wide` vectors of columns; element (row, i) of A is
+// a[row * a_row + i * a_inner].
+INLINE void tile(int count, int wide, const float *a, long a_row, long a_inner, const float *b, long b_row, float *out,
+                 long out_row, long inner, int add) {
+    vector sums[ROWS][2];
+    for (int row = 0; row < count; row++)
+        for (int side = 0; side < wide; side++)
+            sums[row][side] = add ? SEEN(out + row * out_row + side * LANES) : (vector){0};
+    for (long i = 0; i < inner; i++, b += b_row, a += a_inner) {
+        vector left = SEEN(b), right = wide > 1 ? SEEN(b + LANES) : left;
+        for (int row = 0; row < count; row++) {
+            sums[row][0] += left * a[row * a_row];
+            if (wide > 1) sums[row][1] += right * a[row * a_row];
+        }
+    }
+    for (int row = 0; row < count; row++)
+        for (int side = 0; side < wide; side++) AT(out + row * out_row + side * LANES) = sums[row][side];
+}
+
+#define TILE(count)                                                                                                    \
+    case count:                                                                                                        \
+        for (; column + 2 * LANES <= columns; column += 2 * LANES)                                                     \
+            tile(count, 2, a, a_row, a_inner, b + column, b_row, out + column, out_row, inner, add);                   \
+        if (column < columns) tile(count, 1, a, a_row, a_inner, b + column, b_row, out + column, out_row, inner, add); \
+        break;
+
+// out (+)= A B; `columns` is a multiple of LANES. Tiles are of like heights.
+static void multiply(const float *a, long a_row, long a_inner, const float *b, long b_row, float *out, long out_row, long rows,
+                     long inner, long columns, int add) {
+    for (long tiles = (rows + ROWS - 1) / ROWS; rows; tiles--) {
+        long column = 0, count = (rows + tiles - 1) / tiles;
+        switch (count) { TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7) TILE(8) }
+        rows -= count, a += count * a_row, out += count * out_row;
+    }
+}
+
+// Rows of d features -> d rows of `room` columns, the spare ones zero.
+static void transpose(const float *from, long step, long rows, long d, long room, float *to) {
+    for (long feature = 0; feature < d; feature++, to += room) {
+        for (long row = 0; row < rows; row++) to[row] = from[row * step + feature];
+        for (long row = rows; row < room; row++) to[row] = 0;
+    }
+}
+
+// Scores -> shares of 1 in place, zeros where `mask` (or NULL) forbids to attend.
+INLINE void softmax(float *scores, const uint8_t *mask, float scale, long keys, long room) {
+    vector most = (vector){0} - INFINITY, sums = {0};
+    if (mask)
+        for (long key = 0; key < keys; key++) scores[key] = mask[key] ? scores[key] : -INFINITY;
+    for (long key = keys; key < room; key++) scores[key] = -INFINITY;
+    for (long key = 0; key < room; key += LANES) most = larger(most, SEEN(scores + key));
+    float top = most[0];
+    for (int lane = 1; lane < LANES; lane++) top = most[lane] > top ? most[lane] : top;
+    if (top == -INFINITY) top = 0; // may attend to nothing
+    for (long key = 0; key < room; key += LANES) sums += AT(scores + key) = exponential((SEEN(scores + key) - top) * scale);
+    float sum = total(sums), share = sum == 0 ? 0 : 1 / sum;
+    for (long key = 0; key < room; key += LANES) AT(scores + key) *= share;
+}
+
+// Marks the weights that are dropped with a minus; `left` gets what the others become.
+INLINE void drop(float *weights, const int16_t *bits, int dropped, float kept, long keys, long room, float *left) {
+    for (long key = 0; key < keys; key++) {
+        int stays = bits[key] >= dropped;
+        left[key] = stays ? weights[key] * kept : 0;
+        weights[key] = stays ? weights[key] : -weights[key];
+    }
+    for (long key = keys; key < room; key++) left[key] = 0;
+}
+
+static void forward_head(const Attention *all, long batch, long head, const float *keys, float *left) {
+    long row = (batch * all->groups * all->share + head) * all->queries, room = all->room;
+    float *weights = all->weights + row * room, *mixed = weights;
+    multiply(at(all->query, batch, head), all->query.position, 1, keys, room, weights, room, all->queries, all->d, room, 0);
+    for (long query = 0; query < all->queries; query++) {
+        const uint8_t *mask = all->mask ? all->mask + batch * all->mask_batch + head * all->mask_head + query * all->mask_query : 0;
+        softmax(weights + query * room, mask, all->scale, all->keys, room);
+        if (all->bits)
+            drop(weights + query * room, all->bits + (row + query) * all->keys, all->dropped, all->kept, all->keys, room,
+                 left + query * room);
+    }
+    if (all->bits) mixed = left;
+    multiply(mixed, room, 1, at(all->value, batch, head / all->share), all->value.position, at(all->out, batch, head),
+             all->out.position, all->queries, all->keys, all->d, 0);
+}
+
+// out = dropout(softmax(Q K^T scale)) V (Vaswani et al. 2017, equation 1). A part of scratch: (d + queries) x room.
+void attention_forward(const Attention *all) {
+    long groups = all->batch * all->groups;
+#pragma omp parallel for num_threads(all->threads) if (all->threads > 1)
+    for (long worker = 0; worker < all->threads; worker++) {
+        float *keys = all->scratch + worker * all->part, *left = keys + all->d * all->room;
+        for (long task = worker * groups / all->threads; task < (worker + 1) * groups / all->threads; task++) {
+            long batch = task / all->groups, group = task % all->groups;
+            transpose(at(all->key, batch, group), all->key.position, all->keys, all->d, all->room, keys);
+            for (long head = group * all->share; head < (group + 1) * all->share; head++)
+                forward_head(all, batch, head, keys, left);
+        }
+    }
+}
+
+// Gradients of a row's dropped weights -> those of its scores, in place; `left` gets the weights that were not dropped.
+INLINE void softmax_gradient(float *gradient, const float *weights, float kept, float scale, long room, float *left) {
+    vector sums = {0};
+    for (long key = 0; key < room; key += LANES) {
+        vector weight = SEEN(weights + key);
+        integers stays = (integers)weight >= 0;
+        vector size = (vector)((integers)weight & 0x7fffffff);
+        vector passed = (vector)((integers)(SEEN(gradient + key) * kept) & stays);
+        AT(gradient + key) = passed;
+        sums += passed * size;
+        AT(left + key) = (vector)((integers)(weight * kept) & stays);
+    }
+    float mean = total(sums);
+    for (long key = 0; key < room; key += LANES)
+        AT(gradient + key) = (vector)((integers)SEEN(weights + key) & 0x7fffffff) * (SEEN(gradient + key) - mean) * scale;
+}
+
+static void backward_head(const Attention *all, const Attention *to, long batch, long head, const float *values, float *scores,
+                          float *left) {
+    long group = head / all->share, room = all->room, d = all->d, queries = all->queries, add = head % all->share > 0;
+    const float *weights = all->weights + (batch * all->groups * all->share + head) * queries * room;
+    const float *gradient = at(to->out, batch, head);
+    long step = to->out.position;
+    multiply(gradient, step, 1, values, room, scores, room, queries, d, room, 0);
+    for (long query = 0; query < queries; query++)
+        softmax_gradient(scores + query * room, weights + query * room, all->kept, all->scale, room, left + query * room);
+    multiply(scores, room, 1, at(all->key, batch, group), all->key.position, at(to->query, batch, head), to->query.position,
+             queries, all->keys, d, 0);
+    multiply(scores, 1, room, at(all->query, batch, head), all->query.position, at(to->key, batch, group), to->key.position,
+             all->keys, queries, d, add);
+    multiply(left, 1, room, gradient, step, at(to->value, batch, group), to->value.position, all->keys, queries, d, add);
+}
+
+// The gradients `to` of query, key and value for that of out. A part of scratch: (d + 2 queries) x room.
+void attention_backward(const Attention *all, const Attention *to) {
+    long groups = all->batch * all->groups;
+#pragma omp parallel for num_threads(all->threads) if (all->threads > 1)
+    for (long worker = 0; worker < all->threads; worker++) {
+        float *values = all->scratch + worker * all->part, *scores = values + all->d * all->room;
+        for (long task = worker * groups / all->threads; task < (worker + 1) * groups / all->threads; task++) {
+            long batch = task / all->groups, group = task % all->groups;
+            transpose(at(all->value, batch, group), all->value.position, all->keys, all->d, all->room, values);
+            for (long head = group * all->share; head < (group + 1) * all->share; head++)
+                backward_head(all, to, batch, head, values, scores, scores + all->queries * all->room);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+"""A linear layer to many classes and its cross-entropy, some rows at a time (cross_entropy.c)."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.fast.native.kernels import kernel, threads_for
+
+ROWS = 256  # predictions a piece: their logits stay in the processor's cache
+
+
+class LinearCrossEntropy(torch.autograd.Function):
+    """Summed cross-entropy of softmax(x W^T + bias) with label smoothing, and without it, in nats.
+
+    Smoothing as Szegedy et al. 2016, section 7, have it. Gradients are found on the way, while the logits are
+    there; there is none of the second sum. No label is ignored.
+    """
+
+    @staticmethod
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any,
+        x: Float[Tensor, "tokens d_model"],
+        weight: Float[Tensor, "classes d_model"],
+        bias: Float[Tensor, " classes"] | None,
+        labels: Int64[Tensor, " tokens"],
+        smoothing: float,
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        if len(labels) != len(x):
+            raise ValueError(f"{len(labels)} labels of {len(x)} states")
+        if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < len(weight):
+            raise IndexError(f"labels must be 0 to {len(weight) - 1}")
+        labels, losses = labels.to(torch.int64).contiguous(), x.new_empty(len(x), 2)
+        of_x = torch.empty_like(x)
+        of_weight, of_bias = (  # or None: they may be frozen
+            torch.zeros_like(each) if each is not None and wanted else None
+            for each, wanted in zip((weight, bias), ctx.needs_input_grad[1:3], strict=True)
+        )
+        for first in range(0, len(x), ROWS):
+            piece = slice(first, first + ROWS)
+            logits = torch.nn.functional.linear(x[piece], weight, bias)
+            kernel("cross_entropy")(
+                logits.data_ptr(), labels[piece].data_ptr(), *logits.shape, smoothing,
+                losses[piece].data_ptr(), threads_for(logits.numel()),
+            )  # fmt: skip
+            torch.mm(logits, weight, out=of_x[piece])
+            if of_weight is not None:
+                of_weight.addmm_(logits.T, x[piece])
+            if of_bias is not None:
+                of_bias += logits.sum(0)
+        total, nll = losses[:, 0].sum(), losses[:, 1].sum()
+        ctx.mark_non_differentiable(nll)
+        ctx.save_for_backward(of_x, of_weight, of_bias)
+        return total, nll
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        found = ctx.saved_tensors
+        if gradient != 1:  # the loss itself is what a trainer derives
+            found = [each if each is None else each * gradient for each in found]
+        return *found, None, None

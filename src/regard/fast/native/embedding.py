@@ -1,0 +1,37 @@
+"""Token embeddings (embedding.c)."""
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from regard.fast.native.kernels import kernel
+from regard.fast.native.plan import EMBED, Planned, refuse_ids
+
+
+def plan_embedding(ids: Planned, table: Float[Tensor, "size features"], scale: float) -> Planned:
+    """`embed` in a plan, with the vector of the position with which the plan is run."""
+    size, features = table.shape
+    return ids.plan.note(
+        EMBED, ids, features=features, kept=table, weights=table.data_ptr(), layer=size, number=scale
+    )
+
+
+def embed(
+    ids: Int64[Tensor, " rows"],
+    table: Float[Tensor, "size features"],
+    scale: float,
+    positional: Float[Tensor, "1 features"] | None,
+) -> Float[Tensor, "rows features"]:
+    """Rows of a table, scaled, and the same row `positional` added to all.
+
+    Raises:
+        IndexError: an id is none of the table's.
+    """
+    size, features = table.shape
+    ids, out = ids.contiguous(), torch.empty(len(ids), features)
+    if kernel("embed")(
+        ids.data_ptr(), len(ids), table.data_ptr(), size, features, scale,
+        None if positional is None else positional.data_ptr(), out.data_ptr(),
+    ):  # fmt: skip
+        refuse_ids()
+    return out

@@ -1,0 +1,25 @@
+// What the files of this folder compute; each says of its own how its arguments lie.
+#pragma once
+#include "product.h"
+
+enum { WORTH = 1 << 19 }; // multiplications: fewer are done by one thread, which waits for no other
+
+// The sizes of an attention. Each group of keys is shared by `share` heads in turn.
+typedef struct {
+    long rows, groups, share, d, room; // room: of a head's weights, LANES - 1 more than there are positions, or more
+    float scale;
+    int threads;
+} Heads;
+
+int embed(const int64_t *ids, long rows, const float *table, long size, long features, float scale, const float *plus, float *out);
+void linear(const float *x, long rows, const Weights *weights, const float *residual, float *out, uint8_t *levels,
+            float *level_scales, int threads);
+void norm(const float *x, long rows, long features, int center, float eps, const float *gain, const float *bias, float *out);
+void activate(const float *x, long x_row, const float *times, long times_row, long rows, long features, int kind, float *out);
+void rotate(const float *x, long x_row, long rows, long heads, long d, const float *sine, const float *cosine, float *out);
+void attend_to_memory(const Heads *heads, const float *query, long query_row, const float *key, long key_row,
+                      const float *value, long value_row, const int64_t *starts, const int64_t *lengths, float *weights,
+                      float *out);
+void attend_to_self(const Heads *heads, const float *query, long query_row, const float *key, long key_row, const float *value,
+                    long value_row, float *keys, float *values, long slots, int32_t *table, long table_row, long position,
+                    float *weights, float *out);

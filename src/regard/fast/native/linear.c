@@ -1,0 +1,14 @@
+// A linear layer, and what may follow it.
+#include "kernels.h"
+
+int panel_width(void) { return WIDTH; }
+
+// out = x W + bias (+ residual), then ReLU where `weights` say so. x: rows x features; out, residual: rows x columns.
+// For weights in int8 `levels` has room for rows x features (a multiple of 4), `level_scales` for one a row.
+void linear(const float *x, long rows, const Weights *weights, const float *residual, float *out, uint8_t *levels,
+            float *level_scales, int threads) {
+    Inputs inputs = inputs_of(x, rows, weights, levels, level_scales);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (long column = 0; column < weights->columns; column += GROUP * WIDTH)
+        multiply(inputs, weights, column, residual ? residual + column : 0, out + column, weights->columns);
+}

@@ -1,0 +1,135 @@
+"""Linear layers with weights as linear.c and top_candidates.c read them."""
+
+import ctypes
+
+import torch
+from jaxtyping import Float, Int8, Int64
+from torch import Tensor
+
+from regard.fast.native.kernels import constant, kernel, threads_for
+from regard.fast.native.plan import LINEAR, Planned, Rows
+
+QUAD = 4  # features of int8 that are multiplied together
+MIDDLE = 128  # the level of 0 among those of int8 inputs
+
+
+class Weights(ctypes.Structure):
+    """As product.h has it."""
+
+    _fields_ = [
+        ("panels", ctypes.c_void_p), ("int8_panels", ctypes.c_void_p), ("bias", ctypes.c_void_p),
+        ("scales", ctypes.c_void_p), ("offsets", ctypes.c_void_p),
+        ("features", ctypes.c_long), ("columns", ctypes.c_long), ("relu", ctypes.c_int),
+        ("after", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+class PackedLinear:
+    """A linear layer, followed by ReLU where `relu`, with its weights in panels as the kernels read them.
+
+    Weights are float32, or int8 with a `scale` for each output; then the inputs of each row are quantised
+    with a scale of the row's own. A row has the same bits in any batch, and on any number of threads.
+    """
+
+    def __init__(
+        self,
+        weight: Float[Tensor, "out_features in_features"] | Int8[Tensor, "out_features in_features"],
+        bias: Float[Tensor, " out_features"] | None,
+        *,
+        scale: Float[Tensor, " out_features"] | None = None,
+        relu: bool = False,
+    ) -> None:
+        columns, self.features = self.shape = weight.shape
+        self._levels = 0 if scale is None else -(-self.features // QUAD) * QUAD  # a row
+        held = {"bias": _filled(torch.zeros(columns) if bias is None else bias)}
+        if scale is None:
+            held["panels"] = _panels(weight)
+        else:
+            held["int8_panels"] = _panels(weight, QUAD)
+            held["scales"] = _filled(scale)
+            held["offsets"] = _filled(weight.sum(dim=1, dtype=torch.int32) * MIDDLE)
+        self._held = held  # what the addresses below are of
+        self._weights = Weights(
+            features=self.features, columns=columns, relu=relu, **{k: v.data_ptr() for k, v in held.items()}
+        )
+        self._address = ctypes.addressof(self._weights)
+        self._linear, self._top_candidates = kernel("linear"), kernel("top_candidates")
+
+    def __call__(self, x: Rows, residual: Rows | None = None) -> Rows:
+        """x W^T + bias, `residual` added, and then ReLU: [rows, out_features]."""
+        if isinstance(x, Planned):
+            assert residual is None or isinstance(residual, Planned)
+            return self._planned(x, residual)  # pyright: ignore[reportReturnType]
+        assert residual is None or isinstance(residual, Tensor)
+        return self._computed(x, residual)  # pyright: ignore[reportReturnType]
+
+    def _planned(self, x: Planned, residual: Planned | None) -> Planned:
+        return x.plan.note(
+            LINEAR, x, residual, features=self.shape[0], weights=self._address, kept=self, levels=self._levels
+        )
+
+    def _computed(
+        self, x: Float[Tensor, "rows in_features"], residual: Float[Tensor, "rows out_features"] | None
+    ) -> Float[Tensor, "rows out_features"]:
+        x, rows = x.contiguous(), x.size(0)
+        residual = None if residual is None else residual.contiguous()
+        out = torch.empty(rows, self.shape[0])
+        _room, levels, scales = self._room(rows) if self._levels else (None, None, None)
+        self._linear(
+            x.data_ptr(), rows, self._address, None if residual is None else residual.data_ptr(),
+            out.data_ptr(), levels, scales, threads_for(rows * self.shape.numel()),
+        )  # fmt: skip
+        return out
+
+    def prefetch(self, other: "PackedLinear") -> None:
+        """Fetch the first weights of `other` from memory while the last of these are multiplied.
+
+        No harm is done if they are gone by then.
+        """
+        self._weights.after = other._weights.panels
+
+    def top_candidates(
+        self, x: Float[Tensor, "rows in_features"], size: int, asked: Int64[Tensor, " rows"]
+    ) -> tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"], Float[Tensor, " rows"]]:
+        """The `size` largest log-probabilities of each row, their ids, and the log-probability of `asked`.
+
+        Of the log-softmax of the outputs, in descending order; of equal ones that with the lower id comes
+        first. All logits are never held: those of 160 rows with 8,000 classes took longer to write, read and
+        sort than to compute.
+        """
+        x, asked, rows = x.contiguous(), asked.contiguous(), x.size(0)
+        values, ids = torch.empty(rows, size), torch.empty(rows, size, dtype=torch.int64)
+        asked_log_probs, block = torch.empty(rows), torch.empty(rows, constant("block_size"))
+        known = torch.empty(rows, constant("known_size"), dtype=torch.uint8)
+        _room, levels, scales = self._room(rows) if self._levels else (None, None, None)
+        self._top_candidates(
+            x.data_ptr(), rows, self._address, asked.data_ptr(), size, values.data_ptr(), ids.data_ptr(),
+            asked_log_probs.data_ptr(), block.data_ptr(), known.data_ptr(), levels, scales,
+            threads_for(rows * self.shape.numel()),
+        )  # fmt: skip
+        return values, ids, asked_log_probs
+
+    def _room(self, rows: int) -> tuple[Tensor, int, int]:
+        """For the levels of int8 inputs and their scales behind them; where each begins."""
+        room = torch.empty(rows * (self._levels + 4), dtype=torch.uint8)
+        levels = room.data_ptr()
+        return room, levels, levels + rows * self._levels
+
+
+def _panels(weight: Tensor, together: int = 1) -> Tensor:
+    """Columns of a panel side by side, `together` features of each at a time; filled up with zeros."""
+    width = constant("panel_width")
+    columns, features = (
+        -(-size // unit) * unit for size, unit in zip(weight.shape, (width, together), strict=True)
+    )
+    filled = weight.new_zeros(columns, features)
+    filled[: weight.size(0), : weight.size(1)] = weight
+    return filled.view(-1, width, features // together, together).transpose(1, 2).contiguous()
+
+
+def _filled(of_columns: Tensor) -> Tensor:
+    """One number a column, zeros for the spare ones of the last panel."""
+    width = constant("panel_width")
+    filled = of_columns.new_zeros(-(-len(of_columns) // width) * width)
+    filled[: len(of_columns)] = of_columns
+    return filled

@@ -1,0 +1,87 @@
+// Kernels that follow one another, run by one call: for few rows the call of each from Python takes as long as itself.
+#include "kernels.h"
+
+enum { EMBED, LINEAR, NORM, ACTIVATE, ROTATE, TO_SELF, TO_MEMORY, ADD }; // a call's `kind`
+enum { NOTHING = -1, INPUT = -2, OUTPUT = -3 }; // an operand's `place`, if it is none in the buffer
+
+// Rows of `width` floats, of which those from `column` on are meant. `place`: floats a row that lie before it in the buffer.
+typedef struct {
+    long place, width, column;
+} Operand;
+
+typedef struct {
+    Operand x, y, z, out; // y: a residual, or a factor, or keys; z: values
+    long kind, features, heads, groups, layer;
+    const void *weights, *bias; // Weights, or the gain and the bias of a norm, or a table, which has `layer` rows
+    float number; // epsilon, or the scale of scores or of embeddings
+    int flag;     // of a norm whether the mean is taken off, of an activation which one
+} Call;
+
+// The rows of a run, and the keys and values of attention, layer by layer (attention.c).
+typedef struct {
+    const void *input; // what the first call reads: rows of floats, or ids
+    float *output, *buffer, *scores; // scores: threads x heads x their room
+    uint8_t *levels;                // int8: room for the widest inputs, and `level_scales` for one a row
+    float *level_scales;
+    const float *plus, *sine, *cosine; // of this position
+    float **keys, **values;
+    int32_t *table;
+    const float **memory_keys, **memory_values;
+    const int64_t *starts, *lengths;
+    long rows, slots, table_row, position, longest, threads;
+} Run;
+
+int worth(void) { return WORTH; }
+
+INLINE float *at(Operand operand, const Run *run) {
+    if (operand.place == NOTHING) return 0;
+    if (operand.place == OUTPUT) return run->output;
+    return (operand.place == INPUT ? (float *)run->input : run->buffer + operand.place * run->rows) + operand.column;
+}
+
+INLINE int threads_for(long multiplications, const Run *run) { return multiplications >= WORTH ? (int)run->threads : 1; }
+
+static void attend(const Call *call, const Run *run, const float *x, const float *y, const float *z, float *out) {
+    long rows = run->rows, d = call->features / call->heads, seen = call->kind == TO_SELF ? run->position + 1 : run->longest;
+    Heads heads = {rows, call->groups, call->heads / call->groups, d, seen + WIDTH, call->number,
+                   threads_for(rows * call->features * seen, run)};
+    long layer = call->layer, row = call->groups * d;
+    if (call->kind == TO_SELF)
+        attend_to_self(&heads, x, call->x.width, y, call->y.width, z, call->z.width, run->keys[layer], run->values[layer],
+                       run->slots, run->table, run->table_row, run->position, run->scores, out);
+    else
+        attend_to_memory(&heads, x, call->x.width, run->memory_keys[layer], row, run->memory_values[layer], row, run->starts,
+                         run->lengths, run->scores, out);
+}
+
+// Returns 0, or 1 where an id has no embedding.
+int run_plan(const Call *calls, long count, const Run *run) {
+    for (const Call *call = calls; call < calls + count; call++) {
+        const float *x = at(call->x, run), *y = at(call->y, run), *z = at(call->z, run);
+        float *out = at(call->out, run);
+        long rows = run->rows, features = call->features;
+        const Weights *weights = call->weights;
+        switch (call->kind) {
+        case EMBED:
+            if (embed(run->input, rows, call->weights, call->layer, features, call->number, run->plus, out)) return 1;
+            break;
+        case LINEAR:
+            linear(x, rows, weights, y, out, run->levels, run->level_scales,
+                   threads_for(rows * weights->features * weights->columns, run));
+            break;
+        case NORM:
+            if (!call->heads) norm(x, rows, features, call->flag, call->number, call->weights, call->bias, out);
+            for (long row = 0; call->heads && row < rows; row++) // of each head by itself
+                norm(x + row * call->x.width, call->heads, features / call->heads, call->flag, call->number, call->weights,
+                     call->bias, out + row * features);
+            break;
+        case ADD:
+            for (long place = 0; place < rows * features; place++) out[place] = x[place] + y[place];
+            break;
+        case ACTIVATE: activate(x, call->x.width, y, call->y.width, rows, features, call->flag, out); break;
+        case ROTATE: rotate(x, call->x.width, rows, call->heads, features / call->heads, run->sine, run->cosine, out); break;
+        default: attend(call, run, x, y, z, out);
+        }
+    }
+    return 0;
+}

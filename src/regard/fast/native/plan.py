@@ -1,0 +1,254 @@
+"""A plan: kernels that follow one another, noted once and run by one call (plan.c).
+
+It is made by calling the kernels with a `Planned` in the place of each tensor of rows.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn, TypedDict, TypeVar, Unpack
+
+import torch
+from jaxtyping import Float, Int32, Int64
+from torch import Tensor
+
+from regard.fast.native.kernels import constant, kernel
+
+EMBED, LINEAR, NORM, ACTIVATE, ROTATE, TO_SELF, TO_MEMORY, ADD = range(8)  # as plan.c has them
+NOTHING, INPUT, OUTPUT = -1, -2, -3  # places of operands that are not in the buffer, as plan.c has them
+SCALE = 4  # bytes
+
+
+class Unplanned(Exception):
+    """A model has a part that no kernel computes; the message says which."""
+
+
+class Planned:
+    """Stands for a tensor of rows that a call will give: `features` of its columns, from `column` on."""
+
+    def __init__(self, plan: "Plan", call: int, column: int, features: int) -> None:
+        self.plan, self.call, self.column, self.features = plan, call, column, features
+
+    def __getitem__(self, place: tuple[slice, slice | None]) -> "Planned":
+        rows, columns = place
+        if rows != slice(None) or columns is None or columns.step is not None:
+            raise Unplanned("rows of a plan are not sliced")
+        first, last, _step = columns.indices(self.features)
+        return Planned(self.plan, self.call, self.column + first, last - first)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if these are all columns of a result."""
+        return (self.column, self.features) == (0, self.plan.width(self.call))
+
+
+Rows = TypeVar("Rows", Tensor, Planned)  # [rows, features], there already or planned
+
+
+@dataclass(frozen=True)
+class AttentionInputs:
+    """Keys and values of a step's attentions (attention.py), layer by layer, and its position's vectors."""
+
+    position: int  # of this step among those that `keys` hold
+    keys: Sequence[Float[Tensor, "capacity slots features"]]
+    values: Sequence[Float[Tensor, "capacity slots features"]]
+    table: Int32[Tensor, "rows capacity"]
+    memory: Sequence[tuple[Float[Tensor, "positions width"], Float[Tensor, "positions width"]]] = ()
+    starts: Int64[Tensor, " rows"] | None = None
+    lengths: Int64[Tensor, " rows"] | None = None
+    longest: int = 0
+    positional: Float[Tensor, "1 d_model"] | None = None  # is added to embeddings
+    rotation: tuple[Float[Tensor, "1 d_head"], Float[Tensor, "1 d_head"]] | None = None  # sines, cosines
+
+
+class Operand(ctypes.Structure):
+    """As plan.c has it, and so the next two."""
+
+    _fields_ = [(name, ctypes.c_long) for name in ("place", "width", "column")]
+
+
+class Call(ctypes.Structure):
+    _fields_ = [
+        *[(name, Operand) for name in ("x", "y", "z", "out")],
+        *[(name, ctypes.c_long) for name in ("kind", "features", "heads", "groups", "layer")],
+        *[(name, ctypes.c_void_p) for name in ("weights", "bias")],
+        *[("number", ctypes.c_float), ("flag", ctypes.c_int)],
+    ]
+
+
+class Run(ctypes.Structure):
+    _fields_ = [
+        *[(name, ctypes.c_void_p) for name in (
+            "input", "output", "buffer", "scores", "levels", "level_scales", "plus", "sine", "cosine",
+            "keys", "values", "table", "memory_keys", "memory_values", "starts", "lengths",
+        )],
+        *[(name, ctypes.c_long) for name in (
+            "rows", "slots", "table_row", "position", "longest", "threads",
+        )],
+    ]  # fmt: skip
+
+
+class Details(TypedDict, total=False):
+    """Fields of a `Call` that only some kinds of call have."""
+
+    heads: int
+    groups: int
+    layer: int
+    weights: int | None
+    bias: int | None
+    number: float
+    flag: int
+
+
+@dataclass(frozen=True)
+class PlannedCall:
+    """A call of a kernel as it was noted."""
+
+    kind: int
+    inputs: Sequence[Planned | None]
+    features: int  # of its result
+    details: Details
+    kept: object  # holds the memory of the weights
+
+
+class Plan:
+    """The kernels that `path` calls, as one call."""
+
+    def __init__(self, features: int, path: Callable[[Planned], Planned]) -> None:
+        """`path` is called once, with a `Planned` of so many features, or of ids (1).
+
+        Raises:
+            Unplanned: it asks for more than kernels, or does not end in one.
+        """
+        self._noted: list[PlannedCall] = []
+        self._input = features
+        self._levels = 0  # the most that int8 needs for a row
+        last = path(Planned(self, INPUT, 0, features))
+        if not self._noted or last.call != len(self._noted) - 1 or last.features != self._noted[-1].features:
+            raise Unplanned("a plan ends in the whole of what its last kernel gives")
+        self.features = last.features
+        attentions = (call.details for call in self._noted if call.kind in (TO_SELF, TO_MEMORY))
+        self._heads = max((details.get("heads", 0) for details in attentions), default=0)
+        self._calls, self.buffer = allocated(self._noted, features)
+        self._run = kernel("run_plan")
+
+    @property
+    def linears(self) -> list[object]:
+        """The linear layers, in their order."""
+        return [call.kept for call in self._noted if call.kind == LINEAR]
+
+    def note(
+        self,
+        kind: int,
+        *inputs: Planned | None,
+        features: int,
+        kept: object = None,
+        levels: int = 0,
+        **details: Unpack[Details],
+    ) -> Planned:
+        """One more call of a kernel, and what it will give. `kept` holds the memory of its weights.
+
+        Raises:
+            Unplanned: it reads whole rows, and these are parts.
+        """
+        whole = kind in (LINEAR, ADD) or (kind == NORM and not details.get("heads"))
+        if whole and not all(given is None or given.is_whole for given in inputs):
+            raise Unplanned("linear layers, norms and sums read whole rows")
+        self._noted.append(PlannedCall(kind, inputs, features, details, kept))
+        self._levels = max(self._levels, levels)
+        return Planned(self, len(self._noted) - 1, 0, features)
+
+    def width(self, call: int) -> int:
+        """The features of what a call gives, or of the input."""
+        return self._input if call == INPUT else self._noted[call].features
+
+    def __call__(
+        self, x: Float[Tensor, "rows in_features"] | Int64[Tensor, " rows"], seen: AttentionInputs
+    ) -> Float[Tensor, "rows features"]:
+        """Run it.
+
+        Raises:
+            IndexError: an id has no embedding.
+        """
+        rows, longest = x.size(0), max(seen.position + 1, seen.longest)
+        out, buffer = torch.empty(rows, self.features), torch.empty(rows * self.buffer)
+        threads = torch.get_num_threads()
+        scores = torch.empty(threads, self._heads, longest + constant("panel_width"))
+        levels = torch.empty(rows * (self._levels + SCALE), dtype=torch.uint8)
+        x = x.contiguous()
+        keys, values = map(_table, (seen.keys, seen.values))
+        memory_keys, memory_values = (_table([pair[part] for pair in seen.memory]) for part in (0, 1))
+        sine, cosine = (None, None) if seen.rotation is None else seen.rotation
+        run = Run(
+            *map(_address, (x, out, buffer, scores, levels)), levels.data_ptr() + rows * self._levels,
+            *map(_address, (seen.positional, sine, cosine)), *map(ctypes.addressof, (keys, values)),
+            seen.table.data_ptr(),
+            *map(ctypes.addressof, (memory_keys, memory_values)), *map(_address, (seen.starts, seen.lengths)),
+            rows, seen.keys[0].size(1), seen.table.stride(0), seen.position, seen.longest,
+            threads,
+        )  # fmt: skip
+        if self._run(self._calls, len(self._calls), ctypes.addressof(run)):
+            refuse_ids()
+        return out
+
+
+def refuse_ids() -> NoReturn:
+    raise IndexError("an id has no embedding")
+
+
+def add(x: Rows, y: Rows) -> Rows:
+    """x + y."""
+    if isinstance(x, Planned):
+        assert isinstance(y, Planned)
+        return x.plan.note(ADD, x, y, features=x.features)  # pyright: ignore[reportReturnType]
+    return x + y
+
+
+def allocated(noted: Sequence[PlannedCall], input_features: int) -> tuple[ctypes.Array[Call], int]:
+    """The calls with places in a buffer, and its floats a row; results that nobody reads later make room."""
+    last_read = {
+        given.call: number for number, each in enumerate(noted) for given in each.inputs if given is not None
+    }
+    places: dict[int, int] = {}
+    calls, size = (Call * len(noted))(), 0
+    for number, each in enumerate(noted):
+        held = sorted(
+            (places[call], noted[call].features) for call in places if last_read.get(call, call) >= number
+        )
+        is_last = number == len(noted) - 1
+        places[number] = OUTPUT if is_last else _gap(held, each.features)
+        size = size if is_last else max(size, places[number] + each.features)
+        inputs = [_operand(given, places, noted, input_features) for given in each.inputs]
+        inputs += [Operand(NOTHING)] * (3 - len(inputs))
+        result = Operand(places[number], each.features, 0)
+        calls[number] = Call(*inputs, result, kind=each.kind, features=each.features, **each.details)
+    return calls, size
+
+
+def _gap(held: Sequence[tuple[int, int]], features: int) -> int:
+    """The first place where so many fit between those that are held."""
+    place = 0
+    for start, width in held:
+        if start - place >= features:
+            break
+        place = max(place, start + width)
+    return place
+
+
+def _operand(
+    given: Planned | None, places: dict[int, int], noted: Sequence[PlannedCall], input_features: int
+) -> Operand:
+    if given is None:
+        return Operand(NOTHING)
+    if given.call == INPUT:
+        return Operand(INPUT, input_features, given.column)
+    return Operand(places[given.call], noted[given.call].features, given.column)
+
+
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def _table(tensors: Sequence[Tensor]) -> "ctypes.Array[ctypes.c_void_p]":
+    """The addresses of tensors."""
+    return (ctypes.c_void_p * len(tensors))(*(each.data_ptr() for each in tensors))

@@ -1,0 +1,148 @@
+// A residual connection and its gradients, in one pass over memory: dropout, residual, layer norm.
+#include "vectors.h"
+
+typedef int16_t shorts __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
+
+// An element is dropped, whatever it is, where its 16 bits are below `dropped`; the others are multiplied by `kept`.
+typedef struct {
+    const int16_t *bits; // or NULL: nothing is dropped
+    int dropped;
+    float kept;
+} Dropout;
+
+INLINE vector left_of(vector x, Dropout dropout, long place) {
+    if (!dropout.bits) return x;
+    integers bits = __builtin_convertvector(*(const shorts *)(dropout.bits + place), integers);
+    return (vector)((integers)(x * dropout.kept) & (bits >= dropout.dropped));
+}
+
+INLINE float one_left_of(float x, Dropout dropout, long place) {
+    if (!dropout.bits) return x;
+    return dropout.bits[place] >= dropout.dropped ? x * dropout.kept : 0;
+}
+
+// out = residual + dropout(x); `residual` may be NULL.
+INLINE void add_row(const float *residual, const float *x, Dropout dropout, long begin, long end, float *out) {
+    long place = begin;
+    for (; place + LANES <= end; place += LANES) {
+        vector left = left_of(SEEN(x + place), dropout, place);
+        if (residual) left += SEEN(residual + place);
+        AT(out + place) = left;
+    }
+    for (; place < end; place++) out[place] = (residual ? residual[place] : 0) + one_left_of(x[place], dropout, place);
+}
+
+void add_dropped(const float *residual, const float *x, const int16_t *bits, int dropped, float kept, long count, float *out,
+                 int threads) {
+    Dropout dropout = {bits, dropped, kept};
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int thread = 0; thread < threads; thread++)
+        add_row(residual, x, dropout, part(count, thread, threads), part(count, thread + 1, threads), out);
+}
+
+// sum = residual + dropout(x); out = its layer norm (Ba et al. 2016, equation 4). moments: mean and 1 / deviation of a row.
+void post_norm(const float *residual, const float *x, const int16_t *bits, int dropped, float kept, long rows, long features,
+               float eps, const float *gain, const float *bias, float *sum, float *moments, float *out, int threads) {
+    Dropout dropout = {bits, dropped, kept};
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (long row = 0; row < rows; row++) {
+        long begin = row * features, end = begin + features, place;
+        add_row(residual, x, dropout, begin, end, sum);
+        vector sums = {0}, squares = {0};
+        float mean = 0, square = 0;
+        for (place = begin; place + LANES <= end; place += LANES) sums += SEEN(sum + place);
+        for (; place < end; place++) mean += sum[place];
+        mean = (mean + total(sums)) / features;
+        for (place = begin; place + LANES <= end; place += LANES) squares += (SEEN(sum + place) - mean) * (SEEN(sum + place) - mean);
+        for (; place < end; place++) square += (sum[place] - mean) * (sum[place] - mean);
+        float scale = 1 / sqrtf((square + total(squares)) / features + eps);
+        moments[2 * row] = mean, moments[2 * row + 1] = scale;
+        for (place = begin; place + LANES <= end; place += LANES)
+            AT(out + place) = (SEEN(sum + place) - mean) * scale * SEEN(gain + place - begin) + SEEN(bias + place - begin);
+        for (; place < end; place++) out[place] = (sum[place] - mean) * scale * gain[place - begin] + bias[place - begin];
+    }
+}
+
+// The gradient of a row of sums for that of its norm; those of gain and bias are added to theirs.
+INLINE void norm_gradient(const float *gradient, const float *sum, const float *moments, long features, const float *gain,
+                          float *of_sum, float *of_gain, float *of_bias) {
+    float mean = moments[0], scale = moments[1], first = 0, second = 0;
+    vector firsts = {0}, seconds = {0};
+    long place = 0;
+    for (; place + LANES <= features; place += LANES) {
+        vector from = SEEN(gradient + place), normed = (SEEN(sum + place) - mean) * scale, product = from * normed;
+        AT(of_gain + place) += product;
+        AT(of_bias + place) += from;
+        firsts += from * SEEN(gain + place);
+        seconds += product * SEEN(gain + place);
+    }
+    for (; place < features; place++) {
+        float product = gradient[place] * (sum[place] - mean) * scale;
+        of_gain[place] += product;
+        of_bias[place] += gradient[place];
+        first += gradient[place] * gain[place];
+        second += product * gain[place];
+    }
+    first = (first + total(firsts)) / features, second = (second + total(seconds)) / features;
+    for (place = 0; place + LANES <= features; place += LANES) {
+        vector normed = (SEEN(sum + place) - mean) * scale;
+        AT(of_sum + place) = (SEEN(gradient + place) * SEEN(gain + place) - first - normed * second) * scale;
+    }
+    for (; place < features; place++)
+        of_sum[place] = (gradient[place] * gain[place] - first - (sum[place] - mean) * scale * second) * scale;
+}
+
+// of_sum is the gradient of the residual too. of_gain, of_bias: a row for each thread, zeros at first.
+void post_norm_backward(const float *gradient, const float *sum, const float *moments, const int16_t *bits, int dropped,
+                        float kept, long rows, long features, const float *gain, float *of_sum, float *of_x, float *of_gain,
+                        float *of_bias, int threads) {
+    Dropout dropout = {bits, dropped, kept};
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int thread = 0; thread < threads; thread++)
+        for (long row = part(rows, thread, threads); row < part(rows, thread + 1, threads); row++) {
+            long begin = row * features;
+            norm_gradient(gradient + begin, sum + begin, moments + 2 * row, features, gain, of_sum + begin,
+                          of_gain + thread * features, of_bias + thread * features);
+            if (bits) add_row(NULL, of_sum, dropout, begin, begin + features, of_x);
+        }
+}
+
+// x = dropout(max(0, x + bias)), in place.
+void relu_dropped(float *x, const float *bias, const int16_t *bits, int dropped, float kept, long rows, long features,
+                  int threads) {
+    Dropout dropout = {bits, dropped, kept};
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (long row = 0; row < rows; row++) {
+        long begin = row * features, place = 0;
+        for (; place + LANES <= features; place += LANES) {
+            vector sum = SEEN(x + begin + place) + SEEN(bias + place);
+            sum = (vector)((integers)sum & ~(sum < 0)); // what is not a number stays so
+            AT(x + begin + place) = left_of(sum, dropout, begin + place);
+        }
+        for (; place < features; place++) {
+            float sum = x[begin + place] + bias[place];
+            x[begin + place] = one_left_of(sum < 0 ? 0 : sum, dropout, begin + place);
+        }
+    }
+}
+
+// The gradient of what it gave -> of what it took, in place, and added up over the rows of each thread for the bias.
+void relu_dropped_backward(float *gradient, const float *out, float kept, long rows, long features, float *of_bias, int threads) {
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int thread = 0; thread < threads; thread++) {
+        float *sums = of_bias + thread * features;
+        for (long row = part(rows, thread, threads); row < part(rows, thread + 1, threads); row++) {
+            long begin = row * features, place = 0;
+            for (; place + LANES <= features; place += LANES) {
+                vector passed = (vector)((integers)(SEEN(gradient + begin + place) * kept) & ~(SEEN(out + begin + place) <= 0));
+                AT(gradient + begin + place) = passed;
+                AT(sums + place) += passed;
+            }
+            for (; place < features; place++) {
+                float passed = out[begin + place] <= 0 ? 0 : gradient[begin + place] * kept;
+                gradient[begin + place] = passed;
+                sums[place] += passed;
+            }
+        }
+    }
+}

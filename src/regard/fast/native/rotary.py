@@ -1,0 +1,32 @@
+"""Rotary positions of one step (rotary.c)."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.fast.native.kernels import kernel
+from regard.fast.native.plan import ROTATE, Planned
+
+
+def rotate(
+    x: Float[Tensor, "rows features"],
+    sine: Float[Tensor, "1 d_head"],
+    cosine: Float[Tensor, "1 d_head"],
+    d_head: int,
+) -> Float[Tensor, "rows features"]:
+    """Features i and i + d_head / 2 of each head, rotated together: [rows, features].
+
+    Features of a row lie beside each other in memory.
+    """
+    rows, features = x.shape
+    out = torch.empty(rows, features)
+    kernel("rotate")(
+        x.data_ptr(), x.stride(0), rows, features // d_head, d_head, sine.data_ptr(), cosine.data_ptr(),
+        out.data_ptr(),
+    )  # fmt: skip
+    return out
+
+
+def plan_rotation(x: Planned, d_head: int) -> Planned:
+    """`rotate` by the sines and cosines with which the plan is run."""
+    return x.plan.note(ROTATE, x, features=x.features, heads=x.features // d_head)

@@ -1,0 +1,88 @@
+// The most likely outputs of a linear layer and softmax, found while they are computed: all are never held.
+#include "product.h"
+
+enum { BLOCK = 32 * WIDTH, CHUNK = 4 * LANES }; // outputs that are searched while they lie in the processor's cache
+
+
+// What is known of a row's outputs after some of them: their sum is that of e^(output - most).
+typedef struct {
+    float *values; // the `size` largest, the largest first; of equal ones that with the lower number
+    int64_t *ids;
+    long size;
+    float most;
+    double sum;
+} Known;
+
+int block_size(void) { return BLOCK; }
+int known_size(void) { return sizeof(Known); }
+
+INLINE int exceeds(const float *outputs, float value) {
+    integers found = {0};
+    for (int lane = 0; lane < CHUNK; lane += LANES) found |= SEEN(outputs + lane) > value;
+    int64_t words[LANES / 2], any = 0;
+    memcpy(words, &found, sizeof words);
+    for (int word = 0; word < LANES / 2; word++) any |= words[word];
+    return any != 0;
+}
+
+INLINE void insert(Known *known, float value, int64_t id) {
+    long place = known->size - 1;
+    for (; place > 0 && known->values[place - 1] < value; place--) {
+        known->values[place] = known->values[place - 1];
+        known->ids[place] = known->ids[place - 1];
+    }
+    known->values[place] = value;
+    known->ids[place] = id;
+}
+
+// `count` outputs more, of which the first has the number `first`; behind them is room to fill a chunk.
+static void learn(Known *known, float *outputs, long count, int64_t first) {
+    long room = (count + CHUNK - 1) / CHUNK * CHUNK;
+    for (long place = count; place < room; place++) outputs[place] = -INFINITY;
+    vector tops = SEEN(outputs), sums = {0};
+    for (long place = LANES; place < room; place += LANES) tops = larger(tops, SEEN(outputs + place));
+    float most = known->most;
+    for (int lane = 0; lane < LANES; lane++) most = tops[lane] > most ? tops[lane] : most;
+    if (most == -INFINITY) { // all are ruled out, but for what is not a number
+        for (long place = 0; place < count; place++)
+            if (outputs[place] != outputs[place]) known->sum = NAN;
+        return;
+    }
+    for (long place = 0; place < room; place += LANES) sums += exponential(SEEN(outputs + place) - most);
+    known->sum = known->sum * exp((double)known->most - most) + total(sums);
+    known->most = most;
+    for (long place = 0; place < room; place += CHUNK) {
+        if (!exceeds(outputs + place, known->values[known->size - 1])) continue;
+        for (long each = place; each < place + CHUNK; each++)
+            if (outputs[each] > known->values[known->size - 1]) insert(known, outputs[each], first + each);
+    }
+}
+
+// log softmax(x W + bias): of each row the `size` largest and their numbers, and that of the output `asked`.
+// `block` has room for rows x BLOCK outputs, `known` for a Known a row, `levels` and `level_scales` as in `linear`.
+void top_candidates(const float *x, long rows, const Weights *weights, const int64_t *asked, long size, float *values,
+               int64_t *ids, float *asked_log_probs, float *block, Known *known, uint8_t *levels, float *level_scales, int threads) {
+    Inputs inputs = inputs_of(x, rows, weights, levels, level_scales);
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    for (long first = 0; first < weights->columns; first += BLOCK) {
+        long count = weights->columns - first < BLOCK ? weights->columns - first : BLOCK;
+#pragma omp for
+        for (long column = 0; column < count; column += GROUP * WIDTH)
+            multiply(inputs, weights, first + column, 0, block + column, BLOCK);
+#pragma omp for
+        for (long row = 0; row < rows; row++) {
+            float *outputs = block + row * BLOCK, *best = values + row * size;
+            if (!first) {
+                known[row] = (Known){best, ids + row * size, size, -INFINITY, 0};
+                for (long place = 0; place < size; place++) best[place] = -INFINITY, ids[row * size + place] = 0;
+            }
+            if (asked[row] >= first && asked[row] < first + count) asked_log_probs[row] = outputs[asked[row] - first];
+            learn(known + row, outputs, count, first);
+        }
+    }
+    for (long row = 0; row < rows; row++) {
+        float shift = known[row].most + (float)log(known[row].sum);
+        for (long place = 0; place < size; place++) values[row * size + place] -= shift;
+        asked_log_probs[row] -= shift;
+    }
+}

@@ -1,0 +1,163 @@
+"""Linear layers, norms, feed-forward networks and residual connections of rows, by kernels.
+
+Each is read once from its module and can be called with rows (an encoder's positions, one after the other),
+or with rows that are planned (a decoder's next positions). A row has the same bits in any batch.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import torch.nn.functional as F
+from torch import nn
+
+from regard.fast.int8 import Int8Linear
+from regard.fast.native.activation import activate, kind_of
+from regard.fast.native.embedding import plan_embedding
+from regard.fast.native.linear import PackedLinear
+from regard.fast.native.norm import Norm
+from regard.fast.native.plan import Planned, Rows, Unplanned, add
+from regard.fast.training import plain_type
+from regard.layers.attention import MultiHeadAttention
+from regard.layers.block import PostNorm, PreNorm, SandwichNorm
+from regard.layers.feedforward import FeedForward, GatedFeedForward
+from regard.layers.norm import RMSNorm
+from regard.layers.stacked import StackedLinear
+from regard.models.parts import InputEmbedding
+
+
+@runtime_checkable
+class RowLayer(Protocol):
+    """[rows, in_features] -> [rows, out_features], with a residual added where it is given."""
+
+    def __call__(self, x: Rows, residual: Rows | None = None) -> Rows: ...
+
+
+@runtime_checkable
+class RowNorm(Protocol):
+    """[rows, features] -> the same shape."""
+
+    def __call__(self, x: Rows) -> Rows: ...
+
+
+@runtime_checkable
+class ResidualConnection(Protocol):
+    """A sub-layer (called with rows, and with a residual that it is to add) within residual and norm."""
+
+    def __call__(self, x: Rows, sublayer: Callable[[Rows, Rows | None], Rows]) -> Rows: ...
+
+
+def linear(module: nn.Module, relu: bool = False) -> PackedLinear:
+    """A linear layer, and ReLU after it where `relu`."""
+    if type(module) is Int8Linear:
+        return PackedLinear(module.weight, module.bias, scale=module.weight_scale, relu=relu)
+    if type(module) not in (nn.Linear, StackedLinear):
+        raise Unplanned(f"{type(module).__name__} is no linear layer with a kernel")
+    assert isinstance(module, nn.Linear)
+    bias = None if module.bias is None else module.bias.detach()
+    return PackedLinear(module.weight.detach(), bias, relu=relu)
+
+
+def feed_forward(module: nn.Module) -> RowLayer:
+    """The sub-layer of a block that computes each position by itself."""
+    kind = plain_type(module)
+    if kind is FeedForward:
+        assert isinstance(module, FeedForward)
+        return _feed_forward(module)
+    if kind is GatedFeedForward:
+        assert isinstance(module, GatedFeedForward)
+        return _gated(module)
+    raise Unplanned(f"{type(module).__name__} is no feed-forward network with a kernel")
+
+
+def _feed_forward(module: FeedForward) -> RowLayer:
+    relu = module.activation is F.relu
+    inner, outer = linear(module.inner, relu=relu), linear(module.outer)
+    activation = None if relu else _activation(module)
+
+    def network(x: Rows, residual: Rows | None = None) -> Rows:
+        hidden = inner(x)
+        return outer(hidden if activation is None else activate(hidden, activation), residual)
+
+    return network
+
+
+def _gated(module: GatedFeedForward) -> RowLayer:
+    inner, outer, activation = linear(module.gate_inner), linear(module.outer), _activation(module)
+    d_ff = outer.features
+
+    def network(x: Rows, residual: Rows | None = None) -> Rows:
+        both = inner(x)
+        return outer(activate(both[:, :d_ff], activation, both[:, d_ff:]), residual)
+
+    return network
+
+
+def _activation(module: FeedForward | GatedFeedForward) -> int:
+    kind = kind_of(module.activation)
+    if kind is None:
+        raise Unplanned(f"there is no kernel for the activation {module.activation}")
+    return kind
+
+
+def embedding(module: InputEmbedding) -> Callable[[Planned], Planned]:
+    """From the ids of a position to what enters the stack; the position's vector is an input of the plan."""
+    weight, scale = module.embedding.weight.detach(), module.embedding.scale
+    after = norm(module.norm)
+    return lambda ids: after(plan_embedding(ids, weight, scale))
+
+
+def norm(module: nn.Module) -> RowNorm:
+    """Layer norm, RMS norm, or nothing (`nn.Identity`)."""
+    if type(module) is nn.Identity:
+        return _same
+    if type(module) is nn.LayerNorm and module.weight is not None:
+        bias = None if module.bias is None else module.bias.detach()
+        return Norm(module.weight.detach(), bias, module.eps, center=True)
+    if type(module) is RMSNorm and module.weight is not None and module.eps is not None:
+        return Norm(module.weight.detach(), None, module.eps, center=False)
+    raise Unplanned(f"{type(module).__name__} is no norm with a kernel")
+
+
+def _same(x: Rows) -> Rows:
+    return x
+
+
+def residual(module: nn.Module) -> ResidualConnection:
+    """Residual connection and norm around a sub-layer; there is no dropout in decoding."""
+    kind = plain_type(module)
+    if kind is PostNorm:
+        assert isinstance(module, PostNorm)
+        return _post_norm(norm(module.norm))
+    if kind is PreNorm:
+        assert isinstance(module, PreNorm)
+        return _pre_norm(norm(module.norm))
+    if kind is SandwichNorm:
+        assert isinstance(module, SandwichNorm)
+        return _sandwich_norm(norm(module.norm_before), norm(module.norm_after))
+    raise Unplanned(f"{type(module).__name__} is no residual connection with kernels")
+
+
+def _post_norm(after: RowNorm) -> ResidualConnection:
+    def connection(x: Rows, sublayer: Callable[[Rows, Rows | None], Rows]) -> Rows:
+        return after(sublayer(x, x))
+
+    return connection
+
+
+def _pre_norm(before: RowNorm) -> ResidualConnection:
+    def connection(x: Rows, sublayer: Callable[[Rows, Rows | None], Rows]) -> Rows:
+        return sublayer(before(x), x)
+
+    return connection
+
+
+def _sandwich_norm(before: RowNorm, after: RowNorm) -> ResidualConnection:
+    def connection(x: Rows, sublayer: Callable[[Rows, Rows | None], Rows]) -> Rows:
+        return add(x, after(sublayer(before(x), None)))
+
+    return connection
+
+
+def scale_of(module: MultiHeadAttention) -> float:
+    """The factor of the scores of an attention."""
+    return module.d_head**-0.5 if module.scale is None else module.scale

@@ -1,0 +1,95 @@
+"""Which models the planned decoding step reproduces: an exact list of module types and settings.
+
+Whatever is not on the list takes the plain form (`extend`): a subclass, a module with a hook, an overridden
+or patched method, a parametrised weight, another dtype or device.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from regard.fast.dropout import FastDropout
+from regard.fast.int8 import Int8Linear
+from regard.fast.native import kernels
+from regard.fast.training import plain_attend, plain_type
+from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, has_hooks, overrides
+from regard.layers.attention import MultiHeadAttention, SelfAttention
+from regard.layers.block import DecoderBlock, EncoderBlock, PostNorm, PreNorm, SandwichNorm
+from regard.layers.embedding import TokenEmbedding
+from regard.layers.feedforward import FeedForward, GatedFeedForward
+from regard.layers.norm import RMSNorm
+from regard.layers.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
+from regard.layers.scaled_dot_product import attention
+from regard.layers.stacked import StackedLinear
+from regard.models.decoder_only import DecoderOnly
+from regard.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
+from regard.models.parts import InputEmbedding
+
+MODELS = (EncoderDecoder, DecoderOnly)
+KNOWN = frozenset(
+    {
+        *(EncoderDecoder, DecoderOnly, Encoder, Decoder, InputEmbedding, EncoderBlock, DecoderBlock),
+        *(PostNorm, PreNorm, SandwichNorm, SelfAttention, MultiHeadAttention, FeedForward, GatedFeedForward),
+        *(TokenEmbedding, SinusoidalPositions, LearnedPositions, RotaryPositions, RMSNorm, StackedLinear),
+        *(Int8Linear, nn.Linear, nn.LayerNorm, nn.Identity, nn.Dropout, nn.ModuleList),
+    }
+)
+
+
+def why_unsupported(model: nn.Module) -> str | None:
+    """Why `model` cannot have the planned step; None if all its parts are known.
+
+    What only the building of the plan finds, such as a known layer in another's place, it does not tell.
+    """
+    if type(model) not in MODELS:
+        return f"{type(model).__name__} is no model that it knows"
+    if model.training:
+        return "the model is in training mode"
+    if not kernels.available():
+        return "this machine has no kernels in C"
+    if any_module_is_hooked():
+        return "a hook of all modules is registered"
+    for name, module in model.named_modules():
+        for reason in _reasons(module, is_output=name == "output"):
+            return f"{name or 'the model'}: {reason}"
+    return None
+
+
+def _reasons(module: nn.Module, *, is_output: bool) -> Iterator[str]:
+    """What is unknown in a module, its children apart."""
+    kind = plain_type(module)
+    if kind not in KNOWN:
+        yield f"{type(module).__name__} is no type that it knows"
+        return
+    if has_hooks(module):
+        yield "it has a hook"
+    if changed := overrides(module):
+        yield f"its {changed[0]} is overridden"
+    if not class_is_unchanged(kind) or (kind is nn.Dropout and not class_is_unchanged(FastDropout)):
+        yield f"a method of {kind.__name__} was replaced"
+    yield from _settings(module, is_output=is_output)
+    for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+        if tensor is not None and not _is_plain(tensor):
+            yield f"its {name} is no plain float32 tensor on a CPU"
+
+
+def _settings(module: nn.Module, *, is_output: bool) -> Iterator[str]:
+    if module.training and isinstance(module, nn.Dropout | MultiHeadAttention):
+        yield "it is in training mode"
+    if isinstance(module, MultiHeadAttention) and plain_attend(module) is not attention:
+        yield "its attend was exchanged"
+    if isinstance(module, Encoder | Decoder | DecoderOnly) and module.position_bias is not None:
+        yield "positions are a bias of scores"
+    if isinstance(module, Int8Linear) and not is_output and not kernels.has_int8():
+        yield "the kernels of this machine have no int8"
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    return (
+        type(tensor) in (Tensor, nn.Parameter)
+        and tensor.dtype == torch.float32
+        and tensor.device.type == "cpu"
+        and tensor.layout == torch.strided
+        and tensor.is_contiguous()
+    )

@@ -1,0 +1,204 @@
+"""Fused forms for training a built model on a CPU in float32, put on and taken off from outside.
+
+`fuse` exchanges the classes of modules of exactly known types for subclasses with a fused forward, and the
+`attend` of attentions; parameters and their names stay. Each fused forward asks again, whenever it is called,
+whether it may stand for the modules that it passes by, and calls them where it may not.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import cast
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.fast.dropout import FastDropout, drawn
+from regard.fast.fusible import can_be_fused
+from regard.fast.native.residual import AddDropped, AddNorm, Drawn, FeedForwardReLU
+from regard.fast.training_attention import training_attention
+from regard.fast.unchanged import class_is_unchanged, has_hooks, overrides
+from regard.layers.attention import MultiHeadAttention, SelfAttention
+from regard.layers.block import PostNorm, PreNorm, SandwichNorm, Sublayer
+from regard.layers.feedforward import FeedForward, GatedFeedForward
+from regard.layers.relative import RelativeSelfAttention
+from regard.layers.scaled_dot_product import attention
+
+SUBLAYERS = (MultiHeadAttention, PostNorm, PreNorm, SandwichNorm, FeedForward, GatedFeedForward)
+ATTENTIONS = (MultiHeadAttention, SelfAttention, RelativeSelfAttention)
+
+
+class FusedPostNorm(PostNorm):
+    """`PostNorm` with residual, dropout and layer norm in one pass over memory."""
+
+    def forward(
+        self, x: Float[Tensor, "batch len d_model"], sublayer: Sublayer
+    ) -> Float[Tensor, "batch len d_model"]:
+        if not class_is_unchanged(PostNorm):
+            return super().forward(x, sublayer)
+        y = sublayer(x)
+        if not self._can_be_fused(x, y):
+            return self.norm(x + self.dropout(y))
+        p, norm = self.dropout.p, cast(nn.LayerNorm, self.norm)
+        return AddNorm.apply(x, y, norm.weight, norm.bias, norm.eps, drawn(y.shape, p) if p else Drawn(None))
+
+    def _can_be_fused(self, x: Tensor, y: Tensor) -> bool:
+        norm = self.norm
+        return (
+            _is_known_norm(norm)
+            and norm.normalized_shape == y.shape[-1:]
+            and _are_alike(x, y)
+            and _is_fast(self.dropout)
+            and can_be_fused(y, norm, self.dropout)
+        )
+
+
+class FusedPreNorm(PreNorm):
+    """`PreNorm` with residual and dropout in one pass over memory."""
+
+    def forward(
+        self, x: Float[Tensor, "batch len d_model"], sublayer: Sublayer
+    ) -> Float[Tensor, "batch len d_model"]:
+        if not class_is_unchanged(PreNorm):
+            return super().forward(x, sublayer)
+        return _added(x, sublayer(self.norm(x)), self.dropout)
+
+
+class FusedSandwichNorm(SandwichNorm):
+    """`SandwichNorm` with residual and dropout in one pass over memory."""
+
+    def forward(
+        self, x: Float[Tensor, "batch len d_model"], sublayer: Sublayer
+    ) -> Float[Tensor, "batch len d_model"]:
+        if not class_is_unchanged(SandwichNorm):
+            return super().forward(x, sublayer)
+        return _added(x, self.norm_after(sublayer(self.norm_before(x))), self.dropout)
+
+
+def _added(x: Tensor, y: Tensor, dropout: nn.Dropout) -> Tensor:
+    """x + dropout(y)."""
+    if _is_fast(dropout) and dropout.p and _are_alike(x, y) and can_be_fused(y, dropout):
+        return AddDropped.apply(x, y, drawn(y.shape, dropout.p))
+    return x + dropout(y)
+
+
+def _is_fast(dropout: nn.Module) -> bool:
+    return type(dropout) is FastDropout and class_is_unchanged(nn.Dropout)
+
+
+def _are_alike(x: Tensor, y: Tensor) -> bool:
+    return x.shape == y.shape and x.dtype == y.dtype
+
+
+class FusedFeedForward(FeedForward):
+    """`FeedForward` with biases and ReLU: bias, activation and dropout in one pass over memory."""
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        if not self._can_be_fused(x):
+            return super().forward(x)
+        rows = x.reshape(-1, x.size(-1))
+        p = self.dropout.p
+        dropped = drawn((*x.shape[:-1], self.inner.out_features), p) if p else Drawn(None)
+        inner, outer = self.inner, self.outer
+        out = FeedForwardReLU.apply(rows, inner.weight, inner.bias, outer.weight, outer.bias, dropped)
+        return out.view(*x.shape[:-1], -1)
+
+    def _can_be_fused(self, x: Tensor) -> bool:
+        return (
+            self.activation is F.relu
+            and _is_known_linear(self.inner)
+            and _is_known_linear(self.outer)
+            and _is_fast(self.dropout)
+            and class_is_unchanged(FeedForward)
+            and can_be_fused(x, self.inner, self.dropout, self.outer)
+        )
+
+
+FUSED: dict[type[nn.Module], type[nn.Module]] = {
+    nn.Dropout: FastDropout,
+    PostNorm: FusedPostNorm,
+    PreNorm: FusedPreNorm,
+    SandwichNorm: FusedSandwichNorm,
+    FeedForward: FusedFeedForward,
+}
+PLAIN = {fused: plain for plain, fused in FUSED.items()}
+
+
+def plain_type(module: nn.Module) -> type[nn.Module]:
+    """The class of `module` as it is without `fuse`."""
+    return PLAIN.get(type(module), type(module))
+
+
+def plain_attend(module: MultiHeadAttention) -> Callable[..., Tensor]:
+    """The `attend` of `module` as it is without `fuse`."""
+    return attention if module.attend is training_attention else module.attend
+
+
+def fusible_parts(model: nn.Module) -> dict[str, str | None]:
+    """By name, each attention, residual connection and feed-forward network, and why it has no fused form.
+
+    None where it has one. Whether the kernel is then taken is asked for each batch: training in float32 on a
+    CPU, and for attention the shapes.
+    """
+    return {
+        name: _why_not_fused(module)
+        for name, module in model.named_modules()
+        if isinstance(module, SUBLAYERS)
+    }
+
+
+def _why_not_fused(module: nn.Module) -> str | None:
+    kind = plain_type(module)
+    if kind not in (*FUSED, *ATTENTIONS):
+        return f"{type(module).__name__} is no type that it knows"
+    if not class_is_unchanged(kind) or overrides(module):
+        return "a method was replaced"
+    if isinstance(module, MultiHeadAttention):
+        return None if plain_attend(module) is attention else "its attend was exchanged"
+    if any(map(has_hooks, module.children())):
+        return "a part of it has a hook"
+    if isinstance(module, FeedForward):
+        known = _is_known_linear(module.inner) and _is_known_linear(module.outer)
+        if module.activation is not F.relu:
+            return "its activation is not ReLU"
+        return None if known else "its linear layers are no plain ones with bias"
+    if isinstance(module, PostNorm):
+        return None if _is_known_norm(module.norm) else "its norm is no layer norm with gain and bias"
+    return None
+
+
+def _is_known_linear(module: nn.Module) -> bool:
+    return type(module) is nn.Linear and module.bias is not None
+
+
+def _is_known_norm(module: nn.Module) -> bool:
+    return type(module) is nn.LayerNorm and module.weight is not None and module.bias is not None
+
+
+def fuse(model: nn.Module) -> None:
+    """Give all modules of known types their fused forms; whatever was changed in `model` is left alone."""
+    for module in model.modules():
+        kind = FUSED.get(type(module))
+        if kind is not None and not overrides(module) and class_is_unchanged(type(module)):
+            module.__class__ = kind
+        elif type(module) in ATTENTIONS and cast(MultiHeadAttention, module).attend is attention:
+            cast(MultiHeadAttention, module).attend = training_attention
+
+
+def unfuse(model: nn.Module) -> None:
+    """Give all modules their plain forms back."""
+    for module in model.modules():
+        if type(module) in PLAIN:
+            module.__class__ = PLAIN[type(module)]
+        elif isinstance(module, MultiHeadAttention):
+            module.attend = plain_attend(module)
+
+
+@contextmanager
+def fused(model: nn.Module) -> Iterator[None]:
+    """Within, `model` has its fused forms; afterwards its plain ones."""
+    fuse(model)
+    try:
+        yield
+    finally:
+        unfuse(model)

@@ -1,0 +1,57 @@
+"""Attention of training on a CPU: one kernel for the formula, its dropout and its gradients."""
+
+import torch
+from torch import Tensor
+
+from regard.fast.dropout import drawn
+from regard.fast.dropout import dropout as drop
+from regard.fast.fusible import can_be_fused
+from regard.fast.native.attention_training import TrainingAttention
+from regard.fast.native.kernels import constant
+from regard.fast.native.residual import Drawn
+from regard.layers.scaled_dot_product import (
+    Key,
+    Mask,
+    Mixed,
+    PositionBias,
+    Query,
+    Value,
+    attention,
+    attention_weights,
+    for_each_query_head,
+)
+
+FEW_KEYS = 128  # the kernel keeps weights for the gradients: of so many keys they are not the largest part
+
+
+def training_attention(
+    query: Query,
+    key: Key,
+    value: Value,
+    mask: Mask | None = None,
+    position_bias: PositionBias | None = None,
+    dropout: float = 0.0,
+) -> Mixed:
+    """`scaled_dot_product.attention` by the kernel where it has one; else with fast masks of dropout."""
+    if position_bias is None and _has_kernel(query, key, value, mask, dropout):
+        bits = drawn((*query.shape[:3], key.size(2)), dropout) if dropout else Drawn(None)
+        return TrainingAttention.apply(query, key, value, mask, *bits)
+    if dropout and query.device.type == "cpu":
+        weights = drop(attention_weights(query, key, mask, position_bias), dropout)
+        return weights @ for_each_query_head(value, query)
+    return attention(query, key, value, mask, position_bias, dropout)
+
+
+def _has_kernel(query: Query, key: Key, value: Value, mask: Mask | None, dropout: float) -> bool:
+    """True if there is a kernel for such tensors, and it gains. It broadcasts nothing but the mask."""
+    if not can_be_fused(query) or not query.dtype == key.dtype == value.dtype or key.numel() == 0:
+        return False
+    if not dropout and key.size(2) > FEW_KEYS:
+        return False
+    heads = query.size(1) % key.size(1) == 0 and query.size(-1) % constant("lanes") == 0
+    alike = key.shape == value.shape and (query.size(0), query.size(-1)) == (key.size(0), key.size(-1))
+    return heads and alike and _is_plain_mask(mask, key)
+
+
+def _is_plain_mask(mask: Tensor | None, key: Tensor) -> bool:
+    return mask is None or (mask.dtype == torch.bool and mask.size(-1) == key.size(2))

@@ -1,0 +1,73 @@
+"""Whether a class or a module still computes what its source says: not patched, hooked or overridden.
+
+A fast form computes what known classes compute without calling them. Where somebody has changed one of them,
+the fast form would be silently wrong, so it asks here first.
+"""
+
+from functools import cache
+from types import FunctionType, MethodType
+from typing import Any
+
+from torch import nn
+from torch.nn.modules.module import _has_any_global_hook
+
+# A change of nn.Module is one of every module; its other methods do not compute.
+OF_EVERY_MODULE = ("__call__", "_call_impl", "forward")
+
+
+def class_is_unchanged(kind: type[nn.Module]) -> bool:
+    """True if no method of `kind` has been replaced: neither since it was first asked for nor before."""
+    return all(
+        each is not None and getattr(kind, name, None) is each for name, each in _methods(kind).items()
+    )
+
+
+@cache
+def _methods(kind: type[nn.Module]) -> dict[str, Any]:
+    """The methods and properties of a class and its bases; None for one that was defined elsewhere."""
+    found = {name: getattr(kind, name) for name in OF_EVERY_MODULE}
+    for base in kind.__mro__:
+        if not issubclass(base, nn.Module) or base is nn.Module:
+            continue
+        for name, value in vars(base).items():
+            method = value.fget if isinstance(value, property) else value
+            if isinstance(method, FunctionType):
+                found.setdefault(name, getattr(kind, name))
+                if not _is_own(method, base, name):
+                    found[name] = None
+    return found
+
+
+def _is_own(method: FunctionType, base: type, name: str) -> bool:
+    """True if a function was written in the body of the class `base` under this name."""
+    return method.__module__ == base.__module__ and method.__qualname__ == f"{base.__qualname__}.{name}"
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """True if a function is called before or after the module's forward or backward pass."""
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+    )
+
+
+def any_module_is_hooked() -> bool:
+    """True if a hook of all modules is registered (`register_module_forward_hook` and its like)."""
+    return bool(_has_any_global_hook())
+
+
+def overrides(module: nn.Module) -> list[str]:
+    """Names of methods of its class that an attribute of this very module hides."""
+    kind = type(module)
+    return [
+        name
+        for name, value in vars(module).items()
+        if isinstance(getattr(kind, name, None), FunctionType | MethodType | property) and value is not None
+    ]
+
+
+def is_unchanged(module: nn.Module) -> bool:
+    """True if its class is unchanged and nothing was changed in this very module: no hooks, no overrides."""
+    return not has_hooks(module) and class_is_unchanged(type(module)) and not overrides(module)

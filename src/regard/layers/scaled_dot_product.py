@@ -1,0 +1,108 @@
+"""Scaled dot-product attention, softmax(QK^T / sqrt(d_head)) V: plain formulas, PyTorch's kernel.
+
+Every function of the signature (query, key, value, mask, position_bias, dropout) can be the `attend` of an
+attention. `mask` is boolean, True = may attend; `position_bias` is added to the scores; a query that may
+attend to nothing gets zeros. Where key and value have fewer heads than the query, a group of neighbouring
+query heads shares one of theirs (Ainslie et al. 2023).
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+Query = Float[Tensor, "batch heads tgt_len d_head"]
+Key = Float[Tensor, "batch kv_heads src_len d_head"]
+Value = Float[Tensor, "batch kv_heads src_len d_value"]
+Mask = Bool[Tensor, "#batch #heads #tgt_len src_len"]
+PositionBias = Float[Tensor, "#batch #heads #tgt_len src_len"]
+Mixed = Float[Tensor, "batch heads tgt_len d_value"]
+
+
+def attention_weights(
+    query: Query, key: Key, mask: Mask | None = None, position_bias: PositionBias | None = None
+) -> Float[Tensor, "batch heads tgt_len src_len"]:
+    """The weight of each source position for each target position (Vaswani et al. 2017, equation 1).
+
+    A position that may attend to nothing gets zeros, not NaN.
+    """
+    return masked_softmax(attention_scores(query, key, position_bias), mask)
+
+
+def attention_scores(
+    query: Query, key: Key, position_bias: PositionBias | None = None
+) -> Float[Tensor, "batch heads tgt_len src_len"]:
+    """Q K^T / sqrt(d_head) plus `position_bias`, before any mask."""
+    query = query / math.sqrt(query.size(-1))
+    scores = query @ for_each_query_head(key, query).transpose(-2, -1)
+    return scores if position_bias is None else scores + position_bias
+
+
+def masked_softmax(
+    scores: Float[Tensor, "*rows src_len"], mask: Bool[Tensor, "*#rows src_len"] | None = None
+) -> Float[Tensor, "*rows src_len"]:
+    """The softmax of the scores where `mask` is True, 0 elsewhere; zeros in a row that is masked whole."""
+    if mask is None:
+        return scores.softmax(dim=-1)
+    weights = scores.where(mask, -torch.inf).softmax(dim=-1)
+    return weights.where(mask, 0.0)  # a row masked whole is 0/0
+
+
+def plain_attention(
+    query: Query,
+    key: Key,
+    value: Value,
+    mask: Mask | None = None,
+    position_bias: PositionBias | None = None,
+    dropout: float = 0.0,
+) -> Mixed:
+    """The reference: attention weights, then the weighted mean of the values. `dropout` drops weights."""
+    weights = attention_weights(query, key, mask, position_bias)
+    if dropout:
+        weights = F.dropout(weights, dropout)
+    return weights @ for_each_query_head(value, query)
+
+
+def fused_attention(
+    query: Query,
+    key: Key,
+    value: Value,
+    mask: Mask | None = None,
+    position_bias: PositionBias | None = None,
+    dropout: float = 0.0,
+) -> Mixed:
+    """PyTorch's kernels (`F.scaled_dot_product_attention`), which never hold the weights in memory."""
+    bias = mask
+    if position_bias is not None:
+        bias = position_bias if mask is None else position_bias.where(mask, -torch.inf)
+    return F.scaled_dot_product_attention(
+        query, key, value, bias, dropout, enable_gqa=key.size(1) != query.size(1)
+    )
+
+
+def attention(
+    query: Query,
+    key: Key,
+    value: Value,
+    mask: Mask | None = None,
+    position_bias: PositionBias | None = None,
+    dropout: float = 0.0,
+) -> Mixed:
+    """PyTorch's kernel; the plain formulas for a single query, and for dropout on a CPU.
+
+    The last bits of PyTorch's kernel depend on how many queries and rows there are, but a sentence must be
+    decoded the same alone and in a batch, one query at a time. With dropout PyTorch has no kernel for a CPU.
+    """
+    plain = query.size(2) == 1 or (dropout and query.device.type == "cpu")
+    kernel = plain_attention if plain else fused_attention
+    return kernel(query, key, value, mask, position_bias, dropout)
+
+
+def for_each_query_head(
+    shared: Float[Tensor, "batch kv_heads src_len width"], query: Query
+) -> Float[Tensor, "batch heads src_len width"]:
+    """Keys or values, each head repeated for all query heads of its group."""
+    group = query.size(1) // shared.size(1)
+    return shared if group == 1 else shared.repeat_interleave(group, dim=1)

@@ -1,1 +1,0 @@
-"""What `look` is made of: a request, how models read it, what there is to see of the run."""

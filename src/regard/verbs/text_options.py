@@ -1,0 +1,87 @@
+"""The options of the text verbs, each declared once for the Python calls and the command line.
+
+PyTorch is not imported here, so that `--help` is quick.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.verbs.keyword_fields import keyword
+
+Split = Literal["auto", "on", "off"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOptions:
+    """How texts are batched."""
+
+    batch_tokens: int = keyword(
+        4096, "Padded tokens of a batch: changes speed and memory, not the output.", metavar="N"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingOptions(BatchOptions):
+    """How texts are labelled."""
+
+    allow_fresh_head: bool = keyword(False, "Accept a model whose head is untrained.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationOptions(TaggingOptions):
+    """How texts are classified."""
+
+    top: int = keyword(
+        1, "Give that many classes, most probable first: LINE, LABEL, PROBABILITY between tabs.", metavar="N"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FillingOptions(TaggingOptions):
+    """How masked tokens are predicted."""
+
+    top: int = keyword(5, "Give that many predictions for each masked token.", metavar="N")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixOptions:
+    """What is put before a source."""
+
+    prefix: str | None = keyword(
+        None,
+        "The text before each source, such as >>fra<<. [default: the model's own]",
+        metavar="TEXT",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions:
+    """How many processes decode."""
+
+    workers: int | None = keyword(
+        None,
+        "Processes that share many lines. [default: one a core of a CPU; one where threads are set]",
+        metavar="N",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryOptions(WorkerOptions, PrefixOptions, BatchOptions):
+    """How a text becomes another."""
+
+    n_best: int = keyword(
+        1,
+        "Give that many candidates of each text: LINE, SCORE, TEXT between tabs. A beam is at least as wide.",
+        metavar="N",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationOptions(SummaryOptions):
+    """How a text is translated."""
+
+    split: Literal["auto", "on", "off"] = keyword(
+        "auto",
+        "Translate each sentence alone; auto: of a text always, of a line of a file if it is longer than the"
+        " lines that the model was trained on.",
+    )

@@ -1,0 +1,95 @@
+"""Resources of head statistics, alignment and rollout."""
+
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from regard.inspection.alignment import Alignment, clearest_alignment, pharaoh
+from regard.inspection.heads import head_statistics, with_grid_distances
+from regard.inspection.passes import Part
+from regard.inspection.rollout import rollout
+from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
+
+
+def alignment_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
+    """`heads`, `alignment` and `rollout/PART`, as far as the model has such attentions."""
+    found: dict[str, ResourceFunction] = {}
+    if recorded.sites:
+        found["heads"] = partial(_heads, recorded)
+    if has_cross_attention(recorded):
+        found["alignment"] = partial(_alignment, recorded)
+    parts: tuple[Part, ...] = ("encoder", "decoder")
+    for part in parts:
+        if any(site.part == part for site in recorded.sites.values()):
+            found[f"rollout/{part}"] = partial(_rollout, recorded, part)
+    return found
+
+
+def has_cross_attention(recorded: RecordedPass) -> bool:
+    """True if the model has attention from target tokens to a source."""
+    return any(site.part == "cross" for site in recorded.sites.values())
+
+
+def _heads(recorded: RecordedPass) -> Resource:
+    """Statistics of all heads. Tokens are compared by text, because the vocabularies may differ."""
+    sequences = recorded.run.sequences
+    special = {
+        token
+        for sequence in sequences.values()
+        for token, is_special in zip(sequence.tokens, sequence.special, strict=True)
+        if is_special
+    }
+    first = next(iter(sequences.values()))
+    links = _clearest_alignment(recorded).links() if has_cross_attention(recorded) else ()
+    found = []
+    for site in recorded.sites.values():
+        rows = sequences["written" if site.part == "cross" else site.rows]
+        weights = recorded.weights(site.name)
+        site_statistics = head_statistics(
+            site,
+            weights,
+            rows.tokens,
+            sequences[site.columns].tokens,
+            special=special,
+            end=first.tokens[-1] if first.special[-1] else None,
+            links=links if site.part == "cross" else (),
+        )
+        if (image := recorded.run.image) is not None:
+            site_statistics = with_grid_distances(site_statistics, weights, image.grid[1], image.before)
+        found += site_statistics
+    return [{name: _rounded(value) for name, value in asdict(each).items()} for each in found]
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 5) if isinstance(value, float) else value
+
+
+def _alignment(recorded: RecordedPass) -> Resource:
+    """The mean over the heads of the aligning layer, with end-of-sequence tokens."""
+    return to_array(recorded.weights(_clearest_alignment(recorded).name).mean(dim=0))
+
+
+def alignment_summary(recorded: RecordedPass) -> dict[str, Any] | None:
+    """The layer that aligns source and answer, why it was chosen, and its links; None without a source."""
+    if not has_cross_attention(recorded):
+        return None
+    found = _clearest_alignment(recorded)
+    links = sorted(found.links())
+    return {
+        "name": found.name,
+        "layer": found.layer,
+        "heads": None if found.heads is None else list(found.heads),
+        "why": found.why,
+        "pharaoh": pharaoh(links),
+        "pairs": [list(link) for link in links],
+    }
+
+
+def _clearest_alignment(recorded: RecordedPass) -> Alignment:
+    crosses = [site for site in recorded.sites.values() if site.part == "cross"]
+    return clearest_alignment({site.name: recorded.weights(site.name) for site in crosses}, crosses)
+
+
+def _rollout(recorded: RecordedPass, part: Part) -> Resource:
+    sites = [site for site in recorded.sites.values() if site.part == part]
+    return to_array(rollout([recorded.weights(site.name) for site in sites]))

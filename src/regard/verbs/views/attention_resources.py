@@ -1,0 +1,40 @@
+"""Resources of attention (weights, queries, keys, values, masks, biases) and of hidden states."""
+
+from functools import partial
+
+from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
+
+
+def attention_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
+    """`attention/NAME` for each attention, its inputs if it has queries and keys, and `hidden/NAME`."""
+    found: dict[str, ResourceFunction] = {}
+    for name in recorded.sites:
+        found[f"attention/{name}"] = partial(_weights, recorded, name)
+    if recorded.has_keys:
+        for name in recorded.sites:
+            for part in ("query", "key", "value", "mask"):
+                found[f"{part}/{name}"] = partial(_part, recorded, part, name)
+            if has_bias(recorded, name):
+                found[f"bias/{name}"] = partial(_part, recorded, "bias", name)
+    for name in recorded.blocks:
+        found[f"hidden/{name}"] = partial(_hidden, recorded, name)
+    return found
+
+
+def has_bias(recorded: RecordedPass, name: str) -> bool:
+    """True if this attention has a position bias; cross-attentions never have one."""
+    config = recorded.run.loaded.config
+    return getattr(config, "positions", None) in ("alibi", "t5") and recorded.sites[name].part != "cross"
+
+
+def _weights(recorded: RecordedPass, name: str) -> Resource:
+    return to_array(recorded.weights(name), "float16")
+
+
+def _part(recorded: RecordedPass, part: str, name: str) -> Resource:
+    found = getattr(recorded.recording, part)(name)
+    return to_array(found, "uint8" if part == "mask" else "float32")
+
+
+def _hidden(recorded: RecordedPass, name: str) -> Resource:
+    return to_array(recorded.recording.hidden(name))

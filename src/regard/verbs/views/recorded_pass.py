@@ -1,0 +1,86 @@
+"""The recorded pass of a run: it runs on first use, and all resources share it."""
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.inspection.passes import AttentionSite, attention_sites
+from regard.inspection.record import blocks, record
+from regard.inspection.recording import Recording
+from regard.layers.scaled_dot_product import attention_weights
+from regard.verbs.views.inspected_run import InspectedRun
+
+Resource = dict | list | np.ndarray
+ResourceFunction = Callable[[], Resource]
+
+
+class RecordedPass:
+    """A run, its attentions, and the recording of its forced pass.
+
+    The recording has queries, keys, values and masks, but no weights, whose memory grows with the square of
+    the length: `weights` computes those of one attention.
+    """
+
+    def __init__(self, run: InspectedRun) -> None:
+        self.run = run
+        self.model = run.forced.model
+        self.sites: dict[str, AttentionSite] = {site.name: site for site in attention_sites(self.model)}
+        self.blocks = blocks(self.model) if self.has_keys else []  # a recurrent decoder has no blocks
+
+    @cached_property
+    def recording(self) -> Recording:
+        """The recording of the forced pass."""
+        parts = ("query", "key", "value", "mask", "bias") if self.has_keys else ("weights", "mask")
+        with torch.no_grad(), record(self.model, parts=parts, hidden=self.blocks) as recording:
+            self._output = self.run.forced()
+        return recording
+
+    @cached_property
+    def output(self) -> Tensor:
+        """The model's output: logits of the written tokens, or the output of an encoder's head."""
+        _ = self.recording
+        return self._output
+
+    @property
+    def bytes_held(self) -> int:
+        """The memory of the recording and the model's output; 0 before the first use."""
+        recording: Recording | None = self.__dict__.get("recording")
+        return 0 if recording is None else recording.bytes_held + self._output.nbytes
+
+    def forget(self) -> None:
+        """Delete the recording; the next use runs the pass again."""
+        self.__dict__.pop("recording", None)
+
+    @property
+    def has_keys(self) -> bool:
+        """True if attentions have queries and keys; those of a recurrent decoder do not."""
+        return self.run.loaded.config.kind != "recurrent"
+
+    @property
+    def writes(self) -> bool:
+        """True if the model generates tokens."""
+        return "written" in self.run.sequences
+
+    @property
+    def logits(self) -> Float[Tensor, "written vocab"]:
+        """The logits of each written token."""
+        return self.output[0]
+
+    def weights(self, name: str) -> Float[Tensor, "heads rows columns"]:
+        """The weights of one attention."""
+        recording = self.recording
+        if not self.has_keys:
+            return recording.weights(name)
+        found = [recording.query(name), recording.key(name), recording.mask(name)]
+        query, key, mask = (each[None] for each in found)
+        bias = recording.bias(name)
+        return attention_weights(query, key, mask, None if bias is None else bias[None])[0]
+
+
+def to_array(tensor: Tensor, kind: str = "float32") -> np.ndarray:
+    """A tensor as a contiguous little-endian array of this type."""
+    return np.ascontiguousarray(tensor.detach().cpu().numpy().astype(f"<{np.dtype(kind).str[1:]}"))

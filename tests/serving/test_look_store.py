@@ -1,0 +1,71 @@
+"""What a server keeps is bounded by bytes, and what it does not keep is made anew."""
+
+import numpy as np
+import pytest
+
+from regard.serving import look_store
+from regard.serving.look_store import LookStore
+from regard.verbs.look import Looker, Request
+
+
+def test_few_looks_are_kept_and_others_are_computed_again(untrained, monkeypatch):
+    monkeypatch.setattr(look_store, "MAX_LOOKS", 2)
+    store = LookStore(Looker(untrained, device="cpu"))
+    assert store.first() is None
+    made = [store.create({"text": text})["id"] for text in ("1", "2", "3")]
+    assert len(store._looks) == 2
+    assert store.get(made[0], "summary")["text"] == "1"
+    assert store.get(made[2], "steps")
+
+
+def test_requests_are_remembered_by_their_bytes_and_the_first_always(untrained, monkeypatch):
+    store = LookStore(Looker(untrained, device="cpu"), Request(text="1 2"))
+    first = store.first()
+    monkeypatch.setattr(look_store, "MAX_REQUEST_BYTES", 100_000)
+    monkeypatch.setattr(look_store, "MAX_LOOKS", 1)
+    small = [store.create({"text": text})["id"] for text in ("1", "2", "3")]
+    assert store.get(small[0], "summary")["text"] == "1"
+    layers = ["encoder.blocks.0"] * 10_000  # as much as a body may hold
+    large = [store.create({"text": "4", "changes": {"layers": layers}})["id"] for _ in range(3)]
+    assert [*store._requests] == [first["id"], large[-1]], "the first and the newest are remembered"
+    assert set(store._requests) == set(store._request_bytes)
+    for gone in (small[1], large[0]):
+        with pytest.raises(look_store.Refused, match="no longer"):
+            store.get(gone, "steps")
+    assert store.first() == first
+
+
+def test_all_that_a_look_holds_counts(untrained):
+    """JSON as well as arrays, the model's output, the question."""
+    look = Looker(untrained, device="cpu")(Request(text="1 2 3"))
+    before = look.bytes_held
+    for path, least in (("summary", 1000), ("steps", 3000), ("heads", 1000), ("logits", 100)):
+        look.get(path)
+        assert look.bytes_held >= before + least, path
+        before = look.bytes_held
+    assert look._recorded.bytes_held >= look._recorded.output.nbytes + look._recorded.recording.bytes_held
+    longer = Looker(untrained, device="cpu")(Request(text="1 2 3", target="1 " * 100))
+    assert longer.bytes_held > Looker(untrained, device="cpu")(Request(text="1 2 3")).bytes_held
+
+
+def test_of_a_look_that_is_too_large_alone_nothing_is_kept_but_its_summary(untrained, monkeypatch):
+    store = LookStore(Looker(untrained, device="cpu"))
+    monkeypatch.setattr(look_store, "MAX_BYTES", 20_000)
+    number = store.create({"text": "1 2 3"})["id"]
+    look = store._looks[number]
+    found = [store.get(number, path) for path in look.paths()]
+    assert look.bytes_held < 20_000 + max(each.nbytes for each in found if isinstance(each, np.ndarray)) * 2
+    np.testing.assert_array_equal(store.get(number, "logits"), found[look.paths().index("logits")])
+
+
+def test_large_looks_make_room_for_the_newest(untrained, monkeypatch):
+    store = LookStore(Looker(untrained, device="cpu"))
+    made = [store.create({"text": text})["id"] for text in ("1", "2", "3")]
+    monkeypatch.setattr(look_store, "MAX_BYTES", store._looks[made[2]].bytes_held + 10_000)
+    look = store._looks[made[2]]
+    before = look.bytes_held
+    store.get(made[2], "logits")
+    assert look.bytes_held > before, "what was asked for is held, and counts"
+    assert [*store._looks] == [made[2]]
+    assert store.get(made[0], "summary")["text"] == "1", "it is made anew"
+    assert [*store._looks] == [made[0]]
