@@ -136,7 +136,7 @@ def test_pixels_are_scaled_as_there(make, settings, tmp_path, capsys):
     ("settings", "told"),
     [
         ({"rescale_factor": 0}, "rescale_factor = 0.0"),
-        ({"do_normalize": "no"}, "do_normalize = 'no' is no bool"),
+        ({"do_normalize": "no"}, "do_normalize = 'no' is not of type bool"),
         ({"image_mean": [0.1, 0.2, 0.3]}, "image_mean = "),
         ({"image_std": 0}, "image_std = 0.0"),
     ],
