@@ -152,7 +152,7 @@ def test_decoding_has_the_defaults_that_it_had(folder, tmp_path):
         assert written["task_specific_params"] == tasks
     again = load_pretrained(tmp_path / "back")
     assert again.loaded.generation == load_model(tmp_path / "ours").generation
-    assert again.undecoded == ()
+    assert again.unused_decoding == ()
 
 
 def test_what_transformers_has_no_place_for_is_named(untrained):

@@ -27,9 +27,9 @@ def test_an_encoder_that_decodes(their_encoder, model):
 @pytest.mark.parametrize(
     ("model", "architecture", "hint"),
     [
-        ("BertForMaskedLM", "BertLMHeadModel", "BertModel is"),
-        ("BertModel", "RobertaModel", "BertModel is"),
-        ("RobertaModel", "RobertaForCausalLM", "RobertaModel is"),
+        ("BertForMaskedLM", "BertLMHeadModel", "use BertModel"),
+        ("BertModel", "RobertaModel", "use BertModel"),
+        ("RobertaModel", "RobertaForCausalLM", "use RobertaModel"),
         ("DistilBertModel", "BertModel", "use DistilBertModel"),
     ],
 )

@@ -28,7 +28,7 @@ def test_a_small_model_and_a_gpu_keep_pytorchs_default():
 )
 def test_auto_takes_what_is_as_exact_and_clearly_faster(monkeypatch, exact, gain, chosen):
     monkeypatch.setattr(products, "is_exact", lambda *_: exact)
-    monkeypatch.setattr(products, "gain", lambda *_: gain)
+    monkeypatch.setattr(products, "speed_up", lambda *_: gain)
     assert choose_precision("auto", 256, CPU) == chosen
 
 
