@@ -16,7 +16,11 @@ PAGES = [
 NAMED = re.compile(r"`((?:[a-z_0-9-]+/)+[\w.-]+\.(?:py|toml|md))`")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name != "log.md"],  # the log names files as they were then
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_every_file_that_a_page_names_is_there(page):
     """Named from the repository's root, or from the package."""
     names = set(NAMED.findall(page.read_text("utf-8")))

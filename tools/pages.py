@@ -2,7 +2,7 @@
 
 .venv/bin/python tools/pages.py docs/generation.md docs/look.md
 
-Only commands that a fresh checkout can run: with the model in the box, or without any. `git diff` then shows
+Only commands that a fresh checkout can run: with the included model, or without any. `git diff` then shows
 what has changed, which the sentences around may have to follow.
 """
 

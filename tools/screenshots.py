@@ -1,4 +1,4 @@
-"""Takes the pictures of the documentation from the real page, with the model in the box.
+"""Takes the pictures of the documentation from the real page, with the included model.
 
 .venv/bin/python -m tools.screenshots [--out docs/pictures]
 
@@ -102,7 +102,7 @@ def main() -> None:
 
 @contextmanager
 def served(text: str) -> Iterator[str]:
-    """The address of a page that shows what the model in the box does with `text`."""
+    """The address of a page that shows what the included model does with `text`."""
     server = LocalServer(LookStore(Looker(), Request(text=text)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

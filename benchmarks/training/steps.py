@@ -37,7 +37,7 @@ def trainer_of(task: Task, group: Group, run: Path, stop: Callable[[], int | Non
         validate=lambda model: {"loss": 0.0},
         report=lambda record: None,
         stop=stop,
-        strategy=Replicated(model, group),
+        distributed=Replicated(model, group),
     )
 
 

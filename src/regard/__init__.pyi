@@ -1101,7 +1101,7 @@ class Looker(_Looker):
     Threads may share a looker; they use the model in turn.
 
     Args:
-        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        model: a model or run folder, or the result of `regard.load`; by default the included model.
 
     Raises:
         FolderError: there are no looks for this kind of model.
@@ -1160,7 +1160,7 @@ def look(
 
     Args:
         text: the input.
-        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        model: a model or run folder, or the result of `regard.load`; by default the included model.
         target: an answer to force.
         prefix: the beginning of an answer to force.
         prefix_ids: the same as token ids.
@@ -1190,7 +1190,7 @@ def plot_alignment(
     Args:
         text: the input.
         out: the figure to write: .svg, .png or .pdf.
-        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        model: a model or run folder, or the result of `regard.load`; by default the included model.
         target: an answer to force; by default the model's own.
         size: "screen": cells of one size; "column", "page": as wide as one or two columns of a paper.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -1218,7 +1218,7 @@ def plot_attention(
     Args:
         text: the input.
         out: the figure to write: .svg, .png or .pdf.
-        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        model: a model or run folder, or the result of `regard.load`; by default the included model.
         attention: its name, such as decoder.blocks.1.cross_attention; by default the last.
         heads: their numbers from 0; by default all.
         target: an answer to force; by default the model's own.
@@ -1273,7 +1273,7 @@ def score(
     A source is encoded as by `translate`.
 
     Args:
-        model: a model or run folder, or what `regard.load` returns; the model in the box without.
+        model: a model or run folder, or what `regard.load` returns; the included model by default.
         src: a file of sources, one sentence a line.
         ref: a file of their translations, aligned line by line.
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
@@ -1911,7 +1911,7 @@ class Translator(_Translator):
     in its generation.json) or can read. Length limits and penalties then apply to each sentence.
 
     Args:
-        model: a model or run folder, or what `regard.load` returns; the model in the box without.
+        model: a model or run folder, or what `regard.load` returns; the included model by default.
     """
 
     def __init__(
@@ -2058,7 +2058,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
 ) -> str:
-    """The translation of a text, or of each text of several, by `model` or the model in the box.
+    """The translation of a text, or of each text of several, by `model` or the included model.
 
     A text may have several sentences and lines: each sentence is translated alone, and the translations are
     joined by the spaces and line breaks between the sentences; with `split` "off" each line is. For many
@@ -2066,7 +2066,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
 
     Args:
         text: one text, or several.
-        model: a model or run folder, or what `regard.load` returns; the model in the box without.
+        model: a model or run folder, or what `regard.load` returns; the included model by default.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
         early_stopping: Stop a beam when as many hypotheses as its size have finished.
         heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
@@ -2316,7 +2316,7 @@ def translate_file(
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
         output: the file to write.
-        model: a model or run folder, or what `regard.load` returns; the model in the box without.
+        model: a model or run folder, or what `regard.load` returns; the included model by default.
         as_json: write a line of JSON for each line.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
         early_stopping: Stop a beam when as many hypotheses as its size have finished.

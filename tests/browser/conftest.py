@@ -56,7 +56,7 @@ def serve():
 
 @pytest.fixture(scope="package")
 def lookers(recurrent_folder, decoder_folder, encoder_folder, vision_folder):
-    """A model of each kind, and what it is asked; that of encoders and decoders is the model in the box."""
+    """A model of each kind, and what it is asked; that of encoders and decoders is the included model."""
     from regard.verbs.look import Looker, Request
 
     encoder = encoder_folder("classification", ("bad", "good", "mixed"))

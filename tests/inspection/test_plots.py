@@ -79,6 +79,6 @@ def test_signs_that_the_first_font_lacks_are_written_in_another_of_this_machine(
 
 
 def test_characters_without_a_font_are_named_and_matplotlib_does_not_warn(tmp_path, monkeypatch):
-    monkeypatch.setattr(fonts, "_signs", lambda path: frozenset("abc"))
+    monkeypatch.setattr(fonts, "_characters", lambda path: frozenset("abc"))
     assert font_families(["abc", "東京"]) == ([DEFAULT_FONT], "京東")
     draw_attention(tmp_path / "a.png", {"": np.eye(1)}, ["東"], ["a"])  # a warning is an error in tests

@@ -9,7 +9,7 @@ from regard.decoding.search import BeamSearch
 from regard.decoding.step import stepper_of
 from regard.errors import ConfigError
 from regard.inspection.record import blocks, record
-from regard.inspection.recorded_stepper import recorded
+from regard.inspection.recorded_stepper import recording_stepper
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
@@ -49,7 +49,7 @@ REQUESTS = [Request(src_len=3, index=0), Request(src_len=1, index=1)]
 @torch.no_grad()
 def searched(model, **wanted):
     with record(model, **wanted) as recording:
-        stepper = recorded(stepper_of([model]), recording)
+        stepper = recording_stepper(stepper_of([model]), recording)
         stepper.start(SRC, LENGTHS)
         return SEARCH(stepper, REQUESTS), recording, stepper
 
@@ -122,7 +122,7 @@ def test_a_search_that_is_followed_finds_the_same(kind):
 def test_a_second_search_clears_the_recording():
     model = translator()
     with torch.no_grad(), record(model) as recording:
-        stepper = recorded(stepper_of([model]), recording)
+        stepper = recording_stepper(stepper_of([model]), recording)
         for _ in range(2):
             stepper.start(SRC, LENGTHS)
             found = SEARCH(stepper, REQUESTS)

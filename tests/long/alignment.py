@@ -2,10 +2,10 @@
 
     python tests/long/alignment.py [RUN]
 
-Trains `recipes/dates.toml`, which takes two minutes or so and is too long for a test, or takes an existing run
-(`make demo` leaves one). A link is right if it leads from a digit of the ISO date to a character of the source
-that determines it (`verbs/date_precision.py`). Prints the precision for the 200 dates that the demo uses and for
-all 2,000 test dates; the latter decides.
+Trains `recipes/dates.toml`, which takes about two minutes, too long for a test, or takes an existing run
+(`make demo` leaves one). A link is right if it leads from a digit of the ISO date to a character of the
+source that determines it (`verbs/date_precision.py`). Prints the precision for the 200 dates that the
+demo uses and for all 2,000 test dates; the latter decides.
 """
 
 import sys

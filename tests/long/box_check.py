@@ -1,8 +1,8 @@
-"""The model in the box by its figures: BLEU, names and numbers copied, loops, capitals.
+"""The included model by its figures: BLEU, names and numbers copied, loops, capitals.
 
     python tests/long/box_check.py [MODEL]
 
-Takes the model in the box, or another folder, with its own decoding settings. Prints a line for each figure
+Takes the included model, or another folder, with its own decoding settings. Prints a line for each figure
 with what it shall reach, and twenty everyday sentences; fails where one is not reached. Multi30k's captions
 and newstest2014 are not of the kind that it is trained on: short everyday sentences.
 """

@@ -100,7 +100,7 @@ def _last_step(metrics: Path) -> int:
 
 @contextmanager
 def translating(folder: Path) -> Started:
-    """Lines without end through the model in the box."""
+    """Lines without end through the included model."""
     command = ["translate", "--beam-size", "2", "--max-new-tokens", "20", "--threads", "1"]
     with started(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

@@ -206,7 +206,7 @@ def test_presets_have_their_sizes(preset, sizes, published):
         ({"subsampling_factor": 1}, "not a power of 2"),
         ({"norm_position": "post"}, "norm_position = 'post'"),
         ({"positions": "rotary"}, "together with relative_positions"),
-        ({"relative_positions": False, "positions": "learned"}, "added to embeddings"),
+        ({"relative_positions": False, "positions": "learned"}, "need embeddings"),
         ({"num_labels": 3}, "cannot be set in a recipe"),
     ],
 )

@@ -85,7 +85,7 @@ def test_embeddings_are_scaled_only_if_asked():
         ({"num_layers": 0}, "num_layers = 0"),
         ({"num_heads": 5}, "d_model \\(768\\) must be divisible"),
         ({"preset": "gpt3"}, "no decoder_only preset 'gpt3'"),
-        ({"vocab_size": 3}, "vocab_size = 3 is cannot be set in a recipe"),
+        ({"vocab_size": 3}, "vocab_size = 3 cannot be set in a recipe"),
         ({"layers": 3}, "no model setting 'layers'"),
     ],
 )

@@ -22,10 +22,10 @@ PLACES = torch.tensor([[0, 1, 0, 1, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0]]).bool(
 
 
 def test_means_and_maxima_are_of_real_states():
-    mean, max_length = (pooled(HIDDEN, LENGTHS, pooling) for pooling in ("mean", "max"))
+    mean, maximum = (pooled(HIDDEN, LENGTHS, pooling) for pooling in ("mean", "max"))
     for row, length in enumerate([5, 2]):
         torch.testing.assert_close(mean[row], HIDDEN[row, :length].mean(dim=0))
-        assert torch.equal(max_length[row], HIDDEN[row, :length].amax(dim=0))
+        assert torch.equal(maximum[row], HIDDEN[row, :length].amax(dim=0))
     assert torch.equal(pooled(HIDDEN, LENGTHS, "cls"), HIDDEN[:, 0])
 
 
@@ -94,7 +94,7 @@ def test_a_text_without_a_place_for_an_answer_has_none_for_certain():
         assert gradient.isfinite().all()
 
 
-@pytest.mark.parametrize("most", [1, 2, 3, 7])
+@pytest.mark.parametrize("max_length", [1, 2, 3, 7])
 def test_spans_are_found_as_by_trying_all(max_length):
     logits = torch.randn(40, 2, 6, generator=torch.Generator().manual_seed(max_length))
     logits[:, :, 5] = -torch.inf

@@ -20,7 +20,7 @@ def model_of(seed=0, **table) -> Recurrent:
     return build(RecurrentConfig.from_table({**SMALL, **table}, **SIZES), seed=seed)
 
 
-@pytest.token.parametrize(
+@pytest.mark.parametrize(
     ("table", "message", "hint"),
     [
         ({"tied": "all"}, "30 tokens and the target 40", "joint tokeniser"),
@@ -99,7 +99,7 @@ def test_ties_are_one_parameter_under_several_names():
     assert model.encoder.embedding.weight is model.decoder.embedding.weight is model.output.weight
 
 
-@pytest.token.parametrize("attention", ["none", "additive", "dot", "general", "concat"])
+@pytest.mark.parametrize("attention", ["none", "additive", "dot", "general", "concat"])
 def test_without_attention_all_passes_through_the_last_state(attention):
     """The bottleneck: if the encoder's last state is the same, so are the predictions."""
     model = model_of(attention=attention).eval()
@@ -136,7 +136,7 @@ def test_a_cache_moves_the_source_only_when_the_sentences_change():
     assert cache.select(torch.tensor([2, 0, 3, 3])).source.keys is not keys
 
 
-@pytest.token.parametrize(
+@pytest.mark.parametrize(
     "table",
     [{"preset": "rnn"}, {"preset": "bahdanau"}, {"preset": "luong", "num_layers": 1}],
     ids=["rnn", "bahdanau", "luong"],

@@ -120,7 +120,7 @@ def test_logits_states_and_attentions_are_theirs(pair, ids, real, listen):
         close(ours[real], there[real])
     assert len(theirs.attentions) == pair.config.num_layers
     for number, there in enumerate(theirs.attentions):
-        ours = recording.last(f"blocks.{number}.self_attention")
+        ours = recording.last_weights(f"blocks.{number}.self_attention")
         for row, length in enumerate(LENGTHS):
             close(ours[row, :, :length, :length], there[row, :, :length, :length])
 

@@ -120,12 +120,12 @@ def test_logits_states_and_attentions_are_theirs(pair, src_ids, tgt_ids, listen)
         for here, their in zip([*before, last], there, strict=True):
             close_relative(here[places], their[places])
     for number, there in enumerate(theirs.encoder_attentions):
-        here = rec.last(f"encoder.blocks.{number}.self_attention")
+        here = rec.last_weights(f"encoder.blocks.{number}.self_attention")
         for row, length in enumerate(LENGTHS):
             close(here[row, :, :length], there[row, :, :length])
     for number, there in enumerate(theirs.decoder_attentions):
-        close(rec.last(f"decoder.blocks.{number}.self_attention"), there)
-        close(rec.last(f"decoder.blocks.{number}.cross_attention"), theirs.cross_attentions[number])
+        close(rec.last_weights(f"decoder.blocks.{number}.self_attention"), there)
+        close(rec.last_weights(f"decoder.blocks.{number}.cross_attention"), theirs.cross_attentions[number])
 
 
 def test_loss_and_gradients_are_theirs(pair, src_ids, tgt_ids, gradients_by_file_name):

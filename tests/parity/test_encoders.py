@@ -111,7 +111,7 @@ def test_answers_states_and_attentions_are_theirs(pair, ids, types, listen):
         close(here[REAL], there[REAL])
     assert len(theirs.attentions) == pair.config.num_layers
     for number, there in enumerate(theirs.attentions):
-        here = recording.last(f"encoder.blocks.{number}.self_attention")
+        here = recording.last_weights(f"encoder.blocks.{number}.self_attention")
         for row, length in enumerate(LENGTHS):
             close(here[row, :, :length], there[row, :, :length])
 

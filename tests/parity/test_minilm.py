@@ -90,7 +90,7 @@ def test_a_head_looks_at_the_token_before(found):
     ids = torch.tensor(ids_of(found.loaded.tokenizers.source, TEXTS[:1]))
     with record_attention(found.loaded.model) as recording:
         found.loaded.model(ids, torch.tensor([ids.size(1)]))
-    weights = recording.last("encoder.blocks.0.self_attention")[0, 2]
+    weights = recording.last_weights("encoder.blocks.0.self_attention")[0, 2]
     before = weights.diagonal(-1)
     assert before[:-1].min() > 0.99  # of each word, but not of the mark at the end
     assert found.unused == ("bert.pooler.dense.bias", "bert.pooler.dense.weight")

@@ -58,7 +58,7 @@ def test_logits_states_and_attentions_are_theirs(pair, images, listen):
     for here, there in zip(states[: len(pair.ours.blocks)], theirs.hidden_states[:-1], strict=True):
         close(here, there)
     for number, there in enumerate(theirs.attentions):
-        close(recording.last(f"blocks.{number}.self_attention"), there)
+        close(recording.last_weights(f"blocks.{number}.self_attention"), there)
 
 
 def test_loss_and_gradients_are_theirs(pair, images, gradients_by_file_name):
@@ -136,7 +136,7 @@ def test_pixels_are_scaled_as_there(make, settings, tmp_path, capsys):
     ("settings", "told"),
     [
         ({"rescale_factor": 0}, "rescale_factor = 0.0"),
-        ({"do_normalize": "no"}, "do_normalize = 'no' is no bool"),
+        ({"do_normalize": "no"}, "do_normalize = 'no' is not of type bool"),
         ({"image_mean": [0.1, 0.2, 0.3]}, "image_mean = "),
         ({"image_std": 0}, "image_std = 0.0"),
     ],

@@ -356,7 +356,7 @@ def test_an_internal_error_is_reported_without_its_traceback(ask, server, monkey
     def fails(body):
         raise ZeroDivisionError("a secret")
 
-    monkeypatch.setattr(server.looks, "make", fails)
+    monkeypatch.setattr(server.looks, "create", fails)
     status, error = error_of(ask("POST", "/api/look", {"text": "1"}))
     assert status == 500
     assert "secret" not in error

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.errors import RecipeError
+from regard.errors import RecipeError, UserError
 from regard.training import register_loss
 from regard.training.losses import chosen_loss
 from regard.training.objective import CrossEntropy, LabelCrossEntropy, RDrop, SquaredError
@@ -66,5 +66,5 @@ def test_a_loss_that_is_not_one_number_for_each_target_is_refused():
 
 
 def test_a_loss_needs_a_name():
-    with pytest.raises(RecipeError, match="name"):
+    with pytest.raises(UserError, match="name"):
         register_loss("")

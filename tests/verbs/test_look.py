@@ -311,7 +311,7 @@ def test_a_head_is_called_by_what_it_does_with_most_of_its_weight():
 
 
 def test_the_heads_that_align_are_called_so():
-    """The model in the box: of its last layer, whose weights are the alignment that is shown."""
+    """The included model: of its last layer, whose weights are the alignment that is shown."""
     lines = look("Where is the station?", device="cpu").to_text().splitlines()
     heads = [line.split("\t") for line in lines if line.startswith("head\tdecoder.blocks.1.cross_attention")]
     assert [head[3] for head in heads] == ["aligns"] * 4

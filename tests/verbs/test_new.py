@@ -89,7 +89,7 @@ def test_gzipped_files_are_read_and_the_recipe_is_named_after_the_files(corpus, 
 
 def test_nothing_is_overwritten_and_nothing_half_written_is_left(corpus, tmp_path):
     (tmp_path / "here.toml").write_text("mine")
-    with pytest.raises(RecipeError, match=r"here\.toml is there already"):
+    with pytest.raises(RecipeError, match=r"here\.toml exists already"):
         new(*corpus, out=tmp_path / "here.toml")
     few = write(tmp_path / "few.en", ["a"] * 5), write(tmp_path / "few.de", ["b"] * 5)
     with pytest.raises(DataError, match="5 pairs are too few"):
@@ -98,7 +98,7 @@ def test_nothing_is_overwritten_and_nothing_half_written_is_left(corpus, tmp_pat
     with pytest.raises(DataError, match="all source lines are the same"):
         new(*same, out=tmp_path / "same.toml")
     (tmp_path / "link.toml").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(RecipeError, match=r"link\.toml is there already"):
+    with pytest.raises(RecipeError, match=r"link\.toml exists already"):
         new(*corpus, out=tmp_path / "link.toml")
     names = {path.name for path in tmp_path.iterdir()}
     assert not {name for name in names if "partial" in name or name.endswith(".data")}

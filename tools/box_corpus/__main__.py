@@ -1,4 +1,4 @@
-"""Makes the training corpus of the model in the box: Tatoeba's training pairs, varied, and made sentences.
+"""Makes the training corpus of the included model: Tatoeba's training pairs, varied, and made sentences.
 
 .venv/bin/python -m tools.box_corpus runs/box-corpus-1 --stage 1
 
@@ -92,7 +92,7 @@ class Stage:
     joined: float = 0.0  # share of templates that stand in a line with a pair of Tatoeba
     made: float = 0.35  # share of names that nobody has
     spliced: float = 0.0  # share of those that are made of parts of Tatoeba's own words
-    pieces: bool = False  # half of them of pieces of the vocabulary of the model in the box instead
+    pieces: bool = False  # half of them of pieces of the vocabulary of the included model instead
     dictionaries: int = 1  # times the dictionary in each pass
     grouped: float = 0.06  # share of lines that hold several pairs of Tatoeba
 

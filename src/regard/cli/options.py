@@ -39,7 +39,7 @@ model = click.option(
     "--model",
     type=FILE,
     metavar="DIR",
-    help="Model or run folder, or en-de. [default: en-de, the English-German model in the box]",
+    help="Model or run folder, or en-de. [default: en-de, the included English-German model]",
 )
 
 

@@ -1,4 +1,4 @@
-"""The frame of the text commands: a text, a file or a pipe in; an answer for each line out, as it comes."""
+"""The frame of the text commands: a text, a file or a pipe in; an answer for each line out."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence

@@ -39,7 +39,7 @@ def command(
 
 @functools.cache  # once a process
 def _note_demonstration(waits: bool) -> None:
-    """Tell a user at a terminal what the model in the box is, and how to get a better one."""
+    """Tell a user at a terminal what the included model is, and how to get a better one."""
     from regard import console
 
     if console.notes_to_terminal() and console.is_terminal() and (not waits or sys.stdin.isatty()):

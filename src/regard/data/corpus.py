@@ -24,6 +24,7 @@ from regard.data.encodings import refuse_wide
 from regard.data.json_lines import parse_record, text_field
 from regard.data.synthetic import synthetic_pairs
 from regard.errors import DataError, RecipeError, did_you_mean
+from regard.registry import Registry
 
 MAX_LINE_BYTES = 1 << 24  # a longer line is not a sentence, and must not fill the memory
 
@@ -41,7 +42,7 @@ class CorpusSettings:
     source: str | None = None
     target: str | None = None
     file: str | None = None
-    format: Literal["text", "tsv", "jsonl", "scan", "cmudict"] = "text"
+    format: str = "text"  # tsv, jsonl, scan, cmudict, or a registered one
     source_field: str | None = None
     target_field: str | None = None
     synthetic: str | None = None
@@ -53,6 +54,8 @@ class CorpusSettings:
     symbols: int = 10
 
     def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise RecipeError(f"format = {self.format!r} is unknown", FORMATS.hint(self.format))
         places = [self.source is not None or self.target is not None, self.file is not None]
         if sum(places) + (self.synthetic is not None) != 1:
             raise RecipeError(
@@ -118,6 +121,7 @@ class Problem(NamedTuple):
 
 
 Row = tuple[str, str] | Problem
+Format = Callable[[CorpusSettings], Callable[[Path], Iterable[Row]]]  # -> what reads a file of the format
 
 
 class Corpus:
@@ -218,8 +222,8 @@ def open_corpus(settings: CorpusSettings, policy: LinePolicy, base: Path) -> Cor
         return Corpus(task, rows, policy, settings=settings)
     if settings.file is not None:
         path = locate(settings.file, base)
-        parse = _parser(settings)
-        return Corpus(path.name, lambda: map(parse, read_lines(path)), policy, [path], settings)
+        read = FORMATS[settings.format](settings)
+        return Corpus(path.name, lambda: read(path), policy, [path], settings)
     source, target = locate(settings.source or "", base), locate(settings.target or "", base)
     name = f"{source.name} - {target.name}"
     return Corpus(name, lambda: _aligned(source, target), policy, [source, target], settings)
@@ -329,19 +333,6 @@ def _aligned(source: Path, target: Path) -> Iterator[Row]:
         return
 
 
-def _parser(settings: CorpusSettings) -> Callable[[str], Row]:
-    """The function that reads a pair from a line of the settings' format."""
-    if settings.format == "scan":
-        return _scan_pair
-    if settings.format == "cmudict":
-        return _cmudict_pair
-    if settings.format == "jsonl":
-        keys = settings.source_field or "source", settings.target_field or "target"
-        return lambda line: _json_pair(line, *keys)
-    columns = int(settings.source_field or 0), int(settings.target_field or 1)
-    return lambda line: _tsv_pair(line, *columns)
-
-
 def _tsv_pair(line: str, source: int, target: int) -> Row:
     cells = line.split("\t")
     if len(cells) <= max(source, target):
@@ -369,3 +360,52 @@ def _cmudict_pair(line: str) -> Row:
     if not phonemes:
         return Problem("malformed", "no phonemes after the headword")
     return re.sub(r"\(\d+\)\Z", "", word), phonemes
+
+
+def _by_line(parser: Callable[[CorpusSettings], Callable[[str], Row]]) -> Format:
+    """The format of a file with a pair on each line."""
+    return lambda settings: lambda path: map(parser(settings), read_lines(path))
+
+
+def _tsv(settings: CorpusSettings) -> Callable[[str], Row]:
+    columns = int(settings.source_field or 0), int(settings.target_field or 1)
+    return lambda line: _tsv_pair(line, *columns)
+
+
+def _jsonl(settings: CorpusSettings) -> Callable[[str], Row]:
+    keys = settings.source_field or "source", settings.target_field or "target"
+    return lambda line: _json_pair(line, *keys)
+
+
+_OWN: dict[str, Format] = {
+    "text": _by_line(_tsv),
+    "tsv": _by_line(_tsv),
+    "jsonl": _by_line(_jsonl),
+    "scan": _by_line(lambda settings: _scan_pair),
+    "cmudict": _by_line(lambda settings: _cmudict_pair),
+}
+FORMATS: Registry[Format] = Registry("corpus format", _OWN, how="register_corpus_format of regard.data")
+
+
+def register_corpus_format(
+    name: str,
+) -> Callable[[Callable[[Path], Iterable[tuple[str, str]]]], Callable[[Path], Iterable[tuple[str, str]]]]:
+    """Make a file format of parallel corpora known by a name, for `format` in `[data.*]` of a recipe.
+
+        @register_corpus_format("blank_lines")
+        def read(path): ...  # yields a source and a target at a time
+
+    The decorated function is called with the path, each time that the corpus is read, and yields pairs of
+    texts in their order. It raises DataError for a file that it cannot read. `read_lines` of regard.data
+    reads UTF-8, gzip too.
+
+    Raises:
+        UserError: the name is empty, or one of regard's own.
+    """
+    register = FORMATS.register(name)
+
+    def add(read: Callable[[Path], Iterable[tuple[str, str]]]) -> Callable[[Path], Iterable[tuple[str, str]]]:
+        register(lambda settings: read)
+        return read
+
+    return add

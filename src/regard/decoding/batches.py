@@ -13,7 +13,7 @@ from itertools import islice
 
 import torch
 from jaxtyping import Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.decoding.base_search import Search
 from regard.decoding.hypothesis import Hypothesis, Request
@@ -22,7 +22,6 @@ from regard.decoding.rows import round_up
 from regard.decoding.step import Stepper, stepper_of
 from regard.errors import ConfigError, DataError
 from regard.fast.decoding_step import fast_step
-from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
 
 # With source lengths a multiple of LENGTH, the encoder states of a sentence are equal to the bit alone
@@ -188,7 +187,7 @@ def max_positions(models: Sequence[SequenceToSequence]) -> int:
 
 
 @contextmanager
-def deterministic(models: Sequence[Model]) -> Iterator[None]:
+def deterministic(models: Sequence[nn.Module]) -> Iterator[None]:
     """Evaluation mode, without dropout; restored afterwards."""
     training = [model for model in models if model.training]
     try:

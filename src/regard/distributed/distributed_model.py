@@ -4,19 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.distributed.group import Group
 from regard.distributed.replicated import Replicated
 from regard.distributed.settings import DistributedSettings
-from regard.models.model import Model
 
 
 @runtime_checkable
 class DistributedModel(Protocol):
     """A model on the processes of a group. All processes call the same methods in the same order."""
 
-    model: Model
+    model: nn.Module
     group: Group
     lockstep: bool  # True if every pass needs all processes
 
@@ -40,12 +39,12 @@ class DistributedModel(Protocol):
         """This process's parts of full tensors."""
         ...
 
-    def full_model(self) -> AbstractContextManager[Model]:
+    def full_model(self) -> AbstractContextManager[nn.Module]:
         """A context with a plain model that has the present weights; valid in the first process."""
         ...
 
 
-def distribute(model: Model, settings: DistributedSettings, group: Group) -> DistributedModel:
+def distribute(model: nn.Module, settings: DistributedSettings, group: Group) -> DistributedModel:
     """Distributes `model` over the processes of `group`."""
     if settings.strategy == "fsdp2" and group.size > 1:
         from regard.distributed.sharded import Sharded  # its import takes a second

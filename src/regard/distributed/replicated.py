@@ -6,10 +6,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.distributed.group import SINGLE, Group
-from regard.models.model import Model
 
 
 class Replicated:
@@ -20,7 +19,7 @@ class Replicated:
 
     lockstep = False
 
-    def __init__(self, model: Model, group: Group = SINGLE) -> None:
+    def __init__(self, model: nn.Module, group: Group = SINGLE) -> None:
         self.model, self.group = model, group
 
     def loss(self, objective: Callable[[Any, Any], Any], batch: Any) -> Any:
@@ -40,5 +39,5 @@ class Replicated:
         return tensors
 
     @contextmanager
-    def full_model(self) -> Iterator[Model]:
+    def full_model(self) -> Iterator[nn.Module]:
         yield self.model

@@ -17,7 +17,6 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from regard.distributed.group import Group
-from regard.models.model import Model
 
 BLOCKS = "blocks"  # the name of the list of layers in the models
 
@@ -27,11 +26,11 @@ class Sharded:
 
     lockstep = True
 
-    def __init__(self, model: Model, group: Group) -> None:
+    def __init__(self, model: nn.Module, group: Group) -> None:
         self.model, self.group = model, group
         # the model that is validated and saved; allocated now, so that a lack of memory shows at the start
         self._plain = copy.deepcopy(model) if group.is_first else None
-        self._mesh = DeviceMesh.from_group(group.channel, model.device.type)
+        self._mesh = DeviceMesh.from_group(group.channel, next(model.parameters()).device.type)
         self._pass = _Pass(model)
         for part in (*_blocks(model), self._pass):
             sharded = fully_shard(part, mesh=self._mesh)
@@ -80,7 +79,7 @@ class Sharded:
         return distribute_tensor(tensor.to(weight.device), self._mesh, weight.placements, src_data_rank=None)
 
     @contextmanager
-    def full_model(self) -> Iterator[Model]:
+    def full_model(self) -> Iterator[nn.Module]:
         """A context with a plain model in the first process, and the sharded model in the others."""
         weights = self.gather(self.model.state_dict())
         if self._plain is None:
@@ -95,7 +94,7 @@ class Sharded:
 class _Pass(nn.Module):
     """A forward pass and its loss as one module, because objectives call several methods of a model."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 

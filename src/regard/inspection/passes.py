@@ -1,4 +1,4 @@
-"""One forced pass (teacher forcing) of one example through a model, and the sequences it reads and writes.
+"""One forced pass (teacher forcing) of an example through a model, and the sequences in it.
 
 The rows and columns of every attention belong to one of these sequences. A decoder reads its target shifted
 by one: row t reads `read[t]` and predicts `written[t]`.

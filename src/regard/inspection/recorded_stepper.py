@@ -74,7 +74,7 @@ class RecordedLogitStepper(RecordedStepper):
         return self.stepper.logits(ids)
 
 
-def recorded(stepper: Stepper, recording: Recording) -> RecordedStepper:
+def recording_stepper(stepper: Stepper, recording: Recording) -> RecordedStepper:
     """`stepper`, wrapped to report to `recording`; use it inside the `with` of `record`."""
     kind = RecordedLogitStepper if isinstance(stepper, CacheStepper) else RecordedStepper
     return kind(stepper, recording)

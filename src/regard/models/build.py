@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from regard.errors import ConfigError, did_you_mean
+from regard.errors import ConfigError
 from regard.models.config import ModelConfig
 from regard.models.conformer import Conformer, ConformerConfig
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
@@ -23,9 +23,12 @@ from regard.models.graph import (
 from regard.models.model import Model
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.vision import VisionConfig, VisionTransformer
+from regard.registry import Registry
+
+Built = TypeVar("Built", bound=Model)
 
 # kind -> config class and model class
-MODELS: dict[str, tuple[type[ModelConfig], type[Model]]] = {
+_OWN = {
     config.kind: (config, model)
     for config, model in (
         (EncoderDecoderConfig, EncoderDecoder),
@@ -38,12 +41,35 @@ MODELS: dict[str, tuple[type[ModelConfig], type[Model]]] = {
         (GraphTransformerConfig, GraphTransformer),
     )
 }
+MODELS: Registry[tuple[type[ModelConfig], type[Model]]] = Registry(
+    "model", _OWN, how="register_model of regard.models"
+)
+
+
+def register_model(config: type[ModelConfig]) -> Callable[[type[Built]], type[Built]]:
+    """Make a model known by its config's `kind`, for `[model] kind` of a recipe and for model folders.
+
+        @register_model(MyConfig)
+        class MyModel(Model): ...
+
+    The model is built with its config alone, and `initialise(generator)` draws its weights.
+
+    Raises:
+        UserError: regard has a model of this kind.
+    """
+    register = MODELS.register(config.kind)
+
+    def add(model: type[Built]) -> type[Built]:
+        register((config, model))
+        return model
+
+    return add
 
 
 def config_class(kind: str) -> type[ModelConfig]:
     """The config class of a kind of model."""
     if kind not in MODELS:
-        raise ConfigError(f"there is no kind of model {kind!r}", did_you_mean(kind, MODELS))
+        raise ConfigError(f"there is no kind of model {kind!r}", MODELS.hint(kind))
     return MODELS[kind][0]
 
 

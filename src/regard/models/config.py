@@ -13,8 +13,8 @@ from regard.layers.block import NormPosition
 from regard.layers.feedforward import Activation
 from regard.layers.norm import Norm
 from regard.layers.positions import Layout
+from regard.models.registered import ATTENTIONS, POSITIONS
 
-Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
 Config = TypeVar("Config", bound="ModelConfig")
 MAX_INTEGER = 2**62  # larger sizes overflow PyTorch's element counts
 
@@ -106,7 +106,8 @@ class TransformerConfig(ModelConfig):
     activation: Activation = "relu"
     bias: bool = True  # of linear layers and layer norms; gated feed-forward layers never have one
     qk_norm: bool = False  # normalise queries and keys of each head in self-attention
-    positions: Positions = "sinusoidal"
+    attention: str = "softmax"  # self-attention: "softmax", or a registered one
+    positions: str = "sinusoidal"  # learned, rotary, alibi, t5, none, or a registered one
     max_positions: int = 1024  # for learned positions only
     position_offset: int = 0  # rows of the learned table before the first position
     position_layout: Layout = "interleaved"  # of sinusoidal positions
@@ -121,6 +122,10 @@ class TransformerConfig(ModelConfig):
     def __post_init__(self) -> None:
         self.require_positive("d_model", "num_heads", "num_kv_heads", "head_dim", "d_ff", "max_positions")
         self.require_fraction("dropout", "attention_dropout", "activation_dropout")
+        for name, registry in (("positions", POSITIONS), ("attention", ATTENTIONS)):
+            value = getattr(self, name)
+            if value not in registry:
+                raise ConfigError(f"{name} = {value!r} is unknown", registry.hint(value))
         self._check_heads()
         self._check_positions()
         for name in ("attention_scale", "norm_eps"):

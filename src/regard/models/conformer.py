@@ -18,7 +18,7 @@ from regard.layers.positions import RotaryPositions
 from regard.layers.relative import RelativePositions, RelativeSelfAttention
 from regard.layers.subsampling import ConvolutionalSubsampling, StackedFrames, real_frames, shortened
 from regard.models import parts
-from regard.models.config import Positions, TransformerConfig
+from regard.models.config import TransformerConfig
 from regard.models.initialise import xavier
 from regard.models.model import Model
 
@@ -60,7 +60,7 @@ class ConformerConfig(TransformerConfig):
     d_ff: int = 576
     norm_position: NormPosition = "pre"
     activation: Activation = "silu"
-    positions: Positions = "none"
+    positions: str = "none"
 
     def __post_init__(self) -> None:
         self.require_positive("num_features", "num_layers", "subsampling_factor", "kernel_size")

@@ -13,7 +13,7 @@ from regard.layers.cache import StackCache
 from regard.layers.feedforward import Activation
 from regard.layers.masks import causal_mask, document_mask, window_mask
 from regard.models import parts
-from regard.models.config import Positions, TransformerConfig
+from regard.models.config import TransformerConfig
 from regard.models.initialise import normal
 from regard.models.model import Model
 
@@ -59,7 +59,7 @@ class DecoderOnlyConfig(TransformerConfig):
     d_ff: int = 3072
     norm_position: NormPosition = "pre"
     activation: Activation = "gelu"
-    positions: Positions = "learned"
+    positions: str = "learned"
     attention_dropout: float = 0.1
     window: int | None = None  # positions that a position attends to, itself included; None: all before it
     scaled_embedding: bool = False  # multiply embeddings by sqrt(d_model)

@@ -1,4 +1,4 @@
-"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017), with later variants as options."""
+"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017), with later variants."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

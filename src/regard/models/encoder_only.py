@@ -15,7 +15,7 @@ from regard.layers.feedforward import Activation
 from regard.layers.masks import padding_mask
 from regard.layers.norm import norm
 from regard.models import heads, parts
-from regard.models.config import Positions, TransformerConfig
+from regard.models.config import TransformerConfig
 from regard.models.initialise import normal
 from regard.models.model import Model
 
@@ -75,7 +75,7 @@ class EncoderOnlyConfig(TransformerConfig):
     num_layers: int = 12
     d_ff: int = 3072
     activation: Activation = "gelu"
-    positions: Positions = "learned"
+    positions: str = "learned"
     max_positions: int = 512
     num_token_types: int = 2  # segments of a text, such as question and answer; 0: no type embedding
     embedding_norm: bool = True  # normalise the sum of the embeddings

@@ -21,7 +21,7 @@ from regard.layers.graph import (
     with_self_loops,
 )
 from regard.models import parts
-from regard.models.config import ModelConfig, Positions, TransformerConfig
+from regard.models.config import ModelConfig, TransformerConfig
 from regard.models.initialise import xavier
 from regard.models.model import Model
 
@@ -172,7 +172,7 @@ class GraphTransformerConfig(TransformerConfig):
     num_heads: int = 8
     d_ff: int = 64
     norm_position: NormPosition = "pre"
-    positions: Positions = "none"
+    positions: str = "none"
     feature_dropout: float = 0.0
 
     def __post_init__(self) -> None:

@@ -1,5 +1,7 @@
 """Layers built from a Transformer's config."""
 
+from typing import Any
+
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
@@ -8,15 +10,9 @@ from regard.layers.block import RESIDUALS, DecoderBlock, EncoderBlock, Residual
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feedforward import feed_forward
 from regard.layers.norm import norm
-from regard.layers.positions import (
-    BucketBias,
-    LearnedPositions,
-    LinearBias,
-    RotaryPositions,
-    SinusoidalPositions,
-    positions_in,
-)
+from regard.layers.positions import RotaryPositions, positions_in
 from regard.models.config import TransformerConfig
+from regard.models.registered import ATTENTIONS, POSITIONS, Where
 
 
 class InputEmbedding(nn.Module):
@@ -27,7 +23,7 @@ class InputEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = TokenEmbedding(vocab_size, config.d_model, scaled=scaled)
-        self.positions = positions(config)
+        self.positions: Any = positions(config)
         self.norm = _norm(config, config.d_model) if normed else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
 
@@ -46,32 +42,26 @@ class InputEmbedding(nn.Module):
         return self.dropout(self.norm(x))
 
 
-def positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions | None:
-    """The positions that are added to embeddings; None for other schemes."""
-    if config.positions == "sinusoidal":
-        return SinusoidalPositions(config.d_model, config.position_layout)
-    if config.positions == "learned":
-        return LearnedPositions(config.d_model, config.max_positions, config.position_offset)
-    return None
+def positions(config: TransformerConfig) -> nn.Module | None:
+    """The positions that are added to embeddings, if they are given in this way."""
+    return _positions(config, "input", True)
 
 
-def position_bias(config: TransformerConfig, *, bidirectional: bool) -> LinearBias | BucketBias | None:
-    """The position bias of attention scores, shared by a stack; None for other schemes."""
-    if config.positions == "alibi":
-        return LinearBias(config.num_heads, directed=bidirectional and config.alibi == "directed")
-    if config.positions == "t5":
-        return BucketBias(
-            config.num_heads,
-            bidirectional=bidirectional,
-            num_buckets=config.position_buckets,
-            max_distance=config.position_distance,
-        )
-    return None
+def position_bias(config: TransformerConfig, *, bidirectional: bool) -> nn.Module | None:
+    """The bias that a stack adds to the scores of its self-attentions, for positions given in this way."""
+    return _positions(config, "scores", bidirectional)
 
 
 def rotary(config: TransformerConfig) -> RotaryPositions | None:
-    """The rotary positions of queries and keys, shared by a stack; None for other schemes."""
-    return RotaryPositions(config.d_head, config.rotary_base) if config.positions == "rotary" else None
+    """The rotation of queries and keys in all self-attentions of a stack, for positions given in this way."""
+    found = _positions(config, "queries_and_keys", True)
+    assert found is None or isinstance(found, RotaryPositions)
+    return found
+
+
+def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> nn.Module | None:
+    encoding = POSITIONS[config.positions]
+    return encoding.make(config, bidirectional) if encoding.where == where else None
 
 
 def encoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> EncoderBlock:
@@ -101,7 +91,7 @@ def final_norm(config: TransformerConfig) -> nn.Module:
 
 
 def _self_attention(config: TransformerConfig, rotary: RotaryPositions | None) -> SelfAttention:
-    return SelfAttention(
+    return ATTENTIONS[config.attention](
         config.d_model,
         config.num_heads,
         num_kv_heads=config.num_kv_heads,

@@ -1,4 +1,4 @@
-"""Recurrent encoder-decoders without attention (Cho et al. 2014), with Bahdanau's or Luong's attention."""
+"""Recurrent encoder-decoders: without attention (Cho et al. 2014), with Bahdanau's, with Luong's."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping

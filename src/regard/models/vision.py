@@ -13,7 +13,7 @@ from regard.layers.block import NormPosition
 from regard.layers.feedforward import Activation
 from regard.layers.patches import GridPositions, PatchEmbedding
 from regard.models import parts
-from regard.models.config import Positions, TransformerConfig
+from regard.models.config import TransformerConfig
 from regard.models.initialise import xavier
 from regard.models.model import Model
 
@@ -49,7 +49,7 @@ class VisionConfig(TransformerConfig):
     d_ff: int = 3072
     norm_position: NormPosition = "pre"
     activation: Activation = "gelu"
-    positions: Positions = "learned"  # or "none"
+    positions: str = "learned"  # or "none"
 
     def __post_init__(self) -> None:
         self.require_positive("num_labels", "image_size", "channels", "patch_size", "num_layers")

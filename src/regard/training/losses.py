@@ -2,21 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from regard.errors import RecipeError, did_you_mean
+from regard.errors import RecipeError
+from regard.registry import Registry
 from regard.training.objective import Loss, Objective
 
 LossFunction = Callable[
     [Float[Tensor, "targets classes"], Int64[Tensor, " targets"]], Float[Tensor, " targets"]
 ]
-Registered = TypeVar("Registered", bound=LossFunction)
 
-_LOSSES: dict[str, LossFunction] = {}
+LOSSES: Registry[LossFunction] = Registry("loss", how="register_loss of regard.training")
 
 
 @runtime_checkable
@@ -28,7 +28,7 @@ class LogitsObjective(Protocol):
         ...
 
 
-def register_loss(name: str) -> Callable[[Registered], Registered]:
+def register_loss(name: str) -> Callable[[LossFunction], LossFunction]:
     """Registers a loss under a name, which a recipe can then use: `[training] loss = "NAME"`.
 
         @register_loss("focal")
@@ -41,20 +41,13 @@ def register_loss(name: str) -> Callable[[Registered], Registered]:
     remains the cross-entropy of the labels in nats, so that runs can be compared. Label smoothing is not
     applied. Registering a name again replaces its loss.
 
-    The loss is registered in this process only: call `regard.train` here. A recipe cannot name a file of
-    code, because recipes come with models, and data must not become code.
+    The loss is registered in the process that calls this: call `regard.train` there, or register it in an
+    installed package (see docs/extending.md).
 
     Raises:
-        RecipeError: the name is empty.
+        UserError: the name is empty.
     """
-    if not name:
-        raise RecipeError("a loss needs a name", 'register_loss("focal")')
-
-    def register(function: Registered) -> Registered:
-        _LOSSES[name] = function
-        return function
-
-    return register
+    return LOSSES.register(name)
 
 
 def chosen_loss(name: str, base: Objective) -> Objective:
@@ -65,12 +58,8 @@ def chosen_loss(name: str, base: Objective) -> Objective:
     """
     if not name:
         return base
-    if name not in _LOSSES:
-        known = did_you_mean(name, _LOSSES) if _LOSSES else "none is registered in this process"
-        raise RecipeError(
-            f"training.loss: no loss is registered as {name!r}",
-            f"{known}; register one with regard.training.register_loss before regard.train is called",
-        )
+    if name not in LOSSES:
+        raise RecipeError(f"training.loss: no loss is registered as {name!r}", LOSSES.hint(name))
     if getattr(base, "weights", None) is not None:
         raise RecipeError(
             f"task.class_weights and training.loss = {name!r} both weight the classes",
@@ -81,7 +70,7 @@ def chosen_loss(name: str, base: Objective) -> Objective:
             f"training.loss = {name!r}: {type(base).__name__} is not a function of logits and labels",
             "leave out training.loss; it is for tasks that predict tokens or classes, without r_drop",
         )
-    return CustomLoss(name=name, function=_LOSSES[name], base=base)
+    return CustomLoss(name=name, function=LOSSES[name], base=base)
 
 
 @dataclass(frozen=True, kw_only=True)

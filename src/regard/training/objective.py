@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.data.batch import IGNORED, LabelledBatch, PairBatch
 from regard.data.token_stream import TextBatch
@@ -16,7 +16,6 @@ from regard.fast.linear_cross_entropy import (
     output_layer,
 )
 from regard.models.decoder_only import DecoderOnly
-from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
 
 
@@ -91,7 +90,7 @@ class LabelCrossEntropy:
     smoothing: float = 0.0
     weights: tuple[float, ...] | None = None
 
-    def __call__(self, model: Model, batch: LabelledBatch) -> Loss:
+    def __call__(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         logits, labels = self.logits(model, batch)
         weights = None if self.weights is None else torch.tensor(self.weights, device=logits.device)
         total = F.cross_entropy(logits, labels, weights, reduction="sum", label_smoothing=self.smoothing)
@@ -100,7 +99,7 @@ class LabelCrossEntropy:
             nll = F.cross_entropy(logits.detach(), labels, reduction="sum")
         return Loss(total=total, nll=nll, num_targets=labels.numel())
 
-    def logits(self, model: Model, batch: LabelledBatch) -> tuple[Tensor, Tensor]:
+    def logits(self, model: nn.Module, batch: LabelledBatch) -> tuple[Tensor, Tensor]:
         """The logits and labels of all predictions, without IGNORED labels."""
         real = batch.labels != IGNORED
         return model(*batch.inputs)[real].float(), batch.labels[real]
@@ -112,7 +111,7 @@ class SquaredError:
 
     std: float = 1.0
 
-    def __call__(self, model: Model, batch: LabelledBatch) -> Loss:
+    def __call__(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         total = ((model(*batch.inputs).float() - batch.labels) / self.std).square().sum()
         return Loss(total=total, nll=total.detach(), num_targets=batch.labels.numel())
 

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.models.adapters import adapters_of, merged
-from regard.models.model import Model
 from regard.weights.checkpoint import Checkpoint
 from regard.weights.tensors import model_tensors
 
@@ -14,7 +13,7 @@ WEIGHTS = "model.safetensors"  # the weights for use, with merged adapters
 ADAPTERS = "adapters.safetensors"  # in a run with adapters: the adapters and the unmerged weights below them
 
 
-def weight_files(model: Model) -> dict[str, Mapping[str, Tensor]]:
+def weight_files(model: nn.Module) -> dict[str, Mapping[str, Tensor]]:
     """The weight files of a checkpoint: merged weights, so that it is a model folder, and the adapters."""
     own = model_tensors(model)
     if not adapters_of(model):
@@ -30,7 +29,7 @@ def weight_files(model: Model) -> dict[str, Mapping[str, Tensor]]:
     return {WEIGHTS: plain, ADAPTERS: changed}
 
 
-def trained_weights(checkpoint: Checkpoint, model: Model) -> dict[str, Tensor]:
+def trained_weights(checkpoint: Checkpoint, model: nn.Module) -> dict[str, Tensor]:
     """The weights of `model` for training, with unmerged adapters."""
     weights = checkpoint.read_tensors(WEIGHTS)
     return weights | checkpoint.read_tensors(ADAPTERS) if adapters_of(model) else weights

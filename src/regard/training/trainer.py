@@ -9,14 +9,14 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.data.loader import Cursor, Loader
 from regard.data.noise import derive_seed
 from regard.distributed.distributed_model import DistributedModel
 from regard.distributed.replicated import Replicated
-from regard.errors import RunError, Stopped
+from regard.errors import RecipeError, RunError, Stopped
 from regard.fast.training import fused
 from regard.models.adapters import merged
 from regard.models.model import Model
@@ -33,7 +33,7 @@ from regard.weights.average import MovingAverage, average_tensors, used_weights
 from regard.weights.checkpoint import Checkpoint, RunFolder
 from regard.weights.tensors import model_tensors, restore_model
 
-Validate = Callable[[Model], dict[str, float]]
+Validate = Callable[[Any], dict[str, float]]
 
 
 class Trainer:
@@ -55,7 +55,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: Model,
+        model: nn.Module,
         objective: Objective,
         loader: Loader,
         settings: TrainingSettings,
@@ -79,7 +79,7 @@ class Trainer:
         self.entropy = self.group.broadcast(entropy)
         self.optimizer = build_optimizer(model, settings.optimizer)
         self.schedule = Schedule(
-            settings=settings.schedule, max_steps=settings.max_steps, d_model=model.config.d_model
+            settings=settings.schedule, max_steps=settings.max_steps, d_model=_width(model, settings)
         )
         self.average = MovingAverage(model, settings.moving_average) if settings.moving_average else None
         self.state = TrainingState(cursor=loader.cursor.to_dict(), device=str(self.device))
@@ -320,7 +320,7 @@ class Trainer:
             if found not in recorded:
                 self._record(found)
 
-    def _score(self, model: Model) -> dict[str, float]:
+    def _score(self, model: nn.Module) -> dict[str, float]:
         model.eval()
         with torch.no_grad():
             metrics = self.validate(model)
@@ -345,7 +345,7 @@ class Trainer:
             record["kind"] == "average" and record["step"] == self.state.step for record in self.run.metrics()
         )
 
-    def _score_mean(self, model: Model) -> None:
+    def _score_mean(self, model: nn.Module) -> None:
         checkpoints = [point for point in self.run.checkpoints() if self._is_regular(point.step)]
         checkpoints = checkpoints[: self.settings.average_last]
         mean = average_tensors([used_weights(checkpoint)[0] for checkpoint in checkpoints])
@@ -362,7 +362,7 @@ class Trainer:
         """True if an uninterrupted run saves this step too; others were saved on a signal."""
         return step % self.settings.save_every == 0 or step == self.state.step
 
-    def _keep_best(self, model: Model) -> None:
+    def _keep_best(self, model: nn.Module) -> None:
         """Keeps these weights in memory until the next save; a run that resumes earlier computes them again.
 
         Writing them costs as much as ten updates of a small model, which may be validated at every update.
@@ -391,7 +391,7 @@ class Trainer:
                 self._write_checkpoint(model, gathered)
         self.group.wait()
 
-    def _write_checkpoint(self, model: Model, beside: Mapping[str, Mapping[str, Tensor]]) -> None:
+    def _write_checkpoint(self, model: nn.Module, beside: Mapping[str, Mapping[str, Tensor]]) -> None:
         files: dict[str, Any] = {
             **self.model_files,
             **weight_files(model),
@@ -423,3 +423,15 @@ class Trainer:
             restore_random_state(self.state.random[self.group.rank], self.device)
         else:
             torch.manual_seed(derive_seed(self._seed(), self.state.step))
+
+
+def _width(model: nn.Module, settings: TrainingSettings) -> int:
+    """`d_model`, by which the schedule of the paper scales; a module that is no `Model` has none."""
+    if isinstance(model, Model):
+        return model.config.d_model
+    if settings.schedule.kind == "noam":
+        raise RecipeError(
+            f"schedule.kind = 'noam' scales by d_model, which a {type(model).__name__} does not tell",
+            "take inverse_square_root, with the peak as learning_rate",
+        )
+    return 1

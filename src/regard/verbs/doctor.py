@@ -41,7 +41,7 @@ def doctor(model: str | Path | None = None) -> list[Finding]:
     Changes nothing; missing things are no errors.
 
     Args:
-        model: a model or run folder, or the name of a model in the box; None: the machine alone.
+        model: a model or run folder, or the name of an included model; None: the machine alone.
 
     Raises:
         FolderError: `model` is no model folder.

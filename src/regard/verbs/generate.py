@@ -1,4 +1,4 @@
-"""Generate: prompts in, their continuations out; a continuation depends on its prompt and the seed alone."""
+"""Generate: prompts in, continuations out; each depends on its prompt and the seed alone."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence

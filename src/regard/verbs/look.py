@@ -49,7 +49,7 @@ class Looker:
     Threads may share a looker; they use the model in turn.
 
     Args:
-        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        model: a model or run folder, or the result of `regard.load`; by default the included model.
 
     Raises:
         FolderError: there are no looks for this kind of model.
@@ -167,7 +167,7 @@ def look(
 
     Args:
         text: the input.
-        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        model: a model or run folder, or the result of `regard.load`; by default the included model.
         target: an answer to force.
         prefix: the beginning of an answer to force.
         prefix_ids: the same as token ids.

@@ -49,7 +49,7 @@ def plot_attention(
     Args:
         text: the input.
         out: the figure to write: .svg, .png or .pdf.
-        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        model: a model or run folder, or the result of `regard.load`; by default the included model.
         attention: its name, such as decoder.blocks.1.cross_attention; by default the last.
         heads: their numbers from 0; by default all.
         target: an answer to force; by default the model's own.
@@ -104,7 +104,7 @@ def plot_alignment(
     Args:
         text: the input.
         out: the figure to write: .svg, .png or .pdf.
-        model: a model or run folder, or the result of `regard.load`; by default the model in the box.
+        model: a model or run folder, or the result of `regard.load`; by default the included model.
         target: an answer to force; by default the model's own.
         size: "screen": cells of one size; "column", "page": as wide as one or two columns of a paper.
 

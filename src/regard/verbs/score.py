@@ -65,7 +65,7 @@ def score(
     A source is encoded as by `translate`.
 
     Args:
-        model: a model or run folder, or what `regard.load` returns; the model in the box without.
+        model: a model or run folder, or what `regard.load` returns; the included model by default.
         src: a file of sources, one sentence a line.
         ref: a file of their translations, aligned line by line.
 

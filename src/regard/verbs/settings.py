@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.errors import FolderError, RecipeError, did_you_mean
+from regard.errors import FolderError, RecipeError
 from regard.recipe import apply_overrides, read, read_toml
 from regard.verbs.box import model_path
 from regard.verbs.tasks.kinds import KINDS
@@ -76,5 +76,5 @@ def _recipe_class(table: Mapping[str, Any]) -> type[Recipe]:
     if not isinstance(task, Mapping) or not isinstance(kind, str):
         raise RecipeError(f"task must be a table with a kind, not {kind!r}", "write [task], then kind = ...")
     if kind not in KINDS:
-        raise RecipeError(f"no kind of task {kind!r}", did_you_mean(kind, KINDS))
+        raise RecipeError(f"no kind of task {kind!r}", KINDS.hint(kind))
     return KINDS[kind].recipe

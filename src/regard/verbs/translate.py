@@ -88,7 +88,7 @@ class Translator:
     in its generation.json) or can read. Length limits and penalties then apply to each sentence.
 
     Args:
-        model: a model or run folder, or what `regard.load` returns; the model in the box without.
+        model: a model or run folder, or what `regard.load` returns; the included model by default.
     """
 
     task: ClassVar[str] = "translation"  # the key of its prefix in generation.json, as in T5's folders
@@ -296,7 +296,7 @@ def translate(
     options: TranslationOptions = OPTIONS,
     runtime: DecodingRuntime = DECODING_RUNTIME,
 ) -> Texts:
-    """The translation of a text, or of each text of several, by `model` or the model in the box.
+    """The translation of a text, or of each text of several, by `model` or the included model.
 
     A text may have several sentences and lines: each sentence is translated alone, and the translations are
     joined by the spaces and line breaks between the sentences; with `split` "off" each line is. For many
@@ -304,7 +304,7 @@ def translate(
 
     Args:
         text: one text, or several.
-        model: a model or run folder, or what `regard.load` returns; the model in the box without.
+        model: a model or run folder, or what `regard.load` returns; the included model by default.
 
     Returns:
         str for a str, list[str] for several; with `n_best` above 1 list[str] and list[list[str]].
@@ -329,7 +329,7 @@ def translate_file(
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
         output: the file to write.
-        model: a model or run folder, or what `regard.load` returns; the model in the box without.
+        model: a model or run folder, or what `regard.load` returns; the included model by default.
         as_json: write a line of JSON for each line.
     """
     translator = Translator(model, controls=controls, options=options, runtime=runtime)

@@ -167,7 +167,7 @@ def read_config(folder: VerifiedFolder) -> tuple[ModelConfig, tuple[str, ...]]:
             f"{path}: unknown key {min(others)!r}", "known: format_version, kind, settings, labels"
         )
     if kind not in MODELS:
-        raise FolderError(f"{path}: unknown kind of model {kind!r}", did_you_mean(kind, MODELS))
+        raise FolderError(f"{path}: unknown kind of model {kind!r}", MODELS.hint(kind))
     fields = {field.name: field for field in dataclasses.fields(config_class(kind))}
     if unknown := sorted(set(settings) - set(fields)):
         raise FolderError(f"{path}: unknown setting {unknown[0]!r}", did_you_mean(unknown[0], fields))

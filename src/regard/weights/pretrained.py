@@ -16,6 +16,7 @@ from regard.models.build import build_uninitialised
 from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
+from regard.registry import Registry
 from regard.weights import huggingface_tokenizer
 from regard.weights.families.bert import BERT, RoBERTa
 from regard.weights.families.distilbert import DistilBERT
@@ -38,10 +39,22 @@ from regard.weights.names import read_names, renamed, write_names
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors, restore_model
 
-FAMILIES: dict[str, Family] = {
+_OWN: dict[str, Family] = {
     family.name: family
     for family in (GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), T5(), Llama(), Qwen3(), ViT())
 }
+FAMILIES: Registry[Family] = Registry(
+    "family of pretrained models", _OWN, how="register_family of regard.weights"
+)
+
+
+def register_family(family: Family) -> None:
+    """Make a family of pretrained models known by its name, which config.json has as `model_type`.
+
+    Raises:
+        UserError: regard reads this family itself.
+    """
+    FAMILIES.register(family.name)(family)
 
 
 @dataclass(frozen=True, kw_only=True)

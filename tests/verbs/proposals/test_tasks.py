@@ -107,7 +107,7 @@ def test_texts_are_held_out_of_each_class_in_any_order_and_never_trained_on(tmp_
 def test_a_class_that_occurs_once_is_trained_on_and_reported(tmp_path):
     rows = [f"{text}\t{label}" for text, label, _ in texts()]
     written = new(write(tmp_path / "a.tsv", [*rows, "odd one\tother"]), out=tmp_path / "a.toml")
-    assert written.notes == ("1 label occurs once, too seldom to be learned: 'other'",)
+    assert written.notes == ("1 label occurs once, too rarely to be learned: 'other'",)
     assert "odd one\tother" in (written.data / "train.tsv").read_text("utf-8")
 
 
@@ -136,7 +136,7 @@ def test_labels_that_are_all_the_same_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"other\.tsv:2: no training text has the label 'positiv'") as caught:
         new(rows, valid=other, columns=["0", "1"], out=tmp_path / "r.toml")
     assert caught.value.hint == "did you mean 'positive'?"
-    with pytest.raises(DataError, match=r"two\.tsv:1: 'negative' is no number"):
+    with pytest.raises(DataError, match=r"two\.tsv:1: 'negative' is not a number"):
         new(rows, task="regression", out=tmp_path / "r.toml")
 
 

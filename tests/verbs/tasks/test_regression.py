@@ -100,7 +100,7 @@ def test_predicting_the_mean_gives_a_loss_of_one(folder):
         (texts(5) + "the cup\tnan\n", r"train\.tsv:6: 'nan' is not a finite number"),
         (texts(5) + "the cup\t \n", r"train\.tsv:6: no label"),
         (texts(5) + "the cup\tdear\n", r"train\.tsv:6: 'dear' is not a finite number"),
-        ("a\t1\nb\t1\n", "one number"),
+        ("a\t1\nb\t1\n", "the same number"),
     ],
 )
 def test_labels_that_are_not_numbers_are_named(folder, content, words):

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from regard.registry import Registry
 from regard.verbs.tasks import (
     classification,
     images,
@@ -25,7 +26,7 @@ class TaskKind(NamedTuple):
     open_test_data: OpenTestData
 
 
-KINDS: dict[str, TaskKind] = {
+_OWN = {
     "classification": TaskKind(
         classification.ClassificationRecipe, classification.prepare, classification.open_test_data
     ),
@@ -46,6 +47,21 @@ KINDS: dict[str, TaskKind] = {
     ),
     "translation": TaskKind(translation.TranslationRecipe, translation.prepare, translation.open_test_data),
 }
+KINDS: Registry[TaskKind] = Registry("task", _OWN, how="register_task of regard.verbs.tasks.kinds")
+
+
+def register_task(name: str, *, recipe: type[Recipe], prepare: Prepare, open_test_data: OpenTestData) -> None:
+    """Make a task known by a name, for `[task] kind` of a recipe.
+
+    Args:
+        recipe: the class of its recipes, with a section for its data.
+        prepare: reads the data of a recipe and gives a `Task`.
+        open_test_data: opens the test data for a trained model.
+
+    Raises:
+        UserError: the name is empty, or one of regard's own.
+    """
+    KINDS.register(name)(TaskKind(recipe, prepare, open_test_data))
 
 
 def task_kind(recipe: Recipe) -> TaskKind:

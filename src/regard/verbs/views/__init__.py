@@ -1,1 +1,1 @@
-"""The parts of the verb `look`: requests, model readers, resources computed from a run, output formats."""
+"""Parts of the verb `look`: requests, model readers, resources of a run, output formats."""

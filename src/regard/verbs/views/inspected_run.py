@@ -1,4 +1,4 @@
-"""The run of one text through a model: sequences, answer, and the forced pass that resources come from."""
+"""The run of one text through a model: sequences, answer, and the forced pass for resources."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

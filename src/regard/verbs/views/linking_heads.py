@@ -61,7 +61,7 @@ def _tokens(sequence: TokenSequence, word: str, name: str) -> list[int]:
             return list(range(start, start + length))
     if word.isdecimal() and len(word) < 10 and int(word) < len(tokens):
         return [int(word)]
-    known = ", ".join(f"{site} {token}" for site, token in enumerate(tokens[:40]))
+    known = ", ".join(f"{position} {token}" for position, token in enumerate(tokens[:40]))
     raise DataError(f"the {name} has no token {word!r}", f"its tokens: {known}")
 
 

@@ -1,0 +1,72 @@
+"""Decode any module by regard's searches: a module that gives logits needs no cache and no base class."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from regard.decoding.base_search import Search
+from regard.decoding.batches import deterministic
+from regard.decoding.hypothesis import Hypothesis, Request
+from regard.errors import ConfigError
+
+Forward = Callable[[Tensor, Tensor, Tensor], Float[Tensor, "rows tgt_len vocab"]]
+
+
+class ModuleStepper:
+    """Steps of a function from ids to logits, which reads all ids again at each step.
+
+    Args:
+        forward: `src_ids` [rows, src_len], `src_lengths` [rows], `tgt_ids` [rows, tgt_len] -> logits of the
+            next id at each target position, [rows, tgt_len, vocab].
+    """
+
+    multiple = 1
+
+    def __init__(self, forward: Forward) -> None:
+        self.forward = forward
+
+    def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
+        self.sources, self.lengths = src_ids, src_lengths
+        self.targets = src_ids.new_empty(len(src_ids), 0)
+
+    def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        self.targets = torch.cat([self.targets, ids[:, None].to(self.targets.device)], dim=1)
+        logits = self.forward(self.sources, self.lengths, self.targets)
+        return logits[:, -1].float().log_softmax(dim=-1).cpu()
+
+    def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
+        rows = rows.to(self.sources.device)
+        self.sources, self.lengths = self.sources[rows], self.lengths[rows]
+        self.targets = self.targets[rows]
+
+
+def decode(
+    module: nn.Module | Forward,
+    src_ids: Int64[Tensor, "rows src_len"],
+    src_lengths: Int64[Tensor, " rows"],
+    search: Search,
+) -> list[list[Hypothesis]]:
+    """The hypotheses of each source, best first, by `BeamSearch(...)`, `GreedySearch()` or `Sampling(...)`.
+
+    `module` is called as `module(src_ids, src_lengths, tgt_ids)` and gives logits [rows, tgt_len, vocab]. It
+    is put into evaluation mode for the time. A language model ignores the first two arguments. A model of
+    regard is faster with `decode_all`, because its cache keeps what was computed.
+
+    Raises:
+        ConfigError: the search guesses tokens and takes them back.
+    """
+    if search.alone:
+        raise ConfigError(
+            f"{type(search).__name__} takes tokens back, which needs a model with a cache",
+            "leave out guesses",
+        )
+    stepper = ModuleStepper(module)
+    requests = [
+        Request(src_len=int(length), index=index, source=tuple(row[: int(length)].tolist()))
+        for index, (row, length) in enumerate(zip(src_ids, src_lengths, strict=True))
+    ]
+    with torch.no_grad(), deterministic([module] if isinstance(module, nn.Module) else []):
+        stepper.start(src_ids, src_lengths)
+        return search(stepper, requests)

@@ -1,0 +1,119 @@
+"""Parts that a config names, regard's own and registered ones: positional encodings, self-attention.
+
+@register_positions("nothing_but_parity", "input")
+class Parity(nn.Module):
+    def __init__(self, config, bidirectional): ...
+    def forward(self, start, length): ...  # [length, d_model], added to the embeddings
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from torch import nn
+
+from regard.errors import ConfigError
+from regard.layers.attention import SelfAttention
+from regard.layers.positions import (
+    BucketBias,
+    LearnedPositions,
+    LinearBias,
+    RotaryPositions,
+    SinusoidalPositions,
+)
+from regard.registry import Registry
+
+Config = Any  # a TransformerConfig, whose file imports this one
+Where = Literal["input", "scores", "queries_and_keys", "nowhere"]
+Made = TypeVar("Made", bound=Callable[..., nn.Module])
+
+
+class PositionalEncoding(NamedTuple):
+    """Where a positional encoding enters a stack; `make(config, bidirectional)` gives its module."""
+
+    where: Where
+    make: Callable[[Config, bool], nn.Module]
+
+
+def _sinusoidal(config: Config, bidirectional: bool) -> nn.Module:
+    return SinusoidalPositions(config.d_model, config.position_layout)
+
+
+def _learned(config: Config, bidirectional: bool) -> nn.Module:
+    return LearnedPositions(config.d_model, config.max_positions, config.position_offset)
+
+
+def _rotary(config: Config, bidirectional: bool) -> nn.Module:
+    return RotaryPositions(config.d_head, config.rotary_base)
+
+
+def _alibi(config: Config, bidirectional: bool) -> nn.Module:
+    return LinearBias(config.num_heads, directed=bidirectional and config.alibi == "directed")
+
+
+def _t5(config: Config, bidirectional: bool) -> nn.Module:
+    return BucketBias(
+        config.num_heads,
+        bidirectional=bidirectional,
+        num_buckets=config.position_buckets,
+        max_distance=config.position_distance,
+    )
+
+
+def _none(config: Config, bidirectional: bool) -> nn.Module:
+    return nn.Identity()
+
+
+POSITIONS: Registry[PositionalEncoding] = Registry(
+    "positional encoding",
+    {
+        "sinusoidal": PositionalEncoding("input", _sinusoidal),
+        "learned": PositionalEncoding("input", _learned),
+        "rotary": PositionalEncoding("queries_and_keys", _rotary),
+        "alibi": PositionalEncoding("scores", _alibi),
+        "t5": PositionalEncoding("scores", _t5),
+        "none": PositionalEncoding("nowhere", _none),
+    },
+    how="register_positions of regard.models",
+)
+ATTENTIONS: Registry[Callable[..., SelfAttention]] = Registry(
+    "self-attention", {"softmax": SelfAttention}, how="register_attention of regard.models"
+)
+
+
+def register_positions(name: str, where: Where) -> Callable[[Made], Made]:
+    """Make a positional encoding known by a name, for `positions` in a config and in `[model]` of a recipe.
+
+    The decorated class or function is called with the config and `bidirectional` (True in an encoder) and
+    gives a module. The arguments of that module depend on where it enters:
+
+    - "input": `(start, length)`, two ints. It gives [length, d_model], which is added to the embeddings of
+      positions `start` to `start + length`. A model that packs documents also calls `at(positions)` with ints
+      of shape [batch, length].
+    - "scores": `(queries, keys)`, two counts; the queries are the last positions of the keys. It gives a
+      tensor that broadcasts to [batch, heads, queries, keys], which is added to the scores.
+    - "queries_and_keys": as `RotaryPositions`, of which it must be a subclass.
+
+    Raises:
+        ConfigError: `where` is none of these.
+        UserError: the name is empty, or one of regard's own.
+    """
+    if where not in ("input", "scores", "queries_and_keys"):
+        raise ConfigError(f"where = {where!r} is unknown", "input, scores or queries_and_keys")
+    register = POSITIONS.register(name)
+
+    def add(make: Made) -> Made:
+        register(PositionalEncoding(where, make))
+        return make
+
+    return add
+
+
+def register_attention(name: str) -> Callable[[Any], Any]:
+    """Make a self-attention known by a name, for `attention` in a config and in `[model]` of a recipe.
+
+    The decorated class is a subclass of `SelfAttention`, or a callable that is called as it is and gives one.
+
+    Raises:
+        UserError: the name is empty, or one of regard's own.
+    """
+    return ATTENTIONS.register(name)

@@ -1,0 +1,101 @@
+"""Registries: what other packages add to regard under a name, so that a recipe can ask for it.
+
+    from regard.training import register_loss
+
+    @register_loss("focal")
+    def focal(logits, labels): ...
+
+A name is known in the process that registered it. An installed package is found by every process: it names
+its module under the entry points `regard.extensions`, and the module is imported when a name is asked for
+that regard itself does not have. A recipe names things, never files of code: recipes come with models, and
+data must not become code.
+"""
+
+import importlib.metadata
+from collections.abc import Callable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from regard.errors import UserError, did_you_mean
+
+GROUP = "regard.extensions"
+Thing = TypeVar("Thing")
+
+_imported: set[str] = set()  # modules of entry points that were imported
+
+
+class Registry(Mapping[str, Thing], Generic[Thing]):
+    """Named things of one kind: regard's own, then those that were registered.
+
+    Args:
+        what: what they are, for messages: "loss", "positional encoding".
+        own: those of regard itself; their names cannot be taken.
+        how: the call that registers one, for messages.
+    """
+
+    def __init__(self, what: str, own: Mapping[str, Thing] | None = None, *, how: str) -> None:
+        self.what, self.how = what, how
+        self.own = dict(own or {})
+        self.added: dict[str, Thing] = {}
+
+    def register(self, name: str) -> Callable[[Thing], Thing]:
+        """A decorator that makes a thing known by `name`; a registered name is replaced.
+
+        Raises:
+            UserError: the name is empty, or one of regard's own.
+        """
+        if not name:
+            raise UserError(f"{name!r} is no name for a {self.what}", f'{self.how}("my_{_word(self.what)}")')
+        if name in self.own:
+            raise UserError(f"regard has a {self.what} named {name!r}", "choose another name")
+
+        def add(thing: Thing) -> Thing:
+            self.added[name] = thing
+            return thing
+
+        return add
+
+    def __getitem__(self, name: str) -> Thing:
+        """Raises KeyError where nothing has the name, in no installed extension either."""
+        if name not in self.own and name not in self.added:
+            load_extensions()
+        return self.own[name] if name in self.own else self.added[name]
+
+    def __contains__(self, name: object) -> bool:
+        if name not in self.own and name not in self.added:
+            load_extensions()
+        return name in self.own or name in self.added
+
+    def __iter__(self) -> Iterator[str]:
+        load_extensions()
+        return iter([*self.own, *self.added])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def hint(self, name: str) -> str:
+        """What to do about an unknown name: the nearest one, or how to register it."""
+        known = did_you_mean(name, self) if len(self) else "none is registered in this process"
+        return f"{known}; {self.how} makes one known, in this process or in an installed package"
+
+
+def load_extensions() -> None:
+    """Import the modules that installed packages name under the entry points `regard.extensions`, once each.
+
+    Raises:
+        UserError: such a module cannot be imported.
+    """
+    for point in importlib.metadata.entry_points(group=GROUP):
+        if point.value in _imported:
+            continue
+        _imported.add(point.value)
+        try:
+            point.load()
+        except Exception as error:
+            raise UserError(
+                f"the extension {point.name} ({point.value}) cannot be imported: {error}",
+                f"mend or uninstall {point.dist.name if point.dist else 'its package'}",
+            ) from error
+
+
+def _word(what: str) -> str:
+    return what.rpartition(" ")[2]

@@ -1,0 +1,14 @@
+from regard.training.fitting import fit as fit
+from regard.training.losses import register_loss as register_loss
+from regard.training.objective import CrossEntropy as CrossEntropy
+from regard.training.objective import LabelCrossEntropy as LabelCrossEntropy
+from regard.training.objective import Loss as Loss
+from regard.training.objective import NextToken as NextToken
+from regard.training.objective import Objective as Objective
+from regard.training.objective import SquaredError as SquaredError
+from regard.training.optimizer import OptimizerSettings as OptimizerSettings
+from regard.training.optimizer import build_optimizer as build_optimizer
+from regard.training.schedule import Schedule as Schedule
+from regard.training.schedule import ScheduleSettings as ScheduleSettings
+from regard.training.settings import TrainingSettings as TrainingSettings
+from regard.training.trainer import Trainer as Trainer

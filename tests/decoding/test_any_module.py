@@ -1,0 +1,49 @@
+"""A model decoded as a plain function, without its cache, gives what the model gives."""
+
+import pytest
+import torch
+
+from regard.decoding import BeamSearch, GreedySearch, LengthLimits, Sampling, decode, decode_all
+from regard.decoding.speculative import PromptLookup, SpeculativeDecoding
+from regard.errors import ConfigError
+from regard.models import EncoderDecoderConfig
+from regard.models.build import build
+
+LIMITS = LengthLimits(ratio=0.0, offset=8)
+SEARCHES = [
+    GreedySearch(limits=LIMITS),
+    BeamSearch(size=3, n_best=2, limits=LIMITS),
+    Sampling(n_best=2, seed=3, limits=LIMITS),
+]
+
+
+@pytest.fixture(scope="module")
+def model():
+    config = EncoderDecoderConfig(
+        src_vocab_size=12, tgt_vocab_size=12, pad_id=0, d_model=16, num_heads=2, d_ff=32,
+        num_encoder_layers=1, num_decoder_layers=1,
+    )  # fmt: skip
+    return build(config, seed=2)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
+def test_a_function_is_decoded_as_the_model_itself(model, search):
+    sources = [[5, 6, 7], [8, 9, 10, 11], [4]]
+    ids = torch.nn.utils.rnn.pad_sequence([torch.tensor([*each, 3]) for each in sources], batch_first=True)
+    lengths = torch.tensor([len(each) + 1 for each in sources])
+    model.train()
+    found = decode(model, ids, lengths, search)
+    assert model.training  # as it was; dropout was off in between
+    wanted = decode_all(search, model, sources)
+    if not isinstance(search, Sampling):  # whose chance belongs to the request: the end counts in one of them
+        assert [[each.ids for each in row] for row in found] == [[each.ids for each in row] for row in wanted]
+        for row, other in zip(found, wanted, strict=True):
+            for each, same in zip(row, other, strict=True):
+                assert each.score == pytest.approx(same.score, abs=1e-5)
+    assert [len(row) for row in found] == [len(row) for row in wanted]
+
+
+def test_guesses_need_a_cache(model):
+    search = SpeculativeDecoding.of(GreedySearch(), PromptLookup(), 2)
+    with pytest.raises(ConfigError, match="cache"):
+        decode(model, torch.tensor([[4, 3]]), torch.tensor([2]), search)

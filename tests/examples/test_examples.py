@@ -1,0 +1,32 @@
+"""Each example runs as it stands, in a process of its own, and prints what it should."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PRINTS = {  # among its output
+    "attention": ["5 1 4 1 3"],
+    "corpus_format": ["1 Good morning. = Guten Morgen.", "2 Thank you. = Danke."],
+    "loss": ["5 1 4 1 3"],
+    "own_module": ["abcdefghij"],
+    "positions": ["5 1 4 1 3"],
+    "pretrained_family": ["registered: mistral"],
+    "training_loop": ["0 1 2 3 4 5 6 7 -> 7 6 5 4 3 2 1 0"],
+}
+
+
+def test_every_example_is_here():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(PRINTS)
+
+
+@pytest.mark.parametrize("name", PRINTS)
+def test_the_example_prints_what_it_should(name, tmp_path):
+    run = subprocess.run(
+        [sys.executable, EXAMPLES / f"{name}.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600
+    )
+    assert run.returncode == 0, run.stderr
+    for line in PRINTS[name]:
+        assert line in run.stdout

@@ -1,0 +1,78 @@
+"""What is registered is found by its name beside what regard has; an unknown name is refused with a hint."""
+
+import importlib.metadata
+import sys
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from regard import registry
+from regard.errors import UserError
+from regard.registry import Registry
+
+
+@pytest.fixture
+def colours():
+    return Registry("colour", {"red": 1, "green": 2}, how="register_colour")
+
+
+def test_registered_things_stand_beside_the_own_ones(colours):
+    assert colours.register("blue")(3) == 3
+    assert (colours["blue"], colours["red"]) == (3, 1)
+    assert list(colours) == ["red", "green", "blue"]
+    assert "blue" in colours
+    assert len(colours) == 3
+
+
+def test_the_last_registration_counts(colours):
+    colours.register("blue")(3)
+    colours.register("blue")(4)
+    assert colours["blue"] == 4
+
+
+@pytest.mark.parametrize("name", ["red", ""])
+def test_taken_and_empty_names_are_refused(colours, name):
+    with pytest.raises(UserError, match="colour"):
+        colours.register(name)
+
+
+def test_an_unknown_name_is_no_key_and_the_hint_has_the_nearest_one(colours):
+    with pytest.raises(KeyError):
+        colours["gren"]
+    assert "gren" not in colours
+    assert "'green'" in colours.hint("gren")
+    assert "register_colour" in colours.hint("gren")
+
+
+@pytest.fixture
+def extension(tmp_path, monkeypatch, colours):
+    """A module that an installed package would name; what it does when it is imported is the test's."""
+    points = []
+
+    def install(name, code):
+        (tmp_path / f"{name}.py").write_text(code)
+        points.append(EntryPoint(name, name, registry.GROUP))
+
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda *, group: [*points])
+    monkeypatch.setattr(registry, "_imported", set())
+    yield install
+    for point in points:
+        sys.modules.pop(point.value, None)
+
+
+def test_an_installed_extension_is_imported_when_a_name_is_unknown_and_only_then(
+    extension, colours, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "the_colours", type(sys)("the_colours"))
+    sys.modules["the_colours"].colours = colours
+    extension("an_extension", "from the_colours import colours\ncolours.register('violet')(5)\n")
+    assert colours["red"] == 1
+    assert "an_extension" not in sys.modules
+    assert colours["violet"] == 5
+
+
+def test_an_extension_that_cannot_be_imported_is_named(extension, colours):
+    extension("a_broken_extension", "import no_such_module_anywhere\n")
+    with pytest.raises(UserError, match=r"a_broken_extension.*no_such_module_anywhere"):
+        colours["violet"]
