@@ -253,7 +253,7 @@ def test_a_dry_run_reads_everything_and_keeps_little(folder, monkeypatch):
         ({"train": {"share": [0.5, 0.1]}}, RecipeError, "is not a range"),
         ({"train": {"share": [0.0, 0.001]}}, DataError, "less than a block of 16"),
         ({"train": {"file": "missing.txt"}}, DataError, "no such file"),
-        ({"valid": {"document": "record"}}, DataError, r"rhyme\.txt:1: Expecting value"),
+        ({"valid": {"document": "record"}}, DataError, r"rhyme\.txt:1: not JSON"),
         (
             {"validation": {"context": 16}},
             RecipeError,
