@@ -41,7 +41,8 @@ def test_every_cell_comes_to_the_weight_that_was_recorded(kind):
     for name in recording.heads:
         for at in (0, 1):
             weights, scores = recording.weights(name, at), recording.scores(name, at)
-            expected, (heads, rows, columns) = torch.zeros_like(recording.head_output(name, at)), weights.shape
+            expected = torch.zeros_like(recording.head_output(name, at))
+            heads, rows, columns = weights.shape
             for head, row, column in torch.cartesian_prod(
                 *map(torch.arange, (heads, rows, columns))
             ).tolist():
