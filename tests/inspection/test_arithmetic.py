@@ -13,7 +13,7 @@ from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
 
-PARTS = ("query", "key", "value", "mask", "bias", "scores", "weights", "mixed")
+PARTS = ("query", "key", "value", "mask", "bias", "scores", "weights", "head_output")
 SRC, LENGTHS = torch.tensor([[4, 5, 6, 3], [7, 3, 0, 0]]), torch.tensor([4, 2])
 TGT = torch.tensor([[2, 8, 9], [2, 10, 3]])
 KINDS = {
@@ -41,7 +41,8 @@ def test_every_cell_comes_to_the_weight_that_was_recorded(kind):
     for name in recording.heads:
         for at in (0, 1):
             weights, scores = recording.weights(name, at), recording.scores(name, at)
-            mixed, (heads, rows, columns) = torch.zeros_like(recording.mixed(name, at)), weights.shape
+            expected = torch.zeros_like(recording.head_output(name, at))
+            heads, rows, columns = weights.shape
             for head, row, column in torch.cartesian_prod(
                 *map(torch.arange, (heads, rows, columns))
             ).tolist():
@@ -49,8 +50,8 @@ def test_every_cell_comes_to_the_weight_that_was_recorded(kind):
                 assert cell.weight == pytest.approx(float(weights[head, row, column]), abs=1e-6)
                 assert cell.score == pytest.approx(float(scores[head, row, column]), abs=1e-5)
                 assert cell.value is not None
-                mixed[head, row] += cell.weight * cell.value
-            torch.testing.assert_close(mixed, recording.mixed(name, at), rtol=1e-4, atol=1e-5)
+                expected[head, row] += cell.weight * cell.value
+            torch.testing.assert_close(expected, recording.head_output(name, at), rtol=1e-4, atol=1e-5)
 
 
 def test_its_steps_lead_from_one_to_the_next():

@@ -8,7 +8,7 @@ from regard.models.build import build
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 
-ALL = ("query", "key", "value", "mask", "bias", "scores", "weights", "mixed")
+ALL = ("query", "key", "value", "mask", "bias", "scores", "weights", "head_output")
 SMALL = {"d_model": 16, "num_heads": 4, "d_ff": 32}
 SRC, LENGTHS = torch.tensor([[4, 5, 6, 3], [7, 3, 0, 0]]), torch.tensor([4, 2])
 TGT = torch.tensor([[2, 8, 9], [2, 10, 3]])
@@ -64,7 +64,7 @@ def test_a_text_written_with_a_cache_has_the_picture_of_one_read_at_once(options
 
 def same_pictures(found, expected):
     for name in expected.heads:
-        for part in ("weights", "query", "key", "value", "mixed"):
+        for part in ("weights", "query", "key", "value", "head_output"):
             torch.testing.assert_close(
                 getattr(found, part)(name, None), getattr(expected, part)(name, None), msg=f"{part} of {name}"
             )
