@@ -92,7 +92,7 @@ def findings_of(
 
 def _scripts_of_names(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
     """Files that are not in the script of the language code in their name."""
-    scripts = [side.script for side in corpus.characters]
+    scripts = [side.script.script for side in corpus.characters]
     named = [script_of_name(name) for name in corpus.files]
     if corpus.files[0] == corpus.files[1] or None in named:
         return

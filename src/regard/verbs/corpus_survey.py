@@ -25,7 +25,7 @@ class Side:
     A subword vocabulary of kind `bpe` must be larger than `distinct_characters`, since it holds them all.
     """
 
-    writing: Script
+    script: Script
     characters: int
     distinct_characters: int
     frequent_characters: int
@@ -33,7 +33,7 @@ class Side:
     @classmethod
     def of(cls, characters: CharacterCounts) -> "Side":
         return cls(
-            writing=characters.script,
+            script=characters.script,
             characters=characters.total,
             distinct_characters=characters.distinct,
             frequent_characters=characters.covering(COVERAGE),
@@ -58,22 +58,22 @@ class Survey:
     @property
     def source_script(self) -> str:
         """The script of the source side, such as "Latin", "Japanese" or "Han": see `data.scripts`."""
-        return self.source.writing.script
+        return self.source.script.script
 
     @property
     def target_script(self) -> str:
         """The script of the target side."""
-        return self.target.writing.script
+        return self.target.script.script
 
     @property
     def tokenize(self) -> str:
         """sacreBLEU's tokeniser for the target side, among those whose packages are installed."""
-        return tokenizer_for(self.target.writing)
+        return tokenizer_for(self.target.script)
 
     @property
     def best_metric(self) -> Literal["bleu", "chrf"]:
         """The metric that should choose the best model."""
-        return best_metric_for(self.target.writing)
+        return best_metric_for(self.target.script)
 
     @property
     def target_tokens(self) -> float:
@@ -86,7 +86,7 @@ class Survey:
         Special tokens are included.
         """
         texts = [pair.target for pair in self.sample.pairs]
-        sampled = estimated_tokens(texts, vocab_size, spaces=self.target.writing.spaces)
+        sampled = estimated_tokens(texts, vocab_size, spaces=self.target.script.spaces)
         scale = self.target.characters / max(sum(map(len, texts)), 1)
         return sampled * scale + SPECIAL_TOKENS * self.pairs
 
