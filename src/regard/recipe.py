@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
-from regard.errors import RecipeError, did_you_mean
+from regard.errors import ConfigError, RecipeError, did_you_mean
 
 Settings = TypeVar("Settings")
 INTEGERS = 2**63  # the bound of PyTorch's integers
@@ -92,7 +92,7 @@ def read(cls: type[Settings], table: Mapping[str, Any], where: str = "") -> Sett
     float. `where` is the dotted name of the table, for messages.
 
     Raises:
-        RecipeError: a key is unknown or missing, or a value has the wrong type.
+        RecipeError: a key is unknown or missing, or a value has the wrong type or is out of range.
     """
     assert dataclasses.is_dataclass(cls), cls
     fields = {field.name: field for field in dataclasses.fields(cls)}
@@ -105,7 +105,10 @@ def read(cls: type[Settings], table: Mapping[str, Any], where: str = "") -> Sett
         if required and name not in table:
             raise RecipeError(f"{_name(where, name)} is missing", f"add it: {_description(hints[name])}")
     values = {key: _read_value(hints[key], value, _name(where, key)) for key, value in table.items()}
-    return cls(**values)
+    try:
+        return cls(**values)
+    except ConfigError as error:
+        raise RecipeError(f"{where}: {error.message}" if where else error.message, error.hint) from None
 
 
 def _name(where: str, key: str) -> str:

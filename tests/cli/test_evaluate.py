@@ -57,7 +57,7 @@ def test_classes_are_scored_and_the_confusion_matrix_is_shown(printed):
     output = printed("--model", "run").out.splitlines()
     assert output[0].endswith("best: 10 texts")
     assert [line.split()[0] for line in output[1:3]] == ["accuracy", "macro-F1"]
-    assert "columns: what the model says" in output[4]
+    assert "columns: predicted classes" in output[4]
     assert [line.split()[0] for line in output[5:]] == ["bad", "bad", "good", "precision", "accuracy"]
 
 

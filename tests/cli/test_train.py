@@ -72,7 +72,7 @@ def test_a_model_to_start_from_does_not_exist(mistake):
 def test_a_model_to_start_from_has_another_vocabulary(mistake, untrained, folder):
     (folder / "pairs.tsv").write_text("".join(f"word{i} a b\tb a word{i}\n" for i in range(10)))
     error, hint = mistake("--init", untrained)
-    assert f"the vocabulary of {untrained} is another" in error
+    assert f"the vocabulary of {untrained} does not fit" in error
     assert "--init" in hint
 
 

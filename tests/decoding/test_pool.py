@@ -99,11 +99,11 @@ def test_a_worker_does_not_hear_ctrl_c(pool_of):
 ENDED = """
 import os, signal, time
 from regard.cli import _stop
-from regard.decoding.pool import Pool
+from regard.decoding.pool import DecodingPool
 from regard.errors import RunError
 from regard.stop_signals import on_stop
 on_stop(_stop)
-pool = Pool(lambda number: (time.sleep(0.01), os.getpid())[1], 4)
+pool = DecodingPool(lambda number: (time.sleep(0.01), os.getpid())[1], 4)
 os.kill((set(pool.map(range(60))) - {os.getpid()}).pop(), signal.SIGKILL)
 time.sleep(1)
 try:
@@ -124,8 +124,8 @@ def test_workers_that_are_ended_say_nothing():
 
 KILLED = """
 import os, time
-from regard.decoding.pool import Pool
-pool = Pool(lambda number: (time.sleep(0.01), os.getpid())[1], 3)
+from regard.decoding.pool import DecodingPool
+pool = DecodingPool(lambda number: (time.sleep(0.01), os.getpid())[1], 3)
 print(*{*pool.map(range(100))} - {os.getpid()}, flush=True)
 pool.map([0] * 10000)
 """

@@ -9,7 +9,10 @@ from regard.fast.linear_cross_entropy import (
     ROWS,
     can_be_linear_cross_entropy,
     linear_cross_entropy,
+    output_layer,
 )
+from regard.models.build import build
+from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 
 needs_pytorch = pytest.mark.skipif(
     not hasattr(F, "linear_cross_entropy"), reason="this PyTorch has no linear_cross_entropy"
@@ -82,10 +85,28 @@ def test_a_weight_that_is_also_an_embedding_gets_both_gradients():
 def test_what_is_no_plain_linear_in_float32_on_a_cpu_keeps_its_logits():
     states, output, _ = case(3, bias=True)
     assert can_be_linear_cross_entropy(states, output) == hasattr(F, "linear_cross_entropy")
-    assert not can_be_linear_cross_entropy(states, nn.Sequential(output))
     assert not can_be_linear_cross_entropy(states.to("meta"), output)
-    hook = output.register_forward_hook(lambda *_: None)
-    assert not can_be_linear_cross_entropy(states, output)
-    hook.remove()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert not can_be_linear_cross_entropy(states, output)
+
+
+def test_only_the_known_projection_by_one_plain_linear_layer_is_left_out():
+    model = build(DecoderOnlyConfig(vocab_size=50, d_model=16, num_layers=1, num_heads=2, d_ff=32))
+    linear = model.output
+    assert output_layer(model) is linear
+    model.output = nn.Sequential(linear)
+    assert output_layer(model) is None
+    model.output = linear
+    hook = linear.register_forward_hook(lambda *_: None)
+    assert output_layer(model) is None
+    hook.remove()
+    model.project = lambda hidden: 2 * linear(hidden)
+    assert output_layer(model) is None
+    del model.project
+    assert output_layer(model) is linear
+
+    class Doubled(DecoderOnly):
+        def project(self, hidden):
+            return 2 * self.output(hidden)
+
+    assert output_layer(Doubled(model.config)) is None

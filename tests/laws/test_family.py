@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.data.batch import PairBatch
 from regard.data.token_stream import TextBatch
 from regard.errors import ConfigError
-from regard.fast.linear_cross_entropy import can_be_linear_cross_entropy
+from regard.fast.linear_cross_entropy import output_layer
 from regard.models.adapters import adapters_of, add_lora, merge_lora
 from regard.models.build import MODELS, build, config_class, count_parameters
 from regard.models.model import Model
@@ -331,13 +331,11 @@ def test_a_task_s_loss_reaches_every_parameter(request, predictor, smoothing):
 
 
 def test_the_loss_in_pieces_stands_back_for_whatever_listens_to_the_output(predictor):
-    states = torch.zeros(2, predictor.config.d_model)
-    fast = hasattr(torch.nn.functional, "linear_cross_entropy")
-    assert can_be_linear_cross_entropy(states, predictor.output) == fast
+    assert output_layer(predictor) is predictor.output
     add_lora(predictor, rank=1, targets=["output"])
-    assert not can_be_linear_cross_entropy(states, predictor.output)
+    assert output_layer(predictor) is None
     merge_lora(predictor)
-    assert can_be_linear_cross_entropy(states, predictor.output) == fast
+    assert output_layer(predictor) is predictor.output
 
 
 def test_every_parameter_stands_somewhere_between_the_head_and_the_input(specimen, model):

@@ -6,9 +6,9 @@ import sys
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from regard.errors import ConfigError
-from regard.fast.dropout import Dropout
 from regard.models.build import build, count_parameters
 from regard.models.graph import (
     GraphAttentionNetwork,
@@ -236,7 +236,7 @@ def test_each_dropout_acts_in_training_alone(reach, where):
 def test_a_loss_can_be_learned_away(model):
     model.train()
     for module in model.modules():
-        if isinstance(module, Dropout):
+        if isinstance(module, nn.Dropout):
             module.p = 0.0
     if not getattr(model.config, "self_loops", True):
         pytest.skip("what it is a lone node does not see")

@@ -69,7 +69,7 @@ def test_a_file_may_be_one_of_a_data_set(animals, tmp_path, monkeypatch, capsys)
 
 def test_images_of_the_wrong_size_are_refused_by_name(animals, tmp_path):
     (tmp_path / "images").write_bytes(struct.pack(">HBB3I", 0, 8, 3, 1, 4, 4) + bytes(16))
-    with pytest.raises(DataError, match="images of 4 x 4 pixels in 1 channels, the model reads 6 x 6"):
+    with pytest.raises(DataError, match="images of 4 x 4 pixels in 1 channels, but the model reads 6 x 6"):
         classify_images(tmp_path / "images", model=animals)
 
 

@@ -78,7 +78,7 @@ def test_a_folder_that_exists_is_not_overwritten(gpt2, tmp_path):
 def test_a_model_folder_that_exists_is_not_overwritten(gpt2, tmp_path):
     regard.convert(gpt2, out=tmp_path / "regard")
     before = (tmp_path / "regard" / "MANIFEST.json").read_bytes()
-    with pytest.raises(FolderError, match="ours exists") as caught:
+    with pytest.raises(FolderError, match="regard exists") as caught:
         regard.convert(gpt2, out=tmp_path / "regard")
     assert caught.value.hint == "choose a new or an empty folder"
     assert (tmp_path / "regard" / "MANIFEST.json").read_bytes() == before
@@ -88,7 +88,7 @@ def test_a_model_folder_that_exists_is_not_overwritten(gpt2, tmp_path):
 
 def test_a_folder_that_is_not_from_hugging_face_is_refused(gpt2, tmp_path):
     regard.convert(gpt2, out=tmp_path / "regard")
-    with pytest.raises(FolderError, match="ours is a folder of regard already") as caught:
+    with pytest.raises(FolderError, match="regard is a folder of regard already") as caught:
         regard.convert(tmp_path / "regard", out=tmp_path / "again")
     assert "--to hf" in caught.value.hint
     with pytest.raises(FolderError, match="nothing does not exist"):
@@ -99,7 +99,7 @@ def test_a_folder_that_is_not_from_hugging_face_is_refused(gpt2, tmp_path):
 
 def test_the_command_prints_the_path_of_the_model(gpt2, tmp_path, capsys):
     assert run(["convert", str(gpt2), "--out", str(tmp_path / "regard")]) == 0
-    assert capsys.readouterr().out == f"{tmp_path / 'ours'}\n"
+    assert capsys.readouterr().out == f"{tmp_path / 'regard'}\n"
     assert (
         run(
             [

@@ -1,6 +1,6 @@
 """The alignment precision of a model of dates is measured against the known alignment."""
 
-from types import SimpleNamespace
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,8 +9,11 @@ from regard.data.corpus import CorpusSettings, LinePolicy, Pair, open_corpus
 from regard.data.date_alignment import date_origins
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.inspection.alignment import Alignment
+from regard.models.build import build
+from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.verbs import date_precision as module
 from regard.verbs.date_precision import date_precision
+from regard.weights.model_folder import LoadedModel
 
 
 def model_attending_to(corpus, looks, monkeypatch):
@@ -18,15 +21,17 @@ def model_attending_to(corpus, looks, monkeypatch):
     tokenizers = train_tokenizers(corpus, TokenizerSettings(kind="characters"))
     pairs = {tuple(tokenizers.source.encode(pair.source)): pair for pair in corpus}
 
-    def alignment_of(model, src_ids, tgt_ids, *, bos_id, eos_id):
+    def align_by_best_layer(model, src_ids, tgt_ids, *, bos_id, eos_id):
         pair = pairs[tuple(src_ids)]
         weights = torch.zeros(len(pair.target), len(pair.source))
         for target, source in looks(pair).items():
             weights[target, source] = 1.0
         return Alignment("cross", 0, None, "", weights)
 
-    monkeypatch.setattr(module, "alignment_of", alignment_of)
-    return SimpleNamespace(tokenizers=tokenizers, model=None)
+    monkeypatch.setattr(module, "align_by_best_layer", align_by_best_layer)
+    size = tokenizers.source.vocab_size
+    config = EncoderDecoderConfig(src_vocab_size=size, tgt_vocab_size=size, d_model=8, num_heads=1, d_ff=8)
+    return LoadedModel(build(config), config, tokenizers, (), {}, Path("model"))
 
 
 def perfect(pair: Pair):

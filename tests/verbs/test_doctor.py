@@ -61,7 +61,7 @@ def kernels_of(monkeypatch, tmp_path):
 @pytest.mark.skipif(find_compiler() is None or os.name != "posix", reason="no C compiler")
 def test_the_doctor_names_the_reason_for_missing_kernels(kernels_of, tmp_path, monkeypatch, caplog):
     path = " ".join(find_compiler())
-    assert "of float32, compiled by" in kernels_of().found
+    assert "float32, compiled by" in kernels_of().found
     assert f"compiled by {path} -m64" in kernels_of(CC=f"{path} -m64").found
     found = [
         kernels_of(CC="/no/such/compiler -m64"),

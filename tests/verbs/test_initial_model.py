@@ -246,7 +246,7 @@ def test_text_that_the_vocabulary_does_not_know_is_refused(trained, begun, tmp_p
     (tmp_path / "pairs.tsv").write_text("".join(f"the {i}th line\tla {i}e ligne\n" for i in range(30)))
     corpus = {"file": "pairs.tsv", "format": "tsv", "source_field": "0", "target_field": "1"}
     table = {**pairs("copy", model={"init": str(trained)}), "data": {"train": corpus, "valid": corpus}}
-    with pytest.raises(DataError, match=r"the vocabulary of .* is another: 100 %") as caught:
+    with pytest.raises(DataError, match=r"the vocabulary of .* does not fit: 100 %") as caught:
         begun(table)
     assert "--init" in caught.value.hint
 

@@ -199,7 +199,7 @@ def test_files_that_are_no_corpus_are_refused_by_name(corpus, tmp_path):
 
 
 def test_a_task_that_is_not_known_is_answered_with_the_nearest(corpus, tmp_path):
-    with pytest.raises(RecipeError, match="no task 'clasification'") as caught:
+    with pytest.raises(RecipeError, match="unknown task 'clasification'") as caught:
         new(corpus[0], task="clasification", out=tmp_path / "r.toml")
     assert caught.value.hint == "did you mean 'classification'?"
 

@@ -120,7 +120,7 @@ def test_a_damaged_table_of_prefixes_is_refused(t5, marian, tmp_path):
     for wrong in ({"task_specific_params": [1]}, {"task_specific_params": {"a": 1}}):
         with pytest.raises(FolderError, match="task_specific_params is not an object of objects"):
             summarize(TEXT, model=told(folder, **wrong))
-    with pytest.raises(FolderError, match="the prefix 3 of summarization is no text"):
+    with pytest.raises(FolderError, match="the prefix 3 of summarization is not text"):
         summarize(TEXT, model=told(folder, task_specific_params={"summarization": {"prefix": 3}}))
 
 

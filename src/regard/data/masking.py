@@ -19,7 +19,7 @@ MASKED_SHARE, REPLACED_SHARE = (
 )  # Devlin et al. 2019: 80 % are masked, 10 % replaced by another token, 10 % kept
 
 
-def random_bits(seed: int, epoch: int, example: int, count: int) -> UInt32[np.ndarray, "{count}"]:
+def random_bits(seed: int, epoch: int, example: int, count: int) -> UInt32[np.ndarray, " {count}"]:
     """Pseudo-random 32-bit integers for an example."""
     digest = hashlib.shake_128(f"{seed} {epoch} {example}".encode()).digest(4 * count)
     return np.frombuffer(digest, "<u4").astype(np.uint32)

@@ -64,8 +64,8 @@ class SequencePairs:
 class TensorBatch(RowBatch):
     """Rows of a tensor and their labels; `IGNORED` labels count nothing."""
 
-    rows_in: Shaped[Tensor, "batch *shape"]
-    labels: Int64[Tensor, "batch *places"]
+    rows_in: Shaped[Tensor, " batch *shape"]
+    labels: Int64[Tensor, " batch *places"]
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -89,7 +89,7 @@ class TensorExamples:
     """
 
     def __init__(
-        self, inputs: Shaped[Tensor, "examples *shape"], labels: Int64[Tensor, "other *places"]
+        self, inputs: Shaped[Tensor, " examples *shape"], labels: Int64[Tensor, " other *places"]
     ) -> None:
         if len(inputs) != len(labels) or not len(inputs):
             raise DataError(

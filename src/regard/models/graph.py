@@ -214,7 +214,7 @@ class GraphTransformer(GraphModel):
         features: Features,
         edges: Edges,
         distances: Int64[Tensor, " edges"],
-        positions: Float[Tensor, "nodes features"] | None = None,
+        positions: Float[Tensor, "nodes positions"] | None = None,
     ) -> Logits:
         x = self._embed(features, positions)[None]
         edge_bias = self.distance_bias[distances]
@@ -229,7 +229,7 @@ class GraphTransformer(GraphModel):
         return self.head(self.norm(x))[0]
 
     def _embed(
-        self, features: Features, positions: Float[Tensor, "nodes features"] | None
+        self, features: Features, positions: Float[Tensor, "nodes positions"] | None
     ) -> Float[Tensor, "nodes d_model"]:
         features = dropped(features, self.feature_dropout)
         if features.is_sparse:

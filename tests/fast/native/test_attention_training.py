@@ -3,12 +3,16 @@
 import pytest
 import torch
 
-from regard.fast.dropout import drawn
+from regard.fast.dropout import drawn, fast_dropout
 from regard.fast.native import attention_training, kernels
 from regard.fast.native.attention_training import TrainingAttention
 from regard.fast.native.residual import Drawn
 from regard.layers.masks import causal_mask, padding_mask
-from regard.layers.scaled_dot_product import plain_attention
+from regard.layers.scaled_dot_product import (
+    attention_weights,
+    for_each_query_head,
+    plain_attention,
+)
 
 pytestmark = pytest.mark.usefixtures("any_width")
 
@@ -36,7 +40,9 @@ def agree(given, mask=None, p=0.0):
     chosen = drawn((*query.shape[:3], key.size(2)), p) if p else Drawn(None)
     found = TrainingAttention.apply(*given, mask, *chosen)
     torch.manual_seed(7)
-    expected = plain_attention(*exact, mask, None, p)
+    weights = attention_weights(*exact[:2], mask)
+    dropped = fast_dropout(weights, p) if p else weights
+    expected = dropped @ for_each_query_head(exact[2], query)
     torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
     towards = torch.randn(found.shape, generator=torch.Generator().manual_seed(9))
     gradients = torch.autograd.grad(found, given, towards)

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.fast.dropout import drawn
-from regard.fast.native import around
+from regard.fast.native import residual
 from regard.fast.native.residual import AddDropped, AddNorm, Drawn, FeedForwardReLU
 
 pytestmark = pytest.mark.usefixtures("any_width")
@@ -14,7 +14,7 @@ SHAPES = [(1, 1), (3, 15), (2, 5, 16), (7, 33), (40, 64)]
 
 @pytest.fixture(params=[1, 2], autouse=True)
 def threads(request, monkeypatch):
-    monkeypatch.setattr(around, "threads_for", lambda multiplications: request.param)
+    monkeypatch.setattr(residual, "threads_for", lambda multiplications: request.param)
 
 
 def tensors(*shapes):

@@ -227,7 +227,7 @@ def test_characters_that_are_not_in_the_training_text_are_counted(folder):
 
 
 def test_a_dry_run_reads_everything_and_keeps_little(folder, monkeypatch):
-    monkeypatch.setattr(language_model, "TRIAL_CHARACTERS", {"train": 100, "valid": 20})
+    monkeypatch.setattr(language_model, "DRY_RUN_CHARACTERS", {"train": 100, "valid": 20})
     lines = '{"text": "some words"}\n' * 30
     (folder / "many.jsonl").write_text(lines)
     settings = {"file": "many.jsonl", "document": "record"}
@@ -266,7 +266,7 @@ def test_a_dry_run_reads_everything_and_keeps_little(folder, monkeypatch):
         ({"training": {"best_metric": "bleu"}}, RecipeError, "which validation does not measure"),
         ({"model": {"kind": "encoder_decoder"}}, RecipeError, "trains 'decoder_only' models only"),
         ({"model": {"num_heads": 3}}, ConfigError, "d_model"),
-        ({"decoding": {"top_p": 0.0}}, ConfigError, "top_p"),
+        ({"decoding": {"top_p": 0.0}}, RecipeError, "top_p"),
         ({"decoding": {"beam": 1}}, RecipeError, "unknown key decoding.beam"),
     ],
 )

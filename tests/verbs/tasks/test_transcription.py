@@ -121,7 +121,7 @@ def test_tones_are_transcribed(folder, monkeypatch, capsys):
     assert first.log_prob < 0
     assert printed(first) == f"{first.text}\n"
     assert printed(first, as_json=True).startswith('{"line": 1, "text": ')
-    with pytest.raises(DataError, match="recording 2 is 5 x 3"):
+    with pytest.raises(DataError, match="recording 2 has 5 frames of 3 features"):
         transcriber([recordings[0], np.zeros((5, 3), np.float32)])
 
 
@@ -160,7 +160,7 @@ def test_validation_needs_labels(folder):
 def test_other_features_are_refused(folder):
     recordings, texts = tones(12, 2)
     save(folder, "valid", [frames[:, :3] for frames in recordings], texts)
-    with pytest.raises(DataError, match=r"valid.txt: frames have 3 features, the model reads 4"):
+    with pytest.raises(DataError, match=r"valid.txt: frames have 3 features, but the model reads 4"):
         prepared(folder)
 
 
