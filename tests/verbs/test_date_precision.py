@@ -31,7 +31,9 @@ def model_attending_to(corpus, looks, monkeypatch):
     monkeypatch.setattr(module, "align_by_best_layer", align_by_best_layer)
     size = tokenizers.source.vocab_size
     config = EncoderDecoderConfig(src_vocab_size=size, tgt_vocab_size=size, d_model=8, num_heads=1, d_ff=8)
-    return LoadedModel(build(config), config, tokenizers, (), {}, Path("model"))
+    return LoadedModel(
+        model=build(config), config=config, text=tokenizers, labels=(), generation={}, path=Path("model")
+    )
 
 
 def perfect(pair: Pair):
