@@ -49,11 +49,11 @@ def main() -> None:
 
 def start(options: argparse.Namespace) -> Result:
     from benchmarks.decoding.prepared import prepared
-    from regard.verbs.box import box_model
+    from regard.verbs.shared.model_loading import included_model
 
     count = options.rounds or (1 if options.quick else 5)
-    work = prepared(box_model())
-    tokenizer = str(box_model() / "tokenizer.json")
+    work = prepared(included_model())
+    tokenizer = str(included_model() / "tokenizer.json")
     commands = commands_with(work.converted, tokenizer)
     seconds: dict[str, list[float]] = {name: [] for name in commands}
     for number in range(-1, count):  # the first fills the system's cache of files

@@ -6,8 +6,8 @@
 import argparse
 from pathlib import Path
 
-from regard.verbs.box import BOX
 from regard.verbs.settings import load_recipe
+from regard.verbs.shared.model_loading import INCLUDED
 from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import model_files_of, open_model_folder
@@ -27,7 +27,7 @@ def main() -> None:
         "--recipe", type=Path, help="kept in the place of the run's own, which names its paths"
     )
     parser.add_argument(
-        "--box", type=Path, default=BOXES / BOX, help="folder to write; default: the package's"
+        "--box", type=Path, default=BOXES / INCLUDED, help="folder to write; default: the package's"
     )
     asked = parser.parse_args()
     size = pack(open_model_folder(asked.run), asked.box, asked.recipe)

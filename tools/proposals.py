@@ -5,7 +5,7 @@
 
 The corpora are cut from the data sets of the catalogue (`regard data list`). Each run is `regard new` with a
 test set that nothing is chosen by and `regard train`, without any other option. `--record` adds the result to
-src/regard/verbs/experiments.toml, and replaces one of the same command and seed; `--least` fails
+src/regard/verbs/proposals/experiments.toml, and replaces one of the same command and seed; `--least` fails
 if chrF is below what two minutes of two cores should give. `--resume` continues a run that was cut off.
 """
 
@@ -28,12 +28,12 @@ from typing import Any
 from regard.data.catalogue import find
 from regard.models.build import count_config_parameters
 from regard.recipe import read_toml
-from regard.verbs.experiments import experiments
+from regard.verbs.proposals.experiments import experiments
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import load_model
 
 ROOT = Path(__file__).parent.parent
-RECORD = ROOT / "src/regard/verbs/experiments.toml"
+RECORD = ROOT / "src/regard/verbs/proposals/experiments.toml"
 PAGE = ROOT / "docs/recipes-by-size.md"
 COLUMNS = (
     "corpus",

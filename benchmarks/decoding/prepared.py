@@ -16,7 +16,7 @@ from benchmarks.work.pairs import held_out, shape_of
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.settings import GenerationSettings
 from regard.recipe import read
-from regard.verbs.box import box_model
+from regard.verbs.shared.model_loading import included_model
 from regard.weights.model_folder import LoadedModel, load_model
 
 
@@ -52,7 +52,7 @@ class Prepared:
 
 def prepared(model: str | Path | None) -> Prepared:
     """The model of a folder, or that in the box, converted; and the test set that fits its corpus."""
-    loaded = load_model(model or box_model())
+    loaded = load_model(model or included_model())
     recipe = (loaded.path / "recipe.toml").read_text("utf-8")
     test = held_out("multi30k_tok" if "multi30k_tok" in recipe else "multi30k")
     tokenizers = loaded.tokenizers

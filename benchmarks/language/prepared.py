@@ -11,7 +11,7 @@ from benchmarks.language.writer import weights_of
 from benchmarks.work.texts import training_task
 from regard.data.tokenizer import Tokenizer
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
-from regard.verbs.box import model_that
+from regard.verbs.shared.model_loading import model_that
 from regard.weights.model_folder import load_model
 
 MARKS = [0, 1, 2, 3]  # never said

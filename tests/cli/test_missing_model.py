@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from regard.cli.group import regard
 from regard.errors import UserError
-from regard.verbs.suggested_recipes import PRETRAINED, SUGGESTED
+from regard.verbs.shared.suggested_recipes import PRETRAINED, SUGGESTED
 
 
 @pytest.mark.parametrize("verb", ["generate", "classify", "tag", "embed", "fill", "summarize", "transcribe"])

@@ -4,7 +4,7 @@
 
 Trains `recipes/dates.toml`, which takes about two minutes, too long for a test, or takes an existing run
 (`make demo` leaves one). A link is right if it leads from a digit of the ISO date to a character of the
-source that determines it (`verbs/date_precision.py`). Prints the precision for the 200 dates that the
+source that determines it (`verbs/shared/date_precision.py`). Prints the precision for the 200 dates that the
 demo uses and for all 2,000 test dates; the latter decides.
 """
 
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import cast
 
 from regard.data.corpus import open_corpus
-from regard.verbs.date_precision import date_precision
 from regard.verbs.recipes import recipe_folder
 from regard.verbs.settings import load_recipe
+from regard.verbs.shared.date_precision import date_precision
 from regard.verbs.tasks.translation import TranslationRecipe
 from regard.verbs.train import train
 from regard.verbs.translate import Translator

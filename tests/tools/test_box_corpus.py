@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard.recipe import read_toml
-from regard.verbs.box import box_model
+from regard.verbs.shared.model_loading import included_model
 from regard.verbs.train import train
 from regard.verbs.translate import translate
 from regard.weights.checkpoint import VerifiedFolder
@@ -171,7 +171,7 @@ def test_a_stage_gives_the_same_files_and_its_recipe_trains_on_them(number, tmp_
     if number == 1:
         result = train(recipe, overrides=[*overrides, "tokenizer.vocab_size=400"], dry_run=True)
     else:
-        result = train(recipe, overrides=overrides, init=box_model(), dry_run=True)
+        result = train(recipe, overrides=overrides, init=included_model(), dry_run=True)
     assert result.metrics["loss"] > 0
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from regard.verbs.box import box_model
 from regard.verbs.prefixes import Prefix
+from regard.verbs.shared.model_loading import included_model
 from regard.verbs.translate import translate
 from regard.verbs.views.encoder_decoder_reader import EncoderDecoderReader
 from regard.verbs.views.request import Request
@@ -15,7 +15,7 @@ from regard.weights.strict_json import json_bytes
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """The included model, with and without lowercasing of capitals."""
-    folder = open_model_folder(box_model())
+    folder = open_model_folder(included_model())
     settings = folder.read_json("generation.json")
     tensors = folder.read_tensors("model.safetensors")
     paths = {}

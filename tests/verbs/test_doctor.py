@@ -15,8 +15,8 @@ from regard.models.build import build as build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.verbs import doctor as doctor_module
-from regard.verbs.box import box_model
 from regard.verbs.doctor import doctor, forms
+from regard.verbs.shared.model_loading import included_model
 
 
 def test_the_doctor_reports_versions_processors_disk_data_and_the_included_model(tmp_path, monkeypatch):
@@ -29,7 +29,7 @@ def test_the_doctor_reports_versions_processors_disk_data_and_the_included_model
     assert f"{torch.get_num_threads()} threads" in found["CPU"].found
     assert "free" in found["disk, here"].found
     assert all(found[f"data {name}"].found == "not here" for name in data_sets())
-    assert str(box_model()) in found["included model"].found
+    assert str(included_model()) in found["included model"].found
     assert "--model en-de" in found["included model"].found
     assert " MB" in found["included model"].found
 
@@ -137,4 +137,4 @@ def test_the_doctor_tells_that_there_are_no_kernels(monkeypatch):
 
 
 def test_the_doctor_reads_a_model_folder():
-    assert "decoding on a CPU" in {finding.topic for finding in doctor(box_model())}
+    assert "decoding on a CPU" in {finding.topic for finding in doctor(included_model())}

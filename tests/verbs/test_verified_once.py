@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from regard.cli import regard
 from regard.errors import FolderError
-from regard.verbs.box import config_class_of
+from regard.verbs.shared.model_loading import config_class_of
 from regard.verbs.tag import Tagger
 from regard.weights import folder as folders
 from regard.weights.model_folder import open_model_folder

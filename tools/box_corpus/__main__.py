@@ -22,7 +22,7 @@ from pathlib import Path
 
 from regard.data.catalogue import find
 from regard.data.corpus import read_lines
-from regard.verbs.box import box_model
+from regard.verbs.shared.model_loading import included_model
 from tools.box_corpus.captions import Captions
 from tools.box_corpus.dictionary import aligned_dictionary
 from tools.box_corpus.names import Names
@@ -206,7 +206,7 @@ def _words(pairs: list[Pair]) -> dict[str, tuple[str, ...]]:
 
 def _pieces() -> dict[str, tuple[str, ...]]:
     """Pieces of the vocabulary that begin a word in a capital, and those that go on with one."""
-    vocabulary = json.loads((box_model() / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
+    vocabulary = json.loads((included_model() / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
     starts = (piece[1:] for piece in vocabulary if re.fullmatch(r" [A-Z][a-z]+", piece))
     return {
         "starts": tuple(sorted(starts)),

@@ -8,7 +8,7 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
-from regard.verbs.tokenize import Tokenize
+from regard.verbs.shared.tokenize import Tokenize
 
 
 @click.command("compare", cls=Command)

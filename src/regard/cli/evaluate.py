@@ -11,8 +11,8 @@ from regard.cli.importing import importing
 from regard.errors import UserError
 from regard.verbs.controls import BeamSize
 from regard.verbs.runtime import DecodingRuntime
+from regard.verbs.shared.tokenize import Tokenize
 from regard.verbs.text_options import WorkerOptions
-from regard.verbs.tokenize import Tokenize
 
 
 @click.command("evaluate", cls=Command)

@@ -13,8 +13,8 @@ import click
 from regard.verbs.controls import Control, Controls
 from regard.verbs.limits import LIMITS
 from regard.verbs.runtime import Runtime
+from regard.verbs.shared.tokenize import TOKENIZE
 from regard.verbs.text_options import BatchOptions
-from regard.verbs.tokenize import TOKENIZE
 
 FILE = click.Path(path_type=Path)  # the verb checks that the file exists
 Decorator = Callable[[Any], Any]
@@ -46,7 +46,7 @@ model = click.option(
 def _refuse_no_model(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
     """The model; without one raises a UserError that names a recipe to train one."""
     if value is None and not context.resilient_parsing:
-        from regard.verbs.suggested_recipes import missing_model
+        from regard.verbs.shared.suggested_recipes import missing_model
 
         raise missing_model(str(context.command.name))
     return value

@@ -7,8 +7,8 @@ from regard.errors import DataError
 from regard.evaluation.translation import Comparison, compare_systems
 from regard.verbs.arguments import checked
 from regard.verbs.lines import lines_of, references_of
-from regard.verbs.tokenize import Tokenize
-from regard.verbs.translation_scoring import scoring_for
+from regard.verbs.shared.tokenize import Tokenize
+from regard.verbs.shared.translation_scoring import scoring_for
 
 
 @checked

@@ -19,7 +19,7 @@ from regard.fast.native.build import why_none
 from regard.fast.native.compiler import own_compiler
 from regard.fast.training import fusible_parts
 from regard.models.model import Model
-from regard.verbs.box import box_model, load
+from regard.verbs.shared.model_loading import included_model, load
 from regard.weights.folder import verify_folder
 
 CORE = ("torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "jaxtyping", "click", "rich")
@@ -153,7 +153,7 @@ def _data() -> Iterator[Finding]:
 
 def _box() -> Finding:
     try:
-        path = box_model()
+        path = included_model()
         verify_folder(path)
     except FolderError as error:
         return Finding(topic="included model", found=error.message, hint=error.hint)

@@ -9,7 +9,7 @@ from regard.decoding.step import ModelStepper
 from regard.errors import FolderError
 from regard.models.decoder_only import DecoderOnly
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.verbs.box import load
+from regard.verbs.shared.model_loading import load
 from regard.weights.model_folder import LoadedModel
 
 

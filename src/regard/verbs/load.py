@@ -4,13 +4,13 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 from regard.models.build import count_parameters
-from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
-from regard.verbs.box import USES
 from regard.verbs.controls import MODEL_BEAM, BeamSize
 from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.look import Changes, Look, Looker
 from regard.verbs.runtime import RUNTIME, Runtime
+from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.model_loading import USES
 from regard.weights.model_folder import LoadedModel
 
 

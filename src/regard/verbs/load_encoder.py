@@ -5,7 +5,7 @@ from torch import Tensor
 
 from regard.errors import FolderError
 from regard.models.encoder_only import EncoderOnly, Head
-from regard.verbs.box import model_that
+from regard.verbs.shared.model_loading import model_that
 from regard.weights.model_folder import LoadedModel
 
 USES = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.errors import FolderError, RecipeError
 from regard.recipe import apply_overrides, read, read_toml
-from regard.verbs.box import model_path
+from regard.verbs.shared.model_loading import model_path
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.weights.checkpoint import RESOLVED, RunFolder

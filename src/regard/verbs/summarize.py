@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-from regard.verbs.any_model import AnyModel
 from regard.verbs.arguments import checked
 from regard.verbs.controls import UNSET, Controls
 from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.lines import stream
 from regard.verbs.runtime import DECODING_RUNTIME, DecodingRuntime
-from regard.verbs.suggested_recipes import needs_model
+from regard.verbs.shared.any_model import AnyModel
+from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.text_options import SummaryOptions
 from regard.verbs.translate import Texts, Translation, Translator, answers, write
 

@@ -12,13 +12,13 @@ import torch
 from regard.data.conllu import COLUMNS, Sentence, SentenceReader, read_sentences
 from regard.data.tagged import encode_word, split_words, tagged_texts, word_prefix
 from regard.errors import FolderError
-from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
 from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.lines import stream
 from regard.verbs.load_encoder import encoder_that, probabilities
 from regard.verbs.runtime import RUNTIME, Runtime
-from regard.verbs.suggested_recipes import needs_model
+from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.tasks.tagging import WORDS
 from regard.verbs.tasks.text import logits_of
 from regard.verbs.text_options import TaggingOptions

@@ -27,19 +27,23 @@ from regard.training.trainer import Trainer
 from regard.verbs import limits
 from regard.verbs.arguments import checked
 from regard.verbs.device import choose_device
-from regard.verbs.dry_run import try_recipe
-from regard.verbs.final_scores import finish
-from regard.verbs.initial_model import begin
 from regard.verbs.keyword_fields import keyword_fields
-from regard.verbs.process_agreement import refuse_another_run, refuse_another_step, refuse_too_many
-from regard.verbs.recipe_data import refuse_missing_data
 from regard.verbs.recipes import recipe_path
-from regard.verbs.run_length import change_length, refuse_another_recipe
-from regard.verbs.run_summary import outlook
 from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.settings import RESOLVED, load_recipe, load_run
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import Say
+from regard.verbs.training_run.dry_run import try_recipe
+from regard.verbs.training_run.final_scores import finish
+from regard.verbs.training_run.initial_model import begin
+from regard.verbs.training_run.process_agreement import (
+    refuse_another_run,
+    refuse_another_step,
+    refuse_too_many,
+)
+from regard.verbs.training_run.recipe_data import refuse_missing_data
+from regard.verbs.training_run.run_length import change_length, refuse_another_recipe
+from regard.verbs.training_run.run_summary import outlook
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json

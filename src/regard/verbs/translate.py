@@ -19,9 +19,7 @@ from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError
 from regard.fast.decoding_step import fast_step
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.verbs.any_model import AnyModel, open_model
 from regard.verbs.arguments import checked
-from regard.verbs.box import model_that
 from regard.verbs.candidates import NOTHING, TranslationCandidate, as_one, combinations, in_step
 from regard.verbs.controls import UNSET, Controls
 from regard.verbs.decoding_defaults import decoding_defaults
@@ -34,6 +32,8 @@ from regard.verbs.prefixes import default_prefix, prefix_of
 from regard.verbs.runtime import DECODING_RUNTIME, DecodingRuntime, Precision
 from regard.verbs.search_results import samples_for, selected_texts, translation_search
 from regard.verbs.sentence_splitting import Splitter, WholeTexts, joined
+from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.model_loading import model_that
 from regard.verbs.text_options import Split, SummaryOptions, TranslationOptions
 from regard.verbs.texts import several
 

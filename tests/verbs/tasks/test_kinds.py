@@ -9,10 +9,10 @@ import torch
 
 from regard.errors import DataError, FolderError, RecipeError, UserError
 from regard.verbs.evaluate import evaluate
-from regard.verbs.initial_model import begin
 from regard.verbs.settings import recipe_from
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.train import train
+from regard.verbs.training_run.initial_model import begin
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import load_model
 from regard.weights.tensors import model_tensors

@@ -20,7 +20,7 @@ from regard.verbs.proposals.published import (
     adapted,
 )
 from regard.verbs.proposals.recipe_location import RecipeLocation
-from regard.verbs.template import head
+from regard.verbs.proposals.template import head
 
 MIN_TEXTS = 20  # with fewer there is nothing to hold out and nothing to learn from
 MAX_CHARACTERS = 100_000  # of a text

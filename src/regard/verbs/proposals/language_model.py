@@ -21,7 +21,7 @@ from regard.verbs.proposals.published import (
     adapted,
 )
 from regard.verbs.proposals.recipe_location import RecipeLocation
-from regard.verbs.template import head
+from regard.verbs.proposals.template import head
 
 MIN_CHARACTERS = 2000
 HELD_OUT_SHARE, MAX_HELD_OUT = 0.1, 200_000  # of the characters

@@ -17,7 +17,7 @@ from regard.verbs.proposals.published import (
     adapted,
 )
 from regard.verbs.proposals.recipe_location import RecipeLocation
-from regard.verbs.template import head
+from regard.verbs.proposals.template import head
 
 MIN_SENTENCES = 20
 HELD_OUT_SHARE = 0.05  # of the sentences

@@ -9,16 +9,16 @@ from typing import TextIO
 
 from regard.data.corpus import Corpus
 from regard.errors import DataError
-from regard.verbs.corpus_survey import Survey, Surveyor
-from regard.verbs.experiments import expected_bleu
-from regard.verbs.plan import Proposal, propose
 from regard.verbs.proposals.budget import Budget
+from regard.verbs.proposals.corpus_survey import Survey, Surveyor
+from regard.verbs.proposals.experiments import expected_bleu
 from regard.verbs.proposals.input_files import InputFiles
 from regard.verbs.proposals.pairs import pairs_of
+from regard.verbs.proposals.plan import Proposal, propose
 from regard.verbs.proposals.proposal import WrittenRecipe, digest
 from regard.verbs.proposals.published import PART_COMMENTS, RELATIVE_PATHS, RecipeSection
 from regard.verbs.proposals.recipe_location import RecipeLocation
-from regard.verbs.template import recipe_text
+from regard.verbs.proposals.template import recipe_text
 
 MIN_PAIRS = 20  # with fewer there is nothing to hold out and nothing to learn from
 MAX_HELD_OUT = 2000  # pairs; and at most one in twenty

@@ -20,7 +20,6 @@ from regard.evaluation.proportion import wilson_interval
 from regard.evaluation.score import Score
 from regard.training.collapse import target_entropy
 from regard.training.objective import LabelCrossEntropy, Objective
-from regard.verbs.data_fingerprints import counts_of_skipped
 from regard.verbs.load_encoder import encoder_that
 from regard.verbs.tasks.labelled_texts import (
     LabelledPart,
@@ -41,6 +40,7 @@ from regard.verbs.tasks.text import (
     predictions_and_labels,
 )
 from regard.verbs.tasks.validation_split import DRY_RUN_EXAMPLES, ValidationSplit
+from regard.verbs.training_run.data_checks import counts_of_skipped
 from regard.weights.model_folder import LoadedModel
 
 

@@ -26,8 +26,7 @@ from regard.evaluation.score import Score
 from regard.models.model import Model
 from regard.models.vision import VisionTransformer
 from regard.training.objective import LabelCrossEntropy, Objective
-from regard.verbs.box import model_that
-from regard.verbs.data_fingerprints import refuse_other_data
+from regard.verbs.shared.model_loading import model_that
 from regard.verbs.tasks.classification import class_test_scores
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import (
@@ -39,6 +38,7 @@ from regard.verbs.tasks.task import (
     settings_of_test_data,
 )
 from regard.verbs.tasks.validation_split import PARTS, ValidationSplit, examples_kept, settings_by_part
+from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 
 BATCH = 500  # images in a batch of validation and test

@@ -12,11 +12,11 @@ from regard.data.labelled import LabelledSettings, open_labelled, split
 from regard.data.texts import EncodedText, encoded_text
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
-from regard.verbs.data_fingerprints import counts_of_skipped, refuse_other_data
 from regard.verbs.tasks.recipe import Recipe
 from regard.verbs.tasks.task import Say, Task
 from regard.verbs.tasks.text import Encode, max_text_tokens, training_examples
 from regard.verbs.tasks.validation_split import PARTS, examples_kept, settings_by_part
+from regard.verbs.training_run.data_checks import counts_of_skipped, refuse_other_data
 
 
 @dataclass(frozen=True, kw_only=True)

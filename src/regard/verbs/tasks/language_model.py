@@ -24,8 +24,7 @@ from regard.evaluation.score import Score
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from regard.training.collapse import target_entropy
 from regard.training.objective import NextToken, Objective
-from regard.verbs.box import model_that
-from regard.verbs.data_fingerprints import refuse_other_data
+from regard.verbs.shared.model_loading import model_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import (
     HeldOutData,
@@ -37,6 +36,7 @@ from regard.verbs.tasks.task import (
 )
 from regard.verbs.tasks.text import load_or_train_tokenizer
 from regard.verbs.tasks.validation_split import PARTS, settings_by_part
+from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
 

@@ -24,7 +24,6 @@ from regard.evaluation.classification import bootstrap_interval
 from regard.evaluation.score import Score
 from regard.models.encoder_only import EncoderOnly
 from regard.training.objective import LabelCrossEntropy, Objective
-from regard.verbs.data_fingerprints import refuse_other_data
 from regard.verbs.load_encoder import encoder_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import HeldOutData, Say, ScoreReport, Task, settings_of_test_data
@@ -37,6 +36,7 @@ from regard.verbs.tasks.text import (
     segmentations,
 )
 from regard.verbs.tasks.validation_split import PARTS, ValidationSplit, examples_kept, settings_by_part
+from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 
 Frequencies = Float[np.ndarray, " vocab"]  # the share of each token in a text

@@ -24,12 +24,12 @@ from regard.models.config import ModelConfig
 from regard.models.graph import GraphModel, GraphTransformerConfig
 from regard.models.model import Model
 from regard.training.objective import LabelCrossEntropy, Objective
-from regard.verbs.box import model_that
-from regard.verbs.data_fingerprints import refuse_other_data
+from regard.verbs.shared.model_loading import model_that
 from regard.verbs.tasks.classification import class_test_scores
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import HeldOutData, Say, ScoreReport, Task, model_config
 from regard.verbs.tasks.validation_split import PARTS
+from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 
 WHOLE = np.zeros(1, np.int64)  # the number of the only example, the graph

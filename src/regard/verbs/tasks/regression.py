@@ -19,7 +19,6 @@ from regard.errors import DataError
 from regard.evaluation.regression import correlation, mean_absolute_error
 from regard.evaluation.score import Score
 from regard.training.objective import Objective, SquaredError
-from regard.verbs.data_fingerprints import counts_of_skipped
 from regard.verbs.load_encoder import encoder_that
 from regard.verbs.tasks.labelled_texts import (
     LabelledPart,
@@ -40,6 +39,7 @@ from regard.verbs.tasks.text import (
     max_text_tokens,
 )
 from regard.verbs.tasks.validation_split import ValidationSplit
+from regard.verbs.training_run.data_checks import counts_of_skipped
 from regard.weights.model_folder import LoadedModel
 
 

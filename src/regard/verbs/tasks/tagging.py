@@ -21,7 +21,6 @@ from regard.errors import DataError
 from regard.evaluation.classification import SEED, accuracy, bootstrap_interval, confusion, macro_f1
 from regard.evaluation.score import Score
 from regard.training.objective import LabelCrossEntropy, Objective
-from regard.verbs.data_fingerprints import refuse_other_data
 from regard.verbs.load_encoder import encoder_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import HeldOutData, Say, ScoreReport, Task, settings_of_test_data
@@ -35,6 +34,7 @@ from regard.verbs.tasks.text import (
     training_examples,
 )
 from regard.verbs.tasks.validation_split import PARTS, ValidationSplit, examples_kept, settings_by_part
+from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
 

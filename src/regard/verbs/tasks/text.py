@@ -18,9 +18,9 @@ from regard.data.texts import EncodedText, TextExamples, length_sorted_batches
 from regard.data.tokenizer import Tokenizer, TokenizerPair, TokenizerSettings, train_tokenizer
 from regard.errors import RecipeError
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
-from regard.verbs.data_fingerprints import refuse_unknown
 from regard.verbs.tasks.recipe import Recipe
 from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS, Say, model_config
+from regard.verbs.training_run.data_checks import refuse_unknown
 from regard.weights.folder import verify_folder, write_folder
 
 BATCH_TOKENS = 8192  # padded tokens in a batch of validation and test

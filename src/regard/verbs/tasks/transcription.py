@@ -32,9 +32,8 @@ from regard.evaluation.sequences import edit_distance
 from regard.models.conformer import Conformer, ConformerConfig
 from regard.training.ctc import TemporalClassification
 from regard.training.objective import Objective
-from regard.verbs.box import model_that
-from regard.verbs.data_fingerprints import refuse_other_data
 from regard.verbs.decoding_defaults import default_beam
+from regard.verbs.shared.model_loading import model_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import (
     HeldOutData,
@@ -45,6 +44,7 @@ from regard.verbs.tasks.task import (
     settings_of_test_data,
 )
 from regard.verbs.tasks.validation_split import PARTS, examples_kept, settings_by_part
+from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
 

@@ -20,9 +20,9 @@ from regard.models.config import ModelConfig, TransformerConfig
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.collapse import target_entropy
 from regard.training.objective import Objective, build_objective
-from regard.verbs.box import model_that
-from regard.verbs.data_fingerprints import counts_of_skipped, refuse_other_data, refuse_unknown
 from regard.verbs.decoding_defaults import decoding_defaults
+from regard.verbs.shared.model_loading import model_that
+from regard.verbs.shared.translation_scoring import scoring_for
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import (
     TAKEN_FROM,
@@ -34,9 +34,9 @@ from regard.verbs.tasks.task import (
     model_config,
     settings_of_test_data,
 )
+from regard.verbs.tasks.translation_validation import ValidationSettings, decoded_scores, validator, verdict
 from regard.verbs.tasks.validation_split import DRY_RUN_EXAMPLES, PARTS, examples_kept, settings_by_part
-from regard.verbs.translation_scoring import scoring_for
-from regard.verbs.validation import ValidationSettings, decoded_scores, validator, verdict
+from regard.verbs.training_run.data_checks import counts_of_skipped, refuse_other_data, refuse_unknown
 from regard.weights.folder import verify_folder, write_folder
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes

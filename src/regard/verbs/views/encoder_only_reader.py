@@ -14,9 +14,9 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
 from regard.inspection.passes import ForcedPass, encoder_pass
 from regard.models.encoder_only import EncoderOnly
-from regard.verbs.box import model_that
 from regard.verbs.fill import SPELLINGS, in_context
 from regard.verbs.load_encoder import probabilities
+from regard.verbs.shared.model_loading import model_that
 from regard.verbs.views.inspected_run import AnswerToken, InspectedRun, token_sequence
 from regard.verbs.views.pieces import pieces
 from regard.verbs.views.request import Request, refuse_answers, refuse_long

@@ -12,7 +12,7 @@ from regard.data.images import normalise, read_images, refuse_other_sizes
 from regard.errors import DataError
 from regard.inspection.passes import image_pass
 from regard.models.vision import VisionTransformer
-from regard.verbs.box import model_that
+from regard.verbs.shared.model_loading import model_that
 from regard.verbs.views.encoder_only_reader import top_labels
 from regard.verbs.views.inspected_run import AnswerToken, InspectedImage, InspectedRun, TokenSequence
 from regard.verbs.views.request import Request, refuse_answers, refuse_long

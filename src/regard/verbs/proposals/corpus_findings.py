@@ -12,7 +12,7 @@ from regard.data.corpus_statistics import CorpusStatistics
 from regard.data.duplicates import digest, pair_digest
 from regard.data.language_profile import LanguageProfiles
 from regard.data.scripts import Script, detect_script
-from regard.verbs.language_codes import script_of_name
+from regard.verbs.proposals.language_codes import script_of_name
 
 _NOT_LATIN = re.compile("[^\0-\u024f\u1e00-\u1eff\u2000-\u206f]")  # a quick check: most lines are Latin
 Kind = Literal[

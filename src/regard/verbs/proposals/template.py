@@ -3,8 +3,8 @@
 import shlex
 from collections.abc import Mapping
 
-from regard.verbs.corpus_survey import Survey
-from regard.verbs.plan import CLIP_NORM, Proposal
+from regard.verbs.proposals.corpus_survey import Survey
+from regard.verbs.proposals.plan import CLIP_NORM, Proposal
 from regard.verbs.proposals.published import commented, toml
 
 

@@ -11,10 +11,10 @@ from regard.data.corpus import CorpusSettings, LinePolicy, Pair, open_corpus
 from regard.models.build import count_config_parameters
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.recipe import read_toml
-from regard.verbs.corpus_survey import survey
-from regard.verbs.plan import MIN_STEPS, SIZES, drafts, fitted_to_time, is_trained_enough, propose
-from regard.verbs.template import recipe_text
-from regard.verbs.training_speed import Speed
+from regard.verbs.proposals.corpus_survey import survey
+from regard.verbs.proposals.plan import MIN_STEPS, SIZES, drafts, fitted_to_time, is_trained_enough, propose
+from regard.verbs.proposals.template import recipe_text
+from regard.verbs.proposals.training_speed import Speed
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 SPEED = Speed(target_tokens_per_second=4e3, target_tokens_per_update=3.5e3, target_tokens_per_pair=15.0)
@@ -72,7 +72,7 @@ def test_a_script_of_many_characters_gets_a_larger_vocabulary():
 
 
 def test_the_speed_is_measured_on_the_corpus_and_the_run_fits_the_time(monkeypatch):
-    monkeypatch.setattr("regard.verbs.training_speed.SECONDS", 0.2)
+    monkeypatch.setattr("regard.verbs.proposals.training_speed.SECONDS", 0.2)
     sample = [Pair(source=f"a b c {i % 40}", target=f"d e f {i % 40} g", line=i + 1) for i in range(400)]
     before = torch.get_num_threads(), torch.get_rng_state()
     run = propose(

@@ -1,7 +1,7 @@
 """Translation settings that `regard new` proposes for a corpus and a time: model, vocabulary, updates.
 
 Sizes up to 100,000 pairs come from the experiments in docs/log.md (2026-11-23) and docs/recipes-by-size.md;
-larger ones are not measured yet. A published recipe is this proposal too: tests/verbs/test_plan.py.
+larger ones are not measured yet. A published recipe is this proposal too: tests/verbs/proposals/test_plan.py.
 """
 
 import math
@@ -12,7 +12,7 @@ import torch
 
 from regard.data.corpus import Pair
 from regard.data.tokenizer import TokenizerSettings
-from regard.verbs.training_speed import Speed, measure_speed
+from regard.verbs.proposals.training_speed import Speed, measure_speed
 
 RESERVED = 0.1  # share of the time for tokenising, validation and the test score
 VALIDATIONS = 10

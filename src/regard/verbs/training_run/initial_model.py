@@ -15,7 +15,7 @@ from regard.models.config import ModelConfig
 from regard.models.model import Model
 from regard.recipe import read_toml
 from regard.training.trainable import choose_trainable
-from regard.verbs.box import model_path
+from regard.verbs.shared.model_loading import model_path
 from regard.verbs.tasks.kinds import task_kind
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS, Say, Task

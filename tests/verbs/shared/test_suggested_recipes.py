@@ -12,7 +12,7 @@ import regard
 from regard.data import catalogue
 from regard.errors import DataError, UserError
 from regard.verbs.recipes import recipe_folder, recipe_path, recipes
-from regard.verbs.suggested_recipes import PRETRAINED, SUGGESTED, missing_model
+from regard.verbs.shared.suggested_recipes import PRETRAINED, SUGGESTED, missing_model
 
 KINDS = {  # verb -> tasks whose models it takes
     "generate": {"language_model"},

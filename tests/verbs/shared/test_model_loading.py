@@ -13,12 +13,12 @@ from regard.data.catalogue import find
 from regard.data.corpus import read_lines
 from regard.errors import DataError, FolderError
 from regard.fast.native import kernels
-from regard.verbs import box
-from regard.verbs.box import box_model, box_models, model_path
 from regard.verbs.convert import convert
-from regard.verbs.initial_model import _start
 from regard.verbs.load import load
 from regard.verbs.settings import recipe_from, with_init
+from regard.verbs.shared import model_loading as box
+from regard.verbs.shared.model_loading import included_model, included_models, model_path
+from regard.verbs.training_run.initial_model import _start
 from regard.verbs.translate import Translator, printed, translate
 from regard.weights.checkpoint import RunFolder
 from regard.weights.folder import verify_folder
@@ -27,7 +27,7 @@ MOST = 16_000_000  # bytes
 
 
 def test_the_included_model_is_small_complete_and_has_a_card():
-    path = box_model()
+    path = included_model()
     verify_folder(path)
     assert sum(file.stat().st_size for file in path.iterdir()) <= MOST
     card = (path / "README.md").read_text("utf-8")
@@ -92,8 +92,8 @@ def test_the_included_model_is_named_like_a_folder_and_a_folder_of_that_name_win
     tmp_path, monkeypatch, untrained
 ):
     monkeypatch.chdir(tmp_path)
-    assert box_models() == ["en-de"]
-    assert model_path("en-de") == model_path(Path("en-de")) == box_model()
+    assert included_models() == ["en-de"]
+    assert model_path("en-de") == model_path(Path("en-de")) == included_model()
     assert translate("Hello.", model="en-de") == translate("Hello.")
     shutil.copytree(untrained, "en-de")
     assert model_path("en-de") == Path("en-de")
@@ -102,11 +102,11 @@ def test_the_included_model_is_named_like_a_folder_and_a_folder_of_that_name_win
 
 def test_every_verb_that_takes_a_model_takes_the_included_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert load("en-de").path == box_model()
+    assert load("en-de").path == included_model()
     table = pairs("copy", model={"init": "en-de"})
-    settings = json.loads((box_model() / "config.json").read_text())["settings"]
+    settings = json.loads((included_model() / "config.json").read_text())["settings"]
     assert settings["d_model"] == loaded_width(table)
-    assert with_init(table, "en-de")["model"]["init"] == str(box_model())
+    assert with_init(table, "en-de")["model"]["init"] == str(included_model())
     with pytest.raises(FolderError, match=r"en-de.* is no |box.en-de"):
         convert("en-de", out="there")  # it is found, and needs no conversion
 

@@ -11,7 +11,7 @@ from regard.data.line_sample import LineSample
 from regard.data.scripts import Script
 from regard.data.token_estimate import estimated_tokens
 from regard.evaluation.tokenizers import best_metric_for, tokenizer_for
-from regard.verbs.corpus_findings import CorpusFinding, Overlap, findings_of
+from regard.verbs.proposals.corpus_findings import CorpusFinding, Overlap, findings_of
 
 SPECIAL_TOKENS = 2  # of each line, as in training: begin and end of sentence
 COVERAGE = 0.9995  # share of the text that its frequent characters make up

@@ -5,8 +5,8 @@ import pytest
 from regard.data.corpus import Pair
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import GenerationSettings
-from regard.verbs import validation
-from regard.verbs.validation import ValidationSettings, decoded_scores
+from regard.verbs.tasks import translation_validation as validation
+from regard.verbs.tasks.translation_validation import ValidationSettings, decoded_scores
 from regard.weights.model_folder import load_model
 
 WANTED = ["1 2 3 4", "5 6", "7 8 9", "1 1", ""] * 4

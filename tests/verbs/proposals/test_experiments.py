@@ -2,8 +2,8 @@
 
 import pytest
 
-from regard.verbs import experiments as measured
-from regard.verbs.experiments import Experiment, expected_bleu, experiments
+from regard.verbs.proposals import experiments as measured
+from regard.verbs.proposals.experiments import Experiment, expected_bleu, experiments
 from tools.proposals import CORPORA, PAGE, table
 
 

@@ -23,10 +23,10 @@ from regard.training.losses import chosen_loss
 from regard.training.pace import Update, validations_after
 from regard.training.products import choose_precision, matmul_precision
 from regard.training.trainer import Trainer
-from regard.verbs.final_scores import scores_of
-from regard.verbs.initial_model import begin
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import Say, Task
+from regard.verbs.training_run.final_scores import scores_of
+from regard.verbs.training_run.initial_model import begin
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
 

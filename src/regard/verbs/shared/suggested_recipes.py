@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from regard.errors import UserError
-from regard.verbs.recipe_data import missing_data_sets
 from regard.verbs.recipes import recipes_show
+from regard.verbs.training_run.recipe_data import missing_data_sets
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

@@ -6,8 +6,8 @@ from regard.errors import DataError
 from regard.evaluation import tokenizers
 from regard.verbs.compare import compare
 from regard.verbs.evaluate import evaluate
+from regard.verbs.shared.translation_scoring import scoring_for
 from regard.verbs.train import train
-from regard.verbs.translation_scoring import scoring_for
 from regard.weights.model_folder import load_model
 
 JAPANESE = [f"猫{i}匹はマットの上に座っていました。" for i in range(40)]

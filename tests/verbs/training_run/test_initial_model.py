@@ -11,9 +11,9 @@ import torch
 
 from regard.errors import DataError, FolderError, RecipeError
 from regard.models.adapters import adapters_of
-from regard.verbs.initial_model import START, begin
 from regard.verbs.settings import recipe_from
 from regard.verbs.train import train
+from regard.verbs.training_run.initial_model import START, begin
 from regard.weights.checkpoint import RunFolder, digest
 from regard.weights.model_folder import load_model
 from regard.weights.tensors import model_tensors

@@ -11,8 +11,8 @@ from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.inspection.alignment import Alignment
 from regard.models.build import build
 from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.verbs import date_precision as module
-from regard.verbs.date_precision import date_precision
+from regard.verbs.shared import date_precision as module
+from regard.verbs.shared.date_precision import date_precision
 from regard.weights.model_folder import LoadedModel
 
 

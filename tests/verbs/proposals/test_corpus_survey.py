@@ -10,7 +10,7 @@ import pytest
 from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
 from regard.data.tokenizer import TokenizerSettings, train_tokenizer
 from regard.evaluation import tokenizers
-from regard.verbs.corpus_survey import survey
+from regard.verbs.proposals.corpus_survey import survey
 
 WORDS = [
     pair.split("=")

@@ -14,13 +14,13 @@ from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.model import Model
-from regard.verbs.unfinished_run import unfinished
+from regard.verbs.shared.unfinished_run import unfinished
 from regard.weights.folder import find
 from regard.weights.huggingface_files import is_huggingface
 from regard.weights.model_folder import LoadedModel, load_model, read_config_class
 from regard.weights.pretrained import huggingface_config_class, load_pretrained
 
-BOX = "en-de"
+INCLUDED = "en-de"
 USES = {  # kind of model -> what it does, and the command
     "encoder_decoder": "translates: `regard translate --model {path}`",
     "recurrent": "translates: `regard translate --model {path}`",
@@ -34,7 +34,7 @@ USES = {  # kind of model -> what it does, and the command
 Expected = TypeVar("Expected", bound=Model)
 
 
-def box_model(name: str = BOX) -> Path:
+def included_model(name: str = INCLUDED) -> Path:
     """The folder of a model that comes with the package; the default one translates English to German.
 
     Raises:
@@ -46,7 +46,7 @@ def box_model(name: str = BOX) -> Path:
     return path
 
 
-def box_models() -> list[str]:
+def included_models() -> list[str]:
     """The names of the models that come with the package."""
     folder = Path(str(resources.files("regard"))) / "box"
     return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
@@ -61,9 +61,9 @@ def model_path(model: str | Path, base: Path = Path()) -> Path:
     path = base / Path(model).expanduser()
     if find(path) is not None or os.path.exists(path):
         return path
-    known = box_models()
+    known = included_models()
     if str(model) in known:
-        return box_model(str(model))
+        return included_model(str(model))
     hint = "name a model folder" + "".join(f", or {name}, an included model" for name in known)
     near = difflib.get_close_matches(str(model), known, n=1, cutoff=0.7)
     raise FolderError(
@@ -73,7 +73,7 @@ def model_path(model: str | Path, base: Path = Path()) -> Path:
 
 def load(model: str | Path | None, device: torch.device) -> LoadedModel:
     """Load a model from a regard or Hugging Face folder, or an included model by name (None: en-de)."""
-    path = model_path(model) if model is not None else box_model()
+    path = model_path(model) if model is not None else included_model()
     if where := unfinished(path):
         console.note(where)
     if not is_huggingface(path):

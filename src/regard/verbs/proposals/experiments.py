@@ -33,7 +33,7 @@ class Experiment:
 @cache
 def experiments() -> tuple[Experiment, ...]:
     """All measured runs, sorted by corpus size and length."""
-    text = files("regard.verbs").joinpath("experiments.toml").read_text("utf-8")
+    text = files("regard.verbs.proposals").joinpath("experiments.toml").read_text("utf-8")
     runs = [Experiment(**row) for row in tomllib.loads(text).get("experiment", ())]
     return tuple(sorted(runs, key=lambda each: (each.pairs, each.corpus, each.target_tokens)))
 

@@ -7,10 +7,10 @@ import torch
 
 from regard import console
 from regard.training.collapse import DISTINCT
-from regard.verbs.card import model_card
-from regard.verbs.initial_model import origin
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import Task
+from regard.verbs.training_run.initial_model import origin
+from regard.verbs.training_run.model_card import model_card
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import load_model
 

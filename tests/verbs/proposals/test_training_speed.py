@@ -7,7 +7,7 @@ from regard.data.corpus import Pair
 from regard.data.tokenizer import TokenizerSettings
 from regard.training.gradients import Gradients
 from regard.training.settings import TrainingSettings
-from regard.verbs import training_speed
+from regard.verbs.proposals import training_speed
 
 TABLE = {"d_model": 16, "num_heads": 2, "d_ff": 32}
 TABLE |= {"num_encoder_layers": 1, "num_decoder_layers": 1}

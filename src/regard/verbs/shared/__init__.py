@@ -1,0 +1,1 @@
+"""What several verbs share: loading models, scoring translations, suggestions without a model."""
