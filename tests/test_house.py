@@ -51,8 +51,8 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "click": "cli/",
     "babel": "data/synthetic.py",
     "matplotlib": "inspection/",
-    "anywidget": "verbs/widget.py",
-    "traitlets": "verbs/widget.py",
+    "anywidget": "verbs/views/widget.py",
+    "traitlets": "verbs/views/widget.py",
 }
 
 

@@ -6,8 +6,8 @@
 import argparse
 from pathlib import Path
 
-from regard.verbs.settings import load_recipe
 from regard.verbs.shared.model_loading import INCLUDED
+from regard.verbs.shared.settings import load_recipe
 from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import model_files_of, open_model_folder

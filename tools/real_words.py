@@ -13,7 +13,7 @@ from pathlib import Path
 
 import regard
 from regard.data.documents import Documents
-from regard.verbs.settings import load_recipe
+from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks.language_model import LanguageModelRecipe
 
 WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")

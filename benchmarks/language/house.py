@@ -6,7 +6,7 @@ from benchmarks.language.writer import Writer
 from regard.decoding.continuation import ContinuationSettings, continue_all, prompts_of
 from regard.models.build import build
 from regard.models.decoder_only import DecoderOnly
-from regard.verbs.precision import Precision, compute_in
+from regard.verbs.shared.precision import Precision, compute_in
 
 
 class Generator(Writer):

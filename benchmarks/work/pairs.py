@@ -14,7 +14,7 @@ from regard.data.corpus import read_lines
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy
 from regard.verbs.recipes import recipe_path
-from regard.verbs.settings import load_recipe
+from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks.task import Task
 from regard.verbs.tasks.translation import prepare
 from regard.verbs.train import train

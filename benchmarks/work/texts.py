@@ -9,7 +9,7 @@ from benchmarks.work.flops import TextShape
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.training.objective import LabelCrossEntropy
 from regard.verbs.recipes import recipe_path
-from regard.verbs.settings import load_recipe
+from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks.language_model import prepare
 from regard.verbs.tasks.task import Task
 

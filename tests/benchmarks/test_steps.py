@@ -3,7 +3,7 @@
 from benchmarks.training.steps import Steps
 from regard.distributed.group import SINGLE
 from regard.verbs.recipes import recipe_path
-from regard.verbs.settings import load_recipe
+from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks.translation import prepare
 
 

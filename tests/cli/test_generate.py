@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from regard.cli import run
-from regard.verbs.controls import CONTROLS
 from regard.verbs.generate import generate
+from regard.verbs.generation.controls import CONTROLS
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from regard.distributed.rank import ALONE, Rank, own_rank
 from regard.distributed.settings import DistributedSettings
 from regard.errors import RecipeError, RunError
 from regard.recipe import read
-from regard.verbs.settings import recipe_from
+from regard.verbs.shared.settings import recipe_from
 from regard.verbs.training_run.process_agreement import refuse_too_many
 
 TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}

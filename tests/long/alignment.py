@@ -15,8 +15,8 @@ from typing import cast
 
 from regard.data.corpus import open_corpus
 from regard.verbs.recipes import recipe_folder
-from regard.verbs.settings import load_recipe
 from regard.verbs.shared.date_precision import date_precision
+from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks.translation import TranslationRecipe
 from regard.verbs.train import train
 from regard.verbs.translate import Translator

@@ -139,7 +139,7 @@ def subject(kind: str, folder: Path) -> tuple[Path, Callable[[], object], Callab
     """The file to mutate, how it is read, and how its manifest is made to fit other contents."""
     from test_run_killed import RECIPE
 
-    from regard.verbs.settings import load_recipe
+    from regard.verbs.shared.settings import load_recipe
     from regard.verbs.train import train
 
     recipe = folder / "recipe.toml"

@@ -90,7 +90,7 @@ def subject(target: str, folder: Path) -> tuple[Callable[[bytes], object], bytes
     from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
     from regard.models.encoder_decoder import EncoderDecoderConfig
     from regard.recipe import read_toml
-    from regard.verbs.settings import recipe_from
+    from regard.verbs.shared.settings import recipe_from
     from regard.verbs.views.request import Request
     from regard.weights.folder import verify_folder
     from regard.weights.strict_json import parse_json

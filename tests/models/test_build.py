@@ -195,7 +195,7 @@ def test_a_model_is_loaded_without_the_compiler_of_pytorch(tmp_path):
     """Its import takes seconds, which a first translation would wait for."""
     program = (
         "import sys, regard;"
-        "from regard.verbs.shared.model_loading import box_model;"
+        "from regard.verbs.shared.model_loading import included_model;"
         "regard.load(box_model());"
         "sys.exit('torch._dynamo' in sys.modules)"
     )

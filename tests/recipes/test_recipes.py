@@ -8,7 +8,7 @@ import pytest
 
 from regard.data.catalogue import find, is_spec
 from regard.errors import DataError
-from regard.verbs.settings import load_recipe
+from regard.verbs.shared.settings import load_recipe
 from regard.verbs.train import train
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))

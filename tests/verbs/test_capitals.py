@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.verbs.prefixes import Prefix
+from regard.verbs.generation.prefixes import Prefix
 from regard.verbs.shared.model_loading import included_model
 from regard.verbs.translate import translate
 from regard.verbs.views.encoder_decoder_reader import EncoderDecoderReader

@@ -7,7 +7,7 @@ import torch
 
 from regard.errors import DataError, FolderError
 from regard.verbs.classify import MAX_CHARACTERS, Classifier, classify, classify_file, printed
-from regard.verbs.texts import strings
+from regard.verbs.shared.texts import strings
 
 LINES = ["a good film", "", "the cat sat on the mat .", " \t ", "bad", "unbelievability " * 30, "?"]
 LABELS = ("negative", "neutral", "positive")

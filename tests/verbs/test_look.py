@@ -17,7 +17,7 @@ from regard.verbs.views import plain_text, streaming
 from regard.verbs.views.files import json_text, npy_bytes
 from regard.verbs.views.page_file import page_html
 from regard.verbs.views.resources import JSON_RESOURCES
-from regard.verbs.widget import WidgetSession
+from regard.verbs.views.widget import WidgetSession
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from regard.evaluation import tokenizers
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.recipe import read_toml
 from regard.verbs.new import new
-from regard.verbs.settings import load_recipe
+from regard.verbs.shared.settings import load_recipe
 
 
 @pytest.fixture(autouse=True)

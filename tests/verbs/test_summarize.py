@@ -6,7 +6,7 @@ import pytest
 
 import regard
 from regard.errors import ConfigError, FolderError
-from regard.verbs.prefixes import default_prefix, prefix_of
+from regard.verbs.generation.prefixes import default_prefix, prefix_of
 from regard.verbs.summarize import Summarizer, summarize, summarize_file
 from regard.verbs.translate import Translator, translate
 

@@ -8,8 +8,8 @@ from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.options import fields_of
 from regard.cli.text_command import chunks_of, refuse_two, text_command, write
-from regard.verbs.runtime import Runtime
-from regard.verbs.text_options import ClassificationOptions
+from regard.verbs.shared.runtime import Runtime
+from regard.verbs.shared.text_options import ClassificationOptions
 
 
 @click.command("classify", cls=Command)

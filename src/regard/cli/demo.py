@@ -7,7 +7,7 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.verbs.runtime import Runtime
+from regard.verbs.shared.runtime import Runtime
 
 
 @click.command("demo", cls=Command)

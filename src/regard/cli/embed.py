@@ -8,8 +8,8 @@ from regard.cli import options as shared
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.text_command import chunks_of, input_option, refuse_two, write
-from regard.verbs.runtime import Runtime
-from regard.verbs.text_options import BatchOptions
+from regard.verbs.shared.runtime import Runtime
+from regard.verbs.shared.text_options import BatchOptions
 
 
 @click.command("embed", cls=Command)

@@ -9,10 +9,10 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.errors import UserError
-from regard.verbs.controls import BeamSize
-from regard.verbs.runtime import DecodingRuntime
+from regard.verbs.generation.controls import BeamSize
+from regard.verbs.shared.runtime import DecodingRuntime
+from regard.verbs.shared.text_options import WorkerOptions
 from regard.verbs.shared.tokenize import Tokenize
-from regard.verbs.text_options import WorkerOptions
 
 
 @click.command("evaluate", cls=Command)

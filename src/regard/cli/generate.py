@@ -11,8 +11,8 @@ from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.text_command import chunks_of, input_option, refuse_two, write
 from regard.errors import UserError
-from regard.verbs.controls import Controls
-from regard.verbs.runtime import DecodingRuntime
+from regard.verbs.generation.controls import Controls
+from regard.verbs.shared.runtime import DecodingRuntime
 
 if TYPE_CHECKING:
     from regard.verbs.generate import Generator

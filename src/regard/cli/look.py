@@ -11,8 +11,8 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.errors import UserError
-from regard.verbs.controls import BeamSize
-from regard.verbs.runtime import Runtime
+from regard.verbs.generation.controls import BeamSize
+from regard.verbs.shared.runtime import Runtime
 
 if TYPE_CHECKING:
     from regard.verbs.look import Look

@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from regard.verbs.controls import Control, Controls
-from regard.verbs.limits import LIMITS
-from regard.verbs.runtime import Runtime
+from regard.verbs.generation.controls import Control, Controls
+from regard.verbs.shared.limits import LIMITS
+from regard.verbs.shared.runtime import Runtime
+from regard.verbs.shared.text_options import BatchOptions
 from regard.verbs.shared.tokenize import TOKENIZE
-from regard.verbs.text_options import BatchOptions
 
 FILE = click.Path(path_type=Path)  # the verb checks that the file exists
 Decorator = Callable[[Any], Any]

@@ -8,8 +8,8 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.verbs.runtime import Runtime
-from regard.verbs.text_options import PrefixOptions
+from regard.verbs.shared.runtime import Runtime
+from regard.verbs.shared.text_options import PrefixOptions
 
 
 @click.command("score", cls=Command)

@@ -10,7 +10,7 @@ from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.text_command import refuse_two
 from regard.cli.translation_options import print_answers, translation_command
-from regard.verbs.text_options import SummaryOptions
+from regard.verbs.shared.text_options import SummaryOptions
 
 
 @click.command("summarize", cls=Command)

@@ -9,8 +9,8 @@ from regard.cli.importing import importing
 from regard.cli.options import fields_of
 from regard.cli.text_command import chunks_of, refuse_two, text_command, write
 from regard.errors import UserError
-from regard.verbs.runtime import Runtime
-from regard.verbs.text_options import TaggingOptions
+from regard.verbs.shared.runtime import Runtime
+from regard.verbs.shared.text_options import TaggingOptions
 
 
 @click.command("tag", cls=Command)
@@ -47,7 +47,7 @@ def command(
     refuse_two(text is not None, input)
 
     with importing():
-        from regard.verbs.lines import STDIN
+        from regard.verbs.shared.lines import STDIN
         from regard.verbs.tag import Tagger, is_conllu, printed
 
     conllu = conllu or (input is not None and is_conllu(input))

@@ -39,7 +39,7 @@ def chunks_of(lines: Sequence[str] | None, input: Path | None, waits: str) -> It
 
     `waits`: what is printed to a user at a terminal who has given neither.
     """
-    from regard.verbs.lines import arriving, chunks, stream
+    from regard.verbs.shared.lines import arriving, chunks, stream
 
     if lines is not None:
         return chunks(lines)

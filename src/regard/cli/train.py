@@ -8,7 +8,7 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.verbs.runtime import Runtime
+from regard.verbs.shared.runtime import Runtime
 
 
 @click.command("train", cls=Command, short_help="Train a model by a recipe, or resume a run.")

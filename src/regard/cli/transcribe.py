@@ -8,8 +8,8 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.text_command import write
-from regard.verbs.controls import BeamSize
-from regard.verbs.runtime import Runtime
+from regard.verbs.generation.controls import BeamSize
+from regard.verbs.shared.runtime import Runtime
 
 
 @click.command("transcribe", cls=Command)

@@ -12,7 +12,7 @@ from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.text_command import refuse_two
 from regard.cli.translation_options import print_answers, translation_command
-from regard.verbs.text_options import TranslationOptions
+from regard.verbs.shared.text_options import TranslationOptions
 
 
 @click.command("translate", cls=Command)

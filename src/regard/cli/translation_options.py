@@ -10,8 +10,8 @@ import click
 from regard.cli import options
 from regard.cli.options import Decorator
 from regard.cli.text_command import chunks_of, input_option, write
-from regard.verbs.runtime import DecodingRuntime
-from regard.verbs.text_options import SummaryOptions
+from regard.verbs.shared.runtime import DecodingRuntime
+from regard.verbs.shared.text_options import SummaryOptions
 
 if TYPE_CHECKING:
     from regard.verbs.translate import Translation, Translator
@@ -47,7 +47,7 @@ def print_answers(
     `waits`: what is printed to a user at a terminal who has given neither.
     """
     from regard import console
-    from regard.verbs.lines import count_of, stream
+    from regard.verbs.shared.lines import count_of, stream
 
     if lines is not None:
         _print(translator, translator.texts(lines), output, as_json)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard import console
 from regard.errors import FolderError
-from regard.verbs.arguments import checked
+from regard.verbs.shared.arguments import checked
 from regard.weights.average import WEIGHTS, average_tensors, used_weights
 from regard.weights.checkpoint import Checkpoint, RunFolder
 from regard.weights.folder import write_folder

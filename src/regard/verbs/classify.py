@@ -8,16 +8,16 @@ from typing import Any
 
 from regard import console
 from regard.data.texts import EncodedText, encoded_text
-from regard.verbs.arguments import checked
-from regard.verbs.keyword_fields import keyword_fields
-from regard.verbs.lines import stream
-from regard.verbs.load_encoder import encoder_that, probabilities
-from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.lines import stream
+from regard.verbs.shared.load_encoder import encoder_that, probabilities
+from regard.verbs.shared.runtime import RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
+from regard.verbs.shared.text_options import ClassificationOptions
+from regard.verbs.shared.text_verb import TextVerb, one_or_several
 from regard.verbs.tasks.text import logits_of
-from regard.verbs.text_options import ClassificationOptions
-from regard.verbs.text_verb import TextVerb, one_or_several
 
 MAX_CHARACTERS = 100_000  # of a text; the rest is left out, with a warning
 OPTIONS = ClassificationOptions()

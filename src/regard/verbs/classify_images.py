@@ -10,13 +10,13 @@ from jaxtyping import UInt8
 from regard.data.corpus import locate
 from regard.data.images import normalise, read_images, refuse_other_sizes
 from regard.models.vision import VisionConfig, VisionTransformer
-from regard.verbs.arguments import checked
 from regard.verbs.classify import Classified, candidates
-from regard.verbs.keyword_fields import keyword_fields
-from regard.verbs.load_encoder import probabilities, refuse_other_labels
-from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.load_encoder import probabilities, refuse_other_labels
 from regard.verbs.shared.model_loading import config_class_of, model_that
+from regard.verbs.shared.runtime import RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 
 BATCH = 500  # images in a batch

@@ -9,13 +9,13 @@ from regard.data.catalogue import is_spec
 from regard.data.graph_files import GraphSettings, read_unlabelled_graph
 from regard.errors import DataError
 from regard.models.graph import GraphConfig, GraphModel, GraphTransformerConfig
-from regard.verbs.arguments import checked
 from regard.verbs.classify import Classified, candidates
-from regard.verbs.keyword_fields import keyword_fields
-from regard.verbs.load_encoder import probabilities, refuse_other_labels
-from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.load_encoder import probabilities, refuse_other_labels
 from regard.verbs.shared.model_loading import config_class_of, model_that
+from regard.verbs.shared.runtime import RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.tasks.nodes import structural_inputs
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from regard.errors import DataError
 from regard.evaluation.translation import Comparison, compare_systems
-from regard.verbs.arguments import checked
-from regard.verbs.lines import lines_of, references_of
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.lines import lines_of, references_of
 from regard.verbs.shared.tokenize import Tokenize
 from regard.verbs.shared.translation_scoring import scoring_for
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 from regard.errors import FolderError
 from regard.models.build import count_parameters
-from regard.verbs.arguments import checked
 from regard.verbs.shared.any_model import AnyModel
+from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.model_loading import model_path
 from regard.weights.folder import write_folder
 from regard.weights.huggingface_files import refuse_taken, write_plain_folder

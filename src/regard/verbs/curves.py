@@ -7,7 +7,7 @@ from pathlib import Path
 from regard import console
 from regard.errors import FolderError, MissingExtra
 from regard.inspection.curves import Curves, draw_curves, read_curves
-from regard.verbs.arguments import checked
+from regard.verbs.shared.arguments import checked
 from regard.weights.checkpoint import RunFolder
 
 LOSS_UNITS = {  # by task kind

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from regard.data import catalogue
 from regard.data.catalogue import DataSet, FileStatus
-from regard.verbs.arguments import checked
+from regard.verbs.shared.arguments import checked
 
 
 def data_list() -> list[DataSet]:

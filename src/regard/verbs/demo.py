@@ -9,14 +9,14 @@ from regard import console
 from regard.data.corpus import Pair, open_corpus
 from regard.errors import FolderError
 from regard.inspection.alignment import align
-from regard.verbs.arguments import checked
-from regard.verbs.controls import beam_of
-from regard.verbs.keyword_fields import keyword_fields
+from regard.verbs.generation.controls import beam_of
 from regard.verbs.look import look
 from regard.verbs.recipes import recipe_folder
-from regard.verbs.runtime import RUNTIME, DecodingRuntime, Runtime
-from regard.verbs.settings import load_recipe
+from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.date_precision import date_precision
+from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.runtime import RUNTIME, DecodingRuntime, Runtime
+from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks.translation import TranslationRecipe
 from regard.verbs.train import train
 from regard.verbs.translate import Translator

@@ -15,15 +15,15 @@ from regard import console
 from regard.data.texts import EncodedText, encoded_text, length_sorted_batches
 from regard.models.encoder_only import EncoderOnly
 from regard.models.heads import pooled
-from regard.verbs.arguments import checked
-from regard.verbs.keyword_fields import keyword_fields
-from regard.verbs.lines import stream
-from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.lines import stream
 from regard.verbs.shared.model_loading import model_that
+from regard.verbs.shared.runtime import RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
-from regard.verbs.text_options import BatchOptions
-from regard.verbs.text_verb import TextVerb
+from regard.verbs.shared.text_options import BatchOptions
+from regard.verbs.shared.text_verb import TextVerb
 
 MAX_CHARACTERS = 100_000  # of a text; the rest is left out, with a warning
 DIGITS = 6  # decimal places that do not depend on the batch

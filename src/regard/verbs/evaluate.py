@@ -14,17 +14,17 @@ from regard.evaluation.by_length import LengthScore, bleu_by_length
 from regard.evaluation.line_pairs import check_aligned
 from regard.evaluation.score import Score
 from regard.evaluation.translation import corpus_scores, tokenization_warnings
-from regard.verbs.arguments import checked
-from regard.verbs.controls import MODEL_BEAM, BeamSize
-from regard.verbs.keyword_fields import keyword_fields
-from regard.verbs.lines import lines_of, references_of
-from regard.verbs.runtime import DECODING_RUNTIME, DecodingRuntime
-from regard.verbs.settings import recipe_of
+from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
 from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.lines import lines_of, references_of
+from regard.verbs.shared.runtime import DECODING_RUNTIME, DecodingRuntime
+from regard.verbs.shared.settings import recipe_of
+from regard.verbs.shared.text_options import TranslationOptions, WorkerOptions
 from regard.verbs.shared.tokenize import Tokenize
 from regard.verbs.shared.translation_scoring import Scoring, scoring_for
 from regard.verbs.tasks.kinds import task_kind
-from regard.verbs.text_options import TranslationOptions, WorkerOptions
 from regard.verbs.translate import Translator
 from regard.weights.model_folder import LoadedModel
 

@@ -20,20 +20,20 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.phrases import WINDOW, partial_stop, up_to
 from regard.errors import ConfigError
 from regard.models.decoder_only import DecoderOnly
-from regard.verbs.arguments import checked
-from regard.verbs.controls import UNSET, Controls
-from regard.verbs.decoding_defaults import decoding_defaults
-from regard.verbs.draft_model import drafter_of
-from regard.verbs.keyword_fields import keyword_fields
-from regard.verbs.lines import stream as stream_lines
-from regard.verbs.precision import compute_in, with_precision
-from regard.verbs.runtime import DECODING_RUNTIME, DecodingRuntime, Precision
-from regard.verbs.search_results import samples_for, selected_texts
+from regard.verbs.generation.controls import UNSET, Controls
+from regard.verbs.generation.decoding_defaults import decoding_defaults
+from regard.verbs.generation.draft_model import drafter_of
+from regard.verbs.generation.search_results import samples_for, selected_texts
 from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.lines import stream as stream_lines
 from regard.verbs.shared.model_loading import model_that
+from regard.verbs.shared.precision import compute_in, with_precision
+from regard.verbs.shared.runtime import DECODING_RUNTIME, DecodingRuntime, Precision
 from regard.verbs.shared.suggested_recipes import needs_model
-from regard.verbs.text_verb import TextVerb
-from regard.verbs.texts import several
+from regard.verbs.shared.text_verb import TextVerb
+from regard.verbs.shared.texts import several
 
 INCOMPLETE = "\ufffd"  # decoded bytes that are not (yet) a character
 BETWEEN = "---\n"  # between several texts

@@ -4,13 +4,13 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 from regard.models.build import count_parameters
-from regard.verbs.arguments import checked
-from regard.verbs.controls import MODEL_BEAM, BeamSize
-from regard.verbs.keyword_fields import keyword_fields
+from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
 from regard.verbs.look import Changes, Look, Looker
-from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.model_loading import USES
+from regard.verbs.shared.runtime import RUNTIME, Runtime
 from regard.weights.model_folder import LoadedModel
 
 

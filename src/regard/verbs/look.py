@@ -11,12 +11,12 @@ from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_only import EncoderOnly
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.models.vision import VisionTransformer
-from regard.verbs.arguments import checked
-from regard.verbs.controls import MODEL_BEAM, BeamSize
-from regard.verbs.keyword_fields import keyword_fields
-from regard.verbs.runtime import RUNTIME, Runtime
+from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
 from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.model_loading import USES
+from regard.verbs.shared.runtime import RUNTIME, Runtime
 from regard.verbs.views.decoder_only_reader import DecoderOnlyReader
 from regard.verbs.views.encoder_decoder_reader import EncoderDecoderReader
 from regard.verbs.views.encoder_only_reader import EncoderOnlyReader

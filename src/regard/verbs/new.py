@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.verbs.arguments import checked
 from regard.verbs.proposals.budget import Budget
 from regard.verbs.proposals.input_files import Files, InputFiles, input_files
 from regard.verbs.proposals.labelled import new_labelled
@@ -14,6 +13,7 @@ from regard.verbs.proposals.recipe_location import RecipeLocation, location_for
 from regard.verbs.proposals.tagging import new_tagging
 from regard.verbs.proposals.task_detection import DetectedTask, TaskName, detect_task
 from regard.verbs.proposals.translation import new_translation
+from regard.verbs.shared.arguments import checked
 
 
 @dataclass(frozen=True, kw_only=True)

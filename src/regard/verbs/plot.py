@@ -16,14 +16,14 @@ from regard.models.build import build, config_class
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.model import Model
 from regard.training.schedule import Schedule
-from regard.verbs.arguments import checked
 from regard.verbs.curves import run_curves
-from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.look import Look, look
 from regard.verbs.recipes import recipe_path
-from regard.verbs.runtime import RUNTIME, Runtime
-from regard.verbs.settings import load_recipe
 from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.runtime import RUNTIME, Runtime
+from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks.recipe import Recipe
 from regard.verbs.views.files import writable
 

@@ -6,7 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from regard.errors import RecipeError, did_you_mean
-from regard.verbs.arguments import checked
+from regard.verbs.shared.arguments import checked
 
 
 @dataclass(frozen=True, kw_only=True)

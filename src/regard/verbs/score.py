@@ -12,14 +12,14 @@ from regard.errors import DataError
 from regard.evaluation.line_pairs import check_aligned
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.recipe import read
-from regard.verbs.arguments import checked
-from regard.verbs.keyword_fields import keyword_fields
-from regard.verbs.lines import lines_of
-from regard.verbs.prefixes import default_prefix, prefix_of
-from regard.verbs.runtime import RUNTIME, Runtime
+from regard.verbs.generation.prefixes import default_prefix, prefix_of
 from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.lines import lines_of
 from regard.verbs.shared.model_loading import model_that
-from regard.verbs.text_options import PrefixOptions
+from regard.verbs.shared.runtime import RUNTIME, Runtime
+from regard.verbs.shared.text_options import PrefixOptions
 from regard.weights.model_folder import LoadedModel
 
 MAX_CHARACTERS = 5000  # of a line

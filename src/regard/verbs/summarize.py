@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-from regard.verbs.arguments import checked
-from regard.verbs.controls import UNSET, Controls
-from regard.verbs.keyword_fields import keyword_fields
-from regard.verbs.lines import stream
-from regard.verbs.runtime import DECODING_RUNTIME, DecodingRuntime
+from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.shared.any_model import AnyModel
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.lines import stream
+from regard.verbs.shared.runtime import DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.suggested_recipes import needs_model
-from regard.verbs.text_options import SummaryOptions
+from regard.verbs.shared.text_options import SummaryOptions
 from regard.verbs.translate import Texts, Translation, Translator, answers, write
 
 OPTIONS = SummaryOptions()

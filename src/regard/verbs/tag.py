@@ -12,18 +12,18 @@ import torch
 from regard.data.conllu import COLUMNS, Sentence, SentenceReader, read_sentences
 from regard.data.tagged import encode_word, split_words, tagged_texts, word_prefix
 from regard.errors import FolderError
-from regard.verbs.arguments import checked
-from regard.verbs.keyword_fields import keyword_fields
-from regard.verbs.lines import stream
-from regard.verbs.load_encoder import encoder_that, probabilities
-from regard.verbs.runtime import RUNTIME, Runtime
 from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.lines import stream
+from regard.verbs.shared.load_encoder import encoder_that, probabilities
+from regard.verbs.shared.runtime import RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
+from regard.verbs.shared.text_options import TaggingOptions
+from regard.verbs.shared.text_verb import TextVerb
+from regard.verbs.shared.texts import refuse_one
 from regard.verbs.tasks.tagging import WORDS
 from regard.verbs.tasks.text import logits_of
-from regard.verbs.text_options import TaggingOptions
-from regard.verbs.text_verb import TextVerb
-from regard.verbs.texts import refuse_one
 from regard.weights.model_folder import LoadedModel
 
 WINDOW = 512  # tokens of one forward pass; a longer sentence is split into several windows

@@ -24,13 +24,13 @@ from regard.training.pace import Update
 from regard.training.products import MatmulPrecision, choose_precision, is_exact, matmul_precision
 from regard.training.share_objective import ShareObjective
 from regard.training.trainer import Trainer
-from regard.verbs import limits
-from regard.verbs.arguments import checked
-from regard.verbs.device import choose_device
-from regard.verbs.keyword_fields import keyword_fields
 from regard.verbs.recipes import recipe_path
-from regard.verbs.runtime import RUNTIME, Runtime
-from regard.verbs.settings import RESOLVED, load_recipe, load_run
+from regard.verbs.shared import limits
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.device import choose_device
+from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.runtime import RUNTIME, Runtime
+from regard.verbs.shared.settings import RESOLVED, load_recipe, load_run
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import Say
 from regard.verbs.training_run.dry_run import try_recipe

@@ -15,13 +15,13 @@ from regard.data.transcriptions import pad_frames, read_frames, standardise
 from regard.decoding.ctc import Transcript, alignment_search
 from regard.errors import DataError, FolderError
 from regard.models.conformer import Conformer
-from regard.verbs.arguments import checked
-from regard.verbs.controls import MODEL_BEAM, BeamSize
-from regard.verbs.decoding_defaults import default_beam
-from regard.verbs.keyword_fields import keyword_fields
-from regard.verbs.runtime import RUNTIME, Runtime
+from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
+from regard.verbs.generation.decoding_defaults import default_beam
 from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.model_loading import model_that
+from regard.verbs.shared.runtime import RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 
 BATCH_FRAMES = 16_384  # padded frames in a batch

@@ -19,23 +19,23 @@ from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError
 from regard.fast.decoding_step import fast_step
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.verbs.arguments import checked
-from regard.verbs.candidates import NOTHING, TranslationCandidate, as_one, combinations, in_step
-from regard.verbs.controls import UNSET, Controls
-from regard.verbs.decoding_defaults import decoding_defaults
-from regard.verbs.device import choose_workers
-from regard.verbs.draft_model import drafter_of
-from regard.verbs.keyword_fields import keyword_fields
-from regard.verbs.lines import chunks, numbered, stream
-from regard.verbs.precision import compute_in, with_precision
-from regard.verbs.prefixes import default_prefix, prefix_of
-from regard.verbs.runtime import DECODING_RUNTIME, DecodingRuntime, Precision
-from regard.verbs.search_results import samples_for, selected_texts, translation_search
-from regard.verbs.sentence_splitting import Splitter, WholeTexts, joined
+from regard.verbs.generation.candidates import NOTHING, TranslationCandidate, as_one, combinations, in_step
+from regard.verbs.generation.controls import UNSET, Controls
+from regard.verbs.generation.decoding_defaults import decoding_defaults
+from regard.verbs.generation.draft_model import drafter_of
+from regard.verbs.generation.prefixes import default_prefix, prefix_of
+from regard.verbs.generation.search_results import samples_for, selected_texts, translation_search
 from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.device import choose_workers
+from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.lines import chunks, numbered, stream
 from regard.verbs.shared.model_loading import model_that
-from regard.verbs.text_options import Split, SummaryOptions, TranslationOptions
-from regard.verbs.texts import several
+from regard.verbs.shared.precision import compute_in, with_precision
+from regard.verbs.shared.runtime import DECODING_RUNTIME, DecodingRuntime, Precision
+from regard.verbs.shared.sentence_splitting import Splitter, WholeTexts, joined
+from regard.verbs.shared.text_options import Split, SummaryOptions, TranslationOptions
+from regard.verbs.shared.texts import several
 
 FEW = 32  # lines for each worker; fewer are decoded in one process
 ONE_TEXT = "put it into a list: [text]; Translator.texts([text]) splits it into sentences"

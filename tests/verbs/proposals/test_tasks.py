@@ -10,7 +10,7 @@ import regard
 from regard.errors import DataError
 from regard.verbs.new import new
 from regard.verbs.proposals.columns import roles_of
-from regard.verbs.settings import load_recipe
+from regard.verbs.shared.settings import load_recipe
 from regard.verbs.train import train
 
 GOOD, BAD = ("good", "fine", "great", "lovely"), ("bad", "poor", "awful", "dull")

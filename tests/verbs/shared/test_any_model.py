@@ -6,8 +6,8 @@ import torch
 
 import regard
 from regard.errors import FolderError, UserError
-from regard.verbs.runtime import DecodingRuntime, Runtime
 from regard.verbs.shared.any_model import open_model
+from regard.verbs.shared.runtime import DecodingRuntime, Runtime
 
 
 @pytest.fixture

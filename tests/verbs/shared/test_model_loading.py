@@ -15,9 +15,9 @@ from regard.errors import DataError, FolderError
 from regard.fast.native import kernels
 from regard.verbs.convert import convert
 from regard.verbs.load import load
-from regard.verbs.settings import recipe_from, with_init
 from regard.verbs.shared import model_loading as box
 from regard.verbs.shared.model_loading import included_model, included_models, model_path
+from regard.verbs.shared.settings import recipe_from, with_init
 from regard.verbs.training_run.initial_model import _start
 from regard.verbs.translate import Translator, printed, translate
 from regard.weights.checkpoint import RunFolder

@@ -7,7 +7,7 @@ import pytest
 from regard.data.masking import WordDropout
 from regard.errors import ConfigError, DataError, FolderError, RecipeError
 from regard.training.objective import LabelCrossEntropy
-from regard.verbs.settings import recipe_from
+from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks import classification
 from regard.verbs.train import train
 from regard.weights.model_folder import load_model

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.errors import DataError, RecipeError
-from regard.verbs.settings import recipe_from
+from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks import images
 from regard.verbs.train import train
 from regard.weights.model_folder import load_model

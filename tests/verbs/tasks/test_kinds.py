@@ -9,7 +9,7 @@ import torch
 
 from regard.errors import DataError, FolderError, RecipeError, UserError
 from regard.verbs.evaluate import evaluate
-from regard.verbs.settings import recipe_from
+from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.train import train
 from regard.verbs.training_run.initial_model import begin

@@ -16,7 +16,7 @@ from regard.errors import ConfigError, DataError, FolderError, RecipeError
 from regard.models.build import build
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.verbs.generate import generate
-from regard.verbs.settings import recipe_from
+from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks import language_model
 from regard.verbs.tasks.language_model import LanguageModel, score_text
 from regard.verbs.train import train

@@ -6,7 +6,7 @@ import pytest
 from regard.errors import DataError, RecipeError
 from regard.models.encoder_only import EncoderOnly
 from regard.verbs.evaluate import evaluate
-from regard.verbs.settings import recipe_from
+from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks import masked_language_model
 from regard.verbs.train import train
 from regard.weights.model_folder import load_model

@@ -10,7 +10,7 @@ from regard.distributed.group import Group
 from regard.errors import ConfigError, DataError, RecipeError
 from regard.verbs.classify_nodes import classify_nodes
 from regard.verbs.evaluate import evaluate
-from regard.verbs.settings import recipe_from
+from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks import nodes
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder

@@ -5,7 +5,7 @@ import pytest
 from regard.errors import DataError, RecipeError
 from regard.models.build import build
 from regard.verbs.classify import classify
-from regard.verbs.settings import recipe_from
+from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks import regression
 from regard.verbs.train import train
 from regard.weights.model_folder import load_model

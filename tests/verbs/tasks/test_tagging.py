@@ -10,7 +10,7 @@ from regard.data.texts import EncodedText
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import confusion, macro_f1, table_interval
 from regard.verbs.evaluate import evaluate
-from regard.verbs.settings import recipe_from
+from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks import tagging
 from regard.verbs.train import train
 from regard.weights.model_folder import load_model

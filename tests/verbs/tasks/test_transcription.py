@@ -7,7 +7,7 @@ import pytest
 
 from regard.cli import run
 from regard.errors import DataError, FolderError, RecipeError
-from regard.verbs.settings import recipe_from
+from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks import transcription
 from regard.verbs.train import train
 from regard.verbs.transcribe import Transcriber, printed, transcribe

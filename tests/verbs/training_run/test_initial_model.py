@@ -11,7 +11,7 @@ import torch
 
 from regard.errors import DataError, FolderError, RecipeError
 from regard.models.adapters import adapters_of
-from regard.verbs.settings import recipe_from
+from regard.verbs.shared.settings import recipe_from
 from regard.verbs.train import train
 from regard.verbs.training_run.initial_model import START, begin
 from regard.weights.checkpoint import RunFolder, digest

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 
 from regard.errors import RecipeError
-from regard.verbs.device import choose_device
-from regard.verbs.limits import LIMITS
+from regard.verbs.shared.device import choose_device
+from regard.verbs.shared.limits import LIMITS
 
 DEFAULT_MINUTES = 60.0
 

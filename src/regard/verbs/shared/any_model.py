@@ -5,9 +5,9 @@ import dataclasses
 from pathlib import Path
 
 from regard.errors import UserError
-from regard.verbs.device import choose_device
-from regard.verbs.runtime import RUNTIME, Runtime
+from regard.verbs.shared.device import choose_device
 from regard.verbs.shared.model_loading import load
+from regard.verbs.shared.runtime import RUNTIME, Runtime
 from regard.weights.model_folder import LoadedModel
 
 AnyModel = str | Path | LoadedModel

@@ -20,7 +20,7 @@ from regard.evaluation.proportion import wilson_interval
 from regard.evaluation.score import Score
 from regard.training.collapse import target_entropy
 from regard.training.objective import LabelCrossEntropy, Objective
-from regard.verbs.load_encoder import encoder_that
+from regard.verbs.shared.load_encoder import encoder_that
 from regard.verbs.tasks.labelled_texts import (
     LabelledPart,
     LabelledTextTask,

@@ -24,7 +24,7 @@ from regard.evaluation.classification import bootstrap_interval
 from regard.evaluation.score import Score
 from regard.models.encoder_only import EncoderOnly
 from regard.training.objective import LabelCrossEntropy, Objective
-from regard.verbs.load_encoder import encoder_that
+from regard.verbs.shared.load_encoder import encoder_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import HeldOutData, Say, ScoreReport, Task, settings_of_test_data
 from regard.verbs.tasks.text import (

@@ -19,7 +19,7 @@ from regard.errors import DataError
 from regard.evaluation.regression import correlation, mean_absolute_error
 from regard.evaluation.score import Score
 from regard.training.objective import Objective, SquaredError
-from regard.verbs.load_encoder import encoder_that
+from regard.verbs.shared.load_encoder import encoder_that
 from regard.verbs.tasks.labelled_texts import (
     LabelledPart,
     LabelledTextTask,

@@ -21,7 +21,7 @@ from regard.errors import DataError
 from regard.evaluation.classification import SEED, accuracy, bootstrap_interval, confusion, macro_f1
 from regard.evaluation.score import Score
 from regard.training.objective import LabelCrossEntropy, Objective
-from regard.verbs.load_encoder import encoder_that
+from regard.verbs.shared.load_encoder import encoder_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import HeldOutData, Say, ScoreReport, Task, settings_of_test_data
 from regard.verbs.tasks.text import (

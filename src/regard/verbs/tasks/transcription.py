@@ -32,7 +32,7 @@ from regard.evaluation.sequences import edit_distance
 from regard.models.conformer import Conformer, ConformerConfig
 from regard.training.ctc import TemporalClassification
 from regard.training.objective import Objective
-from regard.verbs.decoding_defaults import default_beam
+from regard.verbs.generation.decoding_defaults import default_beam
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import (

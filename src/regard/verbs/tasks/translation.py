@@ -20,7 +20,7 @@ from regard.models.config import ModelConfig, TransformerConfig
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.collapse import target_entropy
 from regard.training.objective import Objective, build_objective
-from regard.verbs.decoding_defaults import decoding_defaults
+from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.translation_scoring import scoring_for
 from regard.verbs.tasks.recipe import Recipe, RecipeFile

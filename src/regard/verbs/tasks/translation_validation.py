@@ -26,7 +26,7 @@ from regard.evaluation.translation import corpus_scores
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.collapse import distinct_outputs
 from regard.training.objective import CrossEntropy
-from regard.verbs.search_results import samples_for, selected_texts, translation_search
+from regard.verbs.generation.search_results import samples_for, selected_texts, translation_search
 
 Metric = Literal["bleu", "chrf", "exact_match", "error_rate"]
 

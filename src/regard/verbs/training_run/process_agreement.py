@@ -6,7 +6,7 @@ import socket
 from regard.distributed.group import Group
 from regard.errors import FolderError, RecipeError
 from regard.recipe import differences
-from regard.verbs.settings import RESOLVED
+from regard.verbs.shared.settings import RESOLVED
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.weights.checkpoint import Checkpoint, RunFolder
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.errors import FolderError
 from regard.recipe import differences
-from regard.verbs.settings import load_run
+from regard.verbs.shared.settings import load_run
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.weights.checkpoint import RunFolder
 

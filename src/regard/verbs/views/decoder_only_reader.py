@@ -18,7 +18,7 @@ from regard.errors import DataError
 from regard.inspection.answer import answer_log_prob
 from regard.inspection.passes import continuation_pass
 from regard.models.decoder_only import DecoderOnly
-from regard.verbs.decoding_defaults import decoding_defaults
+from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.views.inspected_run import (
     AnswerToken,

@@ -15,9 +15,9 @@ from regard.decoding.step import ModelStepper, Stepper
 from regard.errors import DataError
 from regard.inspection.passes import translation_pass
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.verbs.decoding_defaults import decoding_defaults
-from regard.verbs.prefixes import default_prefix, prefix_of
-from regard.verbs.search_results import translation_search as make_search
+from regard.verbs.generation.decoding_defaults import decoding_defaults
+from regard.verbs.generation.prefixes import default_prefix, prefix_of
+from regard.verbs.generation.search_results import translation_search as make_search
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.views.inspected_run import (
     AnswerToken,

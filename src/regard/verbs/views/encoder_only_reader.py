@@ -15,7 +15,7 @@ from regard.errors import DataError
 from regard.inspection.passes import ForcedPass, encoder_pass
 from regard.models.encoder_only import EncoderOnly
 from regard.verbs.fill import SPELLINGS, in_context
-from regard.verbs.load_encoder import probabilities
+from regard.verbs.shared.load_encoder import probabilities
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.views.inspected_run import AnswerToken, InspectedRun, token_sequence
 from regard.verbs.views.pieces import pieces

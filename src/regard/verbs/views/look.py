@@ -18,7 +18,7 @@ from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFun
 from regard.verbs.views.request import Request
 from regard.verbs.views.resources import resources_of
 from regard.verbs.views.summary import make_summary
-from regard.verbs.widget import make_widget
+from regard.verbs.views.widget import make_widget
 
 SLOW_OPERATIONS = 1e12  # some ten seconds on a laptop
 MAX_REPR_CHARACTERS = 60  # of each text in a repr

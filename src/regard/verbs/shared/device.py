@@ -3,8 +3,8 @@
 import torch
 
 from regard.errors import RecipeError, did_you_mean
-from regard.verbs.limits import LIMITS, cores
-from regard.verbs.runtime import DEVICES, RUNTIME, Runtime
+from regard.verbs.shared.limits import LIMITS, cores
+from regard.verbs.shared.runtime import DEVICES, RUNTIME, Runtime
 
 
 def choose_device(runtime: Runtime = RUNTIME) -> torch.device:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import DataError
-from regard.verbs.texts import several, strings
+from regard.verbs.shared.texts import several, strings
 
 
 def test_one_text_is_one_and_several_are_several():

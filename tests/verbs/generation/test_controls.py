@@ -7,7 +7,7 @@ import pytest
 from regard.decoding.controls import CONTROLS, Controls
 from regard.errors import ConfigError, FolderError
 from regard.verbs.generate import Generator, generate
-from regard.verbs.runtime import DecodingRuntime
+from regard.verbs.shared.runtime import DecodingRuntime
 from regard.verbs.translate import Translator, translate
 
 PROMPTS = ["To be", "", "that is the question, and a long one\n", "Ä", "or not to be: that"]

@@ -6,7 +6,7 @@ PyTorch is not imported here, so that `--help` is quick.
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.verbs.keyword_fields import keyword
+from regard.verbs.shared.keyword_fields import keyword
 
 Split = Literal["auto", "on", "off"]
 

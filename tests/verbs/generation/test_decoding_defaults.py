@@ -10,8 +10,8 @@ import pytest
 from regard.decoding.continuation import ContinuationSettings
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError, FolderError, RecipeError
-from regard.verbs import decoding_defaults as module
-from regard.verbs.decoding_defaults import (
+from regard.verbs.generation import decoding_defaults as module
+from regard.verbs.generation.decoding_defaults import (
     MOST_LENGTH,
     MOST_ROWS,
     MOST_TOKENS,

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, Union
 
 from regard.errors import UserError, did_you_mean
-from regard.verbs.limits import LIMITS, refuse_long
-from regard.verbs.texts import refuse_other
+from regard.verbs.shared.limits import LIMITS, refuse_long
+from regard.verbs.shared.texts import refuse_other
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from regard.verbs.lines import chunks, numbered
-from regard.verbs.texts import strings
+from regard.verbs.shared.lines import chunks, numbered
+from regard.verbs.shared.texts import strings
 
 Text = TypeVar("Text")
 Answer = TypeVar("Answer")

@@ -12,9 +12,9 @@ import regard
 from regard.cli import run
 from regard.decoding.controls import MOST_HYPOTHESES, MOST_TOKENS
 from regard.errors import DataError, UserError
-from regard.verbs.arguments import checked
-from regard.verbs.device import choose_workers
-from regard.verbs.limits import LIMITS, THREADS_PER_CORE, cores
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.device import choose_workers
+from regard.verbs.shared.limits import LIMITS, THREADS_PER_CORE, cores
 
 NOWHERE = Path("there/is/no/such/model")  # whoever tries to load it fails with another error
 MOST = LIMITS["threads"].most

@@ -12,9 +12,9 @@ from regard.data.sentences import split_sentences
 from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.errors import ConfigError
-from regard.verbs.candidates import TranslationCandidate, combinations, in_step
-from regard.verbs.controls import UNSET
-from regard.verbs.sentence_splitting import Splitter, joined
+from regard.verbs.generation.candidates import TranslationCandidate, combinations, in_step
+from regard.verbs.generation.controls import UNSET
+from regard.verbs.shared.sentence_splitting import Splitter, joined
 from regard.verbs.summarize import Summarizer
 from regard.verbs.tasks.translation import length_quantile
 from regard.verbs.translate import Translator, printed, translate

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from regard.errors import DataError
-from regard.verbs.lines import arriving, count_of, lines_of
+from regard.verbs.shared.lines import arriving, count_of, lines_of
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from torch import nn
 from regard.errors import RecipeError
 from regard.fast.native import kernels
 from regard.verbs.generate import Generator, generate, generate_file
-from regard.verbs.precision import compute_in
+from regard.verbs.shared.precision import compute_in
 from regard.verbs.translate import Translator
 
 PROMPTS = [

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from regard.verbs.keyword_fields import keyword_fields
+from regard.verbs.shared.keyword_fields import keyword_fields
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""What the verbs that generate text share: controls, defaults, prefixes, candidates."""
