@@ -69,13 +69,13 @@ def large(box: "Looker") -> "Looker":
     """Random weights, read by the tokeniser of the model in the box."""
     from dataclasses import replace
 
-    from regard.models.build import build
+    from regard.models.build import build_model
     from regard.models.encoder_decoder import EncoderDecoderConfig
     from regard.verbs.look import Looker
 
     sizes = {"src_vocab_size": 37_000, "tgt_vocab_size": 37_000}
     config = EncoderDecoderConfig.from_table({"preset": "base"}, **sizes)
-    return Looker(replace(box.loaded, model=build(config, seed=0).eval(), config=config))
+    return Looker(replace(box.loaded, model=build_model(config, seed=0).eval(), config=config))
 
 
 def passes(name: str, looker: "Looker", count: int, bar: float | None) -> list[dict[str, Any]]:

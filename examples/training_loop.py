@@ -8,7 +8,7 @@ import torch
 from regard.data import LoaderSettings, SequencePairs
 from regard.decoding import GreedySearch, decode_all
 from regard.models import EncoderDecoderConfig
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.training import CrossEntropy, ScheduleSettings, TrainingSettings, fit
 
 if __name__ == "__main__":
@@ -20,7 +20,7 @@ if __name__ == "__main__":
         src_vocab_size=14, tgt_vocab_size=14, pad_id=0, d_model=32, num_heads=2, d_ff=64,
         num_encoder_layers=1, num_decoder_layers=1, dropout=0.0,
     )  # fmt: skip
-    model = build(config, seed=1)
+    model = build_model(config, seed=1)
     schedule = ScheduleSettings(kind="cosine", learning_rate=0.005, warmup_steps=50)
     settings = TrainingSettings(max_steps=400, validate_every=200, save_every=200, schedule=schedule)
     batches = LoaderSettings(batch_tokens=1024)

@@ -14,7 +14,7 @@ def untrained(tmp_path_factory):
     # not above: regard must be imported after the hook that checks its types
     from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
     from regard.data.tokenizer import TokenizerSettings, train_tokenizers
-    from regard.models.build import build
+    from regard.models.build import build_model
     from regard.models.encoder_decoder import EncoderDecoderConfig
     from regard.weights.folder import write_folder
     from regard.weights.model_folder import model_files
@@ -33,7 +33,7 @@ def untrained(tmp_path_factory):
         num_encoder_layers=1,
         num_decoder_layers=1,
     )
-    weights = model_tensors(build(config, seed=3))
+    weights = model_tensors(build_model(config, seed=3))
     files = model_files(
         config,
         (),
@@ -48,7 +48,7 @@ def untrained(tmp_path_factory):
 def encoder_folder(tmp_path_factory):
     """Makes model folders of encoders with random weights and the head that is asked for."""
     from regard.data.tokenizer import TokenizerSettings, train_tokenizer
-    from regard.models.build import build
+    from regard.models.build import build_model
     from regard.models.encoder_only import EncoderOnlyConfig
     from regard.weights.folder import write_folder
     from regard.weights.model_folder import model_files
@@ -62,7 +62,7 @@ def encoder_folder(tmp_path_factory):
         folder = tmp_path_factory.mktemp("encoders") / head
         sizes = {"vocab_size": tokenizer.vocab_size, "head": head, "num_labels": len(labels)}
         config = EncoderOnlyConfig.from_table({**small, "fresh_head": False, **changes}, **sizes)
-        model = build(config, seed=3)
+        model = build_model(config, seed=3)
         for parameter in model.parameters():
             parameter.data *= 5.0  # or all classes are all but equally likely
         others = {"tokenizer.json": tokenizer.to_bytes(), **(others or {})}
@@ -79,7 +79,7 @@ def decoder_folder(tmp_path_factory):
     """Makes model folders of decoders without a source, with random weights; `kind` of tokeniser."""
     from regard.data.tokenizer import TokenizerSettings, train_tokenizer
     from regard.decoding.continuation import ContinuationSettings
-    from regard.models.build import build
+    from regard.models.build import build_model
     from regard.models.decoder_only import DecoderOnlyConfig
     from regard.weights.folder import write_folder
     from regard.weights.model_folder import model_files
@@ -93,7 +93,7 @@ def decoder_folder(tmp_path_factory):
         folder = tmp_path_factory.mktemp("decoders") / kind
         tokenizer = train_tokenizer([text], kind, TokenizerSettings(kind=kind, vocab_size=300))
         config = DecoderOnlyConfig.from_table({**small, **changes}, vocab_size=tokenizer.vocab_size)
-        model = build(config, seed=3)
+        model = build_model(config, seed=3)
         for parameter in model.parameters():
             parameter.data *= 12.0  # or all tokens are all but equally likely
         settings = ContinuationSettings(**{"max_new_tokens": 24, **(decoding or {})})
@@ -190,7 +190,7 @@ def vision_folder(tmp_path_factory):
     def made(*, labels=("cat", "dog", "fish"), **changes):
         import numpy as np
 
-        from regard.models.build import build
+        from regard.models.build import build_model
         from regard.models.vision import VisionConfig
         from regard.weights.folder import write_folder
         from regard.weights.model_folder import model_files
@@ -200,7 +200,7 @@ def vision_folder(tmp_path_factory):
         small = {"image_size": 12, "channels": 3, "patch_size": 4, "d_model": 16, "num_heads": 2, "d_ff": 32}
         config = VisionConfig(**{"num_labels": len(labels), "num_layers": 2, **small, **changes})
         files = model_files(config, labels, {}, 'name = "vision"\n')
-        model = build(config, seed=3)
+        model = build_model(config, seed=3)
         for parameter in model.parameters():
             parameter.data *= 1.5  # or all patches are looked at alike
         weights = {"model.safetensors": model_tensors(model), "README.md": b"# a vision transformer\n"}

@@ -4,8 +4,9 @@
 .venv/bin/python tools/stub.py --check    exits with 1 where it is not what would be written
 
 Calls are as their files have them, except those that take the fields of a dataclass as keywords
-(`verbs/shared/keyword_fields.py`): the stub spells out each keyword, with its type, its default and a line about it.
-Calls that take one text or several are overloaded, so that a str gives one answer and a list gives a list.
+(`verbs/shared/keyword_fields.py`): the stub spells out each keyword, with its type, its default and a line
+about it. Calls that take one text or several are overloaded, so that a str gives one answer and a list gives
+a list.
 """
 
 import argparse

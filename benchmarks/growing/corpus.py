@@ -18,7 +18,7 @@ from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy
 from regard.training.settings import TrainingSettings
@@ -56,7 +56,7 @@ class Corpus:
         size = self._tokenizers.source.vocab_size
         config = EncoderDecoderConfig.from_table({"preset": "tiny"}, src_vocab_size=size, tgt_vocab_size=size)
         trainer = Trainer(
-            build(config, seed=1),
+            build_model(config, seed=1),
             CrossEntropy(smoothing=0.1),
             self._loader(),
             settings,

@@ -7,7 +7,7 @@ import torch
 
 from regard.decoding.batches import decode_all
 from regard.decoding.settings import GenerationSettings
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 
 ROWS, SOURCE = 8, 15  # sentences side by side, and their tokens
@@ -20,7 +20,7 @@ class House:
     def __init__(self, *, threads: int) -> None:
         torch.set_num_threads(threads)
         config = EncoderDecoderConfig.from_table({"preset": "small"}, **SIZES)
-        self._model = cast(EncoderDecoder, build(config, seed=1)).eval()
+        self._model = cast(EncoderDecoder, build_model(config, seed=1)).eval()
         draw = torch.Generator().manual_seed(1)
         self._sources = torch.randint(4, 8000, (ROWS, SOURCE), generator=draw).tolist()
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from benchmarks.convert.to_torch import transformer_weights
 from benchmarks.training.plain import Translator
 from regard.data.batch import PairBatch
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy
 
@@ -51,7 +51,7 @@ class House(Step):
     """regard's model and objective."""
 
     def make(self) -> nn.Module:
-        return build(self.config, seed=1)
+        return build_model(self.config, seed=1)
 
     def loss(self, batch: PairBatch) -> Tensor:
         return CrossEntropy(smoothing=SMOOTHING)(self.model, batch).total / batch.num_targets  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ class Plain(Step):
 
     def make(self) -> nn.Module:
         model = Translator(self.config)
-        model.load_state_dict(transformer_weights(self.config, build(self.config, seed=1).state_dict()))
+        model.load_state_dict(transformer_weights(self.config, build_model(self.config, seed=1).state_dict()))
         return model
 
     def loss(self, batch: PairBatch) -> Tensor:

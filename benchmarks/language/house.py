@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from benchmarks.language.writer import Writer
 from regard.decoding.continuation import ContinuationSettings, continue_all, prompts_of
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnly
 from regard.verbs.shared.precision import Precision, compute_in
 
@@ -14,7 +14,7 @@ class Generator(Writer):
 
     def __init__(self, *, precision: Precision = "float32", **settings: Any) -> None:
         super().__init__(**settings)
-        self._model = cast(DecoderOnly, build(self.config, seed=0))
+        self._model = cast(DecoderOnly, build_model(self.config, seed=0))
         self._model.load_state_dict(dict(self.weights()))
         self._model.eval()
         compute_in(precision, self._model, self._model.device)

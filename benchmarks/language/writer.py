@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.training.steps import SEED
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.weights.model_folder import load_model
 
@@ -48,7 +48,7 @@ def weights_of(config: DecoderOnlyConfig, model: str | None) -> Mapping[str, Ten
     """
     if model is not None:
         return load_model(model).model.state_dict()
-    weights = build(config, seed=SEED).state_dict()
+    weights = build_model(config, seed=SEED).state_dict()
     if "input.positions.weight" in weights:
         weights["input.positions.weight"] = weights["input.positions.weight"] * LOUDER
     return weights

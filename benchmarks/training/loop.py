@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from benchmarks.training.steps import SEED
 from benchmarks.work.work import work_of
 from regard.distributed.group import SINGLE
-from regard.models.build import build
+from regard.models.build import build_model
 
 HELD_OUT = 7_000_000  # the epoch whose first batch is looked at, and never trained on in this order
 
@@ -32,7 +32,7 @@ class Loop(ABC):
         self._work = work_of(work)
         self._task = self._work.training_task(dropout, small=small)
         self._batches = iter(self._task.loader(SINGLE))
-        self.model = self.make(self._task.config, build(self._task.config, seed=SEED).state_dict())
+        self.model = self.make(self._task.config, build_model(self._task.config, seed=SEED).state_dict())
         training = self._task.recipe.training
         self._smoothing, settings = training.label_smoothing, training.optimizer
         kind = torch.optim.Adam if settings.kind == "adam" else torch.optim.AdamW

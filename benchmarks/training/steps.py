@@ -15,7 +15,7 @@ from pathlib import Path
 from regard.distributed.group import Group
 from regard.distributed.replicated import Replicated
 from regard.errors import Interrupted
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.training.share_objective import ShareObjective
 from regard.training.trainer import Trainer
 from regard.verbs.tasks.task import Task
@@ -26,7 +26,7 @@ SEED = 1  # of the weights that all contenders begin with
 
 def trainer_of(task: Task, group: Group, run: Path, stop: Callable[[], int | None]) -> Trainer:
     """The trainer as `regard train` makes it, in a run folder that nobody will look at."""
-    model = build(task.config, seed=SEED)
+    model = build_model(task.config, seed=SEED)
     return Trainer(
         model,
         ShareObjective(task.objective()),

@@ -12,7 +12,7 @@ from benchmarks.training.plain import Translator
 from regard.data.batch import collate
 from regard.decoding.batches import decode_all
 from regard.decoding.settings import GenerationSettings
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 
@@ -25,7 +25,7 @@ def pair_model(**settings):
     config = EncoderDecoderConfig(
         src_vocab_size=len(PIECES), tgt_vocab_size=len(PIECES), **{**PAIRS, **settings}
     )
-    return config, build(config, seed=1).eval()
+    return config, build_model(config, seed=1).eval()
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of nested tensors, which torch tries by itself
@@ -93,7 +93,7 @@ def test_ctranslate2_translates_the_same(settings, tmp_path):
 def test_a_plain_gpt_and_ctranslate2_have_the_same_logits(tmp_path):
     ctranslate2 = pytest.importorskip("ctranslate2")
     config = DecoderOnlyConfig(vocab_size=len(PIECES), bias=False, **TEXTS)
-    model = build(config, seed=1).eval()
+    model = build_model(config, seed=1).eval()
     ids = [2, 4, 9, 5, 11]
     ours = model(torch.tensor([ids]))[0].log_softmax(dim=-1).detach()
     plain = made(config, model.state_dict()).eval()(torch.tensor([ids]))[0].log_softmax(dim=-1)

@@ -94,7 +94,7 @@ def recurrent_folder(tmp_path_factory):
     """A recurrent model with attention and random weights, of the symbols 0 to 9."""
     from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
     from regard.data.tokenizer import TokenizerSettings, train_tokenizers
-    from regard.models.build import build
+    from regard.models.build import build_model
     from regard.models.recurrent import RecurrentConfig
     from regard.weights.folder import write_folder
     from regard.weights.model_folder import model_files
@@ -109,6 +109,6 @@ def recurrent_folder(tmp_path_factory):
     )
     others = {**tokenizers.files(), "generation.json": b'{"beam_size": 2, "max_length": 8}'}
     files = model_files(config, (), others, 'name = "recurrent"\n')
-    weights = {"model.safetensors": model_tensors(build(config, seed=3)), "README.md": b"# recurrent\n"}
+    weights = {"model.safetensors": model_tensors(build_model(config, seed=3)), "README.md": b"# recurrent\n"}
     write_folder(folder, {**files, **weights})
     return folder

@@ -9,7 +9,7 @@ from regard.decoding.batches import decode_all
 from regard.decoding.scoring import forced_scores
 from regard.decoding.settings import GenerationSettings
 from regard.fast.native import kernels
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 
 EXACT_PLAIN = torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
@@ -43,7 +43,9 @@ def exact(request):
 @pytest.fixture(scope="module")
 def model(exact):
     table = {"d_model": 32, "num_heads": 4, "d_ff": 48, "num_encoder_layers": 1, "num_decoder_layers": 2}
-    made = build(EncoderDecoderConfig.from_table(table, src_vocab_size=VOCAB, tgt_vocab_size=VOCAB), seed=2)
+    made = build_model(
+        EncoderDecoderConfig.from_table(table, src_vocab_size=VOCAB, tgt_vocab_size=VOCAB), seed=2
+    )
     with torch.no_grad():
         for parameter in made.parameters():
             parameter *= 1.5  # so that it has opinions

@@ -7,7 +7,7 @@ from regard.decoding import BeamSearch, GreedySearch, LengthLimits, Sampling, de
 from regard.decoding.speculative import PromptLookup, SpeculativeDecoding
 from regard.errors import ConfigError
 from regard.models import EncoderDecoderConfig
-from regard.models.build import build
+from regard.models.build import build_model
 
 LIMITS = LengthLimits(ratio=0.0, offset=8)
 SEARCHES = [
@@ -23,7 +23,7 @@ def model():
         src_vocab_size=12, tgt_vocab_size=12, pad_id=0, d_model=16, num_heads=2, d_ff=32,
         num_encoder_layers=1, num_decoder_layers=1,
     )  # fmt: skip
-    return build(config, seed=2)
+    return build_model(config, seed=2)
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)

@@ -19,7 +19,7 @@ from regard.decoding.settings import GenerationSettings
 from regard.decoding.step import EnsembleStepper, ModelStepper
 from regard.errors import ConfigError, DataError
 from regard.fast.native import kernels
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
 
@@ -62,7 +62,7 @@ def model_of(size: str = "small", seed: int = 1, vocab: int = VOCAB):
     kind, table = (
         (RecurrentConfig, RECURRENT[size]) if size in RECURRENT else (EncoderDecoderConfig, SIZES[size])
     )
-    model = build(kind.from_table(table, src_vocab_size=vocab, tgt_vocab_size=vocab), seed)
+    model = build_model(kind.from_table(table, src_vocab_size=vocab, tgt_vocab_size=vocab), seed)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter *= 1.5
@@ -171,12 +171,12 @@ def test_learned_positions_are_enough_or_the_sentence_is_refused():
         tgt_vocab_size=VOCAB,
     )
     search = GreedySearch(rules=(BannedTokens(ids=(0, 2, 3)),))  # never ends of itself
-    found = decode_all(search, build(config, 1), [*sentences([24, 3])], batch_tokens=64)
+    found = decode_all(search, build_model(config, 1), [*sentences([24, 3])], batch_tokens=64)
     assert [len(hypotheses[0].ids) for hypotheses in found] == [24, 24]
     with pytest.raises(DataError, match="sentence 2 has 25 tokens"):
-        decode_all(search, build(config, 1), sentences([3, 25]))
+        decode_all(search, build_model(config, 1), sentences([3, 25]))
     with pytest.raises(DataError, match="a prefix of 25"):
-        decode_all(search, build(config, 1), [[4]], prefixes=[[5] * 25])
+        decode_all(search, build_model(config, 1), [[4]], prefixes=[[5] * 25])
 
 
 def test_a_prefix_is_kept_in_its_place():

@@ -14,7 +14,7 @@ from regard.decoding.continuation import (
 )
 from regard.decoding.rules import BannedTokens
 from regard.errors import ConfigError, DataError
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 
 VOCAB, BOS, EOS = 24, 2, 3
@@ -29,7 +29,7 @@ SHAPES = {
 def made(**table) -> DecoderOnly:
     """With weights large enough that it has opinions."""
     sizes = {"d_model": 32, "num_heads": 4, "d_ff": 64, "num_layers": 2, "dropout": 0.3}
-    model = build(DecoderOnlyConfig.from_table({**sizes, **table}, vocab_size=VOCAB), seed=0)
+    model = build_model(DecoderOnlyConfig.from_table({**sizes, **table}, vocab_size=VOCAB), seed=0)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():

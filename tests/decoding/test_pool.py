@@ -14,7 +14,7 @@ from regard.decoding.pool import DecodingPool
 from regard.decoding.sampling import Sampling
 from regard.decoding.search import BeamSearch
 from regard.errors import DataError, RunError
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 
 
@@ -166,7 +166,7 @@ def test_shared_batches_give_the_same_hypotheses(pool_of, search):
         src_vocab_size=90,
         tgt_vocab_size=90,
     )
-    model = build(config, 1)
+    model = build_model(config, 1)
     generator = torch.Generator().manual_seed(1)
     sources = [torch.randint(4, 90, (1 + n % 9,), generator=generator).tolist() for n in range(40)]
     pool = pool_of(Decoder(search, [model]))

@@ -19,7 +19,7 @@ from regard.decoding.speculative import DraftModel, SpeculativeDecoding
 from regard.errors import ConfigError
 from regard.fast.decoding_step import fast_step, why_plain
 from regard.fast.native import kernels
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 
 VOCAB, BOS, EOS = 24, 2, 3
@@ -35,7 +35,7 @@ SIZES = [7, 32]  # the half of one is a multiple of 16
 def made(seed: int = 0, **table) -> DecoderOnly:
     """With weights large enough that it has opinions."""
     sizes = {"d_model": 32, "num_heads": 4, "d_ff": 64, "num_layers": 2, "dropout": 0.3}
-    model = build(DecoderOnlyConfig.from_table({**sizes, **table}, vocab_size=VOCAB), seed=0)
+    model = build_model(DecoderOnlyConfig.from_table({**sizes, **table}, vocab_size=VOCAB), seed=0)
     generator, other = torch.Generator().manual_seed(1), torch.Generator().manual_seed(2)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -10,14 +10,14 @@ from regard.decoding.rules import BannedTokens, LengthLimits
 from regard.decoding.scoring import forced_scores
 from regard.decoding.search import BeamSearch
 from regard.errors import ConfigError
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 
 SIZE = {"d_model": 32, "num_heads": 4, "d_ff": 48, "num_encoder_layers": 2, "num_decoder_layers": 2}
 
 
 def model_of(seed: int = 1):
-    return build(EncoderDecoderConfig.from_table(SIZE, src_vocab_size=200, tgt_vocab_size=200), seed)
+    return build_model(EncoderDecoderConfig.from_table(SIZE, src_vocab_size=200, tgt_vocab_size=200), seed)
 
 
 def pairs() -> list[tuple[list[int], list[int]]]:

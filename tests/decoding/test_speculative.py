@@ -15,7 +15,7 @@ from regard.decoding.search import GreedySearch
 from regard.decoding.speculative import DraftModel, PromptLookup, SpeculativeDecoding
 from regard.decoding.step import ModelStepper
 from regard.errors import ConfigError
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
@@ -26,7 +26,7 @@ SMALL = {"d_model": 16, "num_heads": 2, "d_ff": 32}
 
 def stirred(config, seed):
     """A model with opinions; a seed near another gives a model that is like it."""
-    model = build(config, seed=0)
+    model = build_model(config, seed=0)
     first, second = (torch.Generator().manual_seed(number) for number in (1, 100 + seed))
     with torch.no_grad():
         for parameter in model.parameters():

@@ -20,7 +20,7 @@ from regard.distributed.group import Group, join, leave
 from regard.distributed.rank import Rank
 from regard.distributed.settings import DistributedSettings
 from regard.errors import Interrupted
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.collapse import DISTINCT, CollapseSettings
 from regard.training.objective import CrossEntropy
@@ -59,7 +59,7 @@ def main(folder: Path, place: Rank, runs: dict[str, dict]) -> None:
 def train(run: RunFolder, group: Group, wanted: dict) -> dict:
     """Trains or resumes a run; returns its results."""
     examples = read(run.path.with_name("data"), group)
-    model = build(config(wanted["dropout"]), seed=1)
+    model = build_model(config(wanted["dropout"]), seed=1)
     if wanted["double"]:
         model.double()
     reports = []

@@ -7,7 +7,7 @@ from regard.fast.decoding_step import fast_step, why_plain
 from regard.fast.int8 import Int8Linear, to_int8
 from regard.fast.native import kernels
 from regard.inspection.record import record_attention
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
@@ -35,14 +35,14 @@ def translator(**table):
         **{"src_vocab_size": VOCAB, "tgt_vocab_size": VOCAB, "d_model": 32, "num_heads": 4, "d_ff": 48,
            "num_encoder_layers": 1, "num_decoder_layers": 2, **table}
     )  # fmt: skip
-    return perturbed(build(config, seed=1).eval())
+    return perturbed(build_model(config, seed=1).eval())
 
 
 def writer(**table):
     config = DecoderOnlyConfig(
         **{"vocab_size": VOCAB, "d_model": 32, "num_heads": 4, "d_ff": 48, "num_layers": 2, **table}
     )
-    return perturbed(build(config, seed=1).eval())
+    return perturbed(build_model(config, seed=1).eval())
 
 
 @torch.no_grad()
@@ -153,7 +153,7 @@ def test_parts_that_it_does_not_know_it_leaves_to_the_model(positions):
 
 def test_a_model_without_attention_is_left_to_itself():
     config = RecurrentConfig(src_vocab_size=VOCAB, tgt_vocab_size=VOCAB, d_model=8)
-    assert fast_step(build(config, seed=0).eval()) is None
+    assert fast_step(build_model(config, seed=0).eval()) is None
 
 
 def test_whoever_listens_hears_the_model_itself():

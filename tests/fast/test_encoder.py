@@ -10,7 +10,7 @@ from regard.fast.decoding_step import fast_step
 from regard.fast.native import kernels
 from regard.fast.slot_cache import SlotCache
 from regard.layers.feedforward import Activation
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C compiler")
@@ -39,7 +39,7 @@ def translator(**table):
         **{"src_vocab_size": VOCAB, "tgt_vocab_size": VOCAB, "d_model": 32, "num_heads": 4, "d_ff": 48,
            "num_encoder_layers": 2, "num_decoder_layers": 2, **table}
     )  # fmt: skip
-    model = build(config, seed=1).eval()
+    model = build_model(config, seed=1).eval()
     torch.manual_seed(2)
     for parameter in model.parameters():  # biases and gains that are not 0 and 1
         parameter += 0.1 * torch.randn_like(parameter)

@@ -8,7 +8,7 @@ from torch import nn
 
 from regard.fast.int8 import Int8Linear, can_int8, input_steps, quantise, to_int8
 from regard.layers.stacked import StackedLinear
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 
 pytestmark = pytest.mark.skipif(not can_int8(), reason="this PyTorch has no int8 products")
@@ -84,7 +84,7 @@ def test_a_model_keeps_its_shape_and_its_parts():
         src_vocab_size=50,
         tgt_vocab_size=50,
     )
-    model = build(config, 1).eval()
+    model = build_model(config, 1).eval()
     src, lengths, tgt = torch.arange(4, 14).view(2, 5), torch.tensor([5, 3]), torch.arange(4, 12).view(2, 4)
     with torch.no_grad():
         exact = model(src, lengths, tgt)

@@ -11,7 +11,7 @@ from regard.fast.linear_cross_entropy import (
     linear_cross_entropy,
     output_layer,
 )
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 
 needs_pytorch = pytest.mark.skipif(
@@ -91,7 +91,7 @@ def test_what_is_no_plain_linear_in_float32_on_a_cpu_keeps_its_logits():
 
 
 def test_only_the_known_projection_by_one_plain_linear_layer_is_left_out():
-    model = build(DecoderOnlyConfig(vocab_size=50, d_model=16, num_layers=1, num_heads=2, d_ff=32))
+    model = build_model(DecoderOnlyConfig(vocab_size=50, d_model=16, num_layers=1, num_heads=2, d_ff=32))
     linear = model.output
     assert output_layer(model) is linear
     model.output = nn.Sequential(linear)

@@ -15,7 +15,7 @@ from regard.fast.native import kernels
 from regard.fast.training import fuse, fused
 from regard.layers.scaled_dot_product import plain_attention
 from regard.models.adapters import adapters_of, add_lora
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.training.objective import CrossEntropy
 
@@ -51,7 +51,7 @@ def translator(part="", seed=1):
         num_decoder_layers=2, dropout=0.0, attention_dropout=0.0, activation_dropout=0.0, tied="none",
         positions=positions,
     )  # fmt: skip
-    model = build(config, seed=seed).eval()
+    model = build_model(config, seed=seed).eval()
     torch.manual_seed(2)
     for parameter in model.parameters():
         parameter += 0.1 * torch.randn_like(parameter)

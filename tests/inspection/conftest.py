@@ -20,7 +20,7 @@ def forced_pass():
     """
     # not above: regard must be imported after the hook that checks its types
     from regard.inspection import passes
-    from regard.models.build import build
+    from regard.models.build import build_model
     from regard.models.decoder_only import DecoderOnlyConfig
     from regard.models.encoder_decoder import EncoderDecoderConfig
     from regard.models.encoder_only import EncoderOnlyConfig
@@ -36,7 +36,7 @@ def forced_pass():
                 config = DecoderOnlyConfig(**{**WRITER, **changes})
             case "encoder_only":
                 config = EncoderOnlyConfig(**{**WRITER, "head": "masked_language_model", **changes})
-        model = perturbed(build(config, seed=seed).eval())
+        model = perturbed(build_model(config, seed=seed).eval())
         match kind:
             case "encoder_decoder" | "recurrent":
                 return passes.translation_pass(model, SOURCE, TARGET, bos_id=BOS, eos_id=EOS)

@@ -19,7 +19,7 @@ from regard.inspection.alignment import (
 )
 from regard.inspection.passes import AttentionSite
 from regard.inspection.record import record_attention
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
 from regard.training.objective import CrossEntropy
@@ -38,7 +38,7 @@ def model():
         num_encoder_layers=1,
         num_decoder_layers=3,
     )
-    return build(config, seed=1).eval()
+    return build_model(config, seed=1).eval()
 
 
 def test_rows_are_target_tokens_and_columns_source_tokens(model):
@@ -84,7 +84,7 @@ def test_an_empty_text_has_an_empty_alignment(model):
 
 def recurrent(**options):
     config = RecurrentConfig(src_vocab_size=11, tgt_vocab_size=11, d_model=16, d_embedding=8, **options)
-    return build(config, seed=1).eval()
+    return build_model(config, seed=1).eval()
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def reverser():
         num_decoder_layers=1,
         dropout=0.0,
     )
-    model, objective, updates, rows = build(config, seed=0), CrossEntropy(), 200, 64
+    model, objective, updates, rows = build_model(config, seed=0), CrossEntropy(), 200, 64
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.01, total_steps=updates, pct_start=0.2)
     pairs = sequences("train", updates * rows)

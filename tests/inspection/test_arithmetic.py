@@ -9,7 +9,7 @@ import torch
 from regard.errors import ConfigError
 from regard.inspection.arithmetic import arithmetic
 from regard.inspection.record import record
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
 
@@ -29,7 +29,7 @@ KINDS = {
 def recorded(parts=PARTS, heads=None, **options):
     sizes = {"src_vocab_size": 11, "tgt_vocab_size": 11, "d_model": 16, "num_heads": 4, "d_ff": 32}
     layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
-    model = build(EncoderDecoderConfig(**sizes, **layers, **options), seed=0).eval()
+    model = build_model(EncoderDecoderConfig(**sizes, **layers, **options), seed=0).eval()
     with record(model, None if heads is None else list(heads), parts=parts, heads=heads) as recording:
         model(SRC, LENGTHS, TGT)
     return recording
@@ -101,7 +101,7 @@ def test_what_there_is_not_is_refused():
 @torch.no_grad()
 def test_a_recurrent_attention_has_no_products():
     sizes = {"src_vocab_size": 11, "tgt_vocab_size": 11, "d_model": 16, "d_embedding": 8}
-    model = build(RecurrentConfig(**sizes, attention="additive"), 0).eval()
+    model = build_model(RecurrentConfig(**sizes, attention="additive"), 0).eval()
     with record(model, parts=PARTS) as recording:
         model(SRC, LENGTHS, TGT)
     with pytest.raises(ConfigError, match=r"no query of decoder\.attention"):

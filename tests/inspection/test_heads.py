@@ -10,7 +10,7 @@ import torch
 from regard.inspection.heads import STATISTICS, HeadStatistics, head_statistics
 from regard.inspection.passes import AttentionSite, attention_sites, encoder_pass, translation_pass
 from regard.inspection.record import record
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.pretrained import load_pretrained
 
@@ -144,7 +144,7 @@ def test_no_share_is_out_of_range():
 def test_every_head_of_a_model_has_its_statistics():
     sizes = {"src_vocab_size": 11, "tgt_vocab_size": 11, "d_model": 16, "num_heads": 4, "d_ff": 32}
     layers = {"num_encoder_layers": 1, "num_decoder_layers": 2}
-    model = build(EncoderDecoderConfig(**sizes, **layers), seed=0)
+    model = build_model(EncoderDecoderConfig(**sizes, **layers), seed=0)
     forced = translation_pass(model, [4, 5, 4], [5, 7], bos_id=2, eos_id=3)
     name = "decoder.blocks.0.cross_attention"
     with record(model) as recording:

@@ -11,7 +11,7 @@ from regard.inspection.passes import (
     translation_pass,
 )
 from regard.inspection.record import blocks, record
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
@@ -22,20 +22,22 @@ BOTH = {"src_vocab_size": 11, "tgt_vocab_size": 11}
 
 
 def translator():
-    return build(EncoderDecoderConfig(**BOTH, **SMALL, num_encoder_layers=2, num_decoder_layers=1), seed=0)
+    return build_model(
+        EncoderDecoderConfig(**BOTH, **SMALL, num_encoder_layers=2, num_decoder_layers=1), seed=0
+    )
 
 
 def recurrent():
-    return build(RecurrentConfig(**BOTH, d_model=16, d_embedding=8, attention="additive"), seed=0)
+    return build_model(RecurrentConfig(**BOTH, d_model=16, d_embedding=8, attention="additive"), seed=0)
 
 
 def writer():
-    return build(DecoderOnlyConfig(vocab_size=11, num_layers=2, **SMALL), seed=0)
+    return build_model(DecoderOnlyConfig(vocab_size=11, num_layers=2, **SMALL), seed=0)
 
 
 def encoder():
     config = EncoderOnlyConfig(vocab_size=11, num_layers=1, head="masked_language_model", **SMALL)
-    return build(config, seed=0)
+    return build_model(config, seed=0)
 
 
 PASSES = {

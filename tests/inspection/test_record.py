@@ -9,7 +9,7 @@ from regard.errors import ConfigError
 from regard.inspection.passes import attention_sites
 from regard.inspection.record import attentions, blocks, record, record_attention, recording_bytes
 from regard.layers.scaled_dot_product import attention, masked_softmax, plain_attention
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.conformer import ConformerConfig
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -33,7 +33,7 @@ TGT = torch.tensor([[2, 8, 9], [2, 10, 3]])
 @pytest.fixture(params=["plain", "shared heads", "biased"])
 def model(request):
     options = {"plain": {}, "shared heads": {"num_kv_heads": 2}, "biased": {"positions": "t5"}}[request.param]
-    return build(EncoderDecoderConfig(**TINY, **options), seed=0).eval()
+    return build_model(EncoderDecoderConfig(**TINY, **options), seed=0).eval()
 
 
 def test_what_is_computed_stays_the_same_to_the_bit(model):
@@ -133,7 +133,7 @@ def recurrent(request):
     options = {"attention": "dot", "input_feeding": True}
     if request.param != "feeding":
         options = {"attention": request.param}
-    return build(
+    return build_model(
         RecurrentConfig(src_vocab_size=11, tgt_vocab_size=11, d_model=16, d_embedding=8, **options), 0
     )
 
@@ -158,27 +158,27 @@ SMALL = {"d_model": 16, "num_heads": 4, "d_ff": 32}
 
 
 def translator(**options):
-    return build(EncoderDecoderConfig(**{**TINY, **options}), seed=0).eval()
+    return build_model(EncoderDecoderConfig(**{**TINY, **options}), seed=0).eval()
 
 
 def writer(**options):
     sizes = {**SMALL, "num_layers": 2, "vocab_size": 11}
-    return build(DecoderOnlyConfig(**{**sizes, **options}), seed=0).eval()
+    return build_model(DecoderOnlyConfig(**{**sizes, **options}), seed=0).eval()
 
 
 def conformer(**options):
     sizes = {**SMALL, "num_features": 8, "num_labels": 5, "num_layers": 1, "kernel_size": 3}
-    return build(ConformerConfig(**{**sizes, **options}), seed=0).eval()
+    return build_model(ConformerConfig(**{**sizes, **options}), seed=0).eval()
 
 
 def image_reader():
     sizes = {**SMALL, "num_labels": 3, "image_size": 8, "channels": 1, "patch_size": 4, "num_layers": 1}
-    return build(VisionConfig(**sizes), seed=0).eval()
+    return build_model(VisionConfig(**sizes), seed=0).eval()
 
 
 def encoder(**options):
     sizes = {**SMALL, "vocab_size": 11, "num_layers": 1}
-    return build(EncoderOnlyConfig(**{**sizes, **options}), seed=0).eval()
+    return build_model(EncoderOnlyConfig(**{**sizes, **options}), seed=0).eval()
 
 
 MODELS = {

@@ -10,7 +10,7 @@ from regard.decoding.step import stepper_of
 from regard.errors import ConfigError
 from regard.inspection.record import blocks, record
 from regard.inspection.recorded_stepper import recording_stepper
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
 
@@ -21,12 +21,12 @@ BOS = 2
 def translator(**options):
     sizes = {"src_vocab_size": 11, "tgt_vocab_size": 11, "d_model": 16, "num_heads": 4, "d_ff": 32}
     layers = {"num_encoder_layers": 1, "num_decoder_layers": 2}
-    return loud(build(EncoderDecoderConfig(**sizes, **layers, **options), seed=2))
+    return loud(build_model(EncoderDecoderConfig(**sizes, **layers, **options), seed=2))
 
 
 def recurrent():
     sizes = {"src_vocab_size": 11, "tgt_vocab_size": 11, "d_model": 16, "d_embedding": 8}
-    return loud(build(RecurrentConfig(**sizes, attention="additive"), seed=2))
+    return loud(build_model(RecurrentConfig(**sizes, attention="additive"), seed=2))
 
 
 def loud(model):

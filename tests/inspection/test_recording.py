@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.inspection.record import blocks, record
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 
@@ -17,11 +17,11 @@ TGT = torch.tensor([[2, 8, 9], [2, 10, 3]])
 def translator(**options):
     layers = {"num_encoder_layers": 1, "num_decoder_layers": 2}
     sizes = {"src_vocab_size": 11, "tgt_vocab_size": 11, **SMALL, **layers}
-    return build(EncoderDecoderConfig(**sizes, **options), seed=0).eval()
+    return build_model(EncoderDecoderConfig(**sizes, **options), seed=0).eval()
 
 
 def writer(**options):
-    return build(DecoderOnlyConfig(vocab_size=11, num_layers=2, **SMALL, **options), seed=0).eval()
+    return build_model(DecoderOnlyConfig(vocab_size=11, num_layers=2, **SMALL, **options), seed=0).eval()
 
 
 CACHED = [

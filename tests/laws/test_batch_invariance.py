@@ -8,7 +8,7 @@ they were found not to, on the machine that this is developed on; elsewhere they
 import pytest
 import torch
 
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 
 EXACT = torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
@@ -52,7 +52,7 @@ def read(model, sentences):
     ids=["tiny", "small", "rotary", "t5"],
 )
 def model(request):
-    return build(
+    return build_model(
         EncoderDecoderConfig.from_table(request.param, src_vocab_size=VOCAB, tgt_vocab_size=VOCAB), seed=0
     ).eval()
 

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 
 VOCAB = 30
@@ -40,7 +40,7 @@ CLOSE = {"atol": 2e-5, "rtol": 1e-5}
 
 def shaken(config: DecoderOnlyConfig) -> DecoderOnly:
     """In evaluation, and shaken: biases of zero and gains of one would hide mistakes."""
-    model = build(config, seed=0)
+    model = build_model(config, seed=0)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -185,7 +185,7 @@ def test_a_loss_can_be_learned_away(model):
     """Three texts by heart: whatever keeps a variant from learning shows here."""
     if model.config.window == 1:
         pytest.skip("it cannot tell the two that begin alike apart")
-    model = build(model.config, seed=0)
+    model = build_model(model.config, seed=0)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(120):
         logits = model(IDS[:, :-1])
@@ -201,8 +201,8 @@ def test_a_loss_can_be_learned_away(model):
 @pytest.mark.parametrize("where", ["dropout", "attention_dropout", "activation_dropout"])
 def test_each_dropout_acts_in_training_alone(model, where):
     off = {"attention_dropout": 0.0, "activation_dropout": 0.0, "dropout": 0.0}
-    silent = build(type(model.config)(**{**model.config.to_dict(), **off}), seed=0)
-    loud = build(type(model.config)(**{**model.config.to_dict(), **off, where: 0.5}), seed=0)
+    silent = build_model(type(model.config)(**{**model.config.to_dict(), **off}), seed=0)
+    loud = build_model(type(model.config)(**{**model.config.to_dict(), **off, where: 0.5}), seed=0)
     torch.testing.assert_close(silent(IDS), silent.eval()(IDS), rtol=1e-5, atol=1e-6)  # other kernels
     assert not torch.allclose(loud(IDS), silent(IDS), rtol=1e-3)
     assert torch.equal(loud.eval()(IDS), silent(IDS))
@@ -219,7 +219,7 @@ def test_a_copy_is_whole_and_apart(model):
 
 
 def test_a_state_dict_carries_everything(model):
-    other = build(model.config, seed=7).eval()
+    other = build_model(model.config, seed=7).eval()
     assert not torch.allclose(other(IDS), model(IDS))
     other.load_state_dict(model.state_dict())
     assert torch.equal(other(IDS), model(IDS))

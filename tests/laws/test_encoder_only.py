@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.layers.masks import padding_mask
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
 
 VOCAB = 30
@@ -42,7 +42,7 @@ BY_TOKEN = ("none", "masked_language_model", "tokens")
 def made(shape: dict, head: str, options: dict, seed: int = 0) -> EncoderOnly:
     """In evaluation, and shaken: biases of zero and gains of one would hide mistakes."""
     sizes = {"vocab_size": VOCAB, "head": head.partition(",")[0]}
-    model = build(EncoderOnlyConfig.from_table({**shape, **SMALL, **options}, **sizes), seed=seed)
+    model = build_model(EncoderOnlyConfig.from_table({**shape, **SMALL, **options}, **sizes), seed=seed)
     generator = torch.Generator().manual_seed(seed + 1)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -150,14 +150,14 @@ def test_an_empty_text_gives_finite_numbers_and_finite_gradients(model):
 
 
 def test_a_state_dict_carries_everything(model):
-    other = build(model.config, seed=7).eval()
+    other = build_model(model.config, seed=7).eval()
     assert not torch.allclose(other(IDS, LENGTHS), model(IDS, LENGTHS))
     other.load_state_dict(model.state_dict())
     assert torch.equal(other(IDS, LENGTHS), model(IDS, LENGTHS))
 
 
 def test_a_seed_makes_the_weights(model):
-    first, again = build(model.config, seed=5), build(model.config, seed=5)
+    first, again = build_model(model.config, seed=5), build_model(model.config, seed=5)
     assert all(
         torch.equal(one, other) for one, other in zip(first.parameters(), again.parameters(), strict=True)
     )

@@ -14,7 +14,7 @@ from regard.data.token_stream import TextBatch
 from regard.errors import ConfigError
 from regard.fast.linear_cross_entropy import output_layer
 from regard.models.adapters import adapters_of, add_lora, merge_lora
-from regard.models.build import MODELS, build, config_class, count_parameters
+from regard.models.build import MODELS, build_model, config_class, count_parameters
 from regard.models.model import Model
 from regard.training.objective import CrossEntropy, NextToken
 from regard.training.optimizer import depths
@@ -146,7 +146,7 @@ def specimen(request) -> Specimen:
 
 
 def made(specimen: Specimen, seed: int = 0) -> Model:
-    return build(config_class(specimen.kind).from_table(specimen.table, **specimen.sizes), seed=seed)
+    return build_model(config_class(specimen.kind).from_table(specimen.table, **specimen.sizes), seed=seed)
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_evaluation_turns_every_dropout_off(specimen, model):
     inputs = specimen.inputs()
     assert torch.equal(model(*inputs), model(*inputs))
     rates = {name: 0.5 for name in model.config.to_dict() if name.endswith("dropout")}
-    loud = build(type(model.config).from_dict({**model.config.to_dict(), **rates}), seed=0)
+    loud = build_model(type(model.config).from_dict({**model.config.to_dict(), **rates}), seed=0)
     assert not torch.equal(loud(*inputs), loud(*inputs))
     loud.eval()
     assert torch.equal(loud(*inputs), loud(*inputs))
@@ -293,7 +293,7 @@ PREDICTORS = {  # of tokens: what their tasks train them by, with an output that
 def predictor(request) -> Model:
     specimen, (_, _, untied) = SPECIMENS[request.param], PREDICTORS[request.param]
     table = {**specimen.table, **untied}
-    return build(config_class(specimen.kind).from_table(table, **specimen.sizes), seed=0).eval()
+    return build_model(config_class(specimen.kind).from_table(table, **specimen.sizes), seed=0).eval()
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

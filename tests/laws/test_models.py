@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.layers.masks import padding_mask
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -60,7 +60,7 @@ TGT = torch.tensor([[2, 7, 19, 4, 23], [2, 28, 28, 5, 0], [2, 6, 0, 0, 0], [2, 1
 def model(request) -> SequenceToSequence:
     """In evaluation, and shaken: biases of zero and gains of one would hide mistakes."""
     kind, table = request.param
-    model = build(kind.from_table(table, src_vocab_size=VOCAB, tgt_vocab_size=VOCAB), seed=0)
+    model = build_model(kind.from_table(table, src_vocab_size=VOCAB, tgt_vocab_size=VOCAB), seed=0)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -211,7 +211,9 @@ def dropouts(model):
 
 
 def test_evaluation_turns_every_dropout_off(model):
-    model = build(type(model.config)(**model.config.to_dict() | dict.fromkeys(dropouts(model), 0.5)), seed=0)
+    model = build_model(
+        type(model.config)(**model.config.to_dict() | dict.fromkeys(dropouts(model), 0.5)), seed=0
+    )
     assert not torch.equal(model(SRC, LENGTHS, TGT), model(SRC, LENGTHS, TGT))
     model.eval()
     assert torch.equal(model(SRC, LENGTHS, TGT), model(SRC, LENGTHS, TGT))
@@ -219,10 +221,10 @@ def test_evaluation_turns_every_dropout_off(model):
 
 def test_each_dropout_acts_in_training_alone(model):
     off = dict.fromkeys(dropouts(model), 0.0)
-    silent = build(type(model.config)(**{**model.config.to_dict(), **off}), seed=0)
+    silent = build_model(type(model.config)(**{**model.config.to_dict(), **off}), seed=0)
     torch.testing.assert_close(silent(SRC, LENGTHS, TGT), silent.eval()(SRC, LENGTHS, TGT))
     for where in off:
-        loud = build(type(model.config)(**{**model.config.to_dict(), **off, where: 0.5}), seed=0)
+        loud = build_model(type(model.config)(**{**model.config.to_dict(), **off, where: 0.5}), seed=0)
         assert not torch.allclose(loud(SRC, LENGTHS, TGT), silent(SRC, LENGTHS, TGT))
         assert torch.equal(loud.eval()(SRC, LENGTHS, TGT), silent(SRC, LENGTHS, TGT))
 
@@ -238,7 +240,7 @@ def test_a_copy_is_whole_and_apart(model):
 
 
 def test_a_state_dict_carries_everything(model):
-    other = build(model.config, seed=7).eval()
+    other = build_model(model.config, seed=7).eval()
     assert not torch.allclose(other(SRC, LENGTHS, TGT), model(SRC, LENGTHS, TGT))
     other.load_state_dict(model.state_dict())
     assert torch.equal(other(SRC, LENGTHS, TGT), model(SRC, LENGTHS, TGT))

@@ -9,7 +9,7 @@ from torch import nn
 from regard.errors import ConfigError
 from regard.layers.stacked import StackedLinear
 from regard.models.adapters import Adapter, AdapterSettings, adapters_of, add_lora, merge_lora, merged
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.graph import GraphConfig
@@ -25,7 +25,7 @@ def model():
     config = EncoderDecoderConfig(
         src_vocab_size=30, tgt_vocab_size=30, num_encoder_layers=1, num_decoder_layers=1, **SMALL
     )
-    return build(config, seed=0).eval()
+    return build_model(config, seed=0).eval()
 
 
 def learn(model):
@@ -54,7 +54,7 @@ def test_merged_weights_give_the_logits_of_the_adapted_model_and_leave_no_trace(
     learn(model)
     adapted = model(SRC, LENGTHS, TGT)
     merge_lora(model)
-    assert not torch.allclose(adapted, build(model.config, seed=0).eval()(SRC, LENGTHS, TGT), atol=1e-3)
+    assert not torch.allclose(adapted, build_model(model.config, seed=0).eval()(SRC, LENGTHS, TGT), atol=1e-3)
     torch.testing.assert_close(model(SRC, LENGTHS, TGT), adapted, atol=1e-5, rtol=0)
     assert model.state_dict().keys() == plain.keys()
     assert {name for name, _ in model.named_modules()} == names
@@ -178,7 +178,7 @@ def test_a_second_set_of_adapters_is_refused(model):
 
 
 def test_a_weight_that_is_read_past_its_layer_is_no_place_for_an_adapter():
-    graph = build(GraphConfig(num_features=7, num_labels=3, d_model=16, num_heads=2), seed=0)
+    graph = build_model(GraphConfig(num_features=7, num_labels=3, d_model=16, num_heads=2), seed=0)
     with pytest.raises(ConfigError, match="sparse features"):
         add_lora(graph, rank=2, targets=["value"])
     with pytest.raises(ConfigError, match="no attention"):
@@ -187,10 +187,10 @@ def test_a_weight_that_is_read_past_its_layer_is_no_place_for_an_adapter():
 
 def test_an_encoder_is_adapted_but_for_what_its_head_shares_with_it():
     config = EncoderOnlyConfig(vocab_size=30, head="masked_language_model", num_layers=2, **SMALL)
-    model = build(config, seed=0).eval()
+    model = build_model(config, seed=0).eval()
     add_lora(model, rank=2, targets=["encoder", "head.transform"])
     before = model(SRC, LENGTHS)
     learn(model)
     assert not torch.equal(model(SRC, LENGTHS), before)
     with pytest.raises(ConfigError, match=r"head\.output shares its weight with encoder\.input\.embedding"):
-        add_lora(build(config, seed=0), rank=2, targets=["head"])
+        add_lora(build_model(config, seed=0), rank=2, targets=["head"])

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.layers.stacked import StackedLinear
-from regard.models.build import build, build_uninitialised, count_config_parameters, count_parameters
+from regard.models.build import build_model, build_uninitialised, count_config_parameters, count_parameters
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
@@ -63,10 +63,10 @@ def test_a_seed_makes_a_model_and_draws_from_no_other_source():
     config = EncoderDecoderConfig.from_table(SMALL, src_vocab_size=30, tgt_vocab_size=30)
     torch.manual_seed(5)
     state = torch.get_rng_state()
-    first, second = build(config, seed=3), build(config, seed=3)
+    first, second = build_model(config, seed=3), build_model(config, seed=3)
     assert torch.equal(torch.get_rng_state(), state)
     torch.manual_seed(6)
-    third, other, drawn = build(config, seed=3), build(config, seed=4), build(config)
+    third, other, drawn = build_model(config, seed=3), build_model(config, seed=4), build_model(config)
     for name, weights in first.state_dict().items():
         assert torch.equal(weights, second.state_dict()[name])
         assert torch.equal(weights, third.state_dict()[name])
@@ -78,7 +78,7 @@ def test_a_seed_makes_a_model_and_draws_from_no_other_source():
 @pytest.mark.parametrize("tied", ["all", "target", "none"])
 def test_ties_are_one_parameter_under_several_names(tied):
     """A notebook claimed a shared weight and shared none."""
-    model = build(
+    model = build_model(
         EncoderDecoderConfig.from_table({**SMALL, "tied": tied}, src_vocab_size=30, tgt_vocab_size=30), seed=0
     )
     source, target = model.encoder.input.embedding.weight, model.decoder.input.embedding.weight
@@ -93,7 +93,7 @@ def test_ties_are_one_parameter_under_several_names(tied):
 
 def test_encoder_and_decoder_blocks_are_all_their_own():
     """A notebook gave the decoder the encoder's feed-forward weights, PyTorch gives all layers the same."""
-    model = build(EncoderDecoderConfig.from_table(SMALL, src_vocab_size=30, tgt_vocab_size=30), seed=0)
+    model = build_model(EncoderDecoderConfig.from_table(SMALL, src_vocab_size=30, tgt_vocab_size=30), seed=0)
     blocks = [*model.encoder.blocks, *model.decoder.blocks]
     weights = [block.feed_forward.inner.weight for block in blocks]
     assert len({weight.data_ptr() for weight in weights}) == 4
@@ -102,7 +102,7 @@ def test_encoder_and_decoder_blocks_are_all_their_own():
 
 def test_first_weights_are_xavier_block_by_block():
     """Query, key and value are drawn as three matrices, though they lie in one."""
-    model = build(
+    model = build_model(
         EncoderDecoderConfig.from_table(
             {"d_model": 64, "num_heads": 4, "d_ff": 256, "num_kv_heads": 2},
             src_vocab_size=30,
@@ -125,7 +125,7 @@ def test_first_weights_are_xavier_block_by_block():
 
 
 def test_first_embeddings_have_unit_variance_and_the_first_logits_too():
-    model = build(
+    model = build_model(
         EncoderDecoderConfig.from_table({"preset": "tiny"}, src_vocab_size=2000, tgt_vocab_size=2000), seed=0
     ).eval()
     ids = torch.randint(4, 2000, (2, 20), generator=torch.Generator().manual_seed(0))
@@ -138,7 +138,7 @@ def test_first_embeddings_have_unit_variance_and_the_first_logits_too():
 
 def test_no_row_of_an_embedding_is_frozen():
     """The padding's row takes part in the softmax, so it must be able to learn that padding is never next."""
-    model = build(EncoderDecoderConfig.from_table(SMALL, src_vocab_size=30, tgt_vocab_size=30), seed=0)
+    model = build_model(EncoderDecoderConfig.from_table(SMALL, src_vocab_size=30, tgt_vocab_size=30), seed=0)
     ids = torch.tensor([[5, 6, 0]])
     model(ids, torch.tensor([2]), ids).logsumexp(-1).sum().backward()
     assert model.output.weight.grad is not None
@@ -157,7 +157,7 @@ OF_EACH_KIND = [
 
 @pytest.mark.parametrize("config", OF_EACH_KIND, ids=lambda config: config.kind)
 def test_an_uninitialised_model_has_the_shapes_of_an_initialised_one(config):
-    drawn, unfilled = build(config, seed=0), build_uninitialised(config)
+    drawn, unfilled = build_model(config, seed=0), build_uninitialised(config)
     shapes = [{name: each.shape for name, each in model.state_dict().items()} for model in (drawn, unfilled)]
     assert shapes[0] == shapes[1]
     for name, buffer in drawn.named_buffers():
@@ -196,7 +196,7 @@ def test_a_model_is_loaded_without_the_compiler_of_pytorch(tmp_path):
     program = (
         "import sys, regard;"
         "from regard.verbs.shared.model_loading import included_model;"
-        "regard.load(box_model());"
+        "regard.load(included_model());"
         "sys.exit('torch._dynamo' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.errors import ConfigError
-from regard.models.build import build, count_parameters
+from regard.models.build import build_model, count_parameters
 from regard.models.conformer import Conformer, ConformerConfig
 
 SMALL = {"d_model": 16, "num_heads": 4, "d_ff": 32, "num_layers": 2, "kernel_size": 5}
@@ -36,7 +36,7 @@ def config(**table: object) -> ConformerConfig:
 @pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)
 def model(request) -> Conformer:
     """In evaluation, and shaken: biases of zero and gains of one would hide mistakes."""
-    model = build(config(**request.param), seed=0)
+    model = build_model(config(**request.param), seed=0)
     assert isinstance(model, Conformer)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -127,14 +127,14 @@ def test_a_loss_can_be_learned_away(model):
 
 def test_evaluation_turns_every_dropout_off(model):
     rates = {"attention_dropout": 0.5, "activation_dropout": 0.5, "dropout": 0.5}
-    model = build(ConformerConfig(**{**model.config.to_dict(), **rates}), seed=0)
+    model = build_model(ConformerConfig(**{**model.config.to_dict(), **rates}), seed=0)
     assert not torch.equal(model(FRAMES, LENGTHS), model(FRAMES, LENGTHS))
     model.eval()
     assert torch.equal(model(FRAMES, LENGTHS), model(FRAMES, LENGTHS))
 
 
 def test_a_state_dict_carries_everything(model):
-    other = build(model.config, seed=7).eval()
+    other = build_model(model.config, seed=7).eval()
     assert not torch.allclose(other(FRAMES, LENGTHS), model(FRAMES, LENGTHS))
     other.load_state_dict(model.state_dict())
     assert torch.equal(other(FRAMES, LENGTHS), model(FRAMES, LENGTHS))
@@ -160,7 +160,7 @@ def test_long_sequences_are_read(model):
 
 
 def test_a_seed_makes_a_model(model):
-    first, second, other = (build(model.config, seed=seed) for seed in (3, 3, 4))
+    first, second, other = (build_model(model.config, seed=seed) for seed in (3, 3, 4))
     for name, weights in first.state_dict().items():
         assert torch.equal(weights, second.state_dict()[name])
         if weights.ndim > 1:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.errors import ConfigError
-from regard.models.build import build, config_class, count_parameters
+from regard.models.build import build_model, config_class, count_parameters
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 
 
@@ -47,7 +47,7 @@ def test_a_config_survives_its_dict():
 
 def test_sub_layer_outputs_are_initialised_smaller_in_deeper_stacks():
     """GPT-2: N(0, 0.02), and the 2 L last matrices of the sub-layers divided by sqrt(2 L)."""
-    model = build(config(preset="nano", bias=True), seed=0)
+    model = build_model(config(preset="nano", bias=True), seed=0)
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             assert not parameter.any(), name
@@ -60,20 +60,25 @@ def test_sub_layer_outputs_are_initialised_smaller_in_deeper_stacks():
 
 
 def test_a_tied_head_is_the_embedding():
-    tied, untied = build(config(preset="nano"), seed=0), build(config(preset="nano", tied=False), seed=0)
+    tied, untied = (
+        build_model(config(preset="nano"), seed=0),
+        build_model(config(preset="nano", tied=False), seed=0),
+    )
     assert tied.output.weight is tied.input.embedding.weight
     assert untied.output.weight is not untied.input.embedding.weight
     assert count_parameters(untied) - count_parameters(tied) == 65 * 128
 
 
 def test_a_model_without_bias_has_none():
-    assert not [name for name, _ in build(config(preset="nano"), seed=0).named_parameters() if "bias" in name]
+    assert not [
+        name for name, _ in build_model(config(preset="nano"), seed=0).named_parameters() if "bias" in name
+    ]
 
 
 def test_embeddings_are_scaled_only_if_asked():
     ids = torch.tensor([[4, 7]])
     for scaled, factor in ((False, 1.0), (True, 128**0.5)):
-        model = build(config(preset="nano", positions="none", scaled_embedding=scaled), seed=0)
+        model = build_model(config(preset="nano", positions="none", scaled_embedding=scaled), seed=0)
         expected = factor * model.input.embedding.weight[[4, 7]]
         torch.testing.assert_close(model.input(ids)[0], expected)
 

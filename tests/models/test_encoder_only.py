@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.errors import ConfigError
-from regard.models.build import build, config_class, count_parameters
+from regard.models.build import build_model, config_class, count_parameters
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
 
 TINY = {"d_model": 16, "num_heads": 2, "d_ff": 32, "num_layers": 1}
@@ -39,25 +39,28 @@ def test_our_presets_have_the_parameters_that_they_had(preset, expected):
 
 
 def test_the_encoder_and_the_head_are_named_apart():
-    names = {name.split(".")[0] for name, _ in build(config()).named_parameters()}
+    names = {name.split(".")[0] for name, _ in build_model(config()).named_parameters()}
     assert names == {"encoder", "head"}
 
 
 def test_the_encoder_of_one_head_fits_beside_another():
-    first, second = build(config("masked_language_model"), seed=1), build(config("tokens"), seed=2)
+    first, second = (
+        build_model(config("masked_language_model"), seed=1),
+        build_model(config("tokens"), seed=2),
+    )
     second.encoder.load_state_dict(first.encoder.state_dict())
     ids, lengths = torch.tensor([[2, 5, 3]]), torch.tensor([3])
     assert torch.equal(first.eval().encode(ids, lengths), second.eval().encode(ids, lengths))
 
 
 def test_a_tied_embedding_is_one_parameter():
-    model = build(config("masked_language_model"))
+    model = build_model(config("masked_language_model"))
     assert model.head.output.weight is model.encoder.input.embedding.weight
 
 
 def test_embeddings_are_not_scaled():
     """BERT does not multiply by sqrt(d_model), as the paper's encoder-decoder does."""
-    model = build(config("none", embedding_norm=False, positions="none", num_token_types=0)).eval()
+    model = build_model(config("none", embedding_norm=False, positions="none", num_token_types=0)).eval()
     ids = torch.tensor([[4, 7]])
     assert torch.equal(model.encoder.input(ids)[0], model.encoder.input.embedding.weight[[4, 7]])
 
@@ -72,14 +75,14 @@ def test_the_kind_is_known():
 
 
 def test_token_types_that_are_not_given_are_the_first():
-    model = build(config()).eval()
+    model = build_model(config()).eval()
     ids, lengths = torch.tensor([[2, 5, 3]]), torch.tensor([3])
     assert torch.equal(model(ids, lengths, torch.zeros_like(ids)), model(ids, lengths))
     assert not torch.allclose(model(ids, lengths, torch.ones_like(ids)), model(ids, lengths))
 
 
 def test_token_types_are_refused_where_there_are_none():
-    model = build(config(num_token_types=0))
+    model = build_model(config(num_token_types=0))
     ids = torch.tensor([[2, 5, 3]])
     with pytest.raises(ValueError, match="num_token_types"):
         model(ids, torch.tensor([3]), torch.zeros_like(ids))
@@ -87,11 +90,11 @@ def test_token_types_are_refused_where_there_are_none():
 
 def test_learned_positions_end_somewhere_and_others_do_not():
     ids, lengths = torch.full((1, 600), 5), torch.tensor([600])
-    model = build(config())
+    model = build_model(config())
     assert model.max_length == 512
     with pytest.raises(ValueError, match="max_positions"):
         model(ids, lengths)
-    model = build(config(positions="rotary"))
+    model = build_model(config(positions="rotary"))
     assert model.max_length is None
     assert model(ids, lengths).isfinite().all()
 

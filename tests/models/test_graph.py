@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.errors import ConfigError
-from regard.models.build import build, count_parameters
+from regard.models.build import build_model, count_parameters
 from regard.models.graph import (
     GraphAttentionNetwork,
     GraphConfig,
@@ -61,12 +61,12 @@ def near(most):
 
 
 def gat(**table):
-    return build(GraphConfig.from_table({"d_model": 16, "num_heads": 4, **table}, **SIZES), seed=0)
+    return build_model(GraphConfig.from_table({"d_model": 16, "num_heads": 4, **table}, **SIZES), seed=0)
 
 
 def transformer(**table):
     table = {"d_model": 16, "num_heads": 4, "d_ff": 32, "num_node_positions": 4, **table}
-    return build(GraphTransformerConfig.from_table(table, **SIZES), seed=0)
+    return build_model(GraphTransformerConfig.from_table(table, **SIZES), seed=0)
 
 
 def inputs_of(model):
@@ -101,15 +101,15 @@ def model(request):
 
 def test_presets_have_the_sizes_they_are_known_by():
     cora = {"num_features": 1433, "num_labels": 7}
-    assert count_parameters(build(GraphConfig.from_table({"preset": "cora"}, **cora))) == (
+    assert count_parameters(build_model(GraphConfig.from_table({"preset": "cora"}, **cora))) == (
         1433 * 64 + 2 * 64 + 64 + 64 * 7 + 2 * 7 + 7
     )
     pubmed = {"num_features": 500, "num_labels": 3}
-    assert count_parameters(build(GraphConfig.from_table({"preset": "pubmed"}, **pubmed))) == (
+    assert count_parameters(build_model(GraphConfig.from_table({"preset": "pubmed"}, **pubmed))) == (
         500 * 64 + 2 * 64 + 64 + 8 * (64 * 3 + 2 * 3) + 3
     )
     small = {"num_features": 1, "num_labels": 1}  # Dwivedi and Bresson 2021: about 500,000
-    paper = count_parameters(build(GraphTransformerConfig.from_table({"preset": "paper"}, **small)))
+    paper = count_parameters(build_model(GraphTransformerConfig.from_table({"preset": "paper"}, **small)))
     assert abs(paper - 500_000) < 50_000
 
 
@@ -305,10 +305,10 @@ nodes, edges = 20_000, 1_000_000
 x, pairs, labels = torch.randn(nodes, 32), torch.randint(nodes, (2, edges)), torch.randint(4, (nodes,))
 sizes = {"num_features": 32, "num_labels": 4, "d_model": 32, "num_heads": 4}
 if sys.argv[1] == "gat":
-    model, inputs = build(GraphConfig(**sizes), 0), (x, pairs)
+    model, inputs = build_model(GraphConfig(**sizes), 0), (x, pairs)
 else:
     others = {"num_layers": 1, "d_ff": 32, "reach": "near", "node_positions": "none"}
-    model = build(GraphTransformerConfig(**sizes, **others), 0)
+    model = build_model(GraphTransformerConfig(**sizes, **others), 0)
     inputs = (x, pairs, torch.ones(edges, dtype=torch.int64))
 optimizer = torch.optim.Adam(model.parameters())
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -9,7 +9,7 @@ from regard.decoding.rules import LengthLimits
 from regard.decoding.search import GreedySearch
 from regard.errors import ConfigError
 from regard.layers.recurrent import LSTM, RecurrentLayer
-from regard.models.build import build, count_parameters
+from regard.models.build import build_model, count_parameters
 from regard.models.recurrent import Recurrent, RecurrentConfig
 
 SIZES = {"src_vocab_size": 30, "tgt_vocab_size": 40}
@@ -17,7 +17,7 @@ SMALL = {"d_model": 16, "d_embedding": 12}
 
 
 def model_of(seed=0, **table) -> Recurrent:
-    return build(RecurrentConfig.from_table({**SMALL, **table}, **SIZES), seed=seed)
+    return build_model(RecurrentConfig.from_table({**SMALL, **table}, **SIZES), seed=seed)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_fresh_weights_are_the_seeds_alone_and_what_turns_states_is_orthogonal()
 
 
 def test_ties_are_one_parameter_under_several_names():
-    model = build(RecurrentConfig(src_vocab_size=30, tgt_vocab_size=30, tied="all"), seed=0)
+    model = build_model(RecurrentConfig(src_vocab_size=30, tgt_vocab_size=30, tied="all"), seed=0)
     assert model.encoder.embedding.weight is model.decoder.embedding.weight is model.output.weight
 
 
@@ -147,7 +147,7 @@ def test_a_copy_is_learned(table):
     config = RecurrentConfig.from_table(
         {"d_model": 48, "d_embedding": 24, "dropout": 0.0, **table}, src_vocab_size=10, tgt_vocab_size=10
     )
-    model = build(config, seed=0)
+    model = build_model(config, seed=0)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=180)
     every = torch.cartesian_prod(*[torch.arange(4, 10)] * 4)

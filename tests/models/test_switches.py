@@ -11,7 +11,7 @@ from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.feedforward import GatedFeedForward, feed_forward
 from regard.layers.norm import norm
 from regard.layers.positions import LearnedPositions
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.conformer import ConformerConfig
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -68,7 +68,7 @@ def test_activations_are_torch_s():
 
 
 def test_the_two_embeddings_may_be_one_and_the_output_another():
-    model = build(EncoderDecoderConfig(tied="embeddings", **BOTH), seed=0)
+    model = build_model(EncoderDecoderConfig(tied="embeddings", **BOTH), seed=0)
     assert model.encoder.input.embedding.weight is model.decoder.input.embedding.weight
     assert model.output.weight is not model.decoder.input.embedding.weight
     with pytest.raises(ConfigError, match="needs one vocabulary"):
@@ -76,8 +76,8 @@ def test_the_two_embeddings_may_be_one_and_the_output_another():
 
 
 def test_a_bias_of_logits_begins_at_zero_and_is_added():
-    usual = build(EncoderDecoderConfig(**BOTH), seed=0).eval()
-    biased = build(EncoderDecoderConfig(output_bias=True, **BOTH), seed=0).eval()
+    usual = build_model(EncoderDecoderConfig(**BOTH), seed=0).eval()
+    biased = build_model(EncoderDecoderConfig(output_bias=True, **BOTH), seed=0).eval()
     torch.testing.assert_close(biased(SRC, LENGTHS, TGT), usual(SRC, LENGTHS, TGT))
     with torch.no_grad():
         biased.output.bias += torch.arange(9.0)
@@ -85,15 +85,15 @@ def test_a_bias_of_logits_begins_at_zero_and_is_added():
 
 
 def test_a_scaled_output_divides_by_the_root_of_the_width():
-    usual = build(EncoderDecoderConfig(**BOTH), seed=0).eval()
-    scaled = build(EncoderDecoderConfig(scaled_output=True, **BOTH), seed=0).eval()
+    usual = build_model(EncoderDecoderConfig(**BOTH), seed=0).eval()
+    scaled = build_model(EncoderDecoderConfig(scaled_output=True, **BOTH), seed=0).eval()
     torch.testing.assert_close(scaled(SRC, LENGTHS, TGT), usual(SRC, LENGTHS, TGT) / math.sqrt(12))
 
 
 def test_a_base_turns_more_slowly():
     sizes = {"vocab_size": 9, "d_model": 8, "num_heads": 2, "d_ff": 8, "num_layers": 1, "positions": "rotary"}
     usual, slow = (
-        build(DecoderOnlyConfig(**sizes, rotary_base=base), seed=0) for base in (10000.0, 500000.0)
+        build_model(DecoderOnlyConfig(**sizes, rotary_base=base), seed=0) for base in (10000.0, 500000.0)
     )
     assert (
         usual.blocks[0].self_attention.rotary.cosine[9, 1] < slow.blocks[0].self_attention.rotary.cosine[9, 1]
@@ -102,7 +102,9 @@ def test_a_base_turns_more_slowly():
 
 def test_a_normalised_vector_has_length_1():
     sizes = {"vocab_size": 9, "d_model": 8, "num_heads": 2, "d_ff": 8, "num_layers": 1, "head": "pooled"}
-    model = build(EncoderOnlyConfig(**sizes, pooling="mean", pooler=False, normalised=True), seed=0).eval()
+    model = build_model(
+        EncoderOnlyConfig(**sizes, pooling="mean", pooler=False, normalised=True), seed=0
+    ).eval()
     length = model(torch.tensor([[4, 5, 6], [4, 0, 0]]), torch.tensor([3, 1])).norm(dim=1)
     torch.testing.assert_close(length, torch.ones(2))
 

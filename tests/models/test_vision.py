@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.errors import ConfigError
-from regard.models.build import build, count_parameters
+from regard.models.build import build_model, count_parameters
 from regard.models.vision import VisionConfig, VisionTransformer
 
 SMALL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "num_layers": 2, "patch_size": 3}
@@ -28,7 +28,7 @@ def config(**table: object) -> VisionConfig:
 @pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)
 def model(request) -> VisionTransformer:
     """In evaluation, and shaken: biases of zero and gains of one would hide mistakes."""
-    model = build(config(**request.param), seed=0)
+    model = build_model(config(**request.param), seed=0)
     assert isinstance(model, VisionTransformer)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -125,14 +125,14 @@ def test_a_loss_can_be_learned_away(model):
 
 def test_evaluation_turns_every_dropout_off(model):
     rates = {"attention_dropout": 0.5, "activation_dropout": 0.5, "dropout": 0.5}
-    model = build(VisionConfig(**{**model.config.to_dict(), **rates}), seed=0)
+    model = build_model(VisionConfig(**{**model.config.to_dict(), **rates}), seed=0)
     assert not torch.equal(model(IMAGES), model(IMAGES))
     model.eval()
     assert torch.equal(model(IMAGES), model(IMAGES))
 
 
 def test_a_state_dict_carries_everything(model):
-    other = build(model.config, seed=7).eval()
+    other = build_model(model.config, seed=7).eval()
     assert not torch.allclose(other(IMAGES), model(IMAGES))
     other.load_state_dict(model.state_dict())
     assert torch.equal(other(IMAGES), model(IMAGES))
@@ -153,7 +153,7 @@ def test_a_model_runs_on_the_device_it_is_on(model):
 
 
 def test_a_seed_makes_a_model():
-    first, second, other = (build(config(), seed=seed) for seed in (3, 3, 4))
+    first, second, other = (build_model(config(), seed=seed) for seed in (3, 3, 4))
     for name, weights in first.state_dict().items():
         assert torch.equal(weights, second.state_dict()[name])
         if weights.ndim == 2:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
@@ -25,7 +25,7 @@ def there(config, tmp_path, labels=()):
     """Our model with weights like trained ones, and what transformers makes of its folder."""
     import transformers
 
-    ours = build(config, seed=4).eval()
+    ours = build_model(config, seed=4).eval()
     generator = torch.Generator().manual_seed(6)
     with torch.no_grad():
         for parameter in ours.parameters():

@@ -13,7 +13,7 @@ from regard.data.loader import Loader, LoaderSettings
 from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.errors import Interrupted, RecipeError
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.collapse import (
     DISTINCT,
@@ -59,7 +59,7 @@ def trainer(shards, run, settings=SETTINGS, *, scores, seed=1, **options):
         num_encoder_layers=1, num_decoder_layers=1, dropout=0.1,
     )  # fmt: skip
     made = Trainer(
-        build(config, seed=seed),
+        build_model(config, seed=seed),
         CrossEntropy(smoothing=0.1),
         loader_of(shards),
         settings,

@@ -9,7 +9,7 @@ import torch
 
 from regard.data.transcriptions import Recordings, TranscriptionExamples
 from regard.decoding.ctc import collapsed
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.conformer import Conformer, ConformerConfig
 from regard.training.ctc import TemporalClassification
 from regard.training.objective import Objective
@@ -30,7 +30,7 @@ def model() -> Conformer:
         subsampling="stacked",
         subsampling_factor=2,
     )
-    model = build(config, seed=0)
+    model = build_model(config, seed=0)
     assert isinstance(model, Conformer)
     return model.eval()
 

@@ -7,7 +7,7 @@ from torch import nn
 from regard.data import LoaderSettings, SequencePairs, TensorExamples
 from regard.errors import RecipeError
 from regard.models import EncoderDecoderConfig
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.training import CrossEntropy, LabelCrossEntropy, ScheduleSettings, TrainingSettings, fit
 from regard.weights import RunFolder
 
@@ -61,7 +61,7 @@ def test_a_model_of_regard_leaves_a_checkpoint_with_its_config(tmp_path):
         num_encoder_layers=1, num_decoder_layers=1,
     )  # fmt: skip
     pairs = SequencePairs([[4, 5], [6]], [[5, 4], [6]])
-    model = build(config, seed=1)
+    model = build_model(config, seed=1)
     fit(
         model,
         pairs,

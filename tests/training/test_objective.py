@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from regard.data.batch import IGNORED, collate
 from regard.data.token_stream import TextBatch
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training import objective as objectives
@@ -31,7 +31,7 @@ def model(dropout=0.0):
         num_decoder_layers=1,
         dropout=dropout,
     )
-    return build(config, seed=1)
+    return build_model(config, seed=1)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -113,7 +113,7 @@ def test_a_loss_with_its_logits_is_the_same(monkeypatch):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_next_token_of_running_text_is_a_label(smoothing):
     config = DecoderOnlyConfig(vocab_size=40, d_model=16, num_heads=2, d_ff=32, num_layers=1, dropout=0.0)
-    model = build(config, seed=1).eval()
+    model = build_model(config, seed=1).eval()
     ids = torch.arange(4, 36).view(2, 16)
     labels = (ids + 1).where(ids % 5 > 0, IGNORED)
     batch = TextBatch(ids=ids, labels=labels, documents=ids // 9, lines=torch.arange(2))

@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.errors import FolderError, RecipeError
 from regard.fast.decoding_step import fast_step
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.vision import VisionConfig
@@ -41,7 +41,7 @@ def test_an_update_invalidates_what_was_computed_from_the_weights(kind):
         src_vocab_size=9, tgt_vocab_size=9, d_model=8, num_heads=2, d_ff=8,
         num_encoder_layers=1, num_decoder_layers=1, dropout=0.0,
     )  # fmt: skip
-    model = build(config, seed=1).eval()
+    model = build_model(config, seed=1).eval()
     optimizer = build_optimizer(model, OptimizerSettings(kind=kind))
     made = fast_step(model)
     assert fast_step(model) is made, "it is made once for the same weights"
@@ -227,7 +227,7 @@ def test_an_encoder_and_a_decoder_count_their_layers_each_from_its_own_end():
         tied="none",
         **SIZES,
     )
-    found = depths(build(config, seed=0))
+    found = depths(build_model(config, seed=0))
     assert found["output.weight"] == found["encoder.norm.weight"] == found["decoder.norm.weight"] == 0
     assert found["encoder.blocks.2.feed_forward.inner.weight"] == 1
     assert found["decoder.blocks.1.feed_forward.inner.weight"] == 1
@@ -237,13 +237,17 @@ def test_an_encoder_and_a_decoder_count_their_layers_each_from_its_own_end():
 
 
 def test_what_is_added_before_the_layers_is_below_them_and_a_head_above():
-    model = build(EncoderOnlyConfig(vocab_size=9, head="classification", num_labels=2, num_layers=2, **SIZES))
+    model = build_model(
+        EncoderOnlyConfig(vocab_size=9, head="classification", num_labels=2, num_layers=2, **SIZES)
+    )
     found = depths(model)
     assert {name for name, depth in found.items() if depth == 0} == {
         name for name, _ in model.head.named_parameters(prefix="head")
     }
     assert {depth for name, depth in found.items() if name.startswith("encoder.input")} == {3}
-    images = depths(build(VisionConfig(num_labels=2, image_size=8, patch_size=4, num_layers=2, **SIZES)))
+    images = depths(
+        build_model(VisionConfig(num_labels=2, image_size=8, patch_size=4, num_layers=2, **SIZES))
+    )
     assert images["class_token"] == images["positions.weight"] == 3
     assert images["norm.weight"] == images["head.weight"] == 0
 

@@ -8,7 +8,7 @@ from regard.data.images import ImageBatch
 from regard.data.texts import LabelledTextBatch
 from regard.data.token_stream import TextBatch
 from regard.errors import RunError
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy
 from regard.training.out_of_memory import halved, is_out_of_memory, with_halved_batches
@@ -32,7 +32,7 @@ def model_and_batches():
         ]
 
     batches = [collate(some(least), some(least + 1), range(5), pad_id=0) for least in (1, 4)]
-    return build(config, seed=1).train(), batches
+    return build_model(config, seed=1).train(), batches
 
 
 class Room:

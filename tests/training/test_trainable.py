@@ -5,7 +5,7 @@ import torch
 
 from regard.errors import ConfigError, RecipeError
 from regard.models.adapters import AdapterSettings, adapters_of
-from regard.models.build import build, count_parameters
+from regard.models.build import build_model, count_parameters
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.training.trainable import choose_trainable
 
@@ -15,7 +15,7 @@ def model(head="classification", **options):
     config = EncoderOnlyConfig(
         vocab_size=20, head=head, d_model=8, num_heads=2, d_ff=16, num_layers=2, **labels, **options
     )
-    return build(config, seed=0)
+    return build_model(config, seed=0)
 
 
 def trained(found):

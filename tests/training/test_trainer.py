@@ -14,7 +14,7 @@ from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.errors import Interrupted, RunError
 from regard.models.adapters import AdapterSettings, merged
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy, Loss
 from regard.training.optimizer import OptimizerSettings, build_optimizer
@@ -66,7 +66,7 @@ def trainer(shards, run, settings=SETTINGS, *, stop=lambda: None, objective=None
         return {"loss": float(sum(tensor.double().sum() for tensor in model_tensors(model).values()))}
 
     return Trainer(
-        build(config, seed=seed),
+        build_model(config, seed=seed),
         objective or CrossEntropy(smoothing=0.1),
         Loader(PairExamples(folder, 0), LoaderSettings(batch_tokens=120), seed=settings.seed),
         settings,

@@ -14,7 +14,7 @@ from regard.data.loader import Loader, LoaderSettings
 from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.errors import Interrupted, RecipeError
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy
 from regard.training.schedule import Schedule, ScheduleSettings
@@ -90,7 +90,7 @@ def start(shards, tmp_path):
             dropout=0.0,
         )
         return Trainer(
-            build(config, seed=1),
+            build_model(config, seed=1),
             objective or CrossEntropy(),
             Loader(PairExamples(folder, 0), LoaderSettings(batch_tokens=40), seed=1),
             TrainingSettings(**{**SHORT, **settings}),

@@ -8,7 +8,7 @@ import pytest
 from regard.cli import run
 from regard.data import corpus
 from regard.errors import DataError, FolderError
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.vision import VisionConfig
 from regard.verbs.classify_images import ImageClassifier, classify_images
 from regard.weights.folder import write_folder
@@ -23,7 +23,7 @@ def write(folder, labels=("cat", "dog", "fish")):
         num_labels=3, image_size=6, channels=1, patch_size=3, d_model=8, num_heads=2, d_ff=16, num_layers=1
     )
     files = model_files(config, labels, {}, 'name = "animals"\n')
-    weights = model_tensors(build(config, seed=3))
+    weights = model_tensors(build_model(config, seed=3))
     write_folder(folder, {**files, "model.safetensors": weights, "README.md": b"# animals\n"})
     return folder
 

@@ -9,7 +9,7 @@ import torch
 import regard
 from regard.cli import run
 from regard.errors import DataError, FolderError
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.graph import GraphConfig, GraphTransformerConfig
 from regard.verbs.classify_nodes import NodeClassifier, classify_nodes
 from regard.weights.folder import write_folder
@@ -32,7 +32,7 @@ EDGES = np.array([[0, 1], [1, 2]])
 
 
 def write(folder, config, labels=LABELS):
-    weights = model_tensors(build(config, seed=3))
+    weights = model_tensors(build_model(config, seed=3))
     files = model_files(config, labels, {}, 'name = "untrained"\n')
     write_folder(folder / "model", {**files, "model.safetensors": weights, "README.md": b"# untrained\n"})
     return folder / "model"

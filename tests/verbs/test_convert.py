@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 import regard
 from regard.cli import run
 from regard.errors import FolderError
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.families.gpt2 import GPT2
 from regard.weights.folder import verify_folder
@@ -30,7 +30,8 @@ def gpt2(tmp_path):
     table = {**GPT2().write(config, ()), "bos_token_id": 9, "eos_token_id": 9}
     (folder / "config.json").write_text(json.dumps(table), "utf-8")
     write_tensors(
-        folder / "model.safetensors", write_names(GPT2().table(config), model_tensors(build(config, seed=3)))
+        folder / "model.safetensors",
+        write_names(GPT2().table(config), model_tensors(build_model(config, seed=3))),
     )
     pieces = ["a", "b", "c", "Ġ", "ab", "Ġa", "d", "e", "f", "<|endoftext|>"]
     (folder / "vocab.json").write_text(json.dumps({piece: n for n, piece in enumerate(pieces)}), "utf-8")
@@ -130,7 +131,12 @@ def test_a_shape_that_no_family_has_is_refused_with_the_reason():
         src_vocab_size=9, tgt_vocab_size=9, d_model=8, num_heads=2, d_ff=8, positions="alibi"
     )
     loaded = LoadedModel(
-        model=build(config, seed=0), config=config, text=None, labels=(), generation={}, path=Path("model")
+        model=build_model(config, seed=0),
+        config=config,
+        text=None,
+        labels=(),
+        generation={},
+        path=Path("model"),
     )
     with pytest.raises(FolderError, match="no Hugging Face family fits"):
         to_huggingface(loaded)

@@ -11,7 +11,7 @@ from regard.data.catalogue import data_sets
 from regard.errors import UserError
 from regard.fast.native import build, compiler, kernels
 from regard.fast.native.compiler import find_compiler
-from regard.models.build import build as build_model
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.verbs import doctor as doctor_module

@@ -8,7 +8,7 @@ import tokenizers
 import torch
 from tokenizers import decoders, models, pre_tokenizers
 
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.weights.names import write_names
 from regard.weights.pretrained import FAMILIES
@@ -25,7 +25,7 @@ def gpt2(tmp_path) -> Path:
     folder = tmp_path / "gpt2"
     folder.mkdir()
     family = FAMILIES["gpt2"]
-    model = build(TINY, seed=3)
+    model = build_model(TINY, seed=3)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))

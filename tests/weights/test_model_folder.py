@@ -10,7 +10,7 @@ from regard.data.corpus import Pair
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.decoding.settings import GenerationSettings
 from regard.errors import FolderError, UserError
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.checkpoint import RunFolder, VerifiedFolder
 from regard.weights.folder import write_folder
@@ -37,7 +37,7 @@ def config_of(tokenizers=JOINT, **settings):
 
 
 def files_of(config, tokenizers=JOINT, *, seed=1, store=dict):
-    model = build(config, seed=seed).eval()
+    model = build_model(config, seed=seed).eval()
     files = model_files(config, (), {**tokenizers.files(), "generation.json": GENERATION}, "# ü\n")
     return model, {"model.safetensors": store(model_tensors(model)), **files}
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.errors import FolderError
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.weights.tensors import model_tensors
 from regard.weights.transfer import modules_of, transfer
@@ -13,7 +13,7 @@ SMALL = {"vocab_size": 20, "d_model": 8, "num_heads": 2, "d_ff": 16, "num_layers
 
 
 def model(head, *, seed=0, **options):
-    return build(EncoderOnlyConfig(**{**SMALL, "head": head, **options}), seed=seed)
+    return build_model(EncoderOnlyConfig(**{**SMALL, "head": head, **options}), seed=seed)
 
 
 def weights(found):

@@ -73,7 +73,7 @@ def config_class(kind: str) -> type[ModelConfig]:
     return MODELS[kind][0]
 
 
-def build(config: ModelConfig, seed: int | None = None) -> Model:
+def build_model(config: ModelConfig, seed: int | None = None) -> Model:
     """The model of `config` with random weights from `seed` alone; None takes a random seed."""
     generator = torch.Generator()
     generator.manual_seed(seed) if seed is not None else generator.seed()

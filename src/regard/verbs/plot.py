@@ -12,7 +12,7 @@ from regard.inspection.curves import draw_curves
 from regard.inspection.fonts import font_families
 from regard.inspection.plots import Size, draw_attention, draw_positions, draw_schedule
 from regard.inspection.positional import positional
-from regard.models.build import build, config_class
+from regard.models.build import build_model, config_class
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.model import Model
 from regard.training.schedule import Schedule
@@ -193,7 +193,7 @@ def _model_with_positions(
         d_ff=1,
         positions=scheme,
     )
-    return build(config, seed=0)
+    return build_model(config, seed=0)
 
 
 @checked

@@ -9,7 +9,7 @@ from regard.data.corpus import CorpusSettings, LinePolicy, Pair, open_corpus
 from regard.data.date_alignment import date_origins
 from regard.data.tokenizer import TokenizerSettings, train_tokenizers
 from regard.inspection.alignment import Alignment
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.verbs.shared import date_precision as module
 from regard.verbs.shared.date_precision import date_precision
@@ -32,7 +32,12 @@ def model_attending_to(corpus, looks, monkeypatch):
     size = tokenizers.source.vocab_size
     config = EncoderDecoderConfig(src_vocab_size=size, tgt_vocab_size=size, d_model=8, num_heads=1, d_ff=8)
     return LoadedModel(
-        model=build(config), config=config, text=tokenizers, labels=(), generation={}, path=Path("model")
+        model=build_model(config),
+        config=config,
+        text=tokenizers,
+        labels=(),
+        generation={},
+        path=Path("model"),
     )
 
 

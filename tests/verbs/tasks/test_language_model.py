@@ -13,7 +13,7 @@ from regard.data.documents import Documents, DocumentSettings
 from regard.data.token_stream import write_stream
 from regard.data.tokenizer import TokenizerSettings, train_tokenizer
 from regard.errors import ConfigError, DataError, FolderError, RecipeError
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.verbs.generate import generate
 from regard.verbs.shared.settings import recipe_from
@@ -114,7 +114,7 @@ def scored(
     documents = Documents(DocumentSettings(file=file, document=document), folder)
     tokenizer = train_tokenizer(documents, kind, TokenizerSettings(kind=kind, vocab_size=300))
     stream = write_stream(documents, tokenizer, folder / "stream", special_tokens=marks)
-    model = build(
+    model = build_model(
         DecoderOnlyConfig.from_table(
             {"d_model": 16, "num_heads": 2, "d_ff": 16, "num_layers": 1, "max_positions": block},
             vocab_size=tokenizer.vocab_size,
@@ -197,7 +197,7 @@ def test_several_documents_have_special_tokens_and_may_be_kept_apart(folder):
         assert (batch.inputs[1] is not None) == apart
         assert (batch.inputs[0] == 2).any(), "a document begins with a special token"
         assert (batch.labels == 3).any(), "and ends with one"
-        model = build(task.config, seed=0)
+        model = build_model(task.config, seed=0)
         loss = task.objective()(model, batch)
         assert loss.num_targets == int((batch.labels != IGNORED).sum())
         assert task.validate(model.eval())["loss"] == pytest.approx(math.log(21), rel=0.05)

@@ -3,7 +3,7 @@
 import pytest
 
 from regard.errors import DataError, RecipeError
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.verbs.classify import classify
 from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks import regression
@@ -86,7 +86,7 @@ def test_predicting_the_mean_gives_a_loss_of_one(folder):
     mean, std = task.config.label_mean, task.config.label_std
     valid = [float(text.labels[0]) for text in task._valid]
 
-    model = build(task.config, seed=1).eval()
+    model = build_model(task.config, seed=1).eval()
     for parameter in model.head.output.parameters():
         parameter.data.zero_()  # the model predicts the mean of the training texts for any input
     found = task.validate(model)

@@ -16,7 +16,7 @@ from regard.data.loader import bucket_by_length
 from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
 from regard.distributed.group import SINGLE
 from regard.distributed.replicated import Replicated
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
 from regard.training.gradients import Gradients
@@ -60,7 +60,7 @@ def measure_speed(
     batches = _batches(pairs, tokenizers, batch_tokens)
     size = settings.vocab_size
     config = EncoderDecoderConfig.from_table(table, src_vocab_size=size, tgt_vocab_size=size)
-    model = build(config, seed=1).to(device).train()
+    model = build_model(config, seed=1).to(device).train()
     objective = build_objective(label_smoothing=0.1, r_drop=0.0, pad_id=tokenizers.target.pad_id)
     with _threads(threads), torch.random.fork_rng():
         precision = choose_precision("auto", config.d_model, device)

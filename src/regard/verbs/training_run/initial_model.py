@@ -10,7 +10,7 @@ import torch
 
 from regard.distributed.group import SINGLE, Group
 from regard.errors import FolderError, RecipeError
-from regard.models.build import MODELS, build, count_parameters
+from regard.models.build import MODELS, build_model, count_parameters
 from regard.models.config import ModelConfig
 from regard.models.model import Model
 from regard.recipe import read_toml
@@ -68,7 +68,7 @@ def begin(
         if start is not None and start.loaded is not None:
             _copy_tokenizers(start, start.loaded, run.path / "data", say)
         task = task_kind(source.recipe).prepare(source, run.path / "data", say=say, limit=limit)
-    model = build(task.config, seed=training.seed)
+    model = build_model(task.config, seed=training.seed)
     fresh: tuple[str, ...] = ()
     if start is not None:
         fresh = start.fresh if start.loaded is None else _copy_weights(start.loaded, model, task, say)
