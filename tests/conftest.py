@@ -3,9 +3,15 @@
 import hypothesis
 import pytest
 
+from tests.first_calls import begin_test
+
 # A machine that is busy is no failure, the same commit gives the same result, and nothing is left on disk.
 hypothesis.settings.register_profile("house", deadline=None, max_examples=40, derandomize=True, database=None)
 hypothesis.settings.load_profile("house")
+
+
+def pytest_runtest_setup():
+    begin_test()
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from regard.verbs.proposals.plan import MIN_STEPS, SIZES, drafts, fitted_to_time
 from regard.verbs.proposals.template import recipe_text
 from regard.verbs.proposals.training_speed import Speed
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+RECIPES = Path(__file__).parents[3] / "recipes"
 SPEED = Speed(target_tokens_per_second=4e3, target_tokens_per_update=3.5e3, target_tokens_per_pair=15.0)
 
 
