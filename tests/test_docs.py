@@ -1,5 +1,6 @@
 """What the documentation names is there."""
 
+import importlib
 import re
 import subprocess
 from pathlib import Path
@@ -44,3 +45,27 @@ def test_every_target_of_the_makefile_does_something():
     for name in re.findall(r"^\.PHONY: (.*)$", database, re.M)[0].split():
         head, _, rest = rules[name].partition("\n")
         assert head.partition(":")[2].strip() or "\n\t" in rest, f"make {name} does nothing"
+
+
+IMPORT = re.compile(r"\bfrom (regard[\w.]*) import \(?([\w, ]+)")
+PROGRAMS = sorted(  # pages, and programs that stand in strings
+    path
+    for pattern in (
+        "*.md",
+        "docs/*.md",
+        "tests/**/*.py",
+        "tools/**/*.py",
+        "benchmarks/**/*.py",
+        "src/**/*.py",
+    )
+    for path in ROOT.glob(pattern)
+    if path.name != "log.md" and IMPORT.search(path.read_text("utf-8"))
+)
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_name_that_is_imported_is_there(path):
+    for module, names in IMPORT.findall(path.read_text("utf-8")):
+        for name in filter(None, (each.split(" as ")[0].strip() for each in names.split(","))):
+            if not hasattr(importlib.import_module(module), name):
+                importlib.import_module(f"{module}.{name}")

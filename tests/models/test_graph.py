@@ -297,7 +297,7 @@ def test_settings_that_cannot_work_are_refused(make, table, message):
 
 MILLION = """
 import resource, sys, torch
-from regard.models.build import build
+from regard.models.build import build_model
 from regard.models.graph import GraphConfig, GraphTransformerConfig
 torch.set_num_threads(1)
 torch.manual_seed(0)

@@ -15,7 +15,7 @@ from regard.data.catalogue import cache_folder, check, data_folders, data_sets
 from regard.errors import FolderError
 from regard.fast.decoding_step import why_plain
 from regard.fast.native import kernels
-from regard.fast.native.build import why_none
+from regard.fast.native.build import try_again, why_none
 from regard.fast.native.compiler import own_compiler
 from regard.fast.training import fusible_parts
 from regard.models.model import Model
@@ -109,6 +109,7 @@ def _processors() -> Iterator[Finding]:
 
 def _kernels() -> Finding:
     """The compiled kernels for decoding and training on a CPU."""
+    try_again()
     if error := why_none():
         return Finding(topic="kernels", found=f"none; PyTorch's are used: {error.message}", hint=error.hint)
     products = "float32 and int8" if kernels.has_int8() else "float32"

@@ -47,7 +47,7 @@ def fresh(monkeypatch):
 
 
 def libraries(folder):
-    return sorted(path for path in folder.iterdir() if path.name != "lock")
+    return sorted(path for path in folder.iterdir() if path.name != "lock" and path.suffix != ".json")
 
 
 @needs_compiler

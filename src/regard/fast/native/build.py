@@ -17,6 +17,7 @@ from pathlib import Path
 
 from regard.errors import RegardError, RunError, UserError
 from regard.fast.native.compiler import compile_library, find_compiler, library_key, own_compiler
+from regard.fast.native.failed_build import forget_failures, keep_failure, recall_failure
 from regard.fast.native.kept_library import keep_library, load_library, refuse_noexec
 from regard.fast.native.private_folder import private_folder
 from regard.user_cache import user_cache
@@ -74,6 +75,16 @@ def find_library() -> ctypes.CDLL:
     return built(own_compiler(), _cache())
 
 
+def try_again() -> None:
+    """Forget that there are no kernels, so that they are compiled where that has become possible."""
+    if why_none() is None:
+        return
+    with contextlib.suppress(UserError):
+        forget_failures(_cache())
+    _found.cache_clear()
+    library.cache_clear()
+
+
 def _cache() -> Path:
     try:
         return user_cache("native")
@@ -95,8 +106,14 @@ def built(compiler: Sequence[str], folder: Path) -> ctypes.CDLL:
         if found := load_library(folder, key):
             return found
         refuse_noexec(folder)
+        if failure := recall_failure(folder, key, compiler):
+            raise failure
         with _build_folder(folder) as between:
-            compile_library(compiler, between / "made.so")
+            try:
+                compile_library(compiler, between / "made.so")
+            except RunError as error:
+                keep_failure(folder, key, compiler, error)
+                raise
             keep_library(between / "made.so", folder, key)
         if found := load_library(folder, key):
             return found
