@@ -92,6 +92,7 @@ def survivors(drawn: Sequence[Case], workers: int) -> list[Case]:
         for number in range(workers):
             source = folder / str(number)
             shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / "recipes", source / "regard" / "recipes")  # as in an installation
             places.put(Place(source, stack.enter_context(ForkedTests(ROOT))))
         tests = [each for name in dict.fromkeys(case.package for case in drawn) for each in PACKAGES[name]]
         known = covering_tests(tuple(dict.fromkeys(tests)), ROOT, folder / "0", folder)
