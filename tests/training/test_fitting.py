@@ -79,3 +79,22 @@ def test_the_schedule_of_the_paper_needs_a_width(tmp_path, rows):
     noam = TrainingSettings(max_steps=5, schedule=ScheduleSettings(kind="noam"))
     with pytest.raises(RecipeError, match="d_model"):
         fit(linear(), rows, tmp_path / "run", objective=LabelCrossEntropy(), settings=noam)
+
+
+@pytest.mark.parametrize("count", [1, 7, 60])
+def test_validation_reports_the_mean_loss_of_all_targets(tmp_path, rows, count):
+    records = []
+    seen = TensorExamples(rows.inputs[:count], rows.labels[:count])
+    model = linear()
+    fit(
+        model,
+        rows,
+        tmp_path / "run",
+        objective=LabelCrossEntropy(),
+        settings=settings(5),
+        valid=seen,
+        report=records.append,
+    )
+    (reported,) = (each["loss"] for each in records if each["kind"] == "validation")
+    expected = nn.functional.cross_entropy(model(seen.inputs), seen.labels)
+    assert reported == pytest.approx(float(expected), rel=1e-5)

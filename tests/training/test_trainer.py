@@ -410,3 +410,11 @@ def test_the_mean_of_the_last_checkpoints_of_a_run_with_adapters_is_a_plain_mode
     assert all(torch.equal(tensor, own[name]) for name, tensor in last.items()), (
         "training's own are untouched"
     )
+
+
+@pytest.mark.parametrize(("every", "steps"), [(5, [5, 10, 12]), (6, [6, 12]), (100, [12])])
+def test_the_last_step_is_validated_once_whatever_the_interval(shards, tmp_path, every, steps):
+    reports = []
+    settings = dataclasses.replace(SETTINGS, validate_every=every)
+    trained(shards, tmp_path, settings, reports=reports)
+    assert [each["step"] for each in reports if each["kind"] == "validation"] == steps
