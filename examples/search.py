@@ -1,9 +1,9 @@
-"""A search of one's own: a beam without hypotheses that are much worse than the best (Freitag & Al-Onaizan 2017).
+"""A search of one's own: a beam that drops what is much worse than the best (Freitag & Al-Onaizan 2017).
 
     python examples/search.py
 
 `search="pruned_beam"` in a call, `search = "pruned_beam"` in `[decoding]` of a recipe, and
-`--search pruned_beam` name it. Of the controls it takes those that it has fields for: `size` is the beam size.
+`--search pruned_beam` name it. It takes the controls that it has fields for; `size` is the beam size.
 """
 
 from dataclasses import dataclass
