@@ -4,12 +4,11 @@ PyTorch is not imported here, so that `--help` is quick.
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 from regard.registry import Registry
 
-RULES: Registry[Callable[..., Any]] = Registry("decoding rule", how="register_rule of regard.decoding")
+RULES: Registry[Any] = Registry("decoding rule", how="register_rule of regard.decoding")
 SEARCHES: Registry[type[Any]] = Registry("search", how="register_search of regard.decoding")
 
 FIELDS = {  # fields of regard's own searches -> the controls that they hold; others have the control's name
