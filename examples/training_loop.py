@@ -7,8 +7,7 @@ import torch
 
 from regard.data import LoaderSettings, SequencePairs
 from regard.decoding import GreedySearch, decode_all
-from regard.models import EncoderDecoderConfig
-from regard.models.build import build_model
+from regard.models import EncoderDecoderConfig, build_model
 from regard.training import CrossEntropy, ScheduleSettings, TrainingSettings, fit
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ COMMANDS = [  # command, the calls that it stands for, options without a keyword
     ("data get", ["data_get"], "", "progress"),
     ("data show", ["data_show"], "", ""),
 ]
-RENAMED = {"json": "as_json", "head": "heads", "set": "overrides"}
+RENAMED = {"json": "as_json", "head": "heads", "rule": "rules", "set": "overrides"}
 
 
 def command_of(names: str) -> click.Command:

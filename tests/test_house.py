@@ -30,7 +30,7 @@ MAY_USE = {
     "fast": "models layers user_cache errors",
     "decoding": "fast models layers parent_process stop_signals registry lazy_names errors",
     "distributed": "models layers parent_process stop_signals errors",
-    "inspection": "models layers decoding errors",
+    "inspection": "models layers decoding lazy_names errors",
     "weights": "models layers data registry lazy_names errors",
     "training": "fast models layers data weights distributed console registry lazy_names errors",
     "export": "models layers data weights decoding errors",

@@ -1,5 +1,6 @@
 """What is registered is found by its name beside what regard has; an unknown name is refused with a hint."""
 
+import importlib
 import importlib.metadata
 import sys
 from importlib.metadata import EntryPoint
@@ -76,3 +77,15 @@ def test_an_extension_that_cannot_be_imported_is_named(extension, colours):
     extension("a_broken_extension", "import no_such_module_anywhere\n")
     with pytest.raises(UserError, match=r"a_broken_extension.*no_such_module_anywhere"):
         colours["violet"]
+
+
+def test_what_an_extension_registers_is_known_to_other_processes_and_what_a_script_registers_is_not(
+    extension, colours, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "the_colours", type(sys)("the_colours"))
+    sys.modules["the_colours"].colours = colours
+    extension("an_extension", "from the_colours import colours\ncolours.register('violet')(5)\n")
+    colours.register("blue")(3)
+    importlib.import_module("an_extension")  # by the script itself, before any name was looked up
+    known = {name: colours.is_installed(name) for name in ("red", "violet", "blue", "yellow")}
+    assert known == {"red": True, "violet": True, "blue": False, "yellow": False}

@@ -662,6 +662,8 @@ class Generator(_Generator):
         prompt_lookup: int | None = None,
         draft_model: str | None = None,
         draft_tokens: int | None = None,
+        rules: Sequence[str] = (),
+        search: str | None = None,
         num: int = 1,
         device: str = "auto",
         threads: int | None = None,
@@ -706,6 +708,8 @@ class Generator(_Generator):
             draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
                 the same.
             draft_tokens: How many tokens the draft model proposes. [default: 4]
+            rules: Apply the registered decoding rule of this name.
+            search: Decode by the registered search of this name. [default: by beam size and sampling]
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
             precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -749,6 +753,8 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
     num: Literal[1] = 1,
     device: str = "auto",
     threads: int | None = None,
@@ -799,6 +805,8 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
         draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
             the same.
         draft_tokens: How many tokens the draft model proposes. [default: 4]
+        rules: Apply the registered decoding rule of this name.
+        search: Decode by the registered search of this name. [default: by beam size and sampling]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -844,6 +852,8 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
     num: int,
     device: str = "auto",
     threads: int | None = None,
@@ -888,6 +898,8 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
     num: Literal[1] = 1,
     device: str = "auto",
     threads: int | None = None,
@@ -932,6 +944,8 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
     num: int,
     device: str = "auto",
     threads: int | None = None,
@@ -977,6 +991,8 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
     num: Literal[1] = 1,
     device: str = "auto",
     threads: int | None = None,
@@ -1024,6 +1040,8 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
         draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
             the same.
         draft_tokens: How many tokens the draft model proposes. [default: 4]
+        rules: Apply the registered decoding rule of this name.
+        search: Decode by the registered search of this name. [default: by beam size and sampling]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -1066,6 +1084,8 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
     num: int,
     device: str = "auto",
     threads: int | None = None,
@@ -1328,6 +1348,8 @@ class Summarizer(_Summarizer):
         prompt_lookup: int | None = None,
         draft_model: str | None = None,
         draft_tokens: int | None = None,
+        rules: Sequence[str] = (),
+        search: str | None = None,
         batch_tokens: int = 4096,
         prefix: str | None = None,
         workers: int | None = None,
@@ -1375,6 +1397,8 @@ class Summarizer(_Summarizer):
             draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
                 the same.
             draft_tokens: How many tokens the draft model proposes. [default: 4]
+            rules: Apply the registered decoding rule of this name.
+            search: Decode by the registered search of this name. [default: by beam size and sampling]
             batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
             prefix: The text before each source, such as >>fra<<. [default: the model's own]
             workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
@@ -1424,6 +1448,8 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
     batch_tokens: int = 4096,
     prefix: str | None = None,
     workers: int | None = None,
@@ -1473,6 +1499,8 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
         draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
             the same.
         draft_tokens: How many tokens the draft model proposes. [default: 4]
+        rules: Apply the registered decoding rule of this name.
+        search: Decode by the registered search of this name. [default: by beam size and sampling]
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
@@ -1524,6 +1552,8 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
     batch_tokens: int = 4096,
     prefix: str | None = None,
     workers: int | None = None,
@@ -1571,6 +1601,8 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
     batch_tokens: int = 4096,
     prefix: str | None = None,
     workers: int | None = None,
@@ -1618,6 +1650,8 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
     batch_tokens: int = 4096,
     prefix: str | None = None,
     workers: int | None = None,
@@ -1666,6 +1700,8 @@ def summarize_file(
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
     as_json: bool = False,
     batch_tokens: int = 4096,
     prefix: str | None = None,
@@ -1718,6 +1754,8 @@ def summarize_file(
         draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
             the same.
         draft_tokens: How many tokens the draft model proposes. [default: 4]
+        rules: Apply the registered decoding rule of this name.
+        search: Decode by the registered search of this name. [default: by beam size and sampling]
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
@@ -1950,6 +1988,8 @@ class Translator(_Translator):
         prompt_lookup: int | None = None,
         draft_model: str | None = None,
         draft_tokens: int | None = None,
+        rules: Sequence[str] = (),
+        search: str | None = None,
         batch_tokens: int = 4096,
         prefix: str | None = None,
         workers: int | None = None,
@@ -1998,6 +2038,8 @@ class Translator(_Translator):
             draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
                 the same.
             draft_tokens: How many tokens the draft model proposes. [default: 4]
+            rules: Apply the registered decoding rule of this name.
+            search: Decode by the registered search of this name. [default: by beam size and sampling]
             batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
             prefix: The text before each source, such as >>fra<<. [default: the model's own]
             workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
@@ -2049,6 +2091,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
     batch_tokens: int = 4096,
     prefix: str | None = None,
     workers: int | None = None,
@@ -2103,6 +2147,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
         draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
             the same.
         draft_tokens: How many tokens the draft model proposes. [default: 4]
+        rules: Apply the registered decoding rule of this name.
+        search: Decode by the registered search of this name. [default: by beam size and sampling]
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
@@ -2156,6 +2202,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
     batch_tokens: int = 4096,
     prefix: str | None = None,
     workers: int | None = None,
@@ -2204,6 +2252,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
     batch_tokens: int = 4096,
     prefix: str | None = None,
     workers: int | None = None,
@@ -2252,6 +2302,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
     batch_tokens: int = 4096,
     prefix: str | None = None,
     workers: int | None = None,
@@ -2301,6 +2353,8 @@ def translate_file(
     prompt_lookup: int | None = None,
     draft_model: str | None = None,
     draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
     as_json: bool = False,
     batch_tokens: int = 4096,
     prefix: str | None = None,
@@ -2354,6 +2408,8 @@ def translate_file(
         draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
             the same.
         draft_tokens: How many tokens the draft model proposes. [default: 4]
+        rules: Apply the registered decoding rule of this name.
+        search: Decode by the registered search of this name. [default: by beam size and sampling]
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are

@@ -27,6 +27,8 @@ def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[
         }
 
     def get(name: str) -> Any:
+        if name == "__all__":
+            return sorted(modules())
         if name.startswith("__") or name not in modules():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(modules()[name]), name)

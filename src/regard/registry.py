@@ -12,6 +12,7 @@ data must not become code.
 """
 
 import importlib.metadata
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
@@ -36,6 +37,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         self.what, self.how = what, how
         self.own = dict(own or {})
         self.added: dict[str, Thing] = {}
+        self._packages: dict[str, set[str]] = {}  # name -> packages whose code registered it
 
     def register(self, name: str) -> Callable[[Thing], Thing]:
         """A decorator that makes a thing known by `name`; a registered name is replaced.
@@ -50,6 +52,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
 
         def add(thing: Thing) -> Thing:
             self.added[name] = thing
+            self._packages[name] = _running_packages()
             return thing
 
         return add
@@ -71,6 +74,12 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
 
     def __len__(self) -> int:
         return len(list(iter(self)))
+
+    def is_installed(self, name: str) -> bool:
+        """True if other processes know the name too: it is of regard, or of an installed extension."""
+        points = importlib.metadata.entry_points(group=GROUP)
+        extensions = {point.module.partition(".")[0] for point in points}
+        return name in self.own or (name in self and not extensions.isdisjoint(self._packages[name]))
 
     def hint(self, name: str) -> str:
         """What to do about an unknown name: the nearest one, or how to register it."""
@@ -95,6 +104,15 @@ def load_extensions() -> None:
                 f"the extension {point.name} ({point.value}) cannot be imported: {error}",
                 f"mend or uninstall {point.dist.name if point.dist else 'its package'}",
             ) from error
+
+
+def _running_packages() -> set[str]:
+    """The packages of all functions and modules that are running now."""
+    found, frame = set[str](), sys._getframe()
+    while frame is not None:
+        found.add(str(frame.f_globals.get("__name__", "")).partition(".")[0])
+        frame = frame.f_back
+    return found
 
 
 def _word(what: str) -> str:

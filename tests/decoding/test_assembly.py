@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.decoding.assembly import SpecialTokenIds, assembled, filters_of, rules_of
+from regard.decoding.assembly import assembled, filters_of, rules_of
 from regard.decoding.constrained import ConstrainedBeamSearch
 from regard.decoding.controls import Controls
 from regard.decoding.diverse import DiverseBeamSearch
@@ -19,6 +19,7 @@ from regard.decoding.rules import (
 )
 from regard.decoding.sampling import MinP, Sampling, Temperature, TopK, TopP, Typical
 from regard.decoding.search import BeamSearch, GreedySearch
+from regard.decoding.special_tokens import SpecialTokenIds
 from regard.decoding.speculative import PromptLookup, SpeculativeDecoding
 from regard.errors import ConfigError
 

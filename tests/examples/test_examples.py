@@ -10,10 +10,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 PRINTS = {  # among its output
     "attention": ["5 1 4 1 3"],
     "corpus_format": ["1 Good morning. = Guten Morgen.", "2 Thank you. = Danke."],
+    "decoding_rule": ["Ich habe gestern meinen Regenschirm im Zug verloren.", "Ich verlor"],
     "loss": ["5 1 4 1 3"],
+    "model": ["5 1 4 1 3"],
     "own_module": ["abcdefghij"],
     "positions": ["5 1 4 1 3"],
     "pretrained_family": ["registered: mistral"],
+    "search": ["Wo ist der Bahnhof?", "Ich habe gestern meinen Regenschirm im Zug verloren."],
+    "task": ["31415>5"],
     "training_loop": ["0 1 2 3 4 5 6 7 -> 7 6 5 4 3 2 1 0"],
 }
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.inspection.architecture import architecture
+from regard.inspection.architecture import architecture_of
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.scaled_dot_product import plain_attention
 from regard.models.build import count_parameters
@@ -32,7 +32,7 @@ def parts(part):
 @everywhere
 def test_parameters_are_the_models_and_what_is_tied_counts_once(forced_pass, kind, changes):
     forced = forced_pass(kind, **changes)
-    found = architecture(forced)
+    found = architecture_of(forced)
     assert found.totals.parameters == found.tree.parameters == count_parameters(forced.model)
     everything = sum(
         parameter.numel() for _, parameter in forced.model.named_parameters(remove_duplicate=False)
@@ -43,7 +43,7 @@ def test_parameters_are_the_models_and_what_is_tied_counts_once(forced_pass, kin
 @everywhere
 def test_it_is_the_tree_of_the_modules_and_sums_go_up(forced_pass, kind, changes):
     forced = forced_pass(kind, **changes)
-    tree = architecture(forced).tree
+    tree = architecture_of(forced).tree
     for part in parts(tree):
         module = forced.model.get_submodule(part.name)
         assert part.type == type(module).__name__
@@ -60,7 +60,7 @@ def linear(rows, inputs, outputs):
 
 def test_flops_are_those_of_the_pen_for_a_translator(forced_pass):
     forced = forced_pass("encoder_decoder")
-    model, found = forced.model, architecture(forced)
+    model, found = forced.model, architecture_of(forced)
     s, t = len(forced.sequences["source"]), len(forced.sequences["read"])
     d, ff, vocab = model.config.d_model, model.config.d_ff, model.config.tgt_vocab_size
 
@@ -84,7 +84,7 @@ def test_flops_are_those_of_the_pen_for_a_translator(forced_pass):
 @everywhere
 def test_flops_are_those_that_pytorch_counts(forced_pass, kind, changes):
     forced = forced_pass(kind, **changes)
-    found = architecture(forced).totals.flops
+    found = architecture_of(forced).totals.flops
     for module in forced.model.modules():
         if isinstance(module, MultiHeadAttention):
             module.attend = plain_attention
@@ -97,7 +97,7 @@ def test_flops_are_those_that_pytorch_counts(forced_pass, kind, changes):
 def test_shared_heads_of_keys_cost_less_to_make_and_as_much_to_look_at(forced_pass):
     def looked(**changes):
         forced = forced_pass("decoder_only", **changes)
-        flops = {part.name: part.flops for part in parts(architecture(forced).tree)}
+        flops = {part.name: part.flops for part in parts(architecture_of(forced).tree)}
         return flops["blocks.0.self_attention"], flops["blocks.0.self_attention.query_key_value"]
 
     (whole, made), (shared_whole, shared_made) = looked(), looked(num_kv_heads=1)
@@ -107,7 +107,7 @@ def test_shared_heads_of_keys_cost_less_to_make_and_as_much_to_look_at(forced_pa
 
 def test_flops_of_a_recurrent_model_are_those_of_its_products(forced_pass):
     forced = forced_pass("recurrent", attention="none")
-    flops = {part.name: part.flops for part in parts(architecture(forced).tree)}
+    flops = {part.name: part.flops for part in parts(architecture_of(forced).tree)}
     t = len(forced.sequences["read"])
     assert flops["output"] == linear(t, 8, 13)
     assert flops["decoder.stack.layers.0.hidden"] == t * linear(1, 16, 3 * 16)
@@ -115,7 +115,7 @@ def test_flops_of_a_recurrent_model_are_those_of_its_products(forced_pass):
 
 def test_shapes_are_those_of_the_pass(forced_pass):
     forced = forced_pass("encoder_decoder")
-    shapes = {part.name: part.output for part in parts(architecture(forced).tree)}
+    shapes = {part.name: part.output for part in parts(architecture_of(forced).tree)}
     s, t = len(forced.sequences["source"]), len(forced.sequences["read"])
     assert shapes["encoder.blocks.1"] == (1, s, 16)
     assert shapes["decoder.blocks.0.cross_attention.key"] == (1, s, 16)
@@ -135,7 +135,7 @@ def test_cache_bytes_are_those_that_decoding_holds(forced_pass, changes):
         cache = forced.model.start(forced.model.encode(*forced.inputs[:2]))
         forced.model.extend(forced.inputs[2], cache)
     memories = sum(each.key.nbytes + each.value.nbytes for each in cache.memories)
-    assert architecture(forced).totals.cache_bytes == memories + held(cache.targets)
+    assert architecture_of(forced).totals.cache_bytes == memories + held(cache.targets)
 
 
 @pytest.mark.parametrize("changes", [{}, {"window": 4, "positions": "rotary"}, {"window": 100}])
@@ -145,24 +145,25 @@ def test_and_those_of_a_decoder_alone(forced_pass, changes):
     with torch.no_grad():
         for token in forced.inputs[0].unbind(1):
             forced.model.extend(token[:, None], cache)
-    assert architecture(forced).totals.cache_bytes == held(cache.layers)
+    assert architecture_of(forced).totals.cache_bytes == held(cache.layers)
 
 
 def test_an_encoder_keeps_nothing_between_steps(forced_pass):
-    assert architecture(forced_pass("encoder_only")).totals.cache_bytes == 0
+    assert architecture_of(forced_pass("encoder_only")).totals.cache_bytes == 0
 
 
 @everywhere
 def test_the_way_back_needs_more_memory_the_longer_the_text(forced_pass, kind, changes):
     forced = forced_pass(kind, **changes)
-    assert architecture(forced).totals.activation_bytes > 4 * 16 * len(next(iter(forced.sequences.values())))
+    length = len(next(iter(forced.sequences.values())))
+    assert architecture_of(forced).totals.activation_bytes > 4 * 16 * length
 
 
 def test_what_is_not_learned_now_could_be(forced_pass):
     forced = forced_pass("decoder_only")
-    expected = architecture(forced).totals.activation_bytes
+    expected = architecture_of(forced).totals.activation_bytes
     forced.model.requires_grad_(False)
-    assert architecture(forced).totals.activation_bytes == expected
+    assert architecture_of(forced).totals.activation_bytes == expected
     assert not any(parameter.requires_grad for parameter in forced.model.parameters())
 
 
@@ -172,10 +173,10 @@ def test_nothing_stays_in_memory(forced_pass):
         return sum(type(each) is torch.Tensor for each in gc.get_objects())
 
     forced = forced_pass("encoder_decoder")
-    architecture(forced)
+    architecture_of(forced)
     before = held()
     for _ in range(3):
-        architecture(forced)
+        architecture_of(forced)
     assert held() == before
 
 
@@ -183,6 +184,6 @@ def test_nothing_stays_in_memory(forced_pass):
 def test_the_model_is_left_as_it_was(forced_pass, kind, changes):
     forced = forced_pass(kind, **changes)
     before = forced()
-    architecture(forced)
+    architecture_of(forced)
     assert torch.equal(forced(), before)
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in forced.model.modules())

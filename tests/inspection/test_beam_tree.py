@@ -9,7 +9,7 @@ from regard.decoding.hypothesis import Power, Wu
 from regard.decoding.penalties import PresencePenalty
 from regard.decoding.rules import LengthLimits
 from regard.decoding.search import BeamSearch, GreedySearch
-from regard.inspection.beam_tree import beam_tree
+from regard.inspection.beam_tree import search_tree
 
 SOURCE = [4, 5, 6, 7]
 LIMITS = LengthLimits(ratio=0.0, offset=8)
@@ -18,7 +18,7 @@ MODELS = [("encoder_decoder", {}), ("recurrent", {})]
 
 def grown(model, search, **more):
     """The tree, and the hypotheses of the same search unwatched."""
-    tree = beam_tree(search, lambda search: decode_all(search, model, [SOURCE], **more)[0])
+    tree = search_tree(search, lambda search: decode_all(search, model, [SOURCE], **more)[0])
     return tree, decode_all(search, model, [SOURCE], **more)[0]
 
 
@@ -116,7 +116,7 @@ def test_a_continuation_has_a_tree_without_its_prompt(forced_pass, changes):
     def decode(search):
         return continue_all(search, model, prompt, max_new_tokens=5)[0]
 
-    same(beam_tree(search, decode), decode(search)[0])
+    same(search_tree(search, decode), decode(search)[0])
 
 
 def test_of_other_searches_there_is_what_they_found(forced_pass):

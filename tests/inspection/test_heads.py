@@ -9,7 +9,7 @@ import torch
 
 from regard.inspection.heads import STATISTICS, HeadStatistics, head_statistics
 from regard.inspection.passes import AttentionSite, attention_sites, encoder_pass, translation_pass
-from regard.inspection.record import record
+from regard.inspection.record import record_model
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.pretrained import load_pretrained
@@ -147,7 +147,7 @@ def test_every_head_of_a_model_has_its_statistics():
     model = build_model(EncoderDecoderConfig(**sizes, **layers), seed=0)
     forced = translation_pass(model, [4, 5, 4], [5, 7], bos_id=2, eos_id=3)
     name = "decoder.blocks.0.cross_attention"
-    with record(model) as recording:
+    with record_model(model) as recording:
         forced()
     found = of_model(recording, forced, special={2, 3}, end=3)
     of_first = [(each.part, each.layer, each.head) for each in found if each.name == name]
@@ -172,7 +172,7 @@ def test_the_previous_token_head_of_minilm_is_found(text):
     loaded = load_pretrained(Path(minilm.origin).parent / "model").loaded
     tokenizer = loaded.tokenizers.source
     forced = encoder_pass(loaded.model, [tokenizer.bos_id, *tokenizer.encode(text), tokenizer.eos_id])
-    with record(loaded.model) as recording:
+    with record_model(loaded.model) as recording:
         forced()
     special = {tokenizer.bos_id, tokenizer.eos_id}
     found = of_model(recording, forced, special=special, end=tokenizer.eos_id)

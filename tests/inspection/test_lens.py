@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from regard.errors import ConfigError
-from regard.inspection.lens import lens, lens_logits
-from regard.inspection.steps import steps
+from regard.inspection.lens import lens_logits, logit_lens
+from regard.inspection.steps import prediction_steps
 
 MODELS = [
     ("encoder_decoder", {}),
@@ -30,26 +30,26 @@ def test_the_last_layer_predicts_what_the_model_predicts(forced_pass, kind, chan
 @pytest.mark.parametrize(("kind", "changes"), MODELS)
 def test_cells_ranks_and_entropies_are_those_of_the_steps(forced_pass, kind, changes):
     forced = forced_pass(kind, **changes)
-    result = lens(forced, candidates=3)
+    result = logit_lens(forced, candidates=3)
     assert result.layers == ("embedding", "1", "2")
     ids = forced.sequences[result.positions]
     for layer, logits in enumerate(lens_logits(forced)):
-        for position, step in enumerate(steps(logits, ids, candidates=3)):
+        for position, step in enumerate(prediction_steps(logits, ids, candidates=3)):
             assert result.cells[layer][position] == step.candidates
             assert result.rank[layer][position] == step.rank
             assert result.entropy[layer][position] == step.entropy
 
 
 def test_positions_are_what_is_written_or_an_encoders_own_text(forced_pass):
-    assert lens(forced_pass("encoder_decoder")).positions == "written"
-    assert lens(forced_pass("decoder_only")).positions == "written"
-    assert lens(forced_pass("encoder_only")).positions == "text"
+    assert logit_lens(forced_pass("encoder_decoder")).positions == "written"
+    assert logit_lens(forced_pass("decoder_only")).positions == "written"
+    assert logit_lens(forced_pass("encoder_only")).positions == "text"
 
 
 def test_an_untrained_tied_embedding_predicts_its_input(forced_pass):
     """Tied and without positions, the embedding of a token predicts that token."""
     forced = forced_pass("decoder_only", positions="none", d_model=64)
-    predicted = [row[0].id for row in lens(forced).cells[0]]
+    predicted = [row[0].id for row in logit_lens(forced).cells[0]]
     assert predicted == list(forced.sequences["read"])
 
 
@@ -57,7 +57,7 @@ def test_the_model_is_left_as_it_was(forced_pass):
     forced = forced_pass("encoder_decoder")
     before = forced()
     forced.model.train()
-    lens(forced)
+    logit_lens(forced)
     assert forced.model.training
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in forced.model.modules())
     assert torch.equal(forced(), before)
@@ -68,4 +68,4 @@ def test_the_model_is_left_as_it_was(forced_pass):
 )
 def test_a_model_that_predicts_no_tokens_has_no_lens(forced_pass, kind, changes):
     with pytest.raises(ConfigError, match="logit lens"):
-        lens(forced_pass(kind, **changes))
+        logit_lens(forced_pass(kind, **changes))

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.inspection.neighbours import nearest, neighbours
+from regard.inspection.neighbours import nearest, nearest_neighbours
 
 
 def test_they_are_those_with_the_greatest_cosine():
@@ -27,7 +27,7 @@ def test_a_small_vocabulary_has_few_and_padding_is_near_to_none():
 @pytest.mark.parametrize("kind", ["encoder_decoder", "decoder_only", "encoder_only", "recurrent"])
 def test_every_sequence_that_is_read_has_them(forced_pass, kind):
     forced = forced_pass(kind)
-    found = neighbours(forced, count=4)
+    found = nearest_neighbours(forced, count=4)
     assert set(found) == set(forced.sequences) - {"written"}
     for name, of_each in found.items():
         assert len(of_each) == len(forced.sequences[name])
@@ -40,4 +40,4 @@ def test_source_and_target_have_tables_of_their_own(forced_pass):
     forced = forced_pass("encoder_decoder", tied="none")
     for name, part in (("source", forced.model.encoder), ("read", forced.model.decoder)):
         expected = nearest(part.input.embedding.weight, forced.sequences[name])
-        assert neighbours(forced)[name] == expected
+        assert nearest_neighbours(forced)[name] == expected

@@ -10,7 +10,7 @@ from regard.inspection.passes import (
     sequence_of,
     translation_pass,
 )
-from regard.inspection.record import blocks, record
+from regard.inspection.record import blocks, record_model
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -72,7 +72,7 @@ def test_a_pass_has_no_dropout_and_leaves_the_model_as_it_was(kind):
 @torch.no_grad()
 def test_rows_and_columns_are_as_many_as_their_sequences(kind):
     forced = PASSES[kind]()
-    with record(forced.model, hidden=[] if kind == "recurrent" else blocks(forced.model)) as recording:
+    with record_model(forced.model, hidden=[] if kind == "recurrent" else blocks(forced.model)) as recording:
         forced()
     found = attention_sites(forced.model)
     assert [place.name for place in found] == list(recording.heads)

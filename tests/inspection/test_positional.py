@@ -4,12 +4,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.inspection.positional import positional
+from regard.inspection.positional import positions_of
 from regard.layers.positions import sinusoids
 
 
 def shown(forced_pass, scheme, kind="decoder_only", length=12, part="encoder", **changes):
-    return positional(forced_pass(kind, positions=scheme, **changes).model, length, part=part)
+    return positions_of(forced_pass(kind, positions=scheme, **changes).model, length, part=part)
 
 
 def test_sinusoids_are_those_of_the_paper_and_alike_by_distance_alone(forced_pass):
@@ -24,7 +24,7 @@ def test_sinusoids_are_those_of_the_paper_and_alike_by_distance_alone(forced_pas
 
 def test_what_is_learned_is_shown_as_far_as_it_goes(forced_pass):
     forced = forced_pass("decoder_only", positions="learned", max_positions=9, position_offset=2)
-    found = positional(forced.model, 12)
+    found = positions_of(forced.model, 12)
     assert (found.scheme, found.length) == ("learned", 9)
     assert torch.equal(found.table, forced.model.input.positions.weight[2:])
     expected = F.cosine_similarity(found.table[:, None], found.table[None], dim=-1)
@@ -33,7 +33,7 @@ def test_what_is_learned_is_shown_as_far_as_it_goes(forced_pass):
 
 def test_rotary_similarity_is_what_a_turned_vector_keeps_of_itself_in_the_mean(forced_pass):
     model = forced_pass("decoder_only", positions="rotary").model
-    found = positional(model, 12)
+    found = positions_of(model, 12)
     assert (found.scheme, found.d) == ("rotary", model.config.d_head)
     rotary = model.blocks[0].self_attention.rotary
     directions = F.normalize(torch.randn(40_000, found.d, generator=torch.Generator().manual_seed(0)), dim=-1)
@@ -45,7 +45,7 @@ def test_rotary_similarity_is_what_a_turned_vector_keeps_of_itself_in_the_mean(f
 @pytest.mark.parametrize(("scheme", "kind"), [("alibi", "decoder_only"), ("t5", "encoder_only")])
 def test_a_bias_is_the_modules_own(forced_pass, scheme, kind):
     forced = forced_pass(kind, positions=scheme)
-    found = positional(forced.model, 7)
+    found = positions_of(forced.model, 7)
     assert (found.scheme, found.d, found.table, found.similarity) == (scheme, 0, None, None)
     stack = forced.model.encoder if kind == "encoder_only" else forced.model
     assert torch.equal(found.bias, stack.position_bias(7, 7)[0])
@@ -63,6 +63,6 @@ def test_encoder_and_decoder_have_their_own(forced_pass):
 
 @pytest.mark.parametrize(("kind", "changes"), [("decoder_only", {"positions": "none"}), ("recurrent", {})])
 def test_some_models_have_no_positions(forced_pass, kind, changes):
-    found = positional(forced_pass(kind, **changes).model, 5)
+    found = positions_of(forced_pass(kind, **changes).model, 5)
     assert (found.scheme, found.table, found.similarity, found.bias) == ("none", None, None, None)
     assert found.note

@@ -7,7 +7,7 @@ import torch
 
 from regard.errors import ConfigError
 from regard.inspection.passes import attention_sites
-from regard.inspection.record import attentions, blocks, record, record_attention, recording_bytes
+from regard.inspection.record import attentions, blocks, record_attention, record_model, recording_bytes
 from regard.layers.scaled_dot_product import attention, masked_softmax, plain_attention
 from regard.models.build import build_model
 from regard.models.conformer import ConformerConfig
@@ -209,7 +209,7 @@ def case(request):
 def test_every_kind_of_model_has_the_same_output_to_the_bit_when_recorded(case):
     model, given = case
     before = model(*given)
-    with record(model, parts=ALL, hidden=blocks(model), logits=True) as recording:
+    with record_model(model, parts=ALL, hidden=blocks(model), logits=True) as recording:
         assert torch.equal(model(*given), before)
     assert torch.equal(model(*given), before)
     assert torch.equal(recording.logits(row=None).reshape(before.shape), before)
@@ -220,7 +220,7 @@ def test_every_kind_of_model_has_the_same_output_to_the_bit_when_recorded(case):
 def test_what_is_recorded_is_what_the_kernel_mixed(case):
     """The parts fit together: query . key is the score, the mask hides, the weights mix the values."""
     model, given = case
-    with record(model, parts=ALL) as recording:
+    with record_model(model, parts=ALL) as recording:
         model(*given)
     for name in recording.heads:
         query, key = recording.query(name, row=None), recording.key(name, row=None)
@@ -243,12 +243,12 @@ def test_recording_bytes_is_an_upper_bound(case):
     model, given = case
     wanted = {"parts": ALL, "hidden": blocks(model), "logits": True}
     bound = recording_bytes(model, LENGTH_OF, batch_size=2, **wanted)
-    with record(model, limit=bound, **wanted) as recording:
+    with record_model(model, limit=bound, **wanted) as recording:
         model(*given)
     assert 0 < recording.bytes_held <= bound
     weights = recording_bytes(model, LENGTH_OF, batch_size=2)
     if "source" in {place.rows for place in attention_sites(model)}:
-        with record(model) as recording:
+        with record_model(model) as recording:
             model(*given)
         assert recording.bytes_held == weights, "to the byte, where nothing is shared or absent"
 
@@ -258,7 +258,7 @@ def test_more_than_the_limit_is_refused_and_the_model_is_left_as_it_was():
     usual = [module.attend for module in attentions(model).values()]
     with (
         pytest.raises(ConfigError, match="more than its limit of 0 MiB") as refused,
-        record(model, limit=100),
+        record_model(model, limit=100),
     ):
         model(SRC, LENGTHS, TGT)
     assert "fewer layers" in refused.value.hint
@@ -269,9 +269,9 @@ def test_more_than_the_limit_is_refused_and_the_model_is_left_as_it_was():
 def test_only_the_chosen_layers_and_heads_are_recorded_and_others_keep_their_kernel():
     model = translator(num_kv_heads=2)
     name = "decoder.blocks.1.cross_attention"
-    with record(model, parts=ALL) as everything:
+    with record_model(model, parts=ALL) as everything:
         model(SRC, LENGTHS, TGT)
-    with record(model, [name], parts=ALL, heads={name: [3, 1]}) as recording:
+    with record_model(model, [name], parts=ALL, heads={name: [3, 1]}) as recording:
         others = [module for other, module in attentions(model).items() if other != name]
         assert all(module.attend is attention for module in others)
         model(SRC, LENGTHS, TGT)
@@ -290,14 +290,14 @@ def test_only_the_chosen_layers_and_heads_are_recorded_and_others_keep_their_ker
     ],
 )
 def test_what_there_is_not_is_refused_with_a_hint(wanted, message):
-    with pytest.raises(ConfigError, match=message) as refused, record(translator(), **wanted):
+    with pytest.raises(ConfigError, match=message) as refused, record_model(translator(), **wanted):
         pass
     assert refused.value.hint
 
 
 def test_what_was_not_recorded_is_named():
     model, name = translator(), "decoder.blocks.0.self_attention"
-    with record(model, [name]) as recording:
+    with record_model(model, [name]) as recording:
         with pytest.raises(ConfigError, match="was not called"):
             recording.weights(name)
         model(SRC, LENGTHS, TGT)
@@ -311,8 +311,8 @@ def test_what_was_not_recorded_is_named():
 @torch.no_grad()
 def test_recordings_lie_one_in_the_other():
     model, name = translator(), "decoder.blocks.0.cross_attention"
-    with record(model, [name]) as outer:
-        with record(model, [name], parts=("query",)) as inner:
+    with record_model(model, [name]) as outer:
+        with record_model(model, [name], parts=("query",)) as inner:
             model(SRC, LENGTHS, TGT)
         model(SRC, LENGTHS, TGT)
     assert (len(outer.calls_by_module[name]), len(inner.calls_by_module[name])) == (2, 1)
@@ -327,7 +327,7 @@ def test_recordings_lie_one_in_the_other():
 def test_recorded_weights_have_no_dropout():
     """In training, weights are those before dropout, and head outputs those after it."""
     model, name = translator(attention_dropout=0.5).train(), "decoder.blocks.0.self_attention"
-    with record(model, [name], parts=("weights", "head_output", "value")) as recording:
+    with record_model(model, [name], parts=("weights", "head_output", "value")) as recording:
         model(SRC, LENGTHS, TGT)
     weights = recording.weights(name)
     torch.testing.assert_close(weights.sum(-1), torch.ones(4, 3))
@@ -337,7 +337,7 @@ def test_recorded_weights_have_no_dropout():
 @torch.no_grad()
 def test_a_recurrent_attention_has_scores_and_values_but_no_queries(recurrent):
     name = "decoder.attention"
-    with record(recurrent.eval(), parts=ALL, limit=10**6) as recording:
+    with record_model(recurrent.eval(), parts=ALL, limit=10**6) as recording:
         recurrent(SRC, LENGTHS, TGT)
     weights = masked_softmax(recording.scores(name, None), recording.mask(name, None))
     torch.testing.assert_close(recording.weights(name, None), weights)

@@ -8,7 +8,7 @@ from regard.decoding.rules import LengthLimits
 from regard.decoding.search import BeamSearch
 from regard.decoding.step import stepper_of
 from regard.errors import ConfigError
-from regard.inspection.record import blocks, record
+from regard.inspection.record import blocks, record_model
 from regard.inspection.recorded_stepper import recording_stepper
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -48,7 +48,7 @@ REQUESTS = [Request(src_len=3, index=0), Request(src_len=1, index=1)]
 
 @torch.no_grad()
 def searched(model, **wanted):
-    with record(model, **wanted) as recording:
+    with record_model(model, **wanted) as recording:
         stepper = recording_stepper(stepper_of([model]), recording)
         stepper.start(SRC, LENGTHS)
         return SEARCH(stepper, REQUESTS), recording, stepper
@@ -56,7 +56,7 @@ def searched(model, **wanted):
 
 @torch.no_grad()
 def at_once(model, sentence, read, **wanted):
-    with record(model, **wanted) as recording:
+    with record_model(model, **wanted) as recording:
         model(SRC[[sentence]], LENGTHS[[sentence]], torch.tensor([read]))
     return recording
 
@@ -121,7 +121,7 @@ def test_a_search_that_is_followed_finds_the_same(kind):
 
 def test_a_second_search_clears_the_recording():
     model = translator()
-    with torch.no_grad(), record(model) as recording:
+    with torch.no_grad(), record_model(model) as recording:
         stepper = recording_stepper(stepper_of([model]), recording)
         for _ in range(2):
             stepper.start(SRC, LENGTHS)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.inspection.record import blocks, record
+from regard.inspection.record import blocks, record_model
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -36,9 +36,9 @@ CACHED = [
 @torch.no_grad()
 def test_a_target_decoded_with_a_cache_has_the_picture_of_one_read_at_once(make):
     model = make()
-    with record(model, parts=ALL, hidden=blocks(model), logits=True) as at_once:
+    with record_model(model, parts=ALL, hidden=blocks(model), logits=True) as at_once:
         model(SRC, LENGTHS, TGT)
-    with record(model, parts=ALL, hidden=blocks(model), logits=True) as stepwise:
+    with record_model(model, parts=ALL, hidden=blocks(model), logits=True) as stepwise:
         cache = model.start(model.encode(SRC, LENGTHS))
         model.extend(TGT[:, :1], cache)
         model.extend(TGT[:, 1:2], cache)
@@ -53,9 +53,9 @@ def test_a_target_decoded_with_a_cache_has_the_picture_of_one_read_at_once(make)
 @torch.no_grad()
 def test_a_text_written_with_a_cache_has_the_picture_of_one_read_at_once(options):
     model, ids = writer(**options), torch.tensor([[2, 8, 9, 4, 5, 6, 7]])
-    with record(model, parts=ALL) as at_once:
+    with record_model(model, parts=ALL) as at_once:
         model(ids)
-    with record(model, parts=ALL) as stepwise:
+    with record_model(model, parts=ALL) as stepwise:
         cache = model.start()
         for begin, end in ((0, 2), (2, 3), (3, 4), (4, 7)):
             model.extend(ids[:, begin:end], cache)
@@ -78,7 +78,7 @@ def same_pictures(found, expected):
 @torch.no_grad()
 def test_a_recording_stays_when_the_cache_continues():
     model, name = writer(), "blocks.0.self_attention"
-    with record(model, [name], parts=ALL) as recording:
+    with record_model(model, [name], parts=ALL) as recording:
         cache = model.start()
         model.extend(TGT, cache)
         before = recording.key(name, None).clone()
@@ -90,7 +90,7 @@ def test_a_recording_stays_when_the_cache_continues():
 @torch.no_grad()
 def test_a_memory_that_is_looked_at_in_each_step_is_held_once():
     model, name = translator(), "decoder.blocks.0.cross_attention"
-    with record(model, [name], parts=("key", "value")) as recording:
+    with record_model(model, [name], parts=("key", "value")) as recording:
         cache = model.start(model.encode(SRC, LENGTHS))
         model.extend(TGT[:, :1], cache)
         once = recording.bytes_held
@@ -104,9 +104,9 @@ def test_a_memory_that_is_looked_at_in_each_step_is_held_once():
 @torch.no_grad()
 def test_weights_are_computed_of_queries_and_keys_where_they_were_not_recorded(make):
     model = make()
-    with record(model, parts=ALL) as everything:
+    with record_model(model, parts=ALL) as everything:
         model(SRC, LENGTHS, TGT)
-    with record(model, parts=("query", "key", "mask", "bias")) as recording:
+    with record_model(model, parts=("query", "key", "mask", "bias")) as recording:
         cache = model.start(model.encode(SRC, LENGTHS))
         for position in range(TGT.size(1)):
             model.extend(TGT[:, [position]], cache)

@@ -118,6 +118,7 @@ def field_options(cls: type) -> Decorator:
 
 
 SHORTER = {"--no-repeat-ngram-size": ("--no-repeat-ngram",)}
+SINGULAR = {"--rules": "--rule"}  # an option that may be repeated
 
 
 def _option(field: dataclasses.Field[Any], kind: Any) -> Decorator:
@@ -134,7 +135,8 @@ def _option(field: dataclasses.Field[Any], kind: Any) -> Decorator:
     if typing.get_origin(kind) is tuple:
         [item, *_] = typing.get_args(kind)
         help = f"{help.removesuffix('.')}; again for more."
-        return click.option(flag, type=item, multiple=True, metavar=metavar, help=help)
+        flag = SINGULAR.get(flag, flag)
+        return click.option(flag, field.name, type=item, multiple=True, metavar=metavar, help=help)
     if kind is bool:
         return click.option(flag, is_flag=True, help=help)
     if typing.get_origin(kind) in (typing.Union, types.UnionType):

@@ -1,5 +1,7 @@
 from regard.decoding.any_module import ModuleStepper as ModuleStepper
 from regard.decoding.any_module import decode as decode
+from regard.decoding.base_search import DecodingLoop as DecodingLoop
+from regard.decoding.base_search import RequestConstraints as RequestConstraints
 from regard.decoding.base_search import Search as Search
 from regard.decoding.batches import decode_all as decode_all
 from regard.decoding.batches import decode_stream as decode_stream
@@ -11,6 +13,12 @@ from regard.decoding.hypothesis import LengthPenalty as LengthPenalty
 from regard.decoding.hypothesis import Power as Power
 from regard.decoding.hypothesis import Request as Request
 from regard.decoding.hypothesis import Wu as Wu
+from regard.decoding.phrases import Words as Words
+from regard.decoding.ranking import TopCandidates as TopCandidates
+from regard.decoding.registered import register_rule as register_rule
+from regard.decoding.registered import register_search as register_search
+from regard.decoding.rows import HypothesisRows as HypothesisRows
+from regard.decoding.rules import ForbiddingRule as ForbiddingRule
 from regard.decoding.rules import GeneratedTokens as GeneratedTokens
 from regard.decoding.rules import LengthLimits as LengthLimits
 from regard.decoding.rules import Rule as Rule
@@ -24,7 +32,10 @@ from regard.decoding.sampling import Typical as Typical
 from regard.decoding.scoring import ForcedScore as ForcedScore
 from regard.decoding.scoring import forced_scores as forced_scores
 from regard.decoding.search import BeamSearch as BeamSearch
+from regard.decoding.search import Candidates as Candidates
+from regard.decoding.search import FinishedHypotheses as FinishedHypotheses
 from regard.decoding.search import GreedySearch as GreedySearch
 from regard.decoding.settings import GenerationSettings as GenerationSettings
+from regard.decoding.special_tokens import SpecialTokenIds as SpecialTokenIds
 from regard.decoding.step import Stepper as Stepper
 from regard.decoding.step import stepper_of as stepper_of

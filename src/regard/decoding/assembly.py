@@ -1,15 +1,17 @@
 """From decoding controls to a search: its kind, rules, filters and stopping."""
 
-from dataclasses import dataclass
+import dataclasses
 from typing import Any
 
 from regard.decoding.base_search import DecodingLoop, Search
 from regard.decoding.constrained import ConstrainedBeamSearch
-from regard.decoding.controls import Controls, boosted
+from regard.decoding.controls import OF_SEARCHES, Controls, boosted
 from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import LengthPenalty, Power, Wu
 from regard.decoding.penalties import FrequencyPenalty, PhraseBoost, PresencePenalty, RepetitionPenalty
 from regard.decoding.phrases import StopTexts, Words, phrases
+from regard.decoding.registered import registered_rules
+from regard.decoding.registries import SEARCHES
 from regard.decoding.rules import (
     BannedPhrases,
     BannedTokens,
@@ -22,19 +24,9 @@ from regard.decoding.rules import (
 )
 from regard.decoding.sampling import Filter, MinP, Sampling, Temperature, TopK, TopP, Typical
 from regard.decoding.search import BeamSearch, GreedySearch
+from regard.decoding.special_tokens import SpecialTokenIds
 from regard.decoding.speculative import Drafter, PromptLookup, SpeculativeDecoding
 from regard.errors import ConfigError
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpecialTokenIds:
-    """The ids of the special tokens."""
-
-    pad_id: int
-    bos_id: int
-    eos_id: int
-    ends: tuple[int, ...] = ()  # other tokens that end a text
-    first: int | None = None  # the token that every output begins with
 
 
 def assembled(
@@ -74,6 +66,8 @@ def assembled(
         "stop": _stop(controls, tokenizer),
         "cut": cut,
     }
+    if controls.search is not None:
+        return _registered(controls.search, controls, common, tokenizer)
     if controls.samples:
         search = Sampling(**common, filters=filters_of(controls), seed=controls.seed or 0)
     elif controls.width > 1:
@@ -94,6 +88,25 @@ def _beam(controls: Controls, common: dict[str, Any], tokenizer: Words | None) -
     return BeamSearch(**common, **more, heuristic_stopping=bool(controls.heuristic_stopping))
 
 
+def _registered(name: str, controls: Controls, common: dict[str, Any], tokenizer: Words | None) -> Search:
+    """The registered search of this name, with the controls that it has fields for.
+
+    A control that is not set leaves the default of the field.
+    """
+    wanted = (phrases(tokenizer, text, "must_contain") for text in controls.must_contain)
+    values: dict[str, Any] = {name: getattr(controls, name) for name in OF_SEARCHES}
+    values |= {
+        "beam_size": controls.beam_size or None,
+        "size": controls.beam_size or None,
+        "groups": controls.beam_groups,
+        "constraints": tuple(wanted) or None,
+        "filters": filters_of(controls),
+    }
+    fields = {field.name for field in dataclasses.fields(SEARCHES[name])}
+    given = {field: value for field, value in values.items() if field in fields and value is not None}
+    return SEARCHES[name](**common, **given)
+
+
 def _speculative(search: DecodingLoop, controls: Controls, drafter: Drafter | None) -> Search:
     """The search itself, or speculative decoding with it if the controls ask for that."""
     if controls.prompt_lookup:
@@ -106,7 +119,7 @@ def _speculative(search: DecodingLoop, controls: Controls, drafter: Drafter | No
 def rules_of(
     controls: Controls, special: SpecialTokenIds, never: tuple[int, ...], least: int, tokenizer: Words | None
 ) -> tuple[Rule, ...]:
-    """The rules that the controls describe: first penalties, then bans."""
+    """The rules that the controls describe: first penalties, then bans, then registered rules."""
     found: list[Rule] = []
     if controls.is_set("repetition_penalty"):
         found.append(RepetitionPenalty(penalty=controls.repetition_penalty or 1.0))
@@ -127,6 +140,7 @@ def rules_of(
         found.append(NoRepeatNGrams(size=controls.no_repeat_ngram_size))
     if controls.no_repeat_source_ngram_size:
         found.append(NoRepeatSourceNGrams(size=controls.no_repeat_source_ngram_size))
+    found += registered_rules(controls.rules, tokenizer, special)
     if special.first is not None:  # last: no rule forbids the forced token
         found.append(ForcedFirstToken(token=special.first))
     return tuple(found)

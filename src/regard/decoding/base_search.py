@@ -192,7 +192,7 @@ class Search(ABC):
 
         Whether this way is taken does not depend on the batch: its last bits may differ from `choose`.
         """
-        if not all(isinstance(rule, BannedTokens) for rule in self.rules):
+        if not all(type(rule) is BannedTokens for rule in self.rules):
             return None
         banned = sorted(
             {token for rule in self.rules if isinstance(rule, BannedTokens) for token in rule.ids}

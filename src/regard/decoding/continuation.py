@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from regard.decoding.assembly import SpecialTokenIds, assembled, score_by
+from regard.decoding.assembly import assembled, score_by
 from regard.decoding.base_search import DecodingLoop, Search
 from regard.decoding.batches import LENGTH, deterministic
 from regard.decoding.controls import Controls
@@ -22,6 +22,7 @@ from regard.decoding.phrases import Words
 from regard.decoding.rolling_window import RollingWindow, TokenHistory
 from regard.decoding.rows import round_up
 from regard.decoding.rules import LengthLimits
+from regard.decoding.special_tokens import SpecialTokenIds
 from regard.decoding.speculative import Drafter
 from regard.decoding.step import CacheStepper
 from regard.errors import ConfigError, DataError
@@ -98,7 +99,7 @@ class ContinuationSettings(Controls):
         )
 
     def _refuse_many(self, num: int) -> None:
-        if self.samples or num <= self.width:
+        if self.search is not None or self.samples or num <= self.width:
             return
         if self.width > 1:
             raise ConfigError(

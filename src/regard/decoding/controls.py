@@ -21,6 +21,7 @@ from regard.decoding.control import (
     controls_of,
     refuse_out_of_range,
 )
+from regard.decoding.registries import RULES, SEARCHES, controls_taken
 from regard.errors import ConfigError
 
 Settings = TypeVar("Settings", bound="Controls")
@@ -227,7 +228,17 @@ class TextControls:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Controls(TextControls, SamplingControls, BeamControls):
+class RegisteredControls:
+    """The controls that name registered rules and searches (docs/extending.md)."""
+
+    rules: tuple[str, ...] = control("Apply the registered decoding rule of this name.", (), metavar="NAME")
+    search: str | None = control(
+        "Decode by the registered search of this name. [default: by beam size and sampling]", metavar="NAME"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls):
     """A request to decoding. None (or an empty tuple) leaves a control to the model.
 
     Texts (`ban`, `boost`, `must_contain`, `stop`) are tokenised by the model's tokeniser.
@@ -246,7 +257,11 @@ class Controls(TextControls, SamplingControls, BeamControls):
                 raise ConfigError(
                     f"{name} has a text of more than {MOST_CHARACTERS:,} characters", "shorten it"
                 )
-        self._refuse_other_searches()
+        self._refuse_unknown_names()
+        if self.search is None:
+            self._refuse_other_searches()
+        else:
+            self._refuse_not_taken(self.search)
         self._refuse_pairs()
 
     def is_set(self, name: str) -> bool:
@@ -259,8 +274,15 @@ class Controls(TextControls, SamplingControls, BeamControls):
         """True if tokens are sampled, False if searched; None if only the model can tell."""
         return self._samples()[0]
 
+    @property
+    def takes_beam_size(self) -> bool:
+        """True unless a registered search without a field for it is set."""
+        return self.search is None or "beam_size" in controls_taken(self.search)
+
     def _samples(self) -> tuple[bool | None, str]:
         """`samples`, and the control that decides it, for messages."""
+        if self.search is not None:
+            return False, f"search = {self.search!r} is set"
         if self.sample is False:
             return False, "sample is not set" if self.samples_by_default is False else "sample is false"
         if self.temperature == 0:
@@ -270,6 +292,27 @@ class Controls(TextControls, SamplingControls, BeamControls):
         if self.beam_size:
             return False, f"beam_size = {self.beam_size} searches"
         return self.samples_by_default, "the model samples by default"
+
+    def _refuse_unknown_names(self) -> None:
+        """Raise a ConfigError for the name of a rule or a search that is not registered."""
+        for name in self.rules:
+            if name not in RULES:
+                raise ConfigError(f"rules: no decoding rule is registered as {name!r}", RULES.hint(name))
+        if self.search is not None and self.search not in SEARCHES:
+            own = "beam_size and sample choose among regard's own searches"
+            raise ConfigError(
+                f"search: no search is registered as {self.search!r}", f"{SEARCHES.hint(self.search)}; {own}"
+            )
+
+    def _refuse_not_taken(self, search: str) -> None:
+        """Raise a ConfigError for a control of searches that the registered one has no field for."""
+        for name in _not_taken(search):
+            value = getattr(self, name)
+            if value not in (None, (), CONTROLS[name].neutral, getattr(type(self), name)):
+                raise ConfigError(
+                    f"{name} = {value} is set, but the search {search!r} does not take it",
+                    f"leave out {name}, or search",
+                )
 
     def _refuse_other_searches(self) -> None:
         """Raise a ConfigError for a control of another kind of search than this one."""
@@ -295,7 +338,7 @@ class Controls(TextControls, SamplingControls, BeamControls):
             both = f"{one} = {getattr(self, one)} and {other} = {getattr(self, other)}"
             raise ConfigError(f"{both} do not go together: {why}", "leave one of them out")
         for name, needed in NEEDS.items():
-            if self.is_set(name) and not any(self.is_set(each) for each in needed):
+            if self.search is None and self.is_set(name) and not any(self.is_set(each) for each in needed):
                 others = " or ".join(needed)
                 raise ConfigError(
                     f"{name} = {getattr(self, name)} needs {others}, which is not set",
@@ -304,9 +347,18 @@ class Controls(TextControls, SamplingControls, BeamControls):
 
     def _contradictions(self) -> list[tuple[str, str, str]]:
         """Pairs of controls that contradict each other, and why."""
-        found = [pair for pair in EXCLUDE if self.is_set(pair[0]) and self.is_set(pair[1])]
+        found = self._contradictions_of_searches() if self.search is None else []
         if self.min_new_tokens and self.max_new_tokens and self.min_new_tokens > self.max_new_tokens:
             found.append(("min_new_tokens", "max_new_tokens", "the least is more than the greatest"))
+        if {text for each in self.must_contain for text in each.split("|")} & {*self.ban}:
+            found.append(("must_contain", "ban", "the same text is required and banned"))
+        if {boosted(each)[0] for each in self.boost} & {*self.ban}:
+            found.append(("boost", "ban", "the same text is boosted and banned"))
+        return found
+
+    def _contradictions_of_searches(self) -> list[tuple[str, str, str]]:
+        """Those of the controls of regard's own searches."""
+        found = [pair for pair in EXCLUDE if self.is_set(pair[0]) and self.is_set(pair[1])]
         if self.sample and self.temperature == 0:
             found.append(("sample", "temperature", "temperature 0 samples nothing"))
         if self.samples_by_default is None and self.sample and self.beam_size:
@@ -318,14 +370,30 @@ class Controls(TextControls, SamplingControls, BeamControls):
         for name in ("prompt_lookup", "draft_model"):
             if self.is_set(name) and not self.samples and self.width > 1:
                 found.append((name, "beam_size", "a beam cannot verify proposed tokens"))
-        if {text for each in self.must_contain for text in each.split("|")} & {*self.ban}:
-            found.append(("must_contain", "ban", "the same text is required and banned"))
-        if {boosted(each)[0] for each in self.boost} & {*self.ban}:
-            found.append(("boost", "ban", "the same text is boosted and banned"))
         return found
 
     def changed(self: Settings, overrides: "Controls") -> Settings:
         """These settings with the overrides. A search that is asked for resets the controls of the others."""
+        changes = self._resets(overrides)
+        if overrides.max_new_tokens is not None and (self.min_new_tokens or 0) > overrides.max_new_tokens:
+            changes["min_new_tokens"] = 0
+        asked = {name: getattr(overrides, name) for name in CONTROLS}
+        changes |= {name: value for name, value in asked.items() if value not in (None, ())}
+        return dataclasses.replace(self, **changes)
+
+    def _resets(self, overrides: "Controls") -> dict[str, Any]:
+        """The controls of other searches than the one that the overrides ask for, at their defaults."""
+        if overrides.search is not None:
+            return {name: getattr(type(self), name) for name in _not_taken(overrides.search)}
+        if self.search is None:
+            return self._resets_of_own(overrides)
+        wider = overrides.width > 1 and not self.takes_beam_size
+        if overrides.sample or overrides.temperature == 0 or overrides.beam_size == 1 or wider:
+            return {"search": None} | self._resets_of_own(overrides)
+        return {}
+
+    def _resets_of_own(self, overrides: "Controls") -> dict[str, Any]:
+        """As `_resets`, if the overrides ask for one of regard's own searches, or for none."""
         changes: dict[str, Any] = {}
         greedy = overrides.temperature == 0 or overrides.beam_size == 1
         if overrides.sample is False or overrides.beam_size or greedy:
@@ -345,11 +413,7 @@ class Controls(TextControls, SamplingControls, BeamControls):
             changes["heuristic_stopping"] = False
         if overrides.heuristic_stopping:
             changes["early_stopping"] = False
-        if overrides.max_new_tokens is not None and (self.min_new_tokens or 0) > overrides.max_new_tokens:
-            changes["min_new_tokens"] = 0
-        asked = {name: getattr(overrides, name) for name in CONTROLS}
-        changes |= {name: value for name, value in asked.items() if value not in (None, ())}
-        return dataclasses.replace(self, **changes)
+        return changes
 
     def to_dict(self) -> dict[str, Any]:
         """The keys of generation.json: what is set."""
@@ -364,6 +428,9 @@ class Controls(TextControls, SamplingControls, BeamControls):
 CONTROLS: dict[str, Control] = controls_of(Controls)
 BEAM = [name for name in controls_of(BeamControls) if name not in controls_of(BeamSize)]
 SAMPLING = [name for name in controls_of(SamplingControls) if name != "sample"]
+DRAFTS = ["prompt_lookup", "draft_model", "draft_tokens"]
+OF_SEARCHES = ["beam_size", *BEAM, "sample", *SAMPLING, *DRAFTS]
+OF_OWN_SEARCHES = {"sample", "mbr", "mbr_samples", *DRAFTS}  # no registered search takes them
 TEXTS = ("must_contain", "ban", "boost", "stop")
 NEEDS = {
     "diversity": ("beam_groups",),
@@ -395,6 +462,12 @@ def boosted(text: str) -> tuple[str, float]:
         raise ConfigError(
             f"boost = {text!r} is not of the form TEXT=X, X from -{LARGEST} to {LARGEST}", "boost = Paris=2.5"
         ) from None
+
+
+def _not_taken(search: str) -> list[str]:
+    """The controls of searches that a registered one does not take."""
+    taken = controls_taken(search) - OF_OWN_SEARCHES
+    return [name for name in OF_SEARCHES if name not in taken]
 
 
 def _neutral(names: list[str]) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from regard.decoding.assembly import SpecialTokenIds, assembled, score_by
+from regard.decoding.assembly import assembled, score_by
 from regard.decoding.base_search import Search
 from regard.decoding.control import LARGEST, MOST_HYPOTHESES, MOST_TOKENS, bounded
 from regard.decoding.controls import Controls
 from regard.decoding.phrases import Words
 from regard.decoding.rules import LengthLimits
+from regard.decoding.special_tokens import SpecialTokenIds
 from regard.decoding.speculative import Drafter
 from regard.errors import ConfigError
 
@@ -60,7 +61,7 @@ class GenerationSettings(Controls):
                     f"{one} ({self.min_length}) is more than {other} ({most})",
                     f"{other} = {self.min_length} would do",
                 )
-        if not self.samples and self.n_best > self.beam_size:
+        if self.takes_beam_size and not self.samples and self.n_best > self.beam_size:
             raise ConfigError(
                 f"n_best ({self.n_best}) is more than beam_size ({self.beam_size})",
                 f"beam_size = {self.n_best} would do",

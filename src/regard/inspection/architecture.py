@@ -56,7 +56,7 @@ class Architecture:
     totals: Totals
 
 
-def architecture(forced: ForcedPass) -> Architecture:
+def architecture_of(forced: ForcedPass) -> Architecture:
     """The architecture of a model, counted in one pass."""
     counted = _count(forced)
     tree = _part(forced.model, "", counted, set())

@@ -36,7 +36,7 @@ class AttentionCell:
     weight: float
 
 
-def arithmetic(
+def weight_arithmetic(
     recording: Recording, name: str, head: int, row: int, column: int, *, at: int | RowPosition = 0
 ) -> AttentionCell:
     """One cell of a recording that has queries, keys, masks and biases; `at` is the row of the batch.

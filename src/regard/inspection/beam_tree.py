@@ -55,7 +55,7 @@ class BeamTree:
         return nodes_up[::-1]
 
 
-def beam_tree(search: Search, decode: Callable[[Search], Sequence[Hypothesis]]) -> BeamTree:
+def search_tree(search: Search, decode: Callable[[Search], Sequence[Hypothesis]]) -> BeamTree:
     """The tree of the search for one request; `decode` runs the search that it is given.
 
     `decode` is for instance `lambda search: decode_all(search, model, [ids])[0]`. For any search other than

@@ -39,7 +39,7 @@ class Lens:
     entropy: list[list[float]]  # nats
 
 
-def lens(forced: ForcedPass, *, candidates: int = 5) -> Lens:
+def logit_lens(forced: ForcedPass, *, candidates: int = 5) -> Lens:
     """The logit lens of one pass; in an encoder-decoder it covers the decoder's layers.
 
     Raises:

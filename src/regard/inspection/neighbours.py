@@ -21,7 +21,9 @@ class Neighbour:
     cosine: float
 
 
-def neighbours(forced: ForcedPass, *, count: int = 8) -> dict[SequenceName, list[tuple[Neighbour, ...]]]:
+def nearest_neighbours(
+    forced: ForcedPass, *, count: int = 8
+) -> dict[SequenceName, list[tuple[Neighbour, ...]]]:
     """The neighbours of each input token, by sequence; "written" is an output and has none."""
     return {
         name: nearest(token_embedding(forced.model, name).weight, ids, count)

@@ -63,7 +63,7 @@ class Positional:
 
 
 @torch.no_grad()
-def positional(model: Model, length: int, *, part: Part = "encoder") -> Positional:
+def positions_of(model: Model, length: int, *, part: Part = "encoder") -> Positional:
     """The positions of a model; `part` chooses the encoder or decoder if it has both.
 
     There are fewer than `length` if the model has learned fewer.

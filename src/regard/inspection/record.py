@@ -42,7 +42,7 @@ def blocks(model: nn.Module) -> list[str]:
 
 
 @contextmanager
-def record(
+def record_model(
     model: nn.Module,
     names: Collection[str] | None = None,
     *,
@@ -98,7 +98,7 @@ def record(
 def record_attention(model: nn.Module, names: Sequence[str] | None = None) -> Iterator[Recording]:
     """Record the weights of all attentions, or of those in `names`, without a limit."""
     selected = None if names is None else [name for name in attentions(model) if name in names]
-    with record(model, selected, limit=2**63) as recording:
+    with record_model(model, selected, limit=2**63) as recording:
         yield recording
 
 

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def rollout(
+def attention_rollout(
     weights: Sequence[Float[Tensor, "heads len len"]], *, residual: float = 0.5
 ) -> Float[Tensor, "len len"]:
     """The share of each input position (column) in each output position (row) of a stack; rows sum to 1.

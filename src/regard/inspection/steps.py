@@ -29,7 +29,9 @@ class Step:
     candidates: tuple[TokenCandidate, ...]
 
 
-def steps(logits: Float[Tensor, "len vocab"], written: Sequence[int], *, candidates: int = 20) -> list[Step]:
+def prediction_steps(
+    logits: Float[Tensor, "len vocab"], written: Sequence[int], *, candidates: int = 20
+) -> list[Step]:
     """A step for each position of `logits`, where `written` has the token ids.
 
     Raises:

@@ -59,7 +59,7 @@ def layer_names(model: Model) -> list[str]:
 def ablated(model: Model, *ablations: Ablation) -> Iterator[None]:
     """Within, the model runs without these parts.
 
-    A single ablation applies to all rows of a batch; several apply to one row each.
+    One of `ablations` applies to all rows of a batch, several apply to one row each.
 
     Raises:
         ConfigError: the model has no such head, layer or token.

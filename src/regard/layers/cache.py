@@ -26,7 +26,7 @@ class KeyValue(NamedTuple):
 
 
 class KeyValueCache:
-    """The keys and values of one self-attention, with room to grow; the room doubles when it is full.
+    """The keys and values of one self-attention, in buffers that double when they are full.
 
     With a `window` (see `window_mask`) it holds only what the next query can look at, the last
     `window` - 1 positions, so that it does not grow with the text.

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class PatchEmbedding(nn.Module):
-    """Each square of `patch_size` x `patch_size` pixels becomes a vector by one linear map.
+    """Each square of `patch_size` x `patch_size` pixels becomes a vector by one linear layer.
 
     Dosovitskiy et al. 2021, equation 1. Patches do not overlap and come row by row; within one, the
     weight's columns are ordered channel, row, column, so that it is a strided convolution's weight,

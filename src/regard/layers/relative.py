@@ -34,7 +34,7 @@ class RelativePositions(nn.Module):
 
 
 class RelativeSelfAttention(SelfAttention):
-    """A sequence looks at itself by what stands there and by how far away it stands.
+    """Self-attention by content and by distance.
 
     The score of query i and key j is (q_i + u) . k_j + (q_i + v) . W r_(i-j), over sqrt(d_head): what is
     there, for this query and for all; how far it is, for this query and for all. `positions` give r and

@@ -15,7 +15,7 @@ def shortened(lengths: Lengths, factor: int) -> Int[Tensor, " batch"]:
 
 
 class StackedFrames(nn.Module):
-    """`factor` neighbouring frames become one vector by one linear map (Sak et al. 2015)."""
+    """`factor` neighbouring frames become one vector by one linear layer (Sak et al. 2015)."""
 
     def __init__(self, num_features: int, d_model: int, factor: int) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class StackedFrames(nn.Module):
 
 
 class ConvolutionalSubsampling(nn.Module):
-    """Convolutions of 3 x 3 over time and frequency, each halving both, then a linear map.
+    """Convolutions of 3 x 3 over time and frequency, each halving both, then a linear layer.
 
     Two of them in Gulati et al. 2020, figure 1; as many here as `factor`, a power of two, has halves.
     """

@@ -1,5 +1,6 @@
 from regard.models.adapters import AdapterSettings as AdapterSettings
 from regard.models.adapters import add_lora as add_lora
+from regard.models.build import build_model as build_model
 from regard.models.build import count_parameters as count_parameters
 from regard.models.build import register_model as register_model
 from regard.models.config import ModelConfig as ModelConfig

@@ -190,7 +190,7 @@ class Generator(TextVerb[str, Generated]):
         if not isinstance(strategy, DecodingLoop) or strategy.n_best > 1:
             raise ConfigError(
                 "only a single text can be streamed; a beam and minimum Bayes risk know it at the end only",
-                "leave out --num, --beam-size and --mbr, or --stream",
+                "leave out --num, --beam-size, --search and --mbr, or --stream",
             )
         start = self._prompt(self.tokenizer.encode(prompt), line - 1)
         self._warn([start])

@@ -11,7 +11,7 @@ from regard.errors import ConfigError, FolderError, did_you_mean
 from regard.inspection.curves import draw_curves
 from regard.inspection.fonts import font_families
 from regard.inspection.plots import Size, draw_attention, draw_positions, draw_schedule
-from regard.inspection.positional import positional
+from regard.inspection.positional import positions_of
 from regard.models.build import build_model, config_class
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.model import Model
@@ -166,7 +166,7 @@ def plot_positions(
         ConfigError: the model has no positions. MissingExtra: matplotlib is not installed.
     """
     path = writable(out)
-    found = positional(_model_with_positions(model, scheme, d_model, num_heads, runtime), length)
+    found = positions_of(_model_with_positions(model, scheme, d_model, num_heads, runtime), length)
     if found.scheme == "none":
         raise ConfigError("this model has no positions", "name another model with --model DIR")
     arrays = {name: getattr(found, name) for name in ("table", "similarity", "bias")}

@@ -16,7 +16,7 @@ from regard.distributed.distributed_model import distribute
 from regard.distributed.group import Group
 from regard.distributed.rank import own_rank
 from regard.distributed.workers import workers as started
-from regard.errors import FolderError, RecipeError
+from regard.errors import FolderError
 from regard.stop_signals import HANGUP, handlers, redirect_closed_terminal, restore
 from regard.training.collapse import collapse_warning
 from regard.training.losses import chosen_loss
@@ -36,6 +36,7 @@ from regard.verbs.tasks.task import Say
 from regard.verbs.training_run.dry_run import try_recipe
 from regard.verbs.training_run.final_scores import finish
 from regard.verbs.training_run.initial_model import begin
+from regard.verbs.training_run.names_of_process import refuse_names_of_this_process
 from regard.verbs.training_run.process_agreement import (
     refuse_another_run,
     refuse_another_step,
@@ -118,7 +119,7 @@ def train(
             quiet,
         )
     if workers > 1:
-        _refuse_custom_loss(_load(recipe_path(recipe), overrides, init), workers)
+        refuse_names_of_this_process(_load(recipe_path(recipe), overrides, init).table, workers)
     command = _command(recipe, out, overrides, init, runtime)
     with started(rank, workers, command) as group:
         path = recipe_path(recipe)
@@ -150,15 +151,6 @@ def _dry_run(
         refuse_too_many(source.recipe, processes)
         metrics = try_recipe(source, device, say=_ignore if quiet else console.note)
     return TrainResult(run=None, model=None, steps=1, metrics=metrics)
-
-
-def _refuse_custom_loss(source: RecipeFile, workers: int) -> None:
-    """Raise a RecipeError for a registered loss, which the workers that this process starts do not have."""
-    if loss := source.recipe.training.loss:
-        raise RecipeError(
-            f"training.loss = {loss!r} is registered in this process, not in {workers} workers",
-            "leave out workers, or start the script that registers it with torchrun",
-        )
 
 
 def _command(

@@ -140,7 +140,8 @@ class Translator:
     def _settings(self, settings: GenerationSettings, controls: Controls) -> GenerationSettings:
         """The settings with `n_best` candidates; the beam is widened for them, unless its size was given."""
         n_best = self.options.n_best
-        if not settings.samples and not controls.has_beam and controls.temperature != 0:
+        searches = settings.takes_beam_size and not settings.samples
+        if searches and not controls.has_beam and controls.temperature != 0:
             settings = settings.widened(n_best)
         return settings.with_(n_best=samples_for(settings, n_best))
 

@@ -47,7 +47,7 @@ _OWN = {
     ),
     "translation": TaskKind(translation.TranslationRecipe, translation.prepare, translation.open_test_data),
 }
-KINDS: Registry[TaskKind] = Registry("task", _OWN, how="register_task of regard.verbs.tasks.kinds")
+KINDS: Registry[TaskKind] = Registry("task", _OWN, how="register_task of regard.verbs.tasks")
 
 
 def register_task(name: str, *, recipe: type[Recipe], prepare: Prepare, open_test_data: OpenTestData) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from regard.inspection.alignment import Alignment, clearest_alignment, pharaoh
 from regard.inspection.heads import head_statistics, with_grid_distances
 from regard.inspection.passes import Part
-from regard.inspection.rollout import rollout
+from regard.inspection.rollout import attention_rollout
 from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
 
 
@@ -92,4 +92,4 @@ def _clearest_alignment(recorded: RecordedPass) -> Alignment:
 
 def _rollout(recorded: RecordedPass, part: Part) -> Resource:
     sites = [site for site in recorded.sites.values() if site.part == part]
-    return to_array(rollout([recorded.weights(site.name) for site in sites]))
+    return to_array(attention_rollout([recorded.weights(site.name) for site in sites]))

@@ -4,9 +4,9 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from regard.inspection.architecture import architecture
-from regard.inspection.neighbours import neighbours
-from regard.inspection.positional import Positional, positional
+from regard.inspection.architecture import architecture_of
+from regard.inspection.neighbours import nearest_neighbours
+from regard.inspection.positional import Positional, positions_of
 from regard.verbs.views.inspected_run import InspectedImage, InspectedRun
 from regard.verbs.views.pieces import pieces
 from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
@@ -40,7 +40,7 @@ def _image(image: InspectedImage) -> Resource:
 
 def _positional(recorded: RecordedPass) -> Positional:
     longest = max(len(sequence.ids) for sequence in recorded.run.sequences.values())
-    return positional(recorded.model, max(MIN_POSITIONS, longest))
+    return positions_of(recorded.model, max(MIN_POSITIONS, longest))
 
 
 def _positions(recorded: RecordedPass) -> Resource:
@@ -54,7 +54,7 @@ def _position_part(recorded: RecordedPass, part: str) -> Resource:
 
 def _neighbours(run: InspectedRun) -> Resource:
     found: dict[str, Any] = {}
-    for name, rows in neighbours(run.forced).items():
+    for name, rows in nearest_neighbours(run.forced).items():
         tokenizer = run.tokenizer_of(name)
         found[name] = [
             [
@@ -67,4 +67,4 @@ def _neighbours(run: InspectedRun) -> Resource:
 
 
 def _architecture(recorded: RecordedPass) -> Resource:
-    return asdict(architecture(recorded.run.forced))
+    return asdict(architecture_of(recorded.run.forced))

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from regard.inspection.lens import lens
-from regard.inspection.steps import TokenCandidate, steps
+from regard.inspection.lens import logit_lens
+from regard.inspection.steps import TokenCandidate, prediction_steps
 from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
 
 CANDIDATES, LENS_CANDIDATES = 20, 5
@@ -56,7 +56,7 @@ def _steps(recorded: RecordedPass) -> Resource:
             "candidates": _candidates(recorded, step.candidates),
         }
         for step, token in zip(
-            steps(recorded.logits, written.ids, candidates=CANDIDATES), written.tokens, strict=True
+            prediction_steps(recorded.logits, written.ids, candidates=CANDIDATES), written.tokens, strict=True
         )
     ]
 
@@ -76,7 +76,7 @@ def _logit_tokens(recorded: RecordedPass) -> Resource:
 
 
 def _lens(recorded: RecordedPass) -> Resource:
-    found = lens(recorded.run.forced, candidates=LENS_CANDIDATES)
+    found = logit_lens(recorded.run.forced, candidates=LENS_CANDIDATES)
     return {
         "layers": list(found.layers),
         "positions": found.positions,

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.inspection.passes import AttentionSite, attention_sites
-from regard.inspection.record import blocks, record
+from regard.inspection.record import blocks, record_model
 from regard.inspection.recording import Recording
 from regard.layers.scaled_dot_product import attention_weights
 from regard.verbs.views.inspected_run import InspectedRun
@@ -35,7 +35,7 @@ class RecordedPass:
     def recording(self) -> Recording:
         """The recording of the forced pass."""
         parts = ("query", "key", "value", "mask", "bias") if self.has_keys else ("weights", "mask")
-        with torch.no_grad(), record(self.model, parts=parts, hidden=self.blocks) as recording:
+        with torch.no_grad(), record_model(self.model, parts=parts, hidden=self.blocks) as recording:
             self._output = self.run.forced()
         return recording
 

@@ -3,7 +3,7 @@
 from functools import partial
 
 from regard.decoding.search import BeamSearch
-from regard.inspection.beam_tree import beam_tree
+from regard.inspection.beam_tree import search_tree
 from regard.verbs.views.inspected_run import SearchRecord
 from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction
 
@@ -17,7 +17,7 @@ def search_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
 
 
 def _beam(recorded: RecordedPass, search_record: SearchRecord) -> Resource:
-    tree = beam_tree(search_record.search, search_record.decode)
+    tree = search_tree(search_record.search, search_record.decode)
     tokens = recorded.run.tokens([node.token_id for node in tree.nodes])
     return {
         "beam_size": tree.size,

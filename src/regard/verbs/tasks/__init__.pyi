@@ -1,0 +1,11 @@
+from regard.evaluation.score import Score as Score
+from regard.verbs.tasks.kinds import register_task as register_task
+from regard.verbs.tasks.recipe import Recipe as Recipe
+from regard.verbs.tasks.recipe import RecipeFile as RecipeFile
+from regard.verbs.tasks.task import HeldOutData as HeldOutData
+from regard.verbs.tasks.task import OpenTestData as OpenTestData
+from regard.verbs.tasks.task import Prepare as Prepare
+from regard.verbs.tasks.task import Say as Say
+from regard.verbs.tasks.task import ScoreReport as ScoreReport
+from regard.verbs.tasks.task import Task as Task
+from regard.verbs.tasks.task import model_config as model_config

@@ -1,0 +1,61 @@
+"""The public names of each package: they can be imported, are documented, and mean one thing."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGE = runpy.run_path(str(ROOT / "tools/api_page.py"), run_name="api_page")
+PACKAGES = [importlib.import_module(name) for name in PAGE["packages"]()]
+NAMES = [(package, name) for package in PACKAGES for name in PAGE["public_names"](package)]
+IDS = [f"{package.__name__}.{name}" for package, name in NAMES]
+LIBRARY = {"layers", "models", "data", "training", "decoding", "inspection", "weights"}
+
+
+def test_the_packages_of_the_library_have_names():
+    assert {f"regard.{name}" for name in LIBRARY} <= {package.__name__ for package in PACKAGES}
+    assert all(len(PAGE["public_names"](package)) > 5 for package in PACKAGES)
+
+
+@pytest.mark.parametrize(("package", "name"), NAMES, ids=IDS)
+def test_a_name_has_a_line_of_its_own_about_it(package, name):
+    assert len(PAGE["line_about"](package, name)) > 10
+
+
+@pytest.mark.parametrize(("package", "name"), NAMES, ids=IDS)
+def test_a_name_is_not_that_of_a_module(package, name):
+    """Otherwise it would mean the one or the other, depending on what was imported before."""
+    assert name not in {module.name for module in pkgutil.iter_modules(package.__path__)}
+
+
+@pytest.mark.parametrize(("package", "name"), NAMES, ids=IDS)
+def test_a_signature_names_its_parameters(package, name):
+    """Those of `*names` and `**names` are described; what is only inherited from is not called."""
+    value = getattr(package, name)
+    is_interface = inspect.isclass(value) and (inspect.isabstract(value) or getattr(value, "_is_protocol", 0))
+    if is_interface or not (inspect.isclass(value) or inspect.isroutine(value)):
+        return
+    for each in inspect.signature(value).parameters.values():
+        if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
+            assert re.search(rf"\b{each.name}\b", inspect.getdoc(value) or ""), each
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_a_star_imports_the_names_and_no_others(package):
+    found = {}
+    exec(f"from {package.__name__} import *", found)
+    assert {*found} - {"__builtins__"} == {*PAGE["public_names"](package)}
+
+
+def test_the_page_lists_the_names():
+    checked = subprocess.run(
+        [sys.executable, "tools/api_page.py", "--check"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert checked.stderr == ""  # else: python tools/api_page.py
