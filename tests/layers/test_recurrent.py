@@ -13,7 +13,7 @@ from regard.layers.recurrent import (
     DotAttention,
     GeneralAttention,
     RecurrentStack,
-    mix,
+    weighted_mean,
 )
 
 X = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
@@ -184,7 +184,7 @@ def test_a_watcher_can_stand_in_the_place_of_the_mixing():
 
     def watching(scores, values, mask=None):
         told.append(scores)
-        return mix(scores, values, mask)
+        return weighted_mean(scores, values, mask)
 
     before = attention(QUERY, MEMORY[:, :, :6], MEMORY[:, :, :6])
     attention.attend = watching

@@ -57,7 +57,7 @@ class PlannedDecoder:
 
     def _inputs(self, cache: SlotCache) -> AttentionInputs:
         positional = None if self._positions is None else self._positions(cache.length, 1)
-        rotation = None if self._rotary is None else self._rotary.turns(cache.length, 1)
+        rotation = None if self._rotary is None else self._rotary.sines_and_cosines(cache.length, 1)
         begin, memory = cache.begin, cache.memory
         keys, values, table = cache.keys, cache.values, cache.table
         if begin:

@@ -44,7 +44,7 @@ class PreNorm(nn.Module):
 
 
 class SandwichNorm(nn.Module):
-    """x + dropout(norm_after(sublayer(norm_before(x)))) (Ding et al. 2021); the stack then has a final norm."""
+    """x + dropout(norm_after(sublayer(norm_before(x)))) (Ding et al. 2021); the stack has a final norm."""
 
     def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
         super().__init__()

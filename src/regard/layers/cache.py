@@ -139,17 +139,6 @@ class DecoderCache:
         self.memory_mask = memory_mask
         self.targets = [KeyValueCache() for _ in memories]
         self._sentences = torch.arange(len(memory_mask), device=memory_mask.device)
-        self._hidden: Tensor | None = None
-
-    @property
-    def hidden(self) -> Float[Tensor, "rows 1 1 src_len"]:
-        """The memory's mask as a bias on scores: 0 where attention is allowed, minus infinity elsewhere."""
-        if self._hidden is None:
-            zeros = torch.zeros(
-                self.memory_mask.shape, dtype=self.memories[0].key.dtype, device=self.memory_mask.device
-            )
-            self._hidden = zeros.masked_fill_(self.memory_mask.logical_not(), -torch.inf)
-        return self._hidden
 
     @property
     def length(self) -> int:
@@ -172,7 +161,7 @@ class DecoderCache:
             if len(rows) <= len(self._sentences):  # a row of the same sentence as before has its memory
                 rows = torch.where(sentences == self._sentences[: len(rows)], places, rows)
             self.memories = _pairs(moved([each for memory in self.memories for each in memory], rows))
-            self.memory_mask, self._hidden = self.memory_mask[rows], None
+            self.memory_mask = self.memory_mask[rows]
             self._sentences = sentences
         return self
 
@@ -196,7 +185,7 @@ def moved(tensors: Sequence[Tensor], rows: Int64[Tensor, " rows"]) -> list[Tenso
 def _move(caches: Sequence[KeyValueCache], rows: Int64[Tensor, " rows"]) -> None:
     """Select rows of each of these caches."""
     filled = [cache for cache in caches if cache._buffer is not None]
-    buffers =  moved([each for cache in filled for each in cache._buffer or ()], rows)
+    buffers = moved([each for cache in filled for each in cache._buffer or ()], rows)
     for cache, buffer in zip(filled, _pairs(buffers), strict=True):
         cache._buffer = buffer
 
@@ -206,7 +195,7 @@ def _pairs(tensors: Sequence[Tensor]) -> list[KeyValue]:
 
 
 def _grown(old: Tensor | None, held: slice, new: Tensor, capacity: int) -> Tensor:
-    """A buffer shaped like `new` with `capacity` positions, which begins with the `held` part of the old one."""
+    """A buffer shaped like `new` with `capacity` positions, beginning with the `held` part of the old one."""
     buffer = new.new_empty((*new.shape[:2], capacity, new.size(3)))
     if old is not None:
         buffer[:, :, : held.stop - held.start] = old[:, :, held]

@@ -42,12 +42,12 @@ def window_mask(
 def prefix_mask(
     prefix_lengths: Int[Tensor, " batch"], max_len: int
 ) -> Bool[Tensor, "batch 1 max_len max_len"]:
-    """Each position may attend to its row's prefix and to earlier positions (Raffel et al. 2020, figure 3)."""
+    """Each position may attend to its row's prefix and to earlier ones (Raffel et al. 2020, figure 3)."""
     return padding_mask(prefix_lengths, max_len) | causal_mask(max_len, device=prefix_lengths.device)
 
 
 def document_mask(documents: Int[Tensor, "batch len"]) -> Bool[Tensor, "batch 1 len len"]:
-    """Each position may attend to its own document only; `documents` holds each position's document number."""
+    """Each position may attend to its own document only; `documents` numbers the document of each position."""
     return (documents[:, :, None] == documents[:, None, :])[:, None]
 
 

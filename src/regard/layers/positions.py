@@ -106,11 +106,11 @@ class RotaryPositions(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch heads len d_head"], start: int = 0
     ) -> Float[Tensor, "batch heads len d_head"]:
-        sine, cosine = self.turns(start, x.size(2))
+        sine, cosine = self.sines_and_cosines(start, x.size(2))
         first, second = x.chunk(2, dim=-1)
         return x * cosine + torch.cat([-second, first], dim=-1) * sine
 
-    def turns(
+    def sines_and_cosines(
         self, start: int, length: int
     ) -> tuple[Float[Tensor, "{length} d_head"], Float[Tensor, "{length} d_head"]]:
         """The sines and cosines of these positions."""

@@ -158,7 +158,7 @@ class RecurrentStack(nn.Module):
         return tuple(after)
 
 
-def mix(
+def weighted_mean(
     scores: Float[Tensor, "batch tgt_len src_len"],
     values: Float[Tensor, "batch src_len d_memory"],
     mask: Bool[Tensor, "#batch #tgt_len src_len"] | None = None,
@@ -179,7 +179,7 @@ class SourceAttention(nn.Module, ABC):
 
     def __init__(self) -> None:
         super().__init__()
-        self.attend = mix
+        self.attend = weighted_mean
 
     @abstractmethod
     def read(self, memory: Float[Tensor, "batch src_len d_memory"]) -> Float[Tensor, "batch src_len d_key"]:

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, softmax(QK^T / sqrt(d_head)) V: in plain formulas, and by PyTorch's kernel.
+"""Scaled dot-product attention, softmax(QK^T / sqrt(d_head)) V: plain formulas, PyTorch's kernel.
 
 Every function of the signature (query, key, value, mask, position_bias, dropout) can be the `attend` of an
 attention. `mask` is boolean, True = may attend; `position_bias` is added to the scores; a query that may
@@ -92,8 +92,8 @@ def attention(
 ) -> Mixed:
     """PyTorch's kernel; the plain formulas for a single query, and for dropout on a CPU.
 
-    The last bits of the outputs of PyTorch's kernel depend on the number of queries and rows, but the decoding
-    of a sentence, one query at a time, must not depend on its batch. With dropout PyTorch has no CPU kernel.
+    The last bits of PyTorch's outputs depend on the number of queries and rows, but the decoding of a
+    sentence, one query at a time, must not depend on its batch. With dropout PyTorch has no CPU kernel.
     """
     plain = query.size(2) == 1 or (dropout and query.device.type == "cpu")
     kernel = plain_attention if plain else fused_attention

@@ -1,4 +1,4 @@
-"""Several linear layers with one input as one product: few large products are faster than many small ones."""
+"""Several linear layers of one input as one product: one large product is faster than many small."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Subsampling: long sequences of frames -> shorter sequences of vectors, each made from several frames."""
+"""Subsampling: sequences of frames -> shorter sequences of vectors, each from several frames."""
 
 import torch
 import torch.nn.functional as F
