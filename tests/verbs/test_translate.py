@@ -36,7 +36,7 @@ def test_neither_batch_nor_neighbours_change_a_translation(untrained, batch_toke
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_workers_change_no_translation(untrained, monkeypatch, precision):
     monkeypatch.setattr("regard.verbs.translate.FEW", 2)
-    monkeypatch.setattr("regard.fast.int8.WORTH", 0)
+    monkeypatch.setattr("regard.fast.int8.MIN_WEIGHTS", 0)
     alone = translate(LINES, model=untrained, workers=1, precision=precision)
     assert translate(LINES, model=untrained, workers=3, precision=precision) == alone
     assert translate(LINES, model=untrained, workers=1, precision=precision, batch_tokens=1) == alone

@@ -1,4 +1,4 @@
-"""A decoder's next position of each row as one plan of kernels, over a cache with slots."""
+"""One decoding step of a decoder as a plan of kernels, with a cache indexed by slot."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -19,14 +19,14 @@ from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import Decoder
 
 Block = Callable[[Planned], Planned]
-Attention = Callable[[Planned, Planned | None], Planned]  # of rows; and with a residual that is added
+Attention = Callable[[Planned, Planned | None], Planned]  # of rows, and of a residual to add
 
 
 class PlannedDecoder:
-    """From ids to what the output layer reads: embedding, blocks and final norm, run by one call."""
+    """Ids -> inputs of the output layer: embedding, blocks and final norm, run by one call."""
 
     def __init__(self, stack: Decoder | DecoderOnly, output: nn.Module | PackedLinear) -> None:
-        """`output`: the layer whose weights are needed next.
+        """`output`: the layer after the stack, whose weights are prefetched.
 
         Raises:
             Unplanned: the stack has a part that no kernel computes.
@@ -49,7 +49,7 @@ class PlannedDecoder:
         _prefetch([*self._plan.linears, output])
 
     def __call__(self, ids: Int64[Tensor, " rows"], cache: SlotCache) -> Float[Tensor, "rows d_model"]:
-        """Decode one more position of each row, whose keys and values go into the cache."""
+        """Decode one more position of each row; its keys and values are stored in the cache."""
         cache.make_room(len(ids), self._layers, self._features)
         x = self._plan(ids, self._inputs(cache))
         cache.length += 1
@@ -125,14 +125,14 @@ def _cross_attention(module: MultiHeadAttention, number: int) -> Attention:
 
 
 def _prefetch(layers: Sequence[object]) -> None:
-    """Tell each linear layer which one comes next, and the last one of the next step."""
+    """Set which layer's weights each linear layer prefetches: the next one's; the last, the first one's."""
     linears = [each for each in layers if isinstance(each, PackedLinear)]
     for one, other in pairwise([*linears, *linears[:1]]):
         one.prefetch(other)
 
 
 def _rotary(blocks: nn.ModuleList) -> RotaryPositions | None:
-    """The rotary positions of all self-attentions; a plan has one pair of sines and cosines for all."""
+    """The rotary positions of all self-attentions; they must agree, because a plan has one set of angles."""
     found = [each for each in blocks.modules() if isinstance(each, RotaryPositions)]
     if len({(each.base, each.d_head) for each in found}) > 1:
         raise Unplanned("its layers have different rotary positions")

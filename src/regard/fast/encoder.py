@@ -1,6 +1,6 @@
-"""An encoder by kernels: the sources of a batch one after the other, without padding.
+"""An encoder by kernels: the positions of all sources of a batch concatenated, without padding.
 
-The encoding of a source then depends on nothing beside it, to the bit.
+So the encoding of a source does not depend on the batch it is in, to the bit.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from regard.layers.attention import SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock
 from regard.models.encoder_decoder import EncoderDecoder
 
-LONG = 128  # positions; in a longer source attention is PyTorch's, which reads keys for many queries at once
+LONG = 128  # positions; longer sources use PyTorch's attention, which reads keys once for many queries
 
 Start = Callable[[Int64[Tensor, "sources width"], Int64[Tensor, " sources"]], SlotCache]
 Positions = Float[Tensor, "positions features"]
@@ -27,12 +27,12 @@ Positions = Float[Tensor, "positions features"]
 
 @dataclass(frozen=True)
 class Sources:
-    """Where the sources of a batch are among all positions, and where the source of each position is."""
+    """The layout of concatenated sources: the span of each source, and that of each position's source."""
 
     real: Bool[Tensor, "sources width"]  # False at padding
-    spans: list[tuple[int, int]]  # of the long sources
+    spans: list[tuple[int, int]]  # begin and end of each long source
     starts: Int64[Tensor, " positions"]
-    lengths: Int64[Tensor, " positions"]  # 0 in the long sources
+    lengths: Int64[Tensor, " positions"]  # of its source; 0 in the long sources
 
     @classmethod
     def of(cls, lengths: Int64[Tensor, " sources"], width: int) -> "Sources":
@@ -51,7 +51,7 @@ class Sources:
 
 
 def starting(model: EncoderDecoder) -> Start:
-    """From sources to a cache with the keys and values of their memory in each block of the decoder.
+    """A function from sources to a cache with the cross-attention keys and values of each decoder block.
 
     Raises:
         Unplanned: the encoder has a part that no kernel computes.

@@ -1,7 +1,7 @@
-"""Linear layers, norms, feed-forward networks and residual connections of rows, by kernels.
+"""Linear layers, norms, feed-forward networks and residual connections, by kernels for rows.
 
-Each is read once from its module and can be called with rows (an encoder's positions, one after the other),
-or with rows that are planned (a decoder's next positions). A row has the same bits in any batch.
+Each is made once from its module. It is called with a tensor of rows (the positions of an encoder) or with
+`Planned` rows (the next positions of a decoder). A row's result does not depend on its batch, to the bit.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from regard.models.parts import InputEmbedding
 
 @runtime_checkable
 class RowLayer(Protocol):
-    """[rows, in_features] -> [rows, out_features], with a residual added where it is given."""
+    """[rows, in_features] -> [rows, out_features]; a residual is added if there is one."""
 
     def __call__(self, x: Rows, residual: Rows | None = None) -> Rows: ...
 
@@ -41,13 +41,13 @@ class RowNorm(Protocol):
 
 @runtime_checkable
 class ResidualConnection(Protocol):
-    """A sub-layer (called with rows, and with a residual that it is to add) within residual and norm."""
+    """Applies a sub-layer (a function of rows and of a residual to add) with residual connection and norm."""
 
     def __call__(self, x: Rows, sublayer: Callable[[Rows, Rows | None], Rows]) -> Rows: ...
 
 
 def linear(module: nn.Module, relu: bool = False) -> PackedLinear:
-    """A linear layer, and ReLU after it where `relu`."""
+    """The linear layer, followed by ReLU if `relu`."""
     if type(module) is Int8Linear:
         return PackedLinear(module.weight, module.bias, scale=module.weight_scale, relu=relu)
     if type(module) not in (nn.Linear, StackedLinear):
@@ -58,7 +58,7 @@ def linear(module: nn.Module, relu: bool = False) -> PackedLinear:
 
 
 def feed_forward(module: nn.Module) -> RowLayer:
-    """The sub-layer of a block that computes each position by itself."""
+    """The feed-forward network of a block."""
     kind = plain_type(module)
     if kind is FeedForward:
         assert isinstance(module, FeedForward)
@@ -100,7 +100,7 @@ def _activation(module: FeedForward | GatedFeedForward) -> int:
 
 
 def embedding(module: InputEmbedding) -> Callable[[Planned], Planned]:
-    """From the ids of a position to what enters the stack; the position's vector is an input of the plan."""
+    """Ids of a position -> inputs of the stack; the position's vector is an argument of each run."""
     weight, scale = module.embedding.weight.detach(), module.embedding.scale
     after = norm(module.norm)
     return lambda ids: after(plan_embedding(ids, weight, scale))
@@ -123,7 +123,7 @@ def _same(x: Rows) -> Rows:
 
 
 def residual(module: nn.Module) -> ResidualConnection:
-    """Residual connection and norm around a sub-layer; there is no dropout in decoding."""
+    """The residual connection and norm of a sub-layer, without dropout."""
     kind = plain_type(module)
     if kind is PostNorm:
         assert isinstance(module, PostNorm)
@@ -159,5 +159,5 @@ def _sandwich_norm(before: RowNorm, after: RowNorm) -> ResidualConnection:
 
 
 def scale_of(module: MultiHeadAttention) -> float:
-    """The factor of the scores of an attention."""
+    """The factor of an attention's scores."""
     return module.d_head**-0.5 if module.scale is None else module.scale

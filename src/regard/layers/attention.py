@@ -16,8 +16,8 @@ class MultiHeadAttention(nn.Module):
     """Attention from each position of `x` (queries) to all positions of `memory` (keys and values).
 
     Keys are projected from inputs of width `key_dim`, values from inputs of width `value_dim`. The
-    `num_heads` query heads share `num_kv_heads` heads of keys and values (Ainslie et al. 2023). A head is `d_head` wide
-    (None: d_model / num_heads). Scores are multiplied by `scale` (None: 1 / sqrt(d_head)).
+    `num_heads` query heads share `num_kv_heads` heads of keys and values (Ainslie et al. 2023). A head is
+    `d_head` wide (None: d_model / num_heads). Scores are multiplied by `scale` (None: 1 / sqrt(d_head)).
 
     `attend` computes weights and outputs. A recorder or another kernel can replace it by a function with the
     signature of `scaled_dot_product.attention`.
@@ -67,8 +67,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "batch tgt_len d_model"]:
         """The outputs for `x`; `memory` is a sequence, or the keys and values that `read` has returned.
 
-        If `values` is given, the values are projected from it instead of from `memory`. If there is a `cache`,
-        its positions come before those of `memory`, which are appended to it.
+        If `values` is given, the values are projected from it instead of from `memory`. If there is a
+        `cache`, its positions come before those of `memory`, which are appended to it.
         """
         query, seen = self._project(x, memory, values, cache)
         dropout = self.dropout if self.training else 0.0

@@ -47,7 +47,7 @@ def prefix_mask(
 
 
 def document_mask(documents: Int[Tensor, "batch len"]) -> Bool[Tensor, "batch 1 len len"]:
-    """Each position may attend to its own document only; `documents` numbers the document of each position."""
+    """Each position may attend to its own document only; `documents` has each position's document number."""
     return (documents[:, :, None] == documents[:, None, :])[:, None]
 
 

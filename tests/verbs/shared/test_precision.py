@@ -22,7 +22,7 @@ PROMPTS = [
 @pytest.fixture
 def any_size(monkeypatch):
     """Maps of any size are rounded."""
-    monkeypatch.setattr("regard.fast.int8.WORTH", 0)
+    monkeypatch.setattr("regard.fast.int8.MIN_WEIGHTS", 0)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from regard.fast.native.plan import NORM, Planned, Rows
 
 
 class Norm:
-    """Layer norm; RMS norm where the mean is not subtracted (`center`)."""
+    """Layer norm; RMS norm if not `center` (the mean is not subtracted)."""
 
     def __init__(
         self,
@@ -19,7 +19,7 @@ class Norm:
         *,
         center: bool,
     ) -> None:
-        self._held = gain, bias  # what the addresses below are of
+        self._held = gain, bias  # keeps the tensors alive whose addresses are below
         self._features = gain.numel()
         self._ends = center, eps, gain.data_ptr(), None if bias is None else bias.data_ptr()
         self._norm = kernel("norm")
