@@ -67,7 +67,7 @@ def entries_for(work: str, dropout: str, options: argparse.Namespace) -> list[En
     common: dict[str, Any] = {"work": work, "dropout": dropout, "threads": threads, "small": options.quick}
     return [
         Entry(name=REFERENCE, make="benchmarks.training.plain:Plain", settings=common, threads=threads),
-        *house_entries(common),
+        *regard_entries(common),
         Entry(
             name="Hugging Face Marian",
             make="benchmarks.training.marian:Marian",
@@ -81,9 +81,9 @@ def entries_for(work: str, dropout: str, options: argparse.Namespace) -> list[En
     ]
 
 
-def house_entries(common: dict[str, Any]) -> list[Entry]:
+def regard_entries(common: dict[str, Any]) -> list[Entry]:
     """regard as one process with all threads, and as two that share them."""
-    make, threads = "benchmarks.training.house:House", common["threads"]
+    make, threads = "benchmarks.training.regard_trainer:Regard", common["threads"]
     half = max(1, threads // 2)
     two = {**common, "threads": half, "workers": 2}
     return [

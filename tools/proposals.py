@@ -1,4 +1,4 @@
-"""Trains what `regard new` proposes for known corpora, and prints what it gave: docs/recipes-by-size.md.
+"""Trains the proposals of `regard new` for known corpora, prints the scores: docs/recipes-by-size.md.
 
 .venv/bin/python tools/proposals.py tatoeba-5k --minutes 10 --seed 1
 .venv/bin/python tools/proposals.py all --minutes 2 --least
@@ -73,7 +73,7 @@ def read(name: str, *sides: str) -> Pairs:
 
 
 def tatoeba(count: int) -> Pairs:
-    """So many of Tatoeba's training pairs, drawn at random."""
+    """A random sample of Tatoeba's training pairs."""
     pairs = read("tatoeba_en_de", "train.en.gz", "train.de.gz")
     return random.Random(1).sample(pairs, min(count, len(pairs)))
 
@@ -214,7 +214,7 @@ def seconds(run: Path) -> float:
 
 
 def record(row: dict[str, Any]) -> None:
-    """Add the row to the file, in the place of one of the same command and seed."""
+    """Add the row to the file; it replaces a row of the same command and seed."""
     text = RECORD.read_text("utf-8")
     head = text.partition("\n[[experiment]]")[0].rstrip("\n") + "\n"
     rows = tomllib.loads(text).get("experiment", [])

@@ -32,14 +32,14 @@ def nothing(page: Page) -> None:
 
 
 def rank_by_a_pair(page: Page) -> None:
-    """What a reader does who looks for the head from "Bahnhof" to "station"."""
+    """Rank the heads by their weight from "station" to "Bahnhof"."""
     choose(page, "Which head …", "attends from one word to another")
     choose(page, "from (written)", "Bahnhof")
     choose(page, "to", "station")
 
 
 def open_the_first(page: Page) -> None:
-    """And goes on by choosing the head that is ranked first, then the cell."""
+    """The same, then choose the head that is ranked first, and the cell."""
     rank_by_a_pair(page)
     page.locator(".tile").first.click()
 

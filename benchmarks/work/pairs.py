@@ -48,8 +48,8 @@ SHAPE = [  # the workload of every figure in training; peers have no average of 
 ]
 
 
-UPDATES = 1500  # of the model that is translated with: nine minutes of two cores
-TRAINED = [  # what learns most in so few, of parts that every contender has
+UPDATES = 1500  # to train the model of the decoding benchmark: nine minutes of two cores
+TRAINED = [  # settings that learn most in so few updates, of parts that all contenders have
     *SHAPE,
     "model.norm_position=pre",
     "model.dropout=0.1",
@@ -66,7 +66,7 @@ TRAINED = [  # what learns most in so few, of parts that every contender has
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:
-    """Sentences to translate and how people have done it."""
+    """Sentences to translate, and their references."""
 
     sources: list[str]
     references: list[str]

@@ -46,15 +46,15 @@ class TestRounds:
         assert ratio(fast, slow, "work") == 2.0
 
     def test_a_disturbed_sample_is_counted(self):
-        assert disturbed([_sample(1.0), _sample(1.0, foreign=0.5)]) == 1
+        assert disturbed([_sample(1.0), _sample(1.0, others=0.5)]) == 1
 
 
 def silence(text: str) -> None:
     """What these rounds have to say."""
 
 
-def _sample(speed: float, foreign: float = 0.0) -> Sample:
-    return Sample(answer={"seconds": 1.0, "work": speed}, foreign=foreign)
+def _sample(speed: float, others: float = 0.0) -> Sample:
+    return Sample(answer={"seconds": 1.0, "work": speed}, others=others)
 
 
 @pytest.mark.skipif(busy_seconds() == 0, reason="Linux counts these")

@@ -196,7 +196,7 @@ def bench(tmp_path, monkeypatch):
     monkeypatch.setattr(quality, "SYSTEMS", {name: (make, "") for name, make in systems.items()})
     monkeypatch.setattr(quality, "corpus", lambda name: corpus)
     monkeypatch.setattr(quality.part, "BUILD", tmp_path / "build")
-    monkeypatch.setattr(quality.House, "name", "copy")
+    monkeypatch.setattr(quality.Regard, "name", "copy")
     monkeypatch.setattr(results, "FOLDER", tmp_path / "results")
 
     def run(*names: str, minutes: float = 1.0) -> results.Result:
