@@ -138,8 +138,8 @@ def _training(updates: int, *, small: bool) -> tuple[Any, float]:
 
 def _decoding(model: Path | None, sentences: int, beam: int) -> tuple[Any, float, int]:
     """The same for so many sentences, encoder included, and the number of decoding steps."""
-    from benchmarks.decoding.regard_decoder import Regard
     from benchmarks.decoding.prepared import prepared
+    from benchmarks.decoding.regard_decoder import Regard
     from benchmarks.work.pairs import shape_of
 
     work = prepared(model)

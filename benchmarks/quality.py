@@ -23,10 +23,10 @@ from benchmarks.systems.budget import Budget
 from benchmarks.systems.corpora import LANGUAGES, corpus, read
 from benchmarks.systems.eole import Eole, SmallEole
 from benchmarks.systems.fairseq import Fairseq
-from benchmarks.systems.regard_system import Regard
 from benchmarks.systems.joeynmt import JoeyNmt, SmallJoeyNmt
 from benchmarks.systems.marian import Marian
 from benchmarks.systems.pieces import Pieces, difference
+from benchmarks.systems.regard_system import Regard
 from benchmarks.systems.significance import ahead, scored
 from benchmarks.systems.system import Job, System
 

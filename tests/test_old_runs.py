@@ -1,4 +1,4 @@
-"""What older versions of regard have written is read, answers as it did, and goes on as it would have.
+"""Runs of older versions of regard can be read, give the same answers, and resume as before.
 
 `old_runs/VERSION` is a run folder of that version at half of its training; `old_runs/expected` holds what
 the version made of it: the weights at its end, and answers of its best model. One is added at each release

@@ -54,7 +54,7 @@ class Translator(nn.Module):
         return self.dropout(self.embedding(ids) * self.scale + self.positions[: ids.size(1)])
 
     def _only_where_the_paper_drops(self) -> None:
-        """Turn off dropout of attention weights and inside feed-forward networks: torch has one rate for all."""
+        """Turn off dropout of attention weights and inside feed-forward networks, which torch cannot."""
         for module in self.transformer.modules():
             if isinstance(module, nn.MultiheadAttention):
                 module.dropout = 0.0

@@ -60,6 +60,6 @@ class TextShape:
         return BACKWARD * 2 * tokens * (self.layers * block + self.d_model * self.vocab_size)
 
     def generating(self, length: int) -> float:
-        """Operations of generating `length` tokens with a cache; a token attends to half of them on average."""
+        """Operations of generating `length` tokens with a cache; a token attends to half of them."""
         block = 4 * self.d_model**2 + 2 * self.d_model * self.d_ff + self.d_model * length
         return 2 * length * (self.layers * block + self.d_model * self.vocab_size)

@@ -1,4 +1,4 @@
-"""What is switched off is asked with all else that was asked, and switching on again brings that back."""
+"""Switching parts off keeps the rest of the request; switching them on again restores the first Look."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def forced(serve, lookers):
 
 
 def go(page, view):
-    """To a view by its link, which keeps what was asked."""
+    """Opens a view by its link, which keeps the request."""
     page.click(f"nav.views a[href*='view={view}']")
     page.wait_for_selector(f"main:not([aria-busy]) > .body.of-{view}")
 
@@ -54,9 +54,9 @@ def test_an_invalid_text_is_reported_with_a_hint_and_can_be_corrected(visit, ser
 
     looker, _ = lookers["encoder_only"]
     page_visit = visit(serve(LookStore(looker, Request(text="a " * 600))))
-    told = page_visit.page.inner_text(".ask [role=alert]")
-    assert "more than 512" in told
-    assert "shorten it" in told
+    reported = page_visit.page.inner_text(".ask [role=alert]")
+    assert "more than 512" in reported
+    assert "shorten it" in reported
     page_visit.page.fill("textarea", " a" * 700)
     page_visit.page.click("button:has-text('Look')")
     page_visit.page.wait_for_selector(".ask [role=alert]:has-text('shorten')")

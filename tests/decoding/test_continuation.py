@@ -233,9 +233,9 @@ def test_an_empty_prompt_needs_a_mark_that_the_model_knows():
     model = made(positions="rotary")
     [[found]] = continue_all(GREEDY.strategy(), model, prompts_of([[]], begin_id=BOS), max_new_tokens=3)
     assert found.ids
-    with pytest.raises(DataError, match="prompt 8 is empty") as told:
+    with pytest.raises(DataError, match="prompt 8 is empty") as raised:
         prompts_of([[5], []], begin_id=None, first_number=6)
-    assert told.value.hint
+    assert raised.value.hint
 
 
 @pytest.mark.parametrize(
@@ -253,6 +253,6 @@ def test_an_empty_prompt_needs_a_mark_that_the_model_knows():
     ],
 )
 def test_settings_that_cannot_work_are_refused_where_they_are_made(change, named):
-    with pytest.raises(ConfigError, match=named) as told:
+    with pytest.raises(ConfigError, match=named) as raised:
         ContinuationSettings(**change)
-    assert told.value.hint or "top_p" in named
+    assert raised.value.hint or "top_p" in named

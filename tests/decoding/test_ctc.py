@@ -79,7 +79,7 @@ def test_a_narrow_beam_never_claims_too_much(seed):
 
 
 def test_sums_beat_the_likeliest_alignment():
-    """Two frames, blank 0.6 each: the likeliest alignment says nothing, more than half say one label."""
+    """Two frames, blank 0.6 each: the best alignment has no label, but one label has probability over 1/2."""
     rows = torch.tensor([[[0.6, 0.4, 1e-9]] * 2]).log()
     lengths = torch.tensor([2])
     [greedy], [summed] = BestAlignment()(rows, lengths), PrefixBeamSearch(size=4)(rows, lengths)

@@ -1,4 +1,4 @@
-"""What rules weigh: their definitions, row by row; what is told of a hypothesis stays the model's."""
+"""Penalties follow their definitions, row by row; reported log-probabilities stay the model's own."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""The shortlist is what a stable sort of the whole row gives, ties and all."""
+"""The top candidates are those of a stable sort of the whole row, ties included."""
 
 import pytest
 import torch

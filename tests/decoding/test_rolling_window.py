@@ -206,6 +206,6 @@ def test_the_fast_steps_are_taken_in_each_window(monkeypatch):
 
 
 def test_a_model_with_a_source_has_no_such_window():
-    with pytest.raises(ConfigError, match="max_context = 5 is for a language model") as told:
+    with pytest.raises(ConfigError, match="max_context = 5 is for a language model") as raised:
         GenerationSettings(max_context=5)
-    assert told.value.hint
+    assert raised.value.hint

@@ -57,7 +57,7 @@ def test_texts_of_two_tokens_are_as_frequent_as_temperature_and_filters_make_the
 
 
 def kept(log_probs, allowed):
-    """Shares of what is left at temperature 0.7 of the 3 likeliest, of the fewest that hold 0.9 of it."""
+    """Frequencies with temperature 0.7, then top-k 3, then top-p 0.9."""
     weights = {token: float(log_probs[token] / 0.7) for token in allowed}
     best = sorted(weights, key=weights.get, reverse=True)[:3]
     shares = torch.tensor([weights[token] for token in best]).softmax(-1).tolist()

@@ -1,4 +1,4 @@
-"""Guesses change how much is read at once, and nothing of what is said."""
+"""Proposals change how many tokens are read at once, but not the output."""
 
 from collections import Counter
 

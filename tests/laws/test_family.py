@@ -1,4 +1,4 @@
-"""What every model of the house keeps to, whatever it reads; each kind brings a small specimen."""
+"""Laws of all models, whatever their input; each kind has a small example."""
 
 import copy
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def graph() -> tuple[Tensor, ...]:
 
 
 def cut(row: int, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """A row of padded sequences without its padding, and whatever stands beside it."""
+    """A row of padded sequences without its padding and without the other rows."""
     first, lengths, *others = inputs
     return (first[[row], : lengths[row]], lengths[[row]], *(each[[row]] for each in others))
 

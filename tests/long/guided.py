@@ -34,11 +34,11 @@ def main() -> None:
         fuzz(options.only, options.seconds)
         return
     targets = [options.only] if options.only else TARGETS
-    kept = [told(target, options.seconds) for target in targets]
+    kept = [passes(target, options.seconds) for target in targets]
     sys.exit(not all(kept))
 
 
-def told(target: str, seconds: int) -> bool:
+def passes(target: str, seconds: int) -> bool:
     """Fuzz one target in a process of its own, which libFuzzer ends; print its line."""
     began = time.monotonic()
     command = [sys.executable, __file__, "--child", "--only", target, "--seconds", str(seconds)]

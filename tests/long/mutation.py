@@ -3,7 +3,7 @@
 The operators are those that found something in the literature (Offutt et al. 1996): relational, logical and
 arithmetic operators, constants, conditions, and statements without a value. Annotations, decorators,
 messages of errors, how an object is shown, and the numbers of a module (`LIMIT = 3`), which a test could
-only repeat, are left alone.
+only repeat, are not mutated.
 """
 
 import ast
@@ -77,7 +77,7 @@ def mutants(text: str) -> Iterator[Mutant]:
 
 
 def changes(node: ast.AST) -> list[ast.AST]:
-    """What may stand in the place of a node."""
+    """The mutants of a node."""
     match node:
         case ast.Compare(ops=[op]):
             return [_changed(node, ops=[SWAPPED[type(op)]()])]

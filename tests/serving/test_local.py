@@ -80,7 +80,7 @@ PATHS = [
 
 @pytest.mark.parametrize(("method", "path", "body"), PATHS)
 def test_a_request_without_the_token_is_refused(ask, server, method, path, body):
-    """Other users of the machine reach the port, but neither the page nor a look; nor are they told it."""
+    """Other users of the machine reach the port, but get neither the page nor a Look nor the token."""
     for token in (
         "",
         "/",

@@ -1,4 +1,4 @@
-"""What a server keeps is bounded by bytes, and what it does not keep is made anew."""
+"""The server keeps Looks up to a number of bytes, and computes others again."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def test_large_looks_make_room_for_the_newest(untrained, monkeypatch):
     look = store._looks[made[2]]
     before = look.bytes_held
     store.get(made[2], "logits")
-    assert look.bytes_held > before, "what was asked for is held, and counts"
+    assert look.bytes_held > before, "a computed resource is kept, and counts"
     assert [*store._looks] == [made[2]]
-    assert store.get(made[0], "summary")["text"] == "1", "it is made anew"
+    assert store.get(made[0], "summary")["text"] == "1", "it is computed again"
     assert [*store._looks] == [made[0]]

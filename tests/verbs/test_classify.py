@@ -1,4 +1,4 @@
-"""Texts in, classes out: in order, whatever stands beside a text, and never by a head that nobody trained."""
+"""Texts -> classes: in order, independent of the batch, never by an untrained head."""
 
 import json
 
@@ -122,12 +122,12 @@ def test_what_is_printed(model):
 
 def test_a_folder_whose_head_nobody_trained_is_refused_with_the_reason(their_encoder):
     for model in ("BertModel", "DistilBertModel", "RobertaModel"):
-        with pytest.raises(FolderError, match="classifies texts: it has no trained head") as told:
+        with pytest.raises(FolderError, match="classifies texts: it has no trained head") as raised:
             Classifier(their_encoder(model)[0])
-        assert "regard train RECIPE --init" in told.value.hint
-    with pytest.raises(FolderError, match="its head is 'masked_language_model'") as told:
+        assert "regard train RECIPE --init" in raised.value.hint
+    with pytest.raises(FolderError, match="its head is 'masked_language_model'") as raised:
         Classifier(their_encoder("BertForMaskedLM")[0])
-    assert "regard fill" in told.value.hint
+    assert "regard fill" in raised.value.hint
 
 
 @pytest.mark.parametrize("model", ["BertForSequenceClassification", "DistilBertForSequenceClassification"])

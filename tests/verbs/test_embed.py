@@ -1,4 +1,4 @@
-"""Texts in, vectors out: those that the makers of the model meant, whatever stands beside a text."""
+"""Texts -> vectors: those of the reference implementation, independent of the batch."""
 
 import json
 
@@ -105,9 +105,9 @@ def test_of_a_text_that_is_too_long_the_beginning_counts_and_that_is_said(minilm
 
 
 def test_what_makes_no_vectors_is_refused(decoder_folder, minilm):
-    with pytest.raises(FolderError, match="no model that makes vectors of texts") as told:
+    with pytest.raises(FolderError, match="no model that makes vectors of texts") as raised:
         embed("a", model=decoder_folder())
-    assert "regard generate" in told.value.hint
+    assert "regard generate" in raised.value.hint
     with pytest.raises(DataError, match="text 2 is int, not a string"):
         embed(iter(["a", 1]), model=minilm)
 

@@ -356,7 +356,7 @@ def test_a_loaded_model_can_be_looked_into_in_a_notebook(untrained, monkeypatch)
     newer: list[dict] = []
     other = WidgetSession(result, lambda message, buffers: reported.append((message, buffers)), newer.append)
     other.handle({"id": 6, "do": "get", "path": "steps"})
-    assert "ZeroDivisionError" in reported[-1][0]["error"], "whoever waits is told"
+    assert "ZeroDivisionError" in reported[-1][0]["error"], "the waiting request gets the error"
     other.handle({"id": 7, "do": "ask", "request": {"text": "3"}})
     assert [summary["text"] for summary in newer] == ["3"]
     monkeypatch.undo()

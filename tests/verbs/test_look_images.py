@@ -1,4 +1,4 @@
-"""A look at an image: patches stand for tokens, and what is told of heads knows that they stand in a grid."""
+"""A Look at an image: patches instead of tokens, and head statistics that use the grid."""
 
 import numpy as np
 import pytest
@@ -20,9 +20,9 @@ def seeing(request, vision_folder):
 def test_the_classes_are_those_that_classify_gives(seeing):
     result, _, folder = seeing
     found = list(ImageClassifier(folder, top=3, device="cpu").file(folder.parent / "images.npz"))[2]
-    told = result.summary["answer"]["labels"]
-    assert [each["label"] for each in told] == [each.label for each in found.candidates]
-    assert [each["probability"] for each in told] == pytest.approx(
+    reported = result.summary["answer"]["labels"]
+    assert [each["label"] for each in reported] == [each.label for each in found.candidates]
+    assert [each["probability"] for each in reported] == pytest.approx(
         [each.probability for each in found.candidates], abs=1e-6
     )
 

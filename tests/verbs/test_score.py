@@ -49,8 +49,8 @@ def test_a_source_is_read_as_translate_reads_it(their_folder, files):
     config = json.loads((t5 / "config.json").read_text("utf-8"))
     tasks = {"task_specific_params": {"translation_en_to_de": {"prefix": "to German: "}}}
     (t5 / "config.json").write_text(json.dumps({**config, **tasks}), "utf-8")
-    told = ["to German: a film", "to German: of"]
-    bare, whole, ref = files(bare=["a film", " of "], whole=told, ref=["b", "c"])
+    reported = ["to German: a film", "to German: of"]
+    bare, whole, ref = files(bare=["a film", " of "], whole=reported, ref=["b", "c"])
     usual = score(model=t5, src=bare, ref=ref).scores
     assert usual == score(model=t5, src=bare, ref=ref, prefix="to German: ").scores
     assert usual == score(model=t5, src=whole, ref=ref, prefix="").scores

@@ -1,4 +1,4 @@
-"""Lines in are lines out, in order, and what is said of one does not depend on the others."""
+"""One line out for each line in, in order; a translation does not depend on the other lines."""
 
 import functools
 import json

@@ -22,7 +22,7 @@ Filter = Callable[[Float[Tensor, "rows vocab"]], Float[Tensor, "rows vocab"]]  #
 
 @dataclass(frozen=True, kw_only=True)
 class Temperature:
-    """Divide the logits: below 1 the likely become likelier, above 1 the unlikely."""
+    """Divide the logits: below 1 the probable tokens become more probable, above 1 less probable."""
 
     temperature: float
 

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from regard.fast.dropout import dropout_bits
 from regard.fast.dropout import dropout as drop
+from regard.fast.dropout import dropout_bits
 from regard.fast.fusible import can_be_fused
 from regard.fast.native.attention_training import TrainingAttention
 from regard.fast.native.kernels import constant

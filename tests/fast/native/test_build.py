@@ -26,7 +26,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="no such commands")
 
 @pytest.fixture
 def one_file(monkeypatch, tmp_path_factory):
-    """One small C file in the place of all: where it does not matter what the library holds."""
+    """One small C file instead of all, for tests that do not use the kernels."""
     source = tmp_path_factory.mktemp("source") / "one.c"
     source.write_text("int one(void) { return 1; }\n")
     monkeypatch.setattr(compiler, "SOURCES", [source])

@@ -1,4 +1,4 @@
-"""A C compiler is found, with the options that CC gives it; what it cannot do is told in one line."""
+"""A C compiler is found, with the options in CC; its failures are reported in one line."""
 
 import os
 import subprocess
@@ -70,7 +70,7 @@ def test_without_a_compiler_none_is_found(monkeypatch):
 
 @posix
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "reported"),
     [
         ("/bin/false", "ended with 1"),
         ("/bin/true", "made no library"),
@@ -78,8 +78,8 @@ def test_without_a_compiler_none_is_found(monkeypatch):
         ("/", "cannot be run: Permission denied"),
     ],
 )
-def test_a_compiler_that_makes_nothing_is_told_with_the_reason(command, told, tmp_path):
-    with pytest.raises(RegardError, match=f"{command} .*{told}") as caught:
+def test_a_compiler_that_makes_nothing_is_told_with_the_reason(command, reported, tmp_path):
+    with pytest.raises(RegardError, match=f"{command} .*{reported}") as caught:
         compile_library((command,), tmp_path / "made.so")
     assert "CC" in caught.value.hint
 

@@ -129,8 +129,8 @@ def test_a_file_system_mounted_noexec_is_told(kept, monkeypatch):
     if not hasattr(os, "ST_NOEXEC"):
         pytest.skip("no such flag")
     refuse_noexec(kept.parent)
-    told = type("Told", (), {"f_flag": os.ST_NOEXEC | os.ST_NOSUID})
-    monkeypatch.setattr(kept_library.os, "statvfs", lambda path: told)
+    reported = type("Told", (), {"f_flag": os.ST_NOEXEC | os.ST_NOSUID})
+    monkeypatch.setattr(kept_library.os, "statvfs", lambda path: reported)
     with pytest.raises(UserError, match="mounted noexec"):
         refuse_noexec(kept.parent)
 

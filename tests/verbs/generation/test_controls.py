@@ -12,7 +12,7 @@ from regard.verbs.translate import Translator, translate
 
 PROMPTS = ["To be", "", "that is the question, and a long one\n", "Ä", "or not to be: that"]
 LINES = ["1 2 3", "", "4", "9 8 7 6 5 4 3 2 1 0", "0 0"]
-TEXT = [  # of a model that goes on with texts
+TEXT = [  # of a model that continues texts
     {"sample": False},
     {"beam_size": 4, "length_penalty": "power", "alpha": 1.0, "early_stopping": True},
     {"beam_size": 4, "beam_groups": 2, "diversity": 1.0},

@@ -1,4 +1,4 @@
-"""int8 is near float32, for translators and writers, in any company; where it is no faster that is said."""
+"""int8 is close to float32 for all models and in any batch; a warning if it is no faster."""
 
 import pytest
 import torch
@@ -52,13 +52,13 @@ def test_a_text_is_what_it_is_without_kernels(writer, any_size, monkeypatch):
 
 
 def test_scores_that_are_not_float32_s_say_so(untrained, writer, any_size):
-    """A told log-probability that is not that of `regard score` is told as such."""
+    """JSON names the precision if log-probabilities differ from those of `regard score`."""
     for kind, model in ((Translator, untrained), (Generator, writer)):
-        for precision, told in (("float32", {}), ("int8", {"precision": "int8"})):
+        for precision, reported in (("float32", {}), ("int8", {"precision": "int8"})):
             made = kind(model, precision=precision)
             for found in made(["1 2 3"]):
                 table = found.to_dict()
-                assert {name: table[name] for name in table if name == "precision"} == told
+                assert {name: table[name] for name in table if name == "precision"} == reported
     split = next(Translator(untrained, precision="int8").texts(["1 2. 3 4."])).to_dict()
     assert split["precision"] == "int8"
 
