@@ -28,7 +28,7 @@ def test_an_old_model_answers_as_it_did(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_old_run_goes_on_to_where_it_would_have_come(version, tmp_path):
+def test_an_old_run_resumes_to_the_same_result(version, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(RUNS / version, run)
     train(run, threads=1)

@@ -41,7 +41,7 @@ def anonymous() -> int:
 
 
 @contextmanager
-def watched(every: float = 0.02) -> Iterator[list[int]]:
+def peak_memory(every: float = 0.02) -> Iterator[list[int]]:
     """A context; the list it gives has, afterwards, the peak of anonymous resident memory inside it."""
     peak, done = [anonymous()], threading.Event()
 

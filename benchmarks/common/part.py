@@ -26,7 +26,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
 def run(part: Callable[[argparse.Namespace], Result], parser: argparse.ArgumentParser) -> None:
     """Run a benchmark program; a user's error is reported in one line."""
     options = parser.parse_args()
-    with _told():
+    with _reported_errors():
         result = part(options)
         path = result.write(quick=options.quick)
     print(f"\n{result.markdown()}\n\nwritten: {path}")
@@ -37,7 +37,7 @@ def say(text: str) -> None:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _reported_errors() -> Iterator[None]:
     from regard.errors import UserError
 
     try:

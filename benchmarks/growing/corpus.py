@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.common.memory import watched
+from benchmarks.common.memory import peak_memory
 from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
 from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
@@ -74,7 +74,7 @@ class Corpus:
 
 def _measured(work: Callable[[], Any]) -> dict[str, Any]:
     began = time.perf_counter()
-    with watched() as peak:
+    with peak_memory() as peak:
         work()
     return {"seconds": time.perf_counter() - began, "peak": peak[0]}
 

@@ -30,12 +30,12 @@ def regard(*arguments):
     )
 
 
-def test_a_prompt_goes_on(capsys, model):
+def test_a_prompt_is_continued(capsys, model):
     assert run(["generate", "To be,\nor", "--model", model, "--seed", "3"]) == 0
     assert shown(capsys) == generate("To be,\nor", model=model, seed=3) + "\n"
 
 
-def test_it_goes_on_in_int8(capsys, model):
+def test_it_is_continued_in_int8(capsys, model):
     assert run(["generate", "To be", "--model", model, "--precision", "int8"]) == 0
     assert shown(capsys) == generate("To be", model=model, precision="int8") + "\n"
 
@@ -86,7 +86,7 @@ def test_an_empty_line_among_prompts_stays_empty_where_no_text_ever_began(
     assert shown(capsys) == f"{first}\n---\n\n---\n{last}\n"
 
 
-def test_no_tokens_are_said_twice_in_the_same_order_where_that_is_asked_for(capsys, decoder_folder):
+def test_no_n_gram_is_repeated_if_requested(capsys, decoder_folder):
     endless = decoder_folder(decoding={"begin": False, "temperature": 0.0, "max_new_tokens": 100})
     assert run(["generate", "To be", "--model", str(endless), "--no-repeat-ngram-size", "2"]) == 0
     text = shown(capsys)
@@ -180,7 +180,7 @@ def test_an_empty_prompt_may_have_no_beginning(capsys, without_beginnings):
     assert "prompt 1 is empty" in reported(capsys, "", "--model", without_beginnings)[0]
 
 
-def test_more_than_the_model_sees_is_said_in_one_line(capsys, without_beginnings):
+def test_a_context_longer_than_the_model_is_reported_in_one_line(capsys, without_beginnings):
     assert run(["generate", "To be, or", "--model", str(without_beginnings), "--stream"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("To be, or")

@@ -93,7 +93,7 @@ def seen(monkeypatch):
     _note_demonstration.cache_clear()
 
 
-def test_a_person_is_told_once_that_the_box_holds_a_demonstration(seen, capsys, monkeypatch, untrained):
+def test_a_notice_says_once_that_the_included_model_is_a_demonstration(seen, capsys, monkeypatch, untrained):
     seen(out=True, err=True)
     for _ in range(2):
         assert run(["translate", "Hello."]) == 0

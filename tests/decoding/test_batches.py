@@ -102,7 +102,7 @@ def test_hypotheses_and_scores_are_the_same_to_the_bit_in_every_batch(size, sear
 
 @pytest.mark.parametrize("search", SEARCHES[:2], ids=lambda search: type(search).__name__)
 @pytest.mark.parametrize("size", RECURRENT)
-def test_recurrent_models_say_the_same_in_every_batch_and_alone(size, search):
+def test_recurrent_models_translate_the_same_alone_and_in_any_batch(size, search):
     model = model_of(size)
     found = [decode_all(search, model, SOURCES, batch_tokens=budget) for budget in (16, 700, 8192)]
     assert_same(found[1], found[0])
@@ -112,7 +112,7 @@ def test_recurrent_models_say_the_same_in_every_batch_and_alone(size, search):
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
-def test_a_sentence_alone_is_translated_as_in_company(search):
+def test_a_sentence_is_translated_the_same_alone_and_in_a_batch(search):
     model = model_of()
     together = decode_all(search, model, SOURCES)
     for index, source in enumerate(SOURCES):

@@ -60,7 +60,7 @@ def test_a_beam_wide_enough_finds_the_best_of_all_that_meet_the_constraints(
 
 @pytest.mark.parametrize("constraints", CONSTRAINTS, ids=str)
 @pytest.mark.parametrize("beam_size", [1, 2, 4])
-def test_a_beam_of_any_size_says_what_must_be_said(make_table, constraints, beam_size):
+def test_a_beam_of_any_size_has_the_required_phrases(make_table, constraints, beam_size):
     for seed in range(4):
         table = make_table(vocab=30, seed=seed, sharpness=4.0)  # required phrases are often very unlikely
         search = search_of(constraints, beam_size=beam_size, longest=6)

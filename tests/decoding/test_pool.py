@@ -64,7 +64,7 @@ def test_an_error_of_a_job_is_raised_whoever_had_it(pool_of, jobs):
     assert pool.map([1, 2, 4, 5]) == [1, 2, 4, 5]  # and the pool still works
 
 
-def test_a_worker_that_is_killed_is_told_of(pool_of):
+def test_a_killed_worker_is_reported(pool_of):
     pool = pool_of(square)
     other = next(process for _, process in pool.map(list(range(20))) if process != os.getpid())
     os.kill(other, signal.SIGKILL)

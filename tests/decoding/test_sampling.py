@@ -86,7 +86,7 @@ def test_a_sample_depends_on_no_neighbour_but_on_seed_and_index(make_table):
     assert together != Sampling(seed=6, n_best=3)(make_table().read(SOURCES), REQUESTS)
 
 
-def test_the_single_likeliest_token_is_greedy(make_table):
+def test_top_k_of_one_is_greedy(make_table):
     greedy = GreedySearch()(make_table().read(SOURCES), REQUESTS)
     assert Sampling(filters=(TopK(k=1),))(make_table().read(SOURCES), REQUESTS) == greedy
     assert Sampling(filters=(TopP(p=1e-9),))(make_table().read(SOURCES), REQUESTS) == greedy
@@ -128,7 +128,7 @@ def test_top_p_and_typical_p_take_no_token_more_once_they_hold_p_exactly():
         assert filtered(alike).isfinite().tolist() == [[True, False, False, False]]
 
 
-def test_min_p_keeps_what_is_exactly_p_times_as_likely_as_the_likeliest():
+def test_min_p_keeps_a_token_of_exactly_p_times_the_greatest_probability():
     logits = torch.tensor([[0.0, 0.0, -1.0], [-5.0, 2.0, 2.0]])
     assert MinP(p=1.0)(logits).isfinite().tolist() == [[True, True, False], [False, True, True]]
     share = float(logits[0].softmax(dim=0)[2] / logits[0].softmax(dim=0)[0])

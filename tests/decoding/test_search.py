@@ -91,7 +91,7 @@ def test_ends_do_not_starve_the_beam(make_table):
     assert [each.ids for each in search(table.read([[4]]), ask([[4]]))[0]] == [[], [4], [4, 4]]
 
 
-def test_greedy_takes_the_likeliest_token_each_time(make_table, plain_beam_search):
+def test_greedy_takes_the_most_probable_token_each_time(make_table, plain_beam_search):
     for seed in range(10):
         table = make_table(seed=seed)
         lengths = range(seed % 3, 8)
@@ -126,7 +126,7 @@ def test_equal_candidates_of_two_hypotheses_go_to_the_lower_id_too(make_table):
 
 
 @pytest.mark.parametrize("search", [GreedySearch(), BeamSearch(size=3, length_penalty=Wu(alpha=1.0))])
-def test_a_prefix_is_said_and_counts(make_table, search):
+def test_a_prefix_is_in_the_output_and_counts(make_table, search):
     table = make_table(vocab=7)
     prefixes = [(), (6, 5), (4,), (5, 5, 5, 6)]
     requests = [

@@ -330,7 +330,7 @@ def test_a_task_s_loss_reaches_every_parameter(request, predictor, smoothing):
             assert parameter.grad.any(), name
 
 
-def test_the_loss_in_pieces_stands_back_for_whatever_listens_to_the_output(predictor):
+def test_an_output_layer_with_a_hook_is_called_instead_of_the_fused_loss(predictor):
     assert output_layer(predictor) is predictor.output
     add_lora(predictor, rank=1, targets=["output"])
     assert output_layer(predictor) is None

@@ -179,7 +179,7 @@ def test_a_row_masked_whole_has_finite_gradients(name):
     assert all(parameter.grad.isfinite().all() for parameter in attention.parameters())
 
 
-def test_a_watcher_can_stand_in_the_place_of_the_mixing():
+def test_a_recorder_can_replace_the_weighted_mean():
     attention, reported = DotAttention(6, 6), []
 
     def watching(scores, values, mask=None):

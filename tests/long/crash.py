@@ -83,8 +83,8 @@ def random_kills(recipe: Path, folder: Path, kills: int) -> bool:
         numbers = [str(number) for number in (KILLS_A_RUN, MAX_STEPS, run + 1, workers)]
         done = subprocess.run([*script, *numbers], capture_output=True, text=True, check=False)
         if done.returncode == 0:
-            left_alone, killed = json.loads(done.stdout)["digests"]
-            same += left_alone == killed
+            uninterrupted, killed = json.loads(done.stdout)["digests"]
+            same += uninterrupted == killed
         else:
             print(done.stderr, file=sys.stderr)
     seconds = time.monotonic() - began

@@ -111,7 +111,7 @@ def _places(node: ast.AST, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Nodes that may be changed, with the way to each."""
     if isinstance(node, ast.FunctionDef) and node.name in SHOWING:
         return
-    if isinstance(node, ast.Raise) or _is_left_alone(node):
+    if isinstance(node, ast.Raise) or _is_not_mutated(node):
         if isinstance(node, ast.Raise):
             yield path, node
         return
@@ -128,7 +128,7 @@ def _places(node: ast.AST, path: Path = ()) -> Iterator[tuple[Path, Any]]:
                     yield from _places(each, (*path, (name, number)))
 
 
-def _is_left_alone(node: ast.AST) -> bool:
+def _is_not_mutated(node: ast.AST) -> bool:
     """Types, what only type checkers see, texts, and the numbers of a module."""
     if isinstance(node, ast.Assign | ast.AnnAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]

@@ -123,7 +123,7 @@ def test_lengths_are_counted_as_here(bart):
         assert decoding_of(folder, settings).loaded.generation == {"beam_size": 1, **found}
 
 
-def test_a_search_is_theirs_where_little_is_said_of_it(bart, tmp_path):
+def test_a_search_with_default_settings_is_that_of_transformers(bart, tmp_path):
     """Greedy without num_beams; a beam without early_stopping ends by their heuristic."""
     beam = {"beam_size": 4, "length_penalty": "power", "alpha": 1.0}
     for settings, found in (
@@ -156,7 +156,7 @@ def test_an_older_name_of_the_forced_first_token_is_known(bart):
     assert found.loaded.generation["forced_bos_id"] == 0
 
 
-def test_what_is_not_taken_is_told_where_a_folder_is_used_as_it_is(bart, capsys):
+def test_ignored_defaults_of_a_folder_are_reported(bart, capsys):
     folder, _ = bart
     decoding_of(folder, {"suppress_tokens": [7], "num_beams": 2})
     Summarizer(folder, device="cpu")
@@ -216,7 +216,7 @@ def _spelt(folder, text):
     return word
 
 
-def test_what_tasks_are_told_is_named_but_for_prefixes(bart, llama):
+def test_settings_of_tasks_are_reported_except_prefixes(bart, llama):
     for folder, prefixes in ((bart[0], {"summarization": "summarize: "}), (llama, None)):
         (folder / "generation_config.json").unlink(missing_ok=True)
         path = folder / "config.json"

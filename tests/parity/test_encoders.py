@@ -160,7 +160,7 @@ def test_positions_run_out(pair):
 
 
 @torch.no_grad()
-def test_the_loss_of_hidden_words_is_theirs(make):
+def test_the_loss_of_masked_words_is_that_of_transformers(make):
     pair = make("bert, masked words", *CASES["bert, masked words"])
     ids = torch.randint(4, pair.config.vocab_size, (3, 9), generator=torch.Generator().manual_seed(2))
     labels = ids.where(torch.rand(3, 9, generator=torch.Generator().manual_seed(1)) < 0.4, -100)

@@ -98,7 +98,7 @@ def test_of_equally_like_texts_the_earlier_comes_first(minilm):
     assert [each.line for each in found] == [1, 3, 2]
 
 
-def test_of_a_text_that_is_too_long_the_beginning_counts_and_that_is_said(minilm, capsys):
+def test_a_text_that_is_too_long_is_cut_with_a_warning(minilm, capsys):
     long, short = (embed("bad " * count, model=minilm) for count in (100, 16))
     torch.testing.assert_close(long, short, rtol=0, atol=0)
     assert capsys.readouterr().err.count("line 1 is too long") == 1

@@ -96,7 +96,7 @@ def test_a_model_of_regard_guesses_what_stands_for_the_unknown_token(ours):
         assert all(token == token.strip() != "" for token, _ in found)
 
 
-def test_each_mask_has_its_guesses_likeliest_first(ours):
+def test_each_mask_has_its_predictions_most_probable_first(ours):
     found = fill("[MASK] cat <mask>[MASK] on", model=ours, top=6)
     assert [len(guesses) for guesses in found] == [6, 6, 6]
     for guesses in found:

@@ -125,7 +125,7 @@ def test_bytes_wait_for_their_character(decoder_folder):
     assert list(in_characters(tokenizer, [], ids[:-2])) == ["a", "é"], "half a character is left out"
 
 
-def test_a_stream_tells_what_is_wrong_before_anything_is_said(plain, decoder_folder):
+def test_a_stream_raises_errors_before_its_first_token(plain, decoder_folder):
     for settings in ({"num": 2}, {"beam_size": 3}):
         with pytest.raises(ConfigError, match="only a single text can be streamed") as raised:
             Generator(plain, **settings).stream("To be")
@@ -143,7 +143,7 @@ def test_a_text_grows_beyond_what_the_model_sees_at_once(decoder_folder, capsys,
     assert capsys.readouterr().err == ""
 
 
-def test_of_a_prompt_that_is_longer_the_end_is_read_which_is_said(decoder_folder, capsys):
+def test_only_the_end_of_a_longer_prompt_is_read_with_a_warning(decoder_folder, capsys):
     short = decoder_folder(decoding={"begin": False}, trained_length=8)
     first, second = generate(["To be", "or not to be"], model=short, temperature=0.0)
     reported = capsys.readouterr().err
@@ -214,7 +214,7 @@ def test_no_pair_of_tokens_comes_twice_where_that_is_asked_for(decoder_folder):
     assert len(set(pairs(plain))) < len(pairs(plain)), "else the rule forbids nothing here"
 
 
-def test_what_the_model_has_never_seen_is_told(plain, capsys):
+def test_characters_that_the_model_has_never_seen_are_reported(plain, capsys):
     generate(["To be", "x!y"], model=plain)
     [line] = capsys.readouterr().err.splitlines()
     assert line == "warning: prompt 2 has 3 tokens unknown to the model"
@@ -239,7 +239,7 @@ def test_what_is_given_rules_out_what_was_set(decoder_folder):
         Generator(model, temperature=0.0, num=2)
 
 
-def test_a_beam_finds_likelier_texts_than_the_likeliest_token_does(plain):
+def test_a_beam_finds_more_probable_texts_than_greedy_search(plain):
     [greedy] = Generator(plain, temperature=0.0)(["To be"])
     [beam] = Generator(plain, beam_size=8, num=3)(["To be"])
     likelihoods = [each.log_prob for each in beam.continuations]
@@ -263,7 +263,7 @@ def test_prompts_without_end_are_answered_as_they_come(plain):
     assert [next(came).line for _ in range(3)] == [1, 2, 3]
 
 
-def test_only_what_goes_on_with_texts_is_asked_to(untrained, plain):
+def test_a_model_that_cannot_continue_texts_is_refused(untrained, plain):
     with pytest.raises(FolderError, match="no model that continues texts") as raised:
         generate("1 2", model=untrained)
     assert "translate" in raised.value.hint

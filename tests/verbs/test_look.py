@@ -181,9 +181,9 @@ def test_a_stream_is_the_greedy_answer(translator):
 
 
 def test_before_a_costly_beam_search_no_greedy_answer_is_streamed(translator, decoder_folder, monkeypatch):
-    goes_on = Looker(decoder_folder(), device="cpu")
+    continues = Looker(decoder_folder(), device="cpu")
     monkeypatch.setattr(streaming, "MAX_STREAM_OPERATIONS", 0.0)
-    for looker, text in ((translator, "1 2"), (goes_on, "To be")):
+    for looker, text in ((translator, "1 2"), (continues, "To be")):
         assert not [*looker.stream(Request(text=text, beam_size=3))]
         assert [*looker.stream(Request(text=text, beam_size=1))]
 

@@ -19,7 +19,7 @@ def files(tmp_path):
     return written
 
 
-def test_what_a_model_says_it_scores_as_when_it_said_it(untrained, files):
+def test_an_output_has_the_score_that_decoding_reported(untrained, files):
     sources = ["1 2 3", "4", "0 9 8 7"]
     said = [each.candidates[0] for each in Translator(untrained, beam_size=4)(sources)]
     whole = [candidate for candidate in said if "<unk>" not in candidate.text]

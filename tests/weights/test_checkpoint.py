@@ -155,7 +155,7 @@ def test_the_best_is_replaced_and_has_its_step(run):
         assert names(run.path) == [".lock", "best", "checkpoints"]
 
 
-def test_a_broken_thing_in_the_place_of_the_best_or_of_a_step_is_kept_under_another_name(run):
+def test_a_damaged_best_or_step_folder_is_kept_under_another_name(run):
     (run.path / "best").mkdir()
     (run.path / "best" / "half").write_text("")
     (run.path / "checkpoints" / "step-00000001").write_text("a file")

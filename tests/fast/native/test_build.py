@@ -70,7 +70,7 @@ def test_vectors_of_any_width_compute_the_same():
     packed = PackedLinear(linear.weight, linear.bias)
     torch.testing.assert_close(packed(x), exact, rtol=1e-5, atol=1e-5)
     expected = exact.log_softmax(dim=1).topk(5)
-    values, ids, _told = packed.top_candidates(x, 5, torch.zeros(14, dtype=torch.int64))
+    values, ids, _asked_log_probs = packed.top_candidates(x, 5, torch.zeros(14, dtype=torch.int64))
     torch.testing.assert_close(values, expected.values, rtol=1e-5, atol=1e-5)
     assert torch.equal(ids, expected.indices)
     if kernels.has_int8():
@@ -130,7 +130,7 @@ def test_a_compiler_that_makes_nothing_leaves_nothing(command, tmp_path):
     assert libraries(tmp_path) == []
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path):
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"file: Not a directory|cannot be made") as caught:
         built(("/bin/false",), tmp_path / "file")
@@ -261,7 +261,7 @@ def test_what_should_be_there_and_is_not_is_warned_of_once(asked, monkeypatch, c
     assert "CC" in record.getMessage()
 
 
-def test_a_user_without_a_home_is_told(monkeypatch):
+def test_a_user_without_a_home_is_reported(monkeypatch):
     monkeypatch.delenv("REGARD_NATIVE", raising=False)
     monkeypatch.setenv("CC", sys.executable)
 

@@ -44,7 +44,7 @@ def close(found, expected, tolerance=1e-5):
 @pytest.mark.parametrize("features", [1, 3, 24, 256, 1000])
 @pytest.mark.parametrize("columns", [1, 31, 32, 33, 100, 1000])
 @pytest.mark.parametrize("bias", [True, False])
-def test_it_is_a_linear_map(features, columns, bias):
+def test_it_is_a_linear_layer(features, columns, bias):
     weight, bias, x = case(features, columns, bias=bias)
     packed = PackedLinear(weight, bias)
     assert packed.shape == (columns, features)
@@ -204,7 +204,7 @@ def test_where_all_are_equal_the_first_come_first(columns):
 def test_the_largest_may_stand_anywhere(rising):
     """Each larger than all before, or none."""
     bias = torch.arange(2500.0) / 100 * (1 if rising else -1)
-    values, ids, _told = PackedLinear(torch.zeros(2500, 1), bias).top_candidates(
+    values, ids, _asked_log_probs = PackedLinear(torch.zeros(2500, 1), bias).top_candidates(
         torch.ones(1, 1), 6, torch.zeros(1, dtype=torch.int64)
     )
     expected = bias.log_softmax(dim=0).sort(descending=True, stable=True)
@@ -214,7 +214,9 @@ def test_the_largest_may_stand_anywhere(rising):
 
 def test_behind_the_last_there_is_nothing():
     weight, bias, x = whole_numbers(3, 5, 4)
-    values, ids, _told = PackedLinear(weight, bias).top_candidates(x, 9, torch.zeros(4, dtype=torch.int64))
+    values, ids, _asked_log_probs = PackedLinear(weight, bias).top_candidates(
+        x, 9, torch.zeros(4, dtype=torch.int64)
+    )
     expected, places = ranking(x @ weight.T + bias, 5)
     close(values[:, :5], expected)
     assert torch.equal(ids[:, :5], places)

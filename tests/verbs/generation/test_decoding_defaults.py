@@ -52,7 +52,7 @@ def test_usual_defaults_are_taken_as_they_are(warned):
         (ContinuationSettings, {"max_new_tokens": 10**5, "mbr": "chrf", "mbr_samples": 1000}),
     ],
 )
-def test_what_takes_hours_by_default_is_lowered_and_told(warned, cls, given):
+def test_defaults_that_take_hours_are_lowered_with_a_warning(warned, cls, given):
     found = decoding_defaults(cls, folder(**given))
     rows = max(1, *(getattr(found, name, None) or 0 for name in module.names_in(cls, "hypotheses")))
     length = max(getattr(found, name, None) or 0 for name in module.names_in(cls, "tokens"))

@@ -92,7 +92,7 @@ def test_neighbours_change_no_text(writer, any_size, temperature):
     assert [next(generator([prompt])).texts for prompt in PROMPTS] == together
 
 
-def test_where_it_is_no_faster_that_is_said(untrained, writer, capsys, monkeypatch):
+def test_a_warning_if_it_is_no_faster(untrained, writer, capsys, monkeypatch):
     monkeypatch.setattr(kernels, "has_int8", lambda: False)
     for kind, model in ((Translator, untrained), (Generator, writer)):
         made = kind(model, precision="int8")
