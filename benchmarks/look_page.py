@@ -128,12 +128,12 @@ def _served(looker: "Looker", tokens: int) -> Iterator[str]:
     """The address of a Look at a text of so many tokens, with a copy of the text as its forced answer."""
     from regard.serving.local import LocalServer
     from regard.serving.look_store import LookStore
-    from regard.verbs.look import Request
+    from regard.verbs.look import LookRequest
 
     tokenizer = looker.loaded.tokenizers.source
     ids = (tokenizer.encode("Where is the station of the town?") * tokens)[: tokens - 1]
     text = tokenizer.decode(ids)
-    with LocalServer(LookStore(looker, Request(text=text, target=text))) as server:
+    with LocalServer(LookStore(looker, LookRequest(text=text, target=text))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.url
         server.shutdown()

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.data.catalogue import find
+from regard.data.catalogue import find_file
 from regard.models.build import count_config_parameters
 from regard.recipe import read_toml
 from regard.verbs.proposals.experiments import experiments
@@ -65,7 +65,7 @@ def read(name: str, *sides: str) -> Pairs:
     """The pairs of two files of a data set."""
     columns = []
     for side in sides:
-        path = find(f"{name}:{side}")
+        path = find_file(f"{name}:{side}")
         opened = gzip.open if path.suffix == ".gz" else open
         with opened(path, "rt", encoding="utf-8", newline="\n") as file:
             columns.append([line.rstrip("\n") for line in file])

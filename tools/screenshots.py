@@ -20,7 +20,7 @@ from playwright.sync_api import Page, sync_playwright
 from benchmarks.look_chromium import OPTIONS, chromium
 from regard.serving.local import LocalServer
 from regard.serving.look_store import LookStore
-from regard.verbs.look import Looker, Request
+from regard.verbs.look import Looker, LookRequest
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 SENTENCE = "Where is the station?"
@@ -103,7 +103,7 @@ def main() -> None:
 @contextmanager
 def served(text: str) -> Iterator[str]:
     """The address of a page that shows what the included model does with `text`."""
-    server = LocalServer(LookStore(Looker(), Request(text=text)))
+    server = LocalServer(LookStore(Looker(), LookRequest(text=text)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield server.url

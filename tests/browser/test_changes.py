@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from regard.serving.look_store import LookStore
-from regard.verbs.look import Request
+from regard.verbs.look import LookRequest
 
 TEXT, FORCED = "Where is the station?", "Wo ist die Station?"
 
@@ -16,7 +16,7 @@ TEXT, FORCED = "Where is the station?", "Wo ist die Station?"
 def forced(serve, lookers):
     """Where a look with a forced answer is served."""
     looker, _ = lookers["encoder_decoder"]
-    return serve(LookStore(looker, Request(text=TEXT, target=FORCED)))
+    return serve(LookStore(looker, LookRequest(text=TEXT, target=FORCED)))
 
 
 def go(page, view):
@@ -50,10 +50,10 @@ def test_switching_all_on_again_keeps_what_was_forced(visit, forced, begun):
 def test_an_invalid_text_is_reported_with_a_hint_and_can_be_corrected(visit, serve, lookers):
     """A page whose first look failed too has its box."""
     from regard.serving.look_store import LookStore
-    from regard.verbs.look import Request
+    from regard.verbs.look import LookRequest
 
     looker, _ = lookers["encoder_only"]
-    page_visit = visit(serve(LookStore(looker, Request(text="a " * 600))))
+    page_visit = visit(serve(LookStore(looker, LookRequest(text="a " * 600))))
     reported = page_visit.page.inner_text(".ask [role=alert]")
     assert "more than 512" in reported
     assert "shorten it" in reported

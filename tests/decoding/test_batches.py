@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.catalogue import find
+from regard.data.catalogue import find_file
 from regard.decoding.batches import by_length, decode_all, decode_stream, padded
 from regard.decoding.hypothesis import Hypothesis, Wu
 from regard.decoding.rules import BannedTokens, LengthLimits
@@ -122,7 +122,7 @@ def test_a_sentence_is_translated_the_same_alone_and_in_a_batch(search):
 @pytest.mark.skipif(not Path(os.environ.get("REGARD_DATA", "/nowhere")).is_dir(), reason="needs REGARD_DATA")
 @pytest.mark.parametrize("beam_size", [1, 5])
 def test_captions_an_empty_and_a_long_line_are_translated_the_same_with_every_budget(beam_size):
-    lines = find("multi30k_tok:test_2016_flickr.en").read_text("utf-8").splitlines()
+    lines = find_file("multi30k_tok:test_2016_flickr.en").read_text("utf-8").splitlines()
     lines = [*lines[:10], "", *lines[10:20], " ".join(" ".join(lines).split()[:200])]
     words = {word: number for number, word in enumerate(dict.fromkeys(" ".join(lines).split()), start=4)}
     sources = [[words[word] for word in line.split()] for line in lines]

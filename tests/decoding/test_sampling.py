@@ -8,7 +8,7 @@ import torch
 
 from regard.decoding.hypothesis import Request
 from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
-from regard.decoding.sampling import MinP, Sampling, Temperature, TopK, TopP, Typical, _mix, uniform
+from regard.decoding.sampling import MinP, Sampling, Temperature, TopK, TopP, Typical, _mix, uniform_noise
 from regard.decoding.search import GreedySearch
 from regard.errors import ConfigError
 
@@ -143,13 +143,17 @@ def test_temperature_divides():
 
 def test_noise_is_uniform_and_differs_in_all_that_it_is_made_of():
     rows = np.arange(20_000)
-    noise = uniform(1, rows, rows * 0, 0)
+    noise = uniform_noise(1, rows, rows * 0, 0)
     assert ((noise >= 0) & (noise < 1)).all()
     assert np.histogram(noise, bins=10, range=(0, 1))[0].tolist() == pytest.approx([2000] * 10, abs=170)
-    others = [uniform(2, rows, rows * 0, 0), uniform(1, rows, rows * 0 + 1, 0), uniform(1, rows, rows * 0, 1)]
+    others = [
+        uniform_noise(2, rows, rows * 0, 0),
+        uniform_noise(1, rows, rows * 0 + 1, 0),
+        uniform_noise(1, rows, rows * 0, 1),
+    ]
     for other in others:
         assert abs(np.corrcoef(noise, other)[0, 1]) < 0.03
-    assert np.array_equal(uniform(1, rows[7:8], rows[:1], 0), noise[7:8])
+    assert np.array_equal(uniform_noise(1, rows[7:8], rows[:1], 0), noise[7:8])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from regard.decoding.hypothesis import Hypothesis, Power, Request, Wu
 from regard.decoding.rows import round_up
 from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
 from regard.decoding.search import BeamSearch, GreedySearch
-from regard.decoding.step import ROWS
+from regard.decoding.step import ROW_MULTIPLE
 from regard.errors import ConfigError, RunError
 
 EOS = 3
@@ -176,9 +176,9 @@ def test_rows_are_a_multiple_and_become_fewer(make_table, search):
     table = make_table(vocab=9, sharpness=3.0)
     sources = [[4 + number % 5, number] for number in range(30)]
     search(length_penalty=Power(alpha=0.0))(table.read(sources), ask(sources))
-    assert all(size % ROWS == 0 for size in table.sizes)
-    assert table.sizes[0] == round_up(30, ROWS)
-    assert table.sizes[-1] == ROWS
+    assert all(size % ROW_MULTIPLE == 0 for size in table.sizes)
+    assert table.sizes[0] == round_up(30, ROW_MULTIPLE)
+    assert table.sizes[-1] == ROW_MULTIPLE
 
 
 @pytest.mark.parametrize("search", [GreedySearch, BeamSearch])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.weights.checkpoint import RunFolder, digest
+from regard.weights.checkpoint import RunFolder, checkpoint_digest
 
 HERE = Path(__file__).parent
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -127,7 +127,7 @@ def test_a_killed_process_restarts_and_the_run_ends_in_the_bits_of_an_uninterrup
         stderr = process.communicate(timeout=120)[1]
     assert process.returncode == 0, stderr
     assert "resuming from step" in stderr
-    assert digest(RunFolder(killed).latest()) == digest(RunFolder(alone).latest())
+    assert checkpoint_digest(RunFolder(killed).latest()) == checkpoint_digest(RunFolder(alone).latest())
 
 
 def test_a_full_disk_stops_all_and_is_reported_once(recipe, tmp_path):

@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE.parent / "distributed"))
 
 from test_torchrun import RECIPE, TORCHRUN, train, workers_of  # noqa: E402
 
-from regard.weights.checkpoint import RunFolder, digest  # noqa: E402
+from regard.weights.checkpoint import RunFolder, checkpoint_digest  # noqa: E402
 
 STEPS_A_KILL = 10
 FAST_ENOUGH = 30.0  # seconds from a kill until the other process has ended too
@@ -64,7 +64,9 @@ def random_kills(recipe: Path, folder: Path, kills: int) -> bool:
         code = process.wait()
         reported.seek(0)
         errors = reported.read().count("\nerror: ")
-    same = code == 0 and digest(RunFolder(killed).latest()) == digest(RunFolder(alone).latest())
+    same = code == 0 and checkpoint_digest(RunFolder(killed).latest()) == checkpoint_digest(
+        RunFolder(alone).latest()
+    )
     print(
         f"ranks: {kills} SIGKILLs of random processes under torchrun: exit code {code},"
         f" {'the bits' if same else 'NOT the bits'} of an uninterrupted run, slowest end of the others"

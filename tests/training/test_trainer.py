@@ -23,7 +23,7 @@ from regard.training.settings import TrainingSettings
 from regard.training.trainable import choose_trainable
 from regard.training.trainer import Trainer
 from regard.weights.average import MovingAverage
-from regard.weights.checkpoint import RunFolder, digest
+from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from regard.weights.tensors import model_tensors
 
 SETTINGS = TrainingSettings(
@@ -81,7 +81,7 @@ def trainer(shards, run, settings=SETTINGS, *, stop=lambda: None, objective=None
 def trained(shards, path, settings=SETTINGS, **options):
     with RunFolder(path).lock() as run:
         trainer(shards, run, settings, **options).train()
-        return digest(run.latest())
+        return checkpoint_digest(run.latest())
 
 
 @pytest.fixture(scope="module")
@@ -347,7 +347,7 @@ def test_a_run_that_trains_some_weights_is_resumed_to_the_same_bits(shards, tmp_
     with RunFolder(tmp_path / "stopped").lock() as run:
         choosing(trainer(shards, run, settings, seed=99), **chosen).train()
     whole, stopped = (RunFolder(tmp_path / name) for name in ("whole", "stopped"))
-    assert digest(whole.latest()) == digest(stopped.latest())
+    assert checkpoint_digest(whole.latest()) == checkpoint_digest(stopped.latest())
     best = weights_of(whole.best()), weights_of(stopped.best())
     assert all(torch.equal(best[0][name], best[1][name]) for name in best[0])
 

@@ -6,7 +6,7 @@ import torch
 
 from regard.errors import DataError
 from regard.verbs.classify_images import ImageClassifier
-from regard.verbs.look import Changes, Looker, Request, look
+from regard.verbs.look import Changes, Looker, LookRequest, look
 from regard.verbs.views.resources import JSON_RESOURCES
 
 
@@ -76,13 +76,13 @@ def test_a_patch_that_is_switched_off_changes_nothing_any_more(vision_folder):
         np.savez(folder.parent / "others.npz", images=other)
         looker, changes = Looker(folder, device="cpu"), Changes(tokens=(place,))
         answers = [
-            looker(Request(text=str(name), changes=off)).summary["answer"]["labels"]
+            looker(LookRequest(text=str(name), changes=off)).summary["answer"]["labels"]
             for name in (file, folder.parent / "others.npz")
             for off in (changes, Changes())
         ]
         assert answers[0] == answers[2]
         assert answers[1] != answers[3]
-        changed: dict = looker(Request(text=str(file))).get("ablation")
+        changed: dict = looker(LookRequest(text=str(file))).get("ablation")
         [middle] = [each["change"] for each in changed["tokens"] if each["position"] == place]
         best = answers[1][0]
         [without] = [each["probability"] for each in answers[0] if each["label"] == best["label"]]

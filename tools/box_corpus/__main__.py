@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.catalogue import find
+from regard.data.catalogue import find_file
 from regard.data.corpus import read_lines
 from regard.verbs.shared.model_loading import included_model
 from tools.box_corpus.captions import Captions
@@ -221,7 +221,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="the folder for train.en and train.de")
     parser.add_argument("--stage", type=int, choices=STAGES, required=True, help="of the training")
     asked = parser.parse_args()
-    sides = [list(read_lines(find(f"tatoeba_en_de:train.{side}.gz"))) for side in ("en", "de")]
+    sides = [list(read_lines(find_file(f"tatoeba_en_de:train.{side}.gz"))) for side in ("en", "de")]
     pairs = [cleaned(*pair) for pair in zip(*sides, strict=True)]
     for kind, found in make_corpus(pairs, asked.out, STAGES[asked.stage]).items():
         print(f"{kind}: {found:,}")

@@ -19,7 +19,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
-from regard.data.catalogue import find, is_spec
+from regard.data.catalogue import find_file, is_spec
 from regard.data.encodings import refuse_wide
 from regard.data.json_lines import parse_record, text_field
 from regard.data.synthetic import synthetic_pairs
@@ -244,7 +244,7 @@ def locate(spec: str, base: Path, *, once: bool = False) -> Path:
             )
         return path
     if is_spec(spec):
-        return find(spec)
+        return find_file(spec)
     raise _missing(path)
 
 

@@ -25,7 +25,7 @@ from regard.decoding.rules import LengthLimits
 from regard.decoding.speculative import Drafter
 from regard.decoding.step import CacheStepper
 from regard.errors import ConfigError, DataError
-from regard.fast.decoding_step import TopCandidates
+from regard.fast.decoding_step import CandidateTensors
 from regard.models.decoder_only import DecoderOnly
 
 ENDLESS = LengthLimits(offset=2**40, most=2**40)  # each request has a limit of its own
@@ -158,7 +158,7 @@ class RollingStepper(PromptStepper):
 
     def top_candidates(
         self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]
-    ) -> TopCandidates:
+    ) -> CandidateTensors:
         self._make_room()
         self._history.append(ids[:, None])
         return super().top_candidates(ids, size, asked)

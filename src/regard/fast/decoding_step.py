@@ -20,15 +20,15 @@ from regard.fast.int8 import Int8Linear, to_int8
 from regard.fast.native import kernels
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.plan import Unplanned
-from regard.fast.row_layers import linear
+from regard.fast.row_layers import row_linear
 from regard.fast.slot_cache import SlotCache
-from regard.fast.supported import MODELS, why_unsupported
+from regard.fast.supported import SUPPORTED_MODELS, why_unsupported
 from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, has_hooks
 from regard.layers.cache import DecoderCache, StackCache
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 
-TopCandidates = tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"], Float[Tensor, " rows"]]
+CandidateTensors = tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"], Float[Tensor, " rows"]]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class DecodingStep:
 
     def top_candidates(
         self, ids: Int64[Tensor, " rows"], cache: SlotCache, size: int, asked: Int64[Tensor, " rows"]
-    ) -> TopCandidates:
+    ) -> CandidateTensors:
         """The `size` most likely next ids of each row, and the log-probability of its id in `asked`.
 
         Log-probabilities and ids are in descending order; of equal ones the lower id comes first.
@@ -99,7 +99,12 @@ def quantise_model(model: nn.Module) -> int:
 
 def _found(model: nn.Module) -> DecodingStep | str:
     """The step, or why there is none."""
-    if type(model) not in MODELS or model.training or not kernels.available() or any_module_is_hooked():
+    if (
+        type(model) not in SUPPORTED_MODELS
+        or model.training
+        or not kernels.available()
+        or any_module_is_hooked()
+    ):
         return why_unsupported(model) or "unknown"
     fingerprint = _fingerprint(model)
     known = _steps.get(model)
@@ -114,7 +119,7 @@ def _build(model: nn.Module) -> DecodingStep | str:
         return reason
     has_kernel = not isinstance(model.output, Int8Linear) or kernels.has_int8()
     try:
-        output = linear(model.output) if has_kernel else model.output
+        output = row_linear(model.output) if has_kernel else model.output
         if isinstance(model, EncoderDecoder):
             return DecodingStep(PlannedDecoder(model.decoder, output), output, starting(model), None)
         return DecodingStep(PlannedDecoder(model, output), output, None, model.config.window)

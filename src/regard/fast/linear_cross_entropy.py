@@ -6,13 +6,17 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.fast.fusible import can_be_fused
-from regard.fast.native.cross_entropy import ROWS, LinearCrossEntropy
+from regard.fast.native.cross_entropy import ROWS_AT_A_TIME, LinearCrossEntropy
 from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, is_unchanged
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.recurrent import Recurrent
 
-KNOWN = (EncoderDecoder, DecoderOnly, Recurrent)  # the `project` of each is `self.output(hidden)`
+MODELS_WITH_OUTPUT = (
+    EncoderDecoder,
+    DecoderOnly,
+    Recurrent,
+)  # their `project` is `self.output(hidden)`
 
 
 def linear_cross_entropy(
@@ -35,7 +39,7 @@ def linear_cross_entropy(
     weight, bias = output.weight, output.bias
     if can_be_fused(states, output):
         return LinearCrossEntropy.apply(states, weight, bias, labels, smoothing)
-    options = nn.LinearCrossEntropyOptions(batch_chunk_size=ROWS)
+    options = nn.LinearCrossEntropyOptions(batch_chunk_size=ROWS_AT_A_TIME)
     nll = F.linear_cross_entropy(states, weight, labels, linear_bias=bias, reduction="sum", options=options)
     if not smoothing:
         return nll, nll.detach()
@@ -52,7 +56,7 @@ def output_layer(model: nn.Module) -> nn.Linear | None:
     """
     output = getattr(model, "output", None)
     project = getattr(type(model), "project", None)
-    known = any(project is kind.project and class_is_unchanged(kind) for kind in KNOWN)
+    known = any(project is kind.project and class_is_unchanged(kind) for kind in MODELS_WITH_OUTPUT)
     if not known or "project" in vars(model) or type(output) is not nn.Linear:
         return None
     return output if is_unchanged(output) and not any_module_is_hooked() else None

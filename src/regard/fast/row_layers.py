@@ -14,7 +14,7 @@ from regard.fast.int8 import Int8Linear
 from regard.fast.native.activation import activate, kind_of
 from regard.fast.native.embedding import plan_embedding
 from regard.fast.native.linear import PackedLinear
-from regard.fast.native.norm import Norm
+from regard.fast.native.norm import PackedNorm
 from regard.fast.native.plan import Planned, Rows, Unplanned, add
 from regard.fast.training import plain_type
 from regard.layers.attention import MultiHeadAttention
@@ -46,7 +46,7 @@ class ResidualConnection(Protocol):
     def __call__(self, x: Rows, sublayer: Callable[[Rows, Rows | None], Rows]) -> Rows: ...
 
 
-def linear(module: nn.Module, relu: bool = False) -> PackedLinear:
+def row_linear(module: nn.Module, relu: bool = False) -> PackedLinear:
     """The linear layer, followed by ReLU if `relu`."""
     if type(module) is Int8Linear:
         return PackedLinear(module.weight, module.bias, scale=module.weight_scale, relu=relu)
@@ -57,7 +57,7 @@ def linear(module: nn.Module, relu: bool = False) -> PackedLinear:
     return PackedLinear(module.weight.detach(), bias, relu=relu)
 
 
-def feed_forward(module: nn.Module) -> RowLayer:
+def row_feed_forward(module: nn.Module) -> RowLayer:
     """The feed-forward network of a block."""
     kind = plain_type(module)
     if kind is FeedForward:
@@ -71,7 +71,7 @@ def feed_forward(module: nn.Module) -> RowLayer:
 
 def _feed_forward(module: FeedForward) -> RowLayer:
     relu = module.activation is F.relu
-    inner, outer = linear(module.inner, relu=relu), linear(module.outer)
+    inner, outer = row_linear(module.inner, relu=relu), row_linear(module.outer)
     activation = None if relu else _activation(module)
 
     def network(x: Rows, residual: Rows | None = None) -> Rows:
@@ -82,7 +82,7 @@ def _feed_forward(module: FeedForward) -> RowLayer:
 
 
 def _gated(module: GatedFeedForward) -> RowLayer:
-    inner, outer, activation = linear(module.gate_inner), linear(module.outer), _activation(module)
+    inner, outer, activation = row_linear(module.gate_inner), row_linear(module.outer), _activation(module)
     d_ff = outer.features
 
     def network(x: Rows, residual: Rows | None = None) -> Rows:
@@ -99,22 +99,22 @@ def _activation(module: FeedForward | GatedFeedForward) -> int:
     return kind
 
 
-def embedding(module: InputEmbedding) -> Callable[[Planned], Planned]:
+def row_embedding(module: InputEmbedding) -> Callable[[Planned], Planned]:
     """Ids of a position -> inputs of the stack; the position's vector is an argument of each run."""
     weight, scale = module.embedding.weight.detach(), module.embedding.scale
-    after = norm(module.norm)
+    after = row_norm(module.norm)
     return lambda ids: after(plan_embedding(ids, weight, scale))
 
 
-def norm(module: nn.Module) -> RowNorm:
+def row_norm(module: nn.Module) -> RowNorm:
     """Layer norm, RMS norm, or nothing (`nn.Identity`)."""
     if type(module) is nn.Identity:
         return _same
     if type(module) is nn.LayerNorm and module.weight is not None:
         bias = None if module.bias is None else module.bias.detach()
-        return Norm(module.weight.detach(), bias, module.eps, center=True)
+        return PackedNorm(module.weight.detach(), bias, module.eps, center=True)
     if type(module) is RMSNorm and module.weight is not None and module.eps is not None:
-        return Norm(module.weight.detach(), None, module.eps, center=False)
+        return PackedNorm(module.weight.detach(), None, module.eps, center=False)
     raise Unplanned(f"{type(module).__name__} is no norm with a kernel")
 
 
@@ -122,18 +122,18 @@ def _same(x: Rows) -> Rows:
     return x
 
 
-def residual(module: nn.Module) -> ResidualConnection:
+def row_residual(module: nn.Module) -> ResidualConnection:
     """The residual connection and norm of a sub-layer, without dropout."""
     kind = plain_type(module)
     if kind is PostNorm:
         assert isinstance(module, PostNorm)
-        return _post_norm(norm(module.norm))
+        return _post_norm(row_norm(module.norm))
     if kind is PreNorm:
         assert isinstance(module, PreNorm)
-        return _pre_norm(norm(module.norm))
+        return _pre_norm(row_norm(module.norm))
     if kind is SandwichNorm:
         assert isinstance(module, SandwichNorm)
-        return _sandwich_norm(norm(module.norm_before), norm(module.norm_after))
+        return _sandwich_norm(row_norm(module.norm_before), row_norm(module.norm_after))
     raise Unplanned(f"{type(module).__name__} is no residual connection with kernels")
 
 

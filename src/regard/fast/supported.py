@@ -26,8 +26,8 @@ from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
 from regard.models.parts import InputEmbedding
 
-MODELS = (EncoderDecoder, DecoderOnly)
-KNOWN = frozenset(
+SUPPORTED_MODELS = (EncoderDecoder, DecoderOnly)
+SUPPORTED_TYPES = frozenset(
     {
         *(EncoderDecoder, DecoderOnly, Encoder, Decoder, InputEmbedding, EncoderBlock, DecoderBlock),
         *(PostNorm, PreNorm, SandwichNorm, SelfAttention, MultiHeadAttention, FeedForward, GatedFeedForward),
@@ -42,7 +42,7 @@ def why_unsupported(model: nn.Module) -> str | None:
 
     Building the plan may still fail, for example if a known layer is used in place of another.
     """
-    if type(model) not in MODELS:
+    if type(model) not in SUPPORTED_MODELS:
         return f"{type(model).__name__} is no model that it knows"
     if model.training:
         return "the model is in training mode"
@@ -59,7 +59,7 @@ def why_unsupported(model: nn.Module) -> str | None:
 def _reasons(module: nn.Module, *, is_output: bool) -> Iterator[str]:
     """What is unsupported in a module, not counting its children."""
     kind = plain_type(module)
-    if kind not in KNOWN:
+    if kind not in SUPPORTED_TYPES:
         yield f"{type(module).__name__} is no type that it knows"
         return
     if has_hooks(module):

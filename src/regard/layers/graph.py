@@ -21,7 +21,7 @@ from regard.layers.stacked import StackedLinear
 
 Edges = Int64[Tensor, "2 edges"]
 Nodes = Float[Tensor, "nodes width"]
-Weights = Float[Tensor, "edges heads"]
+EdgeWeights = Float[Tensor, "edges heads"]
 Combine = Literal["concat", "mean"]
 
 SLOPE = 0.2  # of LeakyReLU below zero, in both papers
@@ -33,7 +33,9 @@ def with_self_loops(edges: Edges, num_nodes: int) -> Int64[Tensor, "2 more_edges
     return torch.cat([between, torch.arange(num_nodes, device=edges.device).expand(2, -1)], dim=1)
 
 
-def neighbourhood_softmax(scores: Weights, targets: Int64[Tensor, " edges"], num_nodes: int) -> Weights:
+def neighbourhood_softmax(
+    scores: EdgeWeights, targets: Int64[Tensor, " edges"], num_nodes: int
+) -> EdgeWeights:
     """Softmax over the edges of each target, head by head (Velickovic et al. 2018, equation 2)."""
     places = targets[:, None].expand_as(scores)
     with torch.no_grad():  # the highest score of a neighbourhood keeps exp in range and cancels out
@@ -45,7 +47,7 @@ def neighbourhood_softmax(scores: Weights, targets: Int64[Tensor, " edges"], num
 
 
 def gathered(
-    values: Float[Tensor, "nodes heads width"], weights: Weights, edges: Edges
+    values: Float[Tensor, "nodes heads width"], weights: EdgeWeights, edges: Edges
 ) -> Float[Tensor, "nodes heads width"]:
     """For each node the sum of its neighbours' values, weighted by their edges."""
     sources, targets = edges
@@ -102,17 +104,17 @@ class GraphAttention(nn.Module):
         mixed = gathered(self.value_dropout(values), self.attention_dropout(weights), edges)
         return (mixed.flatten(1) if self.combine == "concat" else mixed.mean(dim=1)) + self.bias
 
-    def attention_weights(self, x: Nodes, edges: Edges) -> Weights:
+    def attention_weights(self, x: Nodes, edges: Edges) -> EdgeWeights:
         """The weight of each edge; the weights of the edges into a node sum to 1."""
         return self._look(x, edges)[1]
 
-    def _look(self, x: Nodes, edges: Edges) -> tuple[Float[Tensor, "nodes heads d_head"], Weights]:
+    def _look(self, x: Nodes, edges: Edges) -> tuple[Float[Tensor, "nodes heads d_head"], EdgeWeights]:
         x = dropped(x, self.dropout)
         values = self._heads(self.value, x)
         scores = self._scores(x, values, edges)
         return values, neighbourhood_softmax(scores.float(), edges[1], x.size(0))
 
-    def _scores(self, x: Nodes, values: Float[Tensor, "nodes heads d_head"], edges: Edges) -> Weights:
+    def _scores(self, x: Nodes, values: Float[Tensor, "nodes heads d_head"], edges: Edges) -> EdgeWeights:
         looking, looked_at = (values * self.query).sum(-1), (values * self.key).sum(-1)
         sources, targets = edges
         return F.leaky_relu(looking.index_select(0, targets) + looked_at.index_select(0, sources), SLOPE)
@@ -136,7 +138,7 @@ class DynamicGraphAttention(GraphAttention):
     def vectors(self) -> list[nn.Parameter]:
         return [self.key]
 
-    def _scores(self, x: Nodes, values: Float[Tensor, "nodes heads d_head"], edges: Edges) -> Weights:
+    def _scores(self, x: Nodes, values: Float[Tensor, "nodes heads d_head"], edges: Edges) -> EdgeWeights:
         sources, targets = edges
         sums = self._heads(self.query, x).index_select(0, targets) + values.index_select(0, sources)
         return (F.leaky_relu(sums, SLOPE) * self.key).sum(-1)
@@ -146,7 +148,7 @@ def attend_along_edges(
     attention: SelfAttention,
     x: Float[Tensor, "1 nodes d_model"],
     edges: Edges,
-    edge_bias: Weights | None = None,
+    edge_bias: EdgeWeights | None = None,
 ) -> Float[Tensor, "1 nodes d_model"]:
     """`attention` in which each node attends to its neighbours only, without a mask of nodes x nodes.
 

@@ -12,7 +12,7 @@ from regard.layers.scaled_dot_product import masked_softmax
 from regard.layers.stacked import StackedLinear
 
 Cell = Literal["gru", "lstm"]
-Scoring = Literal["additive", "dot", "general", "concat"]
+ScoreFunction = Literal["additive", "dot", "general", "concat"]
 State = tuple[Float[Tensor, "batch d_model"], ...]  # of one layer; the hidden state first
 States = tuple[State, ...]  # of layers one above the other, the lowest first
 Inputs = Float[Tensor, "batch len gates_d_model"]  # outputs of `RecurrentLayer.input`
@@ -253,7 +253,7 @@ class GeneralAttention(DotAttention):
         return self.key(memory)
 
 
-SCORINGS: dict[Scoring, type[AdditiveAttention] | type[DotAttention]] = {
+SCORINGS: dict[ScoreFunction, type[AdditiveAttention] | type[DotAttention]] = {
     "additive": AdditiveAttention,
     "dot": DotAttention,
     "general": GeneralAttention,

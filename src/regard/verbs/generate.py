@@ -27,7 +27,7 @@ from regard.verbs.generation.search_results import samples_for, selected_texts
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.lines import stream as stream_lines
+from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.precision import compute_in, with_precision
 from regard.verbs.shared.runtime import DECODING_RUNTIME, DecodingRuntime, Precision

@@ -8,7 +8,7 @@ from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.lines import stream
+from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.runtime import DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import SummaryOptions
@@ -95,4 +95,4 @@ def summarize_file(
         as_json: write a line of JSON for each line.
     """
     summarizer = Summarizer(model, controls=controls, options=options, runtime=runtime)
-    return write(summarizer(stream(input)), Path(output), ranked=options.n_best > 1, as_json=as_json)
+    return write(summarizer(stream_lines(input)), Path(output), ranked=options.n_best > 1, as_json=as_json)

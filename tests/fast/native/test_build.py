@@ -18,7 +18,7 @@ from regard.fast.native.attention import attend_to_memory
 from regard.fast.native.build import built, find_library, library, why_none
 from regard.fast.native.compiler import FLAGS, THREADS, find_compiler
 from regard.fast.native.linear import PackedLinear
-from regard.fast.native.norm import Norm
+from regard.fast.native.norm import PackedNorm
 
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
 posix = pytest.mark.skipif(os.name != "posix", reason="no such commands")
@@ -79,7 +79,7 @@ def test_vectors_of_any_width_compute_the_same():
         torch.testing.assert_close(packed(x), int8.plain(x), rtol=1e-4, atol=1e-4)
     gain = torch.rand(50)
     torch.testing.assert_close(
-        Norm(gain, None, 1e-5, center=True)(x), torch.layer_norm(x, (50,), gain), rtol=1e-5, atol=1e-5
+        PackedNorm(gain, None, 1e-5, center=True)(x), torch.layer_norm(x, (50,), gain), rtol=1e-5, atol=1e-5
     )
     query, key, value = torch.randn(1, 20), torch.randn(9, 20), torch.randn(9, 20)
     found = attend_to_memory(query, key, value, torch.tensor([0]), torch.tensor([9]), 9, 20, 0.3)

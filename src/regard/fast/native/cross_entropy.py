@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.fast.native.kernels import kernel, threads_for
 
-ROWS = 256  # predictions at a time: their logits fit into the processor's cache
+ROWS_AT_A_TIME = 256  # predictions at a time: their logits fit into the processor's cache
 
 
 class LinearCrossEntropy(torch.autograd.Function):
@@ -38,8 +38,8 @@ class LinearCrossEntropy(torch.autograd.Function):
             torch.zeros_like(each) if each is not None and wanted else None
             for each, wanted in zip((weight, bias), ctx.needs_input_grad[1:3], strict=True)
         )
-        for first in range(0, len(x), ROWS):
-            piece = slice(first, first + ROWS)
+        for first in range(0, len(x), ROWS_AT_A_TIME):
+            piece = slice(first, first + ROWS_AT_A_TIME)
             logits = torch.nn.functional.linear(x[piece], weight, bias)
             kernel("cross_entropy")(
                 logits.data_ptr(), labels[piece].data_ptr(), *logits.shape, smoothing,

@@ -8,7 +8,7 @@ from regard.fast.native.kernels import kernel
 from regard.fast.native.plan import NORM, Planned, Rows
 
 
-class Norm:
+class PackedNorm:
     """Layer norm; RMS norm if not `center` (the mean is not subtracted)."""
 
     def __init__(

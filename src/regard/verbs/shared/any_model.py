@@ -6,7 +6,7 @@ from pathlib import Path
 
 from regard.errors import UserError
 from regard.verbs.shared.device import choose_device
-from regard.verbs.shared.model_loading import load
+from regard.verbs.shared.model_loading import load_named_model
 from regard.verbs.shared.runtime import RUNTIME, Runtime
 from regard.weights.model_folder import LoadedModel
 
@@ -23,7 +23,7 @@ def open_model(model: AnyModel | None, runtime: Runtime = RUNTIME) -> LoadedMode
     """
     device = choose_device(runtime)
     if not isinstance(model, LoadedModel):
-        return load(model, device)
+        return load_named_model(model, device)
     current = model.model.device.type
     if runtime.device not in ("auto", current):
         raise UserError(

@@ -146,7 +146,7 @@ class TextScore:
         }
 
 
-def score_text(
+def score_stream(
     model: DecoderOnly, stream: TokenStream, *, block: int, context: int, apart: bool, batch_tokens: int
 ) -> TextScore:
     """The negative log-likelihood of a whole text, each token predicted exactly once.
@@ -204,7 +204,7 @@ class LanguageModel(Task):
 
 
 def _score(model: DecoderOnly, stream: TokenStream, recipe: LanguageModelRecipe) -> TextScore:
-    return score_text(
+    return score_stream(
         model,
         stream,
         block=recipe.task.block,
