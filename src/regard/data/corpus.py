@@ -313,10 +313,10 @@ def _open(path: Path) -> BufferedReader:
 
 
 def _missing(path: Path) -> DataError:
-    beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+    neighbours = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
     return DataError(
         f"no such file: {path}",
-        did_you_mean(path.name, beside) if 0 < len(beside) <= 12 else f"searched in {path.parent}",
+        did_you_mean(path.name, neighbours) if 0 < len(neighbours) <= 12 else f"searched in {path.parent}",
     )
 
 

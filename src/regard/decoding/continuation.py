@@ -37,8 +37,8 @@ class ContinuationSettings(Controls):
 
     `max_context`: how many tokens the model reads at most; None: as many as it was trained on, 0: all. With a
     `beam_size` there is a search instead of sampling; 1 is greedy, as is a temperature of 0. `begin`: <s> is
-    put before a prompt, as in the training data of a model of several documents. `may_end`: </s> may end a
-    text; None: if `begin` is set, as a model that was trained with one of them was trained with the other.
+    put before a prompt; models that were trained on several documents need it. `may_end`: </s> may end a
+    text; None: the same as `begin`, because a model that was trained with one of them knows the other.
     """
 
     samples_by_default: ClassVar[bool | None] = True

@@ -41,8 +41,8 @@ class DecodingPool(Generic[Item, Result]):
         context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
         self._workers = ProcessPoolExecutor(size - 1, context, _begin, (call, os.getpid()))
         with warnings.catch_warnings():
-            # Python 3.12 warns of forks beside threads. PyTorch's idle threads hold no lock, and a worker
-            # uses one thread.
+            # Python 3.12 warns of forks in a process with threads. PyTorch's idle threads hold no lock, and
+            # a worker uses one thread.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._workers.submit(int)  # starts the workers
 

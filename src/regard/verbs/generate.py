@@ -104,7 +104,7 @@ class Generator(TextVerb[str, Generated]):
         num: int = 1,
         runtime: DecodingRuntime = DECODING_RUNTIME,
     ) -> None:
-        """Load the model; controls that are not given are its own."""
+        """Load the model; controls that are not given have the model's defaults."""
         self.loaded = open_model(model, runtime)
         device = self.loaded.model.device
         self.model = model_that("continues texts", DecoderOnly, self.loaded)

@@ -24,7 +24,7 @@ class Summary(Translation):
 
 
 class Summarizer(Translator):
-    """A model, loaded once, that summarizes documents, each a line.
+    """A model, loaded once, that summarizes documents, one in each line.
 
     Args:
         model: a model or run folder, or what `regard.load` returns.
@@ -46,7 +46,7 @@ class Summarizer(Translator):
         options: SummaryOptions = OPTIONS,
         runtime: DecodingRuntime = DECODING_RUNTIME,
     ) -> None:
-        """Load the model; controls that are not given are its own."""
+        """Load the model; controls that are not given have the model's defaults."""
         self._load(model, controls, options, runtime, split=None)
 
 
@@ -86,7 +86,7 @@ def summarize_file(
     options: SummaryOptions = OPTIONS,
     runtime: DecodingRuntime = DECODING_RUNTIME,
 ) -> int:
-    """Summarize each line of a file into another, which appears when it is whole; the number of lines.
+    """Summarize each line of a file into another, which appears when it is complete; returns the line count.
 
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.

@@ -106,7 +106,7 @@ class Translator:
         options: TranslationOptions = OPTIONS,
         runtime: DecodingRuntime = DECODING_RUNTIME,
     ) -> None:
-        """Load the model; controls that are not given are its own."""
+        """Load the model; controls that are not given have the model's defaults."""
         self._load(model, controls, options, runtime, options.split)
 
     def _load(
@@ -324,7 +324,7 @@ def translate_file(
     options: TranslationOptions = OPTIONS,
     runtime: DecodingRuntime = DECODING_RUNTIME,
 ) -> int:
-    """Translate a file line by line into another, which appears when it is whole; the number of lines.
+    """Translate a file line by line into another, which appears when it is complete; returns the line count.
 
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.

@@ -32,7 +32,7 @@ def activate(x: Rows, kind: int, times: Rows | None = None) -> Rows:
     """
     if isinstance(x, Planned):
         assert times is None or isinstance(times, Planned)
-        return x.plan.note(ACTIVATE, x, times, features=x.features, flag=kind)  # pyright: ignore[reportReturnType]
+        return x.plan.record(ACTIVATE, x, times, features=x.features, flag=kind)  # pyright: ignore[reportReturnType]
     assert times is None or isinstance(times, Tensor)
     return _activated(x, kind, times)  # pyright: ignore[reportReturnType]
 

@@ -88,7 +88,7 @@ def _plan(
     kind: int, query: Planned, *held: Planned, layer: int, groups: int, d_head: int, scale: float
 ) -> Planned:
     heads, features = query.features // d_head, query.features
-    return query.plan.note(
+    return query.plan.record(
         kind, query, *held, features=features, heads=heads, groups=groups, layer=layer, number=scale
     )
 

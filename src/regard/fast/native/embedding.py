@@ -11,7 +11,7 @@ from regard.fast.native.plan import EMBED, Planned, refuse_ids
 def plan_embedding(ids: Planned, table: Float[Tensor, "size features"], scale: float) -> Planned:
     """`embed` in a plan; the vector of the position is an argument of each run."""
     size, features = table.shape
-    return ids.plan.note(
+    return ids.plan.record(
         EMBED, ids, features=features, kept=table, weights=table.data_ptr(), layer=size, number=scale
     )
 

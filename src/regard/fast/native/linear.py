@@ -64,7 +64,7 @@ class PackedLinear:
         return self._computed(x, residual)  # pyright: ignore[reportReturnType]
 
     def _planned(self, x: Planned, residual: Planned | None) -> Planned:
-        return x.plan.note(
+        return x.plan.record(
             LINEAR, x, residual, features=self.shape[0], weights=self._address, kept=self, levels=self._levels
         )
 

@@ -32,7 +32,7 @@ class PackedNorm:
         center, eps, gain, bias = self._ends
         heads = 0 if x.is_whole and x.features == self._features else x.features // self._features
         assert heads * self._features in (0, x.features)
-        return x.plan.note(
+        return x.plan.record(
             NORM, x, features=x.features, kept=self, weights=gain, bias=bias, number=eps, flag=center,
             heads=heads,
         )  # fmt: skip

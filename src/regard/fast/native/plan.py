@@ -137,7 +137,7 @@ class Plan:
         """The linear layers, in the order of their calls."""
         return [call.kept for call in self._noted if call.kind == LINEAR]
 
-    def note(
+    def record(
         self,
         kind: int,
         *inputs: Planned | None,
@@ -200,7 +200,7 @@ def add(x: Rows, y: Rows) -> Rows:
     """x + y."""
     if isinstance(x, Planned):
         assert isinstance(y, Planned)
-        return x.plan.note(ADD, x, y, features=x.features)  # pyright: ignore[reportReturnType]
+        return x.plan.record(ADD, x, y, features=x.features)  # pyright: ignore[reportReturnType]
     return x + y
 
 

@@ -29,4 +29,4 @@ def rotate(
 
 def plan_rotation(x: Planned, d_head: int) -> Planned:
     """`rotate` in a plan; sines and cosines are arguments of each run."""
-    return x.plan.note(ROTATE, x, features=x.features, heads=x.features // d_head)
+    return x.plan.record(ROTATE, x, features=x.features, heads=x.features // d_head)

@@ -14,12 +14,13 @@ AnyModel = str | Path | LoadedModel
 
 
 def open_model(model: AnyModel | None, runtime: Runtime = RUNTIME) -> LoadedModel:
-    """The model on the device of this runtime. One that is loaded already is used where it is.
+    """The model on the device of this runtime; a loaded model stays on its device.
 
     A runtime that changes the weights gets a copy of a loaded model.
 
     Raises:
-        UserError: a loaded model is on another device than the runtime's. FolderError: see `box.load`.
+        UserError: a loaded model is on another device than the runtime's. FolderError: see
+        `load_named_model`.
     """
     device = choose_device(runtime)
     if not isinstance(model, LoadedModel):

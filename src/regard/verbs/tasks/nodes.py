@@ -152,7 +152,7 @@ def structural_inputs(
 ) -> tuple[
     tuple[Int64[Tensor, "2 pairs"], Int64[Tensor, " pairs"]] | None, Float[Tensor, "nodes places"] | None
 ]:
-    """The inputs of a graph Transformer beside features and edges: pairs of near nodes, node positions.
+    """Additional inputs of a graph Transformer: pairs of near nodes, and node positions.
 
     The pairs are index pairs and the distance of each; positions are encodings of `config.node_positions`.
     Both are None for other models.

@@ -24,7 +24,7 @@ from regard.verbs.views.streaming import ModelLock
 from regard.weights.model_folder import LoadedModel
 
 MAX_LABELS = 10  # of a classifier, most probable first
-MASK_NAME = "?"  # the name of a masked token beside its prediction
+MASK_NAME = "?"  # the name of a masked token next to its prediction
 HEADS_WITH_ANSWER = ("classification", "regression", "tokens", "masked_language_model")
 
 
