@@ -160,7 +160,7 @@ def _first_tensor(output: Any) -> Tensor | None:
 
 @contextmanager
 def _with_plain_attention(model: nn.Module) -> Iterator[None]:
-    """Within, attentions use the plain kernel: a fused one hides its two matrix products."""
+    """A context in which attentions use the plain kernel: a fused one hides its two matrix products."""
     original = [(each, each.attend) for each in model.modules() if isinstance(each, MultiHeadAttention)]
     for module, _ in original:
         module.attend = plain_attention
@@ -192,7 +192,7 @@ def activation_bytes(forced: ForcedPass) -> int:
 
 @contextmanager
 def _all_trainable(model: nn.Module) -> Iterator[None]:
-    """Within, all parameters require gradients, even in a model that was loaded for inference."""
+    """A context in which all parameters require gradients, even in a model that was loaded for inference."""
     frozen = [each for each in model.parameters() if not each.requires_grad]
     for each in frozen:
         each.requires_grad_(True)

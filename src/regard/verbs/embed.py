@@ -89,7 +89,7 @@ class Embedder(TextVerb[str, Embedded]):
             yield Embedded(line=number, text=line, vector=vector)
 
     def similar(self, texts: Iterable[Embedded], to: str) -> list[Similar]:
-        """All texts by their similarity to `to`, most similar first; of equal ones the earlier."""
+        """All texts by their similarity to `to`, most similar first, then by line."""
         [other] = self([to])
         found = [
             Similar(

@@ -108,7 +108,7 @@ class Looker:
         return self._reader.stream(request, lambda: self._exclusive(request))
 
     def _with_changes(self, request: LookRequest) -> AbstractContextManager[Any]:
-        """Within, the parts that the request switches off are off."""
+        """A context in which the parts that the request switches off are off."""
         changes = request.changes
         if not changes:
             return ExitStack()
@@ -119,7 +119,7 @@ class Looker:
 
     @contextmanager
     def _exclusive(self, request: LookRequest) -> Iterator[None]:
-        """Within, this thread alone uses the model, with the request's changes."""
+        """A context in which only this thread uses the model, with the request's changes."""
         with self._lock, self._with_changes(request):
             yield
 

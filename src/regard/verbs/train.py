@@ -92,7 +92,8 @@ def train(
         resume: raise an error if there is no run to resume.
         dry_run: read all data, build the model, do some updates, and print the time and memory of the run;
             keep nothing.
-            faster than one of two. Under torchrun leave it 1: torchrun starts the processes.
+        workers: processes of this machine that train together. Two processes of one thread are often faster
+            than one of two. Under torchrun leave it 1: torchrun starts the processes.
         quiet: print warnings only: no notes, no progress, no scores.
         on_report: called with each record of `metrics.jsonl` when it is written: records of `kind` "train"
             every `training.report_every` updates, "validation", "collapse" and others. An exception in it

@@ -91,7 +91,7 @@ class LanguageValidationSettings:
     def __post_init__(self) -> None:
         if self.context is not None and self.context < 0:
             raise RecipeError(
-                f"validation.context must be 0 or more, not {self.context}", "0 does as nanoGPT"
+                f"validation.context must be 0 or more, not {self.context}", "0 is the evaluation of nanoGPT"
             )
         if self.batch_tokens < 1:
             raise RecipeError(
