@@ -253,7 +253,7 @@ def _table(title: str, watch: _Watch, gflop: float, steps: int, roof: float) -> 
             row["gflops"] = gflop * steps / seconds
         table.rows.append(row)
     table.notes.append(
-        f"{1000 * watch.seconds / steps:.1f} ms in all, with the profiler's own cost; products on paper:"
+        f"{1000 * watch.seconds / steps:.1f} ms in all, with the profiler's own cost; products by formula:"
         f" {gflop:.2f} GFLOP, at the peak of {roof:.0f} GFLOP/s {1000 * gflop / roof:.1f} ms"
     )
     return table

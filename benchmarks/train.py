@@ -148,7 +148,7 @@ def table_of(
         )
     table.notes.append(
         f"peak: {roof:.0f} GFLOP/s, the best float32 product of squares in the same run; operations of the"
-        " model's products counted on paper, for real tokens, by one formula for all"
+        " model's products counted by one formula for all, for real tokens only"
     )
     table.notes.append("ratio: to the first row, median of the ratios of each round")
     return table

@@ -757,7 +757,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     """The prompt and its continuation, or those of each prompt of several.
 
     For many calls, or to stream the text, keep a `Generator`. Of several prompts an empty one stays empty if
-    the model knows no beginning of a text.
+    the model has no begin token.
 
     Args:
         prompt: one text to continue, or several.

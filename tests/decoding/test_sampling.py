@@ -38,7 +38,7 @@ def test_samples_are_as_frequent_as_they_are_probable(make_table):
 
 
 def test_texts_of_two_tokens_are_as_frequent_as_temperature_and_filters_make_them(make_table):
-    """By chi-square: what each filter keeps is counted here on paper, token by token."""
+    """By chi-square: what each filter keeps is computed here token by token."""
     table, count, allowed = make_table(vocab=8), 6000, range(4, 8)
     rules = (BannedTokens(ids=(0, 1, 2)), MinimumLength(length=2, eos_id=3))
     filters = (Temperature(temperature=0.7), TopK(k=3), TopP(p=0.9))

@@ -95,8 +95,8 @@ def to_int8(model: nn.Module, least: int | None = None, names: Collection[str] |
         for name, child in module.named_children():
             if not isinstance(child, nn.Linear) or type(child) not in (nn.Linear, StackedLinear):
                 continue  # a subclass may compute something else
-            is_meant = names is None or f"{prefix}.{name}".lstrip(".") in names
-            if is_meant and child.weight.numel() >= least:
+            is_selected = names is None or f"{prefix}.{name}".lstrip(".") in names
+            if is_selected and child.weight.numel() >= least:
                 setattr(module, name, Int8Linear(child))
                 count += 1
     return count

@@ -90,11 +90,14 @@ class GRU(RecurrentLayer):
 
     def step(self, inputs: Float[Tensor, "batch gates_d_model"], state: State) -> State:
         (hidden,) = state
-        seen = self.hidden(hidden)
+        recurrent = self.hidden(hidden)
         widths = (2 * self.d_model, self.d_model)
-        (gates_in, new_in), (gates_seen, new_seen) = inputs.split(widths, 1), seen.split(widths, 1)
-        reset, update = (gates_in + gates_seen).sigmoid().chunk(2, dim=1)
-        new = (new_in + reset * new_seen).tanh()
+        (gates_in, new_in), (gates_recurrent, new_recurrent) = (
+            inputs.split(widths, 1),
+            recurrent.split(widths, 1),
+        )
+        reset, update = (gates_in + gates_recurrent).sigmoid().chunk(2, dim=1)
+        new = (new_in + reset * new_recurrent).tanh()
         return (new + update * (hidden - new),)
 
 

@@ -189,8 +189,8 @@ class Generator(TextVerb[str, Generated]):
         strategy = self._strategy
         if not isinstance(strategy, DecodingLoop) or strategy.n_best > 1:
             raise ConfigError(
-                "only a single text can be streamed; beam search and minimum Bayes risk have it only at the
-                end", "leave out --num, --beam-size and --mbr, or --stream",
+                "only a single text can be streamed; beam search and minimum Bayes risk finish it only at the end",
+                "leave out --num, --beam-size and --mbr, or --stream",
             )
         start = self._prompt(self.tokenizer.encode(prompt), line - 1)
         self._warn([start])

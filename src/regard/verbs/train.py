@@ -43,7 +43,7 @@ from regard.verbs.training_run.process_agreement import (
 )
 from regard.verbs.training_run.recipe_data import refuse_missing_data
 from regard.verbs.training_run.run_length import change_length, refuse_another_recipe
-from regard.verbs.training_run.run_summary import outlook
+from regard.verbs.training_run.run_summary import training_summary
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json
@@ -240,7 +240,7 @@ def _train(
             _warn_of_other_hardware(before, device, group)
     entropy = None
     if group.is_first:
-        say(outlook(recipe.training, loader, before))
+        say(training_summary(recipe.training, loader, before))
         entropy = task.target_entropy(loader) if not recipe.training.loss else None
     with ExitStack() as stack:
         stop = stack.enter_context(_stop_signal(say))
