@@ -189,7 +189,7 @@ class Generator(TextVerb[str, Generated]):
         strategy = self._strategy
         if not isinstance(strategy, DecodingLoop) or strategy.n_best > 1:
             raise ConfigError(
-                "only a single text can be streamed; beam search and minimum Bayes risk finish it only at the end",
+                "only a single text can be streamed; a beam search and --mbr finish it only at the end",
                 "leave out --num, --beam-size and --mbr, or --stream",
             )
         start = self._prompt(self.tokenizer.encode(prompt), line - 1)
