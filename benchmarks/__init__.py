@@ -1,1 +1,1 @@
-"""Peers side by side on the same work, in one run: `python -m benchmarks.train` and its sisters."""
+"""Benchmarks against other libraries on the same work, in one run: `python -m benchmarks.train` etc."""

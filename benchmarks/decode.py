@@ -1,14 +1,14 @@
-"""Translating: sentences a second and the latency of one, with the same trained weights everywhere.
+"""Translation speed: sentences a second, and the latency of one, all with the same trained weights.
 
     python -m benchmarks.decode [--quick] [--rounds N] [--model DIR] [--sentences N] [--alone N]
 
 test_2016_flickr of Multi30k at batch 32 on all cores and at batch 1 on one thread, greedy and beam 5, with
-natural lengths (each model ends where it likes) and with forced ones (each sentence of a batch gets the mean
-length of the batch's references). Beams end when five hypotheses have, which is CTranslate2's rule (eole
-keeps to its own, when the likeliest of a step is an end); regard's own, to wait for all that could still win,
-has a row to itself. Each contender is a process of its own and idle while another works.
-Without --model a model of the workload's size (3 + 3 layers of width 256) is trained first, once, for some
-ten minutes; with --quick it is the model in the box.
+natural lengths (each model stops by itself) and with forced ones (each sentence of a batch gets the mean
+length of the batch's references). A beam search stops when five hypotheses have finished, which is
+CTranslate2's rule (eole's own: when the most probable token of a step is the end token). regard's default,
+which waits for all hypotheses that could still win, has a row of its own. Each contender is a process, idle
+while another works. Without --model a model of the workload's size (3 + 3 layers of width 256) is trained
+first, once, for some ten minutes; with --quick it is the model in the box.
 """
 
 import argparse
@@ -21,8 +21,8 @@ from benchmarks.common.results import Result, Table
 from benchmarks.common.roof import peak_of
 from benchmarks.common.rounds import Sample, Samples, best, disturbed, median, ratio, rounds
 
-HOUSE, REFERENCE = "regard", "Hugging Face generate"
-SOME_32 = 512  # source tokens: 32 sentences of up to 15, and the mark of the end
+REGARD, REFERENCE = "regard", "Hugging Face generate"
+SOME_32 = 512  # source tokens: 32 sentences of up to 15, and their end tokens
 TABLES = [(size, beam, forced) for forced in (False, True) for size in (32, 1) for beam in (1, 5)]
 QUICK = [(32, 1, False), (32, 5, False), (1, 1, False), (32, 1, True)]
 COLUMNS = {
@@ -77,19 +77,23 @@ def decode(options: argparse.Namespace) -> Result:
 
 
 def entries_for(sentences: str, threads: int) -> list[Entry]:
-    """Who translates. Workers of one thread each are what CTranslate2 is fastest with."""
+    """The contenders. CTranslate2 is fastest with workers of one thread each."""
     own = {"workers": threads, "threads": 1}
     alike = {"workers": threads, "batch_tokens": SOME_32}
     entries: dict[str, tuple[str, int, dict[str, Any]]] = {
         REFERENCE: ("hugging_face:HuggingFace", threads, {}),
         "eole": ("eole:Eole", threads, {}),
-        HOUSE: ("house:House", threads, {}),
-        "regard, Translator": ("house:Verb", threads, {"workers": 1}),
-        "regard, workers": ("house:Verb", 1, alike),
-        "regard, workers, own batches": ("house:Verb", 1, {"workers": threads}),
-        "regard, workers, waits for all that could win": ("house:Verb", 1, {**alike, "patient": True}),
-        "regard, workers, int8": ("house:Verb", 1, {**alike, "precision": "int8"}),
-        "regard, int8": ("house:Verb", threads, {"workers": 1, "precision": "int8"}),
+        REGARD: ("regard_decoder:Regard", threads, {}),
+        "regard, Translator": ("regard_decoder:Verb", threads, {"workers": 1}),
+        "regard, workers": ("regard_decoder:Verb", 1, alike),
+        "regard, workers, own batches": ("regard_decoder:Verb", 1, {"workers": threads}),
+        "regard, workers, waits for all that could win": (
+            "regard_decoder:Verb",
+            1,
+            {**alike, "patient": True},
+        ),
+        "regard, workers, int8": ("regard_decoder:Verb", 1, {**alike, "precision": "int8"}),
+        "regard, int8": ("regard_decoder:Verb", threads, {"workers": 1, "precision": "int8"}),
         "CTranslate2 float32": ("ctranslate:CTranslate", 1, {**own, "kind": "float32"}),
         "CTranslate2 int8": ("ctranslate:CTranslate", 1, {**own, "kind": "int8"}),
     }
@@ -107,7 +111,7 @@ def entries_for(sentences: str, threads: int) -> list[Entry]:
 def compared(
     here: list[Contender], work: Any, asked: dict[str, Any], sentences: int, count: int, roof: float
 ) -> Table:
-    """One table: rounds of all contenders, then what they have said."""
+    """One table: rounds of all contenders, then the quality of their translations."""
     size, beam, forced = asked["size"], asked["beam"], asked["forced"]
     title = (
         f"batch {size}, {'greedy' if beam == 1 else f'beam {beam}'},"
@@ -123,7 +127,7 @@ def compared(
         row = {"name": each.name, "note": each.absent}
         if each.name in samples:
             row = row_of(each, samples, work, asked, roof) | work.quality(
-                said[each.name], said[HOUSE], forced
+                said[each.name], said[REGARD], forced
             )
         table.rows.append(row)
         each.absent = before[each.name]  # who cannot do this work may do the next
@@ -132,7 +136,7 @@ def compared(
 
 
 def reference_of(samples: Samples) -> str:
-    return REFERENCE if REFERENCE in samples else HOUSE
+    return REFERENCE if REFERENCE in samples else REGARD
 
 
 def row_of(

@@ -1,10 +1,10 @@
-"""A GPT of characters, 6 layers, 6 heads, 384: training tokens a second, and generation one text at a time.
+"""A character GPT (6 layers, 6 heads, width 384): training speed, and generation of one text.
 
     python -m benchmarks.gpt [--quick] [--rounds N] [--updates N] [--model DIR]
 
 Tiny Shakespeare, blocks of 256 characters, 16 a batch, AdamW. Training: nanoGPT's plain loop is the
 reference. Generation: greedy, a whole block after one character; on one thread and on all. `--model` names
-a trained decoder to generate with; without, its weights are fresh ones.
+a trained decoder to generate with; without it weights are random.
 """
 
 import argparse
@@ -15,9 +15,9 @@ from benchmarks.common.contender import Contender, Entry, contenders
 from benchmarks.common.results import Result, Table
 from benchmarks.common.roof import peak_entry, peak_of
 from benchmarks.common.rounds import best, disturbed, median, ratio, rounds
-from benchmarks.train import compared, house_entries
+from benchmarks.train import compared, regard_entries
 
-NANO, HUGGING_FACE, HOUSE = "nanoGPT's plain loop", "Hugging Face GPT-2", "regard"
+NANO, HUGGING_FACE, REGARD = "nanoGPT's plain loop", "Hugging Face GPT-2", "regard"
 NO_CACHE = "nanoGPT, no cache"
 DROPOUT = {
     "everywhere": "training, dropout 0.2 of attention weights too (nanoGPT's)",
@@ -73,7 +73,7 @@ def training_entries(dropout: str, options: argparse.Namespace) -> list[Entry]:
     nano, hugging_face = (
         Entry(name=name, make=each, settings=common, threads=threads) for name, each in make.items()
     )
-    return [nano, *house_entries(common), hugging_face]
+    return [nano, *regard_entries(common), hugging_face]
 
 
 def generation(options: argparse.Namespace, result: Result, count: int) -> None:
@@ -96,8 +96,8 @@ def generation_entries(work: str, threads: int) -> list[Entry]:
     common: dict[str, Any] = {"work": work, "threads": threads}
     names = {
         NO_CACHE: ("nanogpt", {}),
-        HOUSE: ("house", {}),
-        f"{HOUSE}, int8": ("house", {"precision": "int8"}),
+        REGARD: ("regard_writer", {}),
+        f"{REGARD}, int8": ("regard_writer", {"precision": "int8"}),
         "Hugging Face GPT-2": ("gpt2", {}),
         "CTranslate2 float32": ("ctranslate", {"kind": "float32"}),
         "CTranslate2 int8": ("ctranslate", {"kind": "int8"}),
@@ -119,8 +119,8 @@ def written(
     samples = rounds(here, count, {"length": length}, warm_up={"length": 16}, say=lambda text: None)
     part.say(title)
     table = Table(title=title, columns=COLUMNS)
-    reference = HUGGING_FACE if HUGGING_FACE in samples else HOUSE
-    ours = samples[HOUSE][-1].answer["said"]
+    reference = HUGGING_FACE if HUGGING_FACE in samples else REGARD
+    ours = samples[REGARD][-1].answer["said"]
     for each in here:
         if each.absent is not None:
             table.rows.append({"name": each.name, "note": each.absent})

@@ -1,4 +1,4 @@
-"""What grows: the cost of a token and of an update with length, memory with the size of the corpus.
+"""Scaling: the cost of a token and of an update by length, memory by corpus size.
 
     python -m benchmarks.growth [--quick] [--rounds N] [--lengths N ...] [--lines N ...] [--folder DIR]
 
@@ -19,9 +19,9 @@ LENGTHS, LINES = (64, 128, 256, 512, 1024), (10**4, 10**5, 10**6)
 UPDATES = 30
 TRAINERS = {
     "torch.nn.Transformer": ("Plain", "paper"),
-    "regard": ("House", "paper"),
+    "regard": ("Regard", "paper"),
     "torch.nn.Transformer, dropout everywhere": ("Plain", "everywhere"),
-    "regard, dropout everywhere": ("House", "everywhere"),
+    "regard, dropout everywhere": ("Regard", "everywhere"),
 }
 
 
@@ -39,7 +39,7 @@ def growth(options: argparse.Namespace) -> Result:
     lengths = (16, 32) if options.quick else tuple(options.lengths)
     lines = (1000, 3000) if options.quick else tuple(options.lines)
     result = Result(part="growth", settings={"rounds": count, "threads": options.threads})
-    decoders = [_entry("regard", "decoding:House", options.threads)]
+    decoders = [_entry("regard", "decoding:Regard", options.threads)]
     result.tables.append(
         by_length(decoders, lengths, count, "decoding, greedy, 8 sentences, ms a step (all of its tokens)")
     )
@@ -56,7 +56,7 @@ def growth(options: argparse.Namespace) -> Result:
 
 
 def by_length(entries: list[Entry], lengths: tuple[int, ...], count: int, title: str) -> Table:
-    """Milliseconds of a step at each length, and what the longest costs of the shortest."""
+    """Milliseconds of a step at each length, and the ratio of the longest to the shortest."""
     columns = {"name": ("", ""), **{str(length): (str(length), ",.2f") for length in lengths}}
     columns |= {"growth": (f"{lengths[-1]} to {lengths[0]}", ".2f"), "memory": ("peak memory, MiB", ",.0f")}
     table = Table(title=title, columns=columns)
@@ -78,7 +78,7 @@ def by_length(entries: list[Entry], lengths: tuple[int, ...], count: int, title:
 
 
 def memory(sizes: tuple[int, ...], updates: int, options: argparse.Namespace) -> Table:
-    """Each size in a process of its own."""
+    """The table of memory, each size measured in its own process."""
     columns = {
         "name": ("lines", ""),
         "tokenise": ("tokenising, MiB", ",.0f"),

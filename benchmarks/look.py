@@ -1,10 +1,10 @@
-"""Looking inside: one pass with everything recorded, the way to a summary, an answer as it grows, the page.
+"""The speed of `regard look`: recording a pass, the summary, the first token of an answer, the page.
 
     python -m benchmarks.look [--quick] [--threads N] [--rounds N]
 
 The passes are of a sentence pair of 64 tokens: through the model in the box, and through one of 63 million
-parameters with random weights (the paper's base model with 37,000 tokens). The server is asked as its page
-asks. Seconds are of the clock; those of the processor tell what a busy machine hides.
+parameters with random weights (the paper's base model with 37,000 tokens). Requests to the server are those
+of the page. Times are wall-clock and processor seconds; the latter depend less on other load of the machine.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def look(options: argparse.Namespace) -> Result:
 
 
 def large(box: "Looker") -> "Looker":
-    """Random weights, read by the tokeniser of the model in the box."""
+    """A model with random weights and the tokeniser of the included model."""
     from dataclasses import replace
 
     from regard.models.build import build_model
@@ -79,7 +79,7 @@ def large(box: "Looker") -> "Looker":
 
 
 def passes(name: str, looker: "Looker", count: int, bar: float | None) -> list[dict[str, Any]]:
-    """A plain forced pass, one with everything recorded, and a whole look up to its summary."""
+    """Rows for a plain forced pass, for one with everything recorded, and for a Look with its summary."""
     import torch
 
     from regard.verbs.views.recorded_pass import RecordedPass
@@ -99,7 +99,7 @@ def passes(name: str, looker: "Looker", count: int, bar: float | None) -> list[d
 
 
 def served(looker: "Looker", count: int) -> list[dict[str, Any]]:
-    """What the page asks, as it asks: a look with a search, its resources one by one, a first token."""
+    """Rows for the requests of the page: a Look with a search, each of its resources, the first token."""
     from regard.serving.local import LocalServer
     from regard.serving.look_store import LookStore
 
@@ -137,7 +137,7 @@ def served(looker: "Looker", count: int) -> list[dict[str, Any]]:
 
 
 def row(name: str, call: Callable[[], Any], count: int, *, bar: float | None = None) -> dict[str, Any]:
-    """`call`, `count` times, once before."""
+    """The row of `call`, called `count` times after a warm-up call."""
     call()
     clock, processor = [], []
     for _ in range(count):
@@ -156,7 +156,7 @@ def row(name: str, call: Callable[[], Any], count: int, *, bar: float | None = N
 
 
 def page() -> Table:
-    """How much of the page goes over the wire, and into a file."""
+    """The table of the page's size, over the network and as a file."""
     from regard.page.assets import assets, one_file
 
     columns = {

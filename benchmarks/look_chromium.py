@@ -1,4 +1,4 @@
-"""The chromium of this machine, and how it is started so that it asks nobody anything of its own."""
+"""The chromium of this machine, and the options that keep it from making requests of its own."""
 
 import os
 import shutil
@@ -18,5 +18,5 @@ MISSING = f"no browser here: none of {', '.join(NAMES)}, and REGARD_CHROMIUM nam
 
 
 def chromium() -> str | None:
-    """Its path: what REGARD_CHROMIUM names, or the first that is found; None where there is none."""
+    """Its path: that of REGARD_CHROMIUM, or the first that is found; None if there is none."""
     return os.environ.get("REGARD_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)

@@ -1,7 +1,7 @@
 """The page of `regard look` in a real browser: first paint, hovering, sliders, 512 tokens that move.
 
-Chromium by playwright (the extra `dev`), asked over the server of this machine. What a pointer or a slider
-costs is the time of the page's own answer and of the layout after it; frames are counted as they come.
+Chromium, controlled by playwright (the extra `dev`), loads the page from a server on this machine. The cost
+of a pointer or slider event is the time of its handlers and of the layout after them; frames are counted.
 """
 
 import statistics
@@ -17,7 +17,7 @@ from benchmarks.look_chromium import MISSING, OPTIONS, chromium
 if TYPE_CHECKING:
     from regard.verbs.look import Looker
 
-WORDS, MANY = 40, 512  # tokens a side: drawn one by one, and painted as a picture
+WORDS, MANY = 40, 512  # tokens a side: drawn as elements, and on a canvas
 FRAME, SECOND = 16.0, 1000.0
 COLUMNS = {
     "name": ("in the browser", ""),
@@ -77,7 +77,7 @@ PAN = """async (selector) => {
 
 
 def in_browser(looker: "Looker", count: int) -> Table:
-    """All of it; `count` loadings of the page.
+    """The table of all measurements; the page is loaded `count` times.
 
     Raises:
         Unfit: there is no browser here.
@@ -125,15 +125,15 @@ def _page() -> Iterator[Any]:
 
 @contextmanager
 def _served(looker: "Looker", tokens: int) -> Iterator[str]:
-    """The address of a look at a text of so many tokens, said once more as its answer."""
+    """The address of a Look at a text of so many tokens, with a copy of the text as its forced answer."""
     from regard.serving.local import LocalServer
     from regard.serving.look_store import LookStore
-    from regard.verbs.look import Request
+    from regard.verbs.look import LookRequest
 
     tokenizer = looker.loaded.tokenizers.source
     ids = (tokenizer.encode("Where is the station of the town?") * tokens)[: tokens - 1]
     text = tokenizer.decode(ids)
-    with LocalServer(LookStore(looker, Request(text=text, target=text))) as server:
+    with LocalServer(LookStore(looker, LookRequest(text=text, target=text))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.url
         server.shutdown()

@@ -2,8 +2,9 @@
 
     python -m benchmarks.profile [--quick] [--updates N] [--sentences N]
 
-The workloads of `train` and `decode`, by PyTorch's profiler: each operation's own time goes to its kind, and
-what lies between the operations (Python, the way to them) is what is left of the processor's time.
+The workloads of `train` and `decode`, measured by PyTorch's profiler. The self time of each operation is
+added to its kind. The rest of the processor's time is spent between operations, in Python and in PyTorch's
+dispatcher.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from benchmarks.common import part
 from benchmarks.common.results import Result, Table
 from benchmarks.common.roof import peak_of
 
-PLANNED = (  # as plan.c numbers them
+PLANNED = (  # in the order of their numbers in plan.c
     *("embed", "linear", "norm", "activate", "rotate", "attend_to_self", "attend_to_memory", "add"),
 )
 KERNELS = (  # of fast/native/
@@ -37,7 +38,7 @@ PRODUCTS = (
     "top_candidates",
 )
 LOSS = "loss: softmax over the vocabulary, label smoothing"
-WITHIN = {  # the nearest operation around another that says what it is for -> its kind
+WITHIN = {  # an enclosing operation -> the kind of the operations inside it
     "Optimizer.step": "Adam",
     "aten::_foreach_norm": "norm of the gradient",
     "aten::linalg_vector_norm": "norm of the gradient",
@@ -109,7 +110,7 @@ def profile(options: argparse.Namespace) -> Result:
 
 
 def _training(updates: int, *, small: bool) -> tuple[Any, float]:
-    """What the profiler saw of so many updates, and the operations of their products."""
+    """The profile of so many updates, and the GFLOPs of their products."""
     from benchmarks.training.steps import trainer_of
     from benchmarks.work import pairs
     from regard.distributed.group import SINGLE
@@ -136,27 +137,27 @@ def _training(updates: int, *, small: bool) -> tuple[Any, float]:
 
 
 def _decoding(model: Path | None, sentences: int, beam: int) -> tuple[Any, float, int]:
-    """The same of so many sentences, encoder included, and how many steps there were."""
-    from benchmarks.decoding.house import House
+    """The same for so many sentences, encoder included, and the number of decoding steps."""
     from benchmarks.decoding.prepared import prepared
+    from benchmarks.decoding.regard_decoder import Regard
     from benchmarks.work.pairs import shape_of
 
     work = prepared(model)
-    house = House(sentences=str(work.path))
+    contender = Regard(sentences=str(work.path))
     batches = [range(first, min(first + 32, sentences)) for first in range(0, sentences, 32)]
-    house.decode(batches[0], beam, None)
+    contender.decode(batches[0], beam, None)
     watch = _Watch()
     watch.start()
-    found = [house.decode(batch, beam, None) for batch in batches]
+    found = [contender.decode(batch, beam, None) for batch in batches]
     watch.stop()
     ids = [each for batch in found for each in batch]
-    lengths = [(len(house.sentences.ids[place]) + 1, len(each) + 1) for place, each in enumerate(ids)]
+    lengths = [(len(contender.sentences.ids[place]) + 1, len(each) + 1) for place, each in enumerate(ids)]
     steps = sum(max(len(each) + 1 for each in batch) for batch in found)
-    return watch, shape_of(house.config).decoding(lengths, beam) / 1e9, steps
+    return watch, shape_of(contender.config).decoding(lengths, beam) / 1e9, steps
 
 
 def _show_kernels() -> None:
-    """Let the profiler see the kernels in C, which PyTorch does not know; those of a plan one by one."""
+    """Report the C kernels to PyTorch's profiler; those of a plan one by one."""
     import torch
 
     from regard.fast.native import (
@@ -201,7 +202,7 @@ def _show_kernels() -> None:
 
 
 class _Watch:
-    """PyTorch's profiler with the processor's time beside it."""
+    """PyTorch's profiler, together with the process's processor time."""
 
     def __init__(self) -> None:
         import torch
@@ -252,7 +253,7 @@ def _table(title: str, watch: _Watch, gflop: float, steps: int, roof: float) -> 
             row["gflops"] = gflop * steps / seconds
         table.rows.append(row)
     table.notes.append(
-        f"{1000 * watch.seconds / steps:.1f} ms in all, with the profiler's own cost; products on paper:"
+        f"{1000 * watch.seconds / steps:.1f} ms in all, with the profiler's own cost; products by formula:"
         f" {gflop:.2f} GFLOP, at the peak of {roof:.0f} GFLOP/s {1000 * gflop / roof:.1f} ms"
     )
     return table

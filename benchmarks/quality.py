@@ -1,11 +1,11 @@
-"""Quality: what regard and its peers learn from the same corpus in the same minutes of one core.
+"""Translation quality of regard and other systems after equal processor time on the same corpus.
 
     python -m benchmarks.quality [--data NAME ...] [--minutes M ...] [--contender NAME ...] [--seeds S ...]
                                  [--peers FOLDER] [--against NAME] [--quick]
 
-A budget is processor time of all processes and threads of a system, from raw text to its last update;
+A budget is the processor time of all processes and threads of a system, from raw text to its last update;
 translating the test set is not counted. Each training is stored in results/quality.json when it is done,
-and one that is there is not done again. The translations stay under build/, so that any two systems can be
+and is not repeated if it is there. The translations stay under build/, so that any two systems can be
 compared.
 """
 
@@ -23,16 +23,16 @@ from benchmarks.systems.budget import Budget
 from benchmarks.systems.corpora import LANGUAGES, corpus, read
 from benchmarks.systems.eole import Eole, SmallEole
 from benchmarks.systems.fairseq import Fairseq
-from benchmarks.systems.house import House
 from benchmarks.systems.joeynmt import JoeyNmt, SmallJoeyNmt
 from benchmarks.systems.marian import Marian
 from benchmarks.systems.pieces import Pieces, difference
+from benchmarks.systems.regard_system import Regard
 from benchmarks.systems.significance import ahead, scored
 from benchmarks.systems.system import Job, System
 
 PEERS = part.BUILD / "peers"  # an environment for each, made by `make bench-quality-install`
 SYSTEMS: dict[str, tuple[type[System], str]] = {  # name on the command line -> class, environment
-    "regard": (House, ""),
+    "regard": (Regard, ""),
     "marian": (Marian, "transformers"),
     "joeynmt": (JoeyNmt, "joeynmt"),
     "joeynmt-small": (SmallJoeyNmt, "joeynmt"),
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def quality(options: argparse.Namespace) -> Result:
-    """What is asked for and not yet done, one training after another; then all comparisons."""
+    """Run the requested trainings that are not stored yet, then all comparisons."""
     pieces = Pieces({"vocabulary": 8000, "beam": 5, "threads": 1}, quick=options.quick)
     minutes = options.minutes or ([QUICK] if options.quick else MINUTES)
     data = options.data[:1] if options.quick else options.data
@@ -79,7 +79,7 @@ def system_of(key: str, peers: Path) -> System:
 
 
 def one(pieces: Pieces, system: System, name: str, minutes: float, seed: int) -> None:
-    """Train a system and score it, unless it is done; what went wrong stands in its row."""
+    """Train a system and score it, unless it is stored; its row has the scores or the error."""
     if pieces.done(name, minutes, system.name, seed):
         return
     part.say(f"{name}, {minutes:g} CPU-minutes, seed {seed}: {system.name}")
@@ -127,7 +127,7 @@ def folder_of(system: str, name: str, minutes: float, seed: int) -> Path:
 
 
 def compare(pieces: Pieces, name: str, minutes: float, seed: int, baseline: str) -> None:
-    """How far the baseline is ahead of each other system whose translations are here."""
+    """Compare the baseline with each other system whose translations are present."""
     found = {
         row["name"]: folder_of(row["name"], name, minutes, seed) / "translations.txt"
         for row in pieces.rows(name, minutes, seed)
@@ -138,13 +138,13 @@ def compare(pieces: Pieces, name: str, minutes: float, seed: int, baseline: str)
     own, test = lines.pop(baseline), corpus(name)
     for system, against in ahead(own, lines, test.lines("test", test.target)).items():
         part.say(f"  {baseline} to {system}: {difference(against.bleu, against.p)}")
-        if baseline == House.name:
+        if baseline == Regard.name:
             row = next(row for row in pieces.rows(name, minutes, seed) if row["name"] == system)
             pieces.store(name, row | {"against": difference(against.bleu, against.p)})
 
 
 def notes() -> list[str]:
-    """What each system is, and what the columns say."""
+    """Notes for the page: the configuration of each system, the meaning of the columns."""
     systems = [f"{make.name}: {make.about}" for make, _ in SYSTEMS.values()]
     return [
         *systems,

@@ -1,8 +1,8 @@
-"""Start-up: whole processes, from the shell to the end; what `regard --help` and a first translation cost.
+"""Start-up times of whole processes: `regard --help`, a first translation.
 
     python -m benchmarks.start [--quick] [--rounds N]
 
-The commands take turns. The translations are by the model in the box.
+The commands take turns. The translations are by the included model.
 """
 
 import argparse

@@ -67,7 +67,7 @@ def entries_for(work: str, dropout: str, options: argparse.Namespace) -> list[En
     common: dict[str, Any] = {"work": work, "dropout": dropout, "threads": threads, "small": options.quick}
     return [
         Entry(name=REFERENCE, make="benchmarks.training.plain:Plain", settings=common, threads=threads),
-        *house_entries(common),
+        *regard_entries(common),
         Entry(
             name="Hugging Face Marian",
             make="benchmarks.training.marian:Marian",
@@ -81,9 +81,9 @@ def entries_for(work: str, dropout: str, options: argparse.Namespace) -> list[En
     ]
 
 
-def house_entries(common: dict[str, Any]) -> list[Entry]:
+def regard_entries(common: dict[str, Any]) -> list[Entry]:
     """regard as one process with all threads, and as two that share them."""
-    make, threads = "benchmarks.training.house:House", common["threads"]
+    make, threads = "benchmarks.training.regard_trainer:Regard", common["threads"]
     half = max(1, threads // 2)
     two = {**common, "threads": half, "workers": 2}
     return [
@@ -148,7 +148,7 @@ def table_of(
         )
     table.notes.append(
         f"peak: {roof:.0f} GFLOP/s, the best float32 product of squares in the same run; operations of the"
-        " model's products counted on paper, for real tokens, by one formula for all"
+        " model's products counted by one formula for all, for real tokens only"
     )
     table.notes.append("ratio: to the first row, median of the ratios of each round")
     return table

@@ -1,4 +1,4 @@
-"""A self-attention of one's own: sigmoid attention (Ramapuram et al. 2024) in the place of softmax.
+"""A self-attention of one's own: sigmoid attention (Ramapuram et al. 2024) instead of softmax.
 
     python examples/attention.py
 

@@ -1,4 +1,4 @@
-"""A loss of one's own: focal loss (Lin et al. 2017), in the place of cross-entropy.
+"""A loss of one's own: focal loss (Lin et al. 2017) instead of cross-entropy.
 
     python examples/loss.py
 

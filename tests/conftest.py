@@ -64,7 +64,7 @@ def encoder_folder(tmp_path_factory):
     tokenizer = train_tokenizer(words * 2, "bpe", TokenizerSettings(vocab_size=60))
     small = {"preset": "modern", "d_model": 16, "num_heads": 2, "d_ff": 32, "num_layers": 1}
 
-    def made(head, labels=(), *, told=None, others=None, **changes):
+    def made(head, labels=(), *, config_labels=None, others=None, **changes):
         folder = tmp_path_factory.mktemp("encoders") / head
         sizes = {"vocab_size": tokenizer.vocab_size, "head": head, "num_labels": len(labels)}
         config = EncoderOnlyConfig.from_table({**small, "fresh_head": False, **changes}, **sizes)
@@ -72,7 +72,9 @@ def encoder_folder(tmp_path_factory):
         for parameter in model.parameters():
             parameter.data *= 5.0  # or all classes are all but equally likely
         others = {"tokenizer.json": tokenizer.to_bytes(), **(others or {})}
-        files = model_files(config, labels if told is None else told, others, f'name = "{head}"\n')
+        files = model_files(
+            config, labels if config_labels is None else config_labels, others, f'name = "{head}"\n'
+        )
         weights = {"model.safetensors": model_tensors(model), "README.md": b"# an encoder\n"}
         write_folder(folder, {**files, **weights})
         return folder

@@ -58,8 +58,8 @@ def test_pyright_finds_a_misspelt_parameter_and_nothing_wrong_with_right_ones(tm
     shown = output_of("-m", "pyright", "--pythonpath", sys.executable, "-p", str(tmp_path))
     assert "right.py:" not in shown
     for number, line in enumerate(lines, start=3):
-        told = [each for each in shown.splitlines() if f"wrong.py:{number}:" in each]
-        assert told, f"nothing is said of {line}: {shown}"
+        reported = [each for each in shown.splitlines() if f"wrong.py:{number}:" in each]
+        assert reported, f"no error in {line}: {shown}"
     for message in WRONG.values():
         assert message in shown
 

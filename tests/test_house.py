@@ -1,4 +1,4 @@
-"""The house keeps its order: imports run down, never round; each file says what it is for."""
+"""The architecture: imports run in one direction, without cycles; each file says what it is for."""
 
 import ast
 import graphlib
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-HOUSE = Path(__file__).parent.parent / "src" / "regard"
-FILES = sorted(HOUSE.rglob("*.py"))
+PACKAGE = Path(__file__).parent.parent / "src" / "regard"
+FILES = sorted(PACKAGE.rglob("*.py"))
 MODULES = {
-    ".".join(file.relative_to(HOUSE.parent).with_suffix("").parts).removesuffix(".__init__"): file
+    ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): file
     for file in FILES
 }
 MAY_USE = {
@@ -42,7 +42,7 @@ MAY_USE = {
     "__init__": "verbs errors",
     "__main__": "cli",
 }
-ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and jaxtyping may stand anywhere
+ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and jaxtyping: anywhere
     "tokenizers": "data/tokenizer.py",
     "sentencepiece": "data/tokenizer_sentencepiece.py",
     "sacrebleu": "evaluation/",
@@ -57,8 +57,8 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
 
 
 def imported(file: Path) -> set[str]:
-    """Dotted names that `file` imports, wherever in it the import stands, relative ones resolved."""
-    here = ".".join(file.relative_to(HOUSE.parent).with_suffix("").parts).split(".")
+    """Dotted names that `file` imports, wherever the import is, relative ones resolved."""
+    here = ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts).split(".")
     names = set()
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -78,38 +78,43 @@ def imported(file: Path) -> set[str]:
 
 
 def uses(file: Path) -> set[Path]:
-    """The files of the house that `file` imports."""
+    """The files of regard that `file` imports."""
     return {MODULES[name] for name in imported(file) if name in MODULES} - {file}
 
 
-def room(file: Path) -> str:
-    return file.relative_to(HOUSE).parts[0].removesuffix(".py")
+def package_of(file: Path) -> str:
+    return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(HOUSE)))
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
 def test_imports_run_down(file):
-    assert room(file) in MAY_USE, f"{room(file)} is no room of the house: give it a place in the table"
-    upward = {room(used) for used in uses(file)} - {room(file), *MAY_USE[room(file)].split()}
-    assert not upward, f"{room(file)} may not use {', '.join(sorted(upward))}"
+    assert package_of(file) in MAY_USE, f"{package_of(file)} is not in the table MAY_USE"
+    upward = {package_of(used) for used in uses(file)} - {
+        package_of(file),
+        *MAY_USE[package_of(file)].split(),
+    }
+    assert not upward, f"{package_of(file)} may not use {', '.join(sorted(upward))}"
 
 
-@pytest.mark.parametrize("file", sorted((HOUSE / "layers").glob("*.py")), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", sorted((PACKAGE / "layers").glob("*.py")), ids=lambda file: file.name)
 def test_layers_import_torch_and_jaxtyping_alone(file):
     """So that a file of them can be copied into a notebook and runs."""
     outside = {name.split(".")[0] for name in imported(file)} - set(sys.stdlib_module_names)
     assert outside <= {"torch", "jaxtyping", "regard"}
-    assert {room(used) for used in uses(file)} <= {"layers"}
+    assert {package_of(used) for used in uses(file)} <= {"layers"}
 
 
 def test_kernels_know_no_models():
-    for file in sorted((HOUSE / "fast" / "native").glob("*.py")):
+    for file in sorted((PACKAGE / "fast" / "native").glob("*.py")):
         others = {used for used in uses(file) if "native" not in used.parts}
-        assert {room(used) for used in others} - {"fast"} <= {"errors", "user_cache"}, file.name
-        assert not [used for used in others if room(used) == "fast" and used.name != "__init__.py"], file.name
+        assert {package_of(used) for used in others} - {"fast"} <= {"errors", "user_cache"}, file.name
+        assert not [used for used in others if package_of(used) == "fast" and used.name != "__init__.py"], (
+            file.name
+        )
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(HOUSE)))
-def test_third_parties_stay_in_their_rooms(file):
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_third_party_packages_stay_in_their_files(file):
     outside = (
         {name.split(".")[0] for name in imported(file)}
         - {"regard", "torch", "numpy", "jaxtyping"}
@@ -118,16 +123,16 @@ def test_third_parties_stay_in_their_rooms(file):
     for package in outside:
         place = ONLY_IN.get(package)
         assert place, f"{package} has no place in the table"
-        assert str(file.relative_to(HOUSE).as_posix()).startswith(place), f"{package} belongs in {place}"
+        assert str(file.relative_to(PACKAGE).as_posix()).startswith(place), f"{package} belongs in {place}"
 
 
-def test_imports_never_run_round():
+def test_imports_have_no_cycles():
     graphlib.TopologicalSorter(
         {file: {used for used in uses(file) if used.name != "__init__.py"} for file in FILES}
     ).prepare()
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(HOUSE)))
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
 def test_every_file_says_what_it_is_for(file):
     first = (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").splitlines()[:1]
     assert first, "no first line"

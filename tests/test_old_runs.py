@@ -1,4 +1,4 @@
-"""What older versions of regard have written is read, answers as it did, and goes on as it would have.
+"""Runs of older versions of regard can be read, give the same answers, and resume as before.
 
 `old_runs/VERSION` is a run folder of that version at half of its training; `old_runs/expected` holds what
 the version made of it: the weights at its end, and answers of its best model. One is added at each release
@@ -28,7 +28,7 @@ def test_an_old_model_answers_as_it_did(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_old_run_goes_on_to_where_it_would_have_come(version, tmp_path):
+def test_an_old_run_resumes_to_the_same_result(version, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(RUNS / version, run)
     train(run, threads=1)

@@ -8,9 +8,7 @@ import time
 
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    os.name != "posix", reason="the numbers of processes are told apart otherwise"
-)
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="process ids work differently there")
 PARENT = """
 import subprocess, sys, time
 command = [sys.executable, "-c", *sys.argv[1:]]

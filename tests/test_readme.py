@@ -97,10 +97,10 @@ def _served(command, folder):
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         assert process.stdout is not None
-        told = ""
+        reported = ""
         for shown in process.stdout:
-            told += shown
+            reported += shown
             if "http://127.0.0.1" in shown:
                 break
         process.terminate()
-        assert "http://127.0.0.1" in told
+        assert "http://127.0.0.1" in reported

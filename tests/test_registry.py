@@ -17,7 +17,7 @@ def colours():
     return Registry("colour", {"red": 1, "green": 2}, how="register_colour")
 
 
-def test_registered_things_stand_beside_the_own_ones(colours):
+def test_registered_names_are_listed_with_regards_own(colours):
     assert colours.register("blue")(3) == 3
     assert (colours["blue"], colours["red"]) == (3, 1)
     assert list(colours) == ["red", "green", "blue"]

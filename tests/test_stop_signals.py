@@ -62,4 +62,4 @@ def test_words_to_a_pipe_still_arrive():
     command = [sys.executable, "-c", WRITER]
     done = subprocess.run(command, input="\n", capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("out\n", "err\n")
-    redirect_closed_terminal()  # and pytest's own are left alone
+    redirect_closed_terminal()  # and pytest's own streams stay as they are

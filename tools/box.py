@@ -1,4 +1,4 @@
-"""Puts a trained model into the box: its weights in float16, its card and files as they are.
+"""Makes a trained model the included model: its weights in float16, its other files unchanged.
 
 .venv/bin/python tools/box.py runs/box-en-de --recipe tools/box_corpus/stage-3.toml
 """
@@ -24,7 +24,7 @@ def main() -> None:
     )
     parser.add_argument("run", type=Path, help="a run folder or a model folder")
     parser.add_argument(
-        "--recipe", type=Path, help="kept in the place of the run's own, which names its paths"
+        "--recipe", type=Path, help="stored instead of the run's own recipe, which has local paths"
     )
     parser.add_argument(
         "--box", type=Path, default=BOXES / INCLUDED, help="folder to write; default: the package's"
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def pack(folder: VerifiedFolder, box: Path, recipe: Path | None = None) -> int:
-    """Write a model to `box`, half as large; its bytes there."""
+    """Write a model to `box` with half-size weights; returns its bytes there."""
     files = {
         **model_files_of(folder),
         "README.md": (folder.path / "README.md").read_bytes(),

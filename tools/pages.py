@@ -46,12 +46,12 @@ def printed(command: str) -> str:
     """What a command prints, to both streams, in a new folder."""
     arguments, wanted = parted(command)
     content = io.BytesIO()
-    told = io.TextIOWrapper(content, "utf-8", write_through=True)
+    output = io.TextIOWrapper(content, "utf-8", write_through=True)
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.chdir(folder),
-        contextlib.redirect_stdout(told),
-        contextlib.redirect_stderr(told),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(output),
     ):
         run(arguments)
     lines = content.getvalue().decode("utf-8").splitlines()
@@ -63,10 +63,10 @@ def calls(text: str) -> Iterator[tuple[str, str, str]]:
     names: dict[str, Any] = {}
     for code, shown in CALLS.findall(text):
         if "runs/" not in code:  # a model that somebody trained
-            told = io.StringIO()
-            with contextlib.redirect_stdout(told):
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
                 exec(code, names)  # noqa: S102 (the code of our own pages)
-            yield code, shown, told.getvalue()
+            yield code, shown, output.getvalue()
 
 
 def renewed(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Trains what `regard new` proposes for known corpora, and prints what it gave: docs/recipes-by-size.md.
+"""Trains the proposals of `regard new` for known corpora, prints the scores: docs/recipes-by-size.md.
 
 .venv/bin/python tools/proposals.py tatoeba-5k --minutes 10 --seed 1
 .venv/bin/python tools/proposals.py all --minutes 2 --least
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.data.catalogue import find
+from regard.data.catalogue import find_file
 from regard.models.build import count_config_parameters
 from regard.recipe import read_toml
 from regard.verbs.proposals.experiments import experiments
@@ -65,7 +65,7 @@ def read(name: str, *sides: str) -> Pairs:
     """The pairs of two files of a data set."""
     columns = []
     for side in sides:
-        path = find(f"{name}:{side}")
+        path = find_file(f"{name}:{side}")
         opened = gzip.open if path.suffix == ".gz" else open
         with opened(path, "rt", encoding="utf-8", newline="\n") as file:
             columns.append([line.rstrip("\n") for line in file])
@@ -73,7 +73,7 @@ def read(name: str, *sides: str) -> Pairs:
 
 
 def tatoeba(count: int) -> Pairs:
-    """So many of Tatoeba's training pairs, drawn at random."""
+    """A random sample of Tatoeba's training pairs."""
     pairs = read("tatoeba_en_de", "train.en.gz", "train.de.gz")
     return random.Random(1).sample(pairs, min(count, len(pairs)))
 
@@ -214,7 +214,7 @@ def seconds(run: Path) -> float:
 
 
 def record(row: dict[str, Any]) -> None:
-    """Add the row to the file, in the place of one of the same command and seed."""
+    """Add the row to the file; it replaces a row of the same command and seed."""
     text = RECORD.read_text("utf-8")
     head = text.partition("\n[[experiment]]")[0].rstrip("\n") + "\n"
     rows = tomllib.loads(text).get("experiment", [])

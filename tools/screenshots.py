@@ -20,7 +20,7 @@ from playwright.sync_api import Page, sync_playwright
 from benchmarks.look_chromium import OPTIONS, chromium
 from regard.serving.local import LocalServer
 from regard.serving.look_store import LookStore
-from regard.verbs.look import Looker, Request
+from regard.verbs.look import Looker, LookRequest
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 SENTENCE = "Where is the station?"
@@ -32,14 +32,14 @@ def nothing(page: Page) -> None:
 
 
 def rank_by_a_pair(page: Page) -> None:
-    """What a reader does who looks for the head from "Bahnhof" to "station"."""
+    """Rank the heads by their weight from "station" to "Bahnhof"."""
     choose(page, "Which head …", "attends from one word to another")
     choose(page, "from (written)", "Bahnhof")
     choose(page, "to", "station")
 
 
 def open_the_first(page: Page) -> None:
-    """And goes on by choosing the head that is ranked first, then the cell."""
+    """The same, then choose the head that is ranked first, and the cell."""
     rank_by_a_pair(page)
     page.locator(".tile").first.click()
 
@@ -103,7 +103,7 @@ def main() -> None:
 @contextmanager
 def served(text: str) -> Iterator[str]:
     """The address of a page that shows what the included model does with `text`."""
-    server = LocalServer(LookStore(Looker(), Request(text=text)))
+    server = LocalServer(LookStore(Looker(), LookRequest(text=text)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield server.url

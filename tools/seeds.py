@@ -2,7 +2,7 @@
 
 .venv/bin/python tools/seeds.py recipes/gat-cora.toml --runs 20 2> progress
 
-Each seed has a run folder, OUT/seed-N. One that is there is gone on with, or only scored if it is finished.
+Each seed has a run folder, OUT/seed-N. An existing run is resumed, or only scored if it is finished.
 """
 
 import argparse

@@ -1,1 +1,1 @@
-"""What every part of the benchmarks needs: processes, rounds, the machine, tables."""
+"""What all benchmarks share: processes, rounds, the machine, tables."""

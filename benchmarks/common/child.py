@@ -1,9 +1,9 @@
-"""The inside of a contender's process: makes the contender, then answers what it is asked, line by line.
+"""The main program of a contender's process: creates the contender, then answers requests.
 
     python -m benchmarks.common.child MODULE:CLASS '{"settings": ...}'
 
-Requests come on standard input, answers go to standard output, both as JSON; what the contender prints
-goes to standard error. At the end of the input the process ends.
+Requests are read from standard input, answers written to standard output, both as lines of JSON. What the
+contender prints goes to standard error. The process ends at the end of its input.
 """
 
 import json
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def _made(answers: TextIO, target: str, settings: dict[str, Any]) -> Any:
-    """The contender, or None where there can be none, which the answer says."""
+    """The contender; None if it cannot be created, and the answer says why."""
     module, _, name = target.partition(":")
     try:
         contender = getattr(import_module(module), name)(**settings)
@@ -42,7 +42,7 @@ def _made(answers: TextIO, target: str, settings: dict[str, Any]) -> Any:
         _answer(answers, {"absent": f"{error.name} is not installed"})
     except Unfit as unfit:
         _answer(answers, {"absent": str(unfit)})
-    except Exception:  # noqa: BLE001, the parent tells it
+    except Exception:  # noqa: BLE001, the parent reports it
         _answer(answers, {"error": traceback.format_exc()})
     else:
         _answer(answers, {"value": "ready"})

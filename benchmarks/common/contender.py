@@ -1,4 +1,4 @@
-"""A contender: a process of its own, asked from here, so that nobody's threads or memory disturb another."""
+"""A contender: a library in its own process, so that threads and memory of others do not disturb it."""
 
 import contextlib
 import json
@@ -17,12 +17,12 @@ from benchmarks.common import memory
 from benchmarks.common.unfit import Unfit
 
 ROOT = Path(__file__).parent.parent.parent
-PATIENCE = 30  # seconds
+PATIENCE = 30  # seconds until a process that does not end is killed
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Who takes part: a name for the table, the class to make, its settings, its threads."""
+    """A participant: a name for the table, the class to create, its settings, its threads."""
 
     name: str
     make: str  # MODULE:CLASS
@@ -31,7 +31,7 @@ class Entry:
 
 
 class Contender:
-    """The process of an entry. `absent` says why there is none, if there is none."""
+    """The process of an entry; `absent` is None, or says why there is no process."""
 
     def __init__(self, entry: Entry) -> None:
         self.name, self.entry = entry.name, entry
@@ -45,12 +45,12 @@ class Contender:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            start_new_session=True,  # its session is how its memory and time are told from others'
+            start_new_session=True,  # memory and time are measured by session
         )
         self.absent: str | None = None
 
     def wait(self) -> None:
-        """Until it is made, or has said why it cannot be."""
+        """Wait until the contender is created, or has reported why it cannot be."""
         try:
             self._answer()
         except Unfit as unfit:
@@ -61,7 +61,7 @@ class Contender:
         return self._process.pid
 
     def ask(self, call: str, **arguments: Any) -> Any:
-        """What the contender's method `call` gives.
+        """The result of the contender's method `call`.
 
         Raises:
             Unfit: it cannot do that.
@@ -75,7 +75,7 @@ class Contender:
         return memory.peak_resident(self.session) / 2**20
 
     def close(self) -> None:
-        """End the process: it is told that there is no more to do, and killed if it takes too long."""
+        """End the process by closing its input; kill it after PATIENCE seconds."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -106,7 +106,7 @@ class Contender:
 
 @contextmanager
 def contenders(entries: Sequence[Entry]) -> Iterator[list[Contender]]:
-    """The processes of all entries; ended on the way out."""
+    """A context with the processes of all entries, which are ended at its end."""
     made: list[Contender] = []
     try:
         for entry in entries:

@@ -1,4 +1,4 @@
-"""What the figures were taken on: processor, memory, versions of everything that takes part."""
+"""The machine of a measurement: processor, memory, versions of all packages that take part."""
 
 import os
 import platform

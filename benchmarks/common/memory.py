@@ -1,4 +1,4 @@
-"""Memory and processor time of a family of processes, as Linux counts them; zeros elsewhere."""
+"""Memory and processor time of a process and its children, as Linux counts them; 0 elsewhere."""
 
 import os
 import threading
@@ -26,11 +26,11 @@ def busy_seconds() -> float:
         numbers = [int(number) for number in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
     except OSError:
         return 0.0
-    return (sum(numbers) - numbers[3] - numbers[4]) / TICK  # but idle and waiting for disks
+    return (sum(numbers) - numbers[3] - numbers[4]) / TICK  # without idle time and waiting for disks
 
 
 def members(session: int) -> list[int]:
-    """The processes of a session: one that a contender began, and those that it started."""
+    """The processes of a session: a contender's process and those that it started."""
     pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
     return [pid for pid in pids if (fields := _stat(pid)) and int(fields[3]) == session]
 
@@ -41,8 +41,8 @@ def anonymous() -> int:
 
 
 @contextmanager
-def watched(every: float = 0.02) -> Iterator[list[int]]:
-    """What is given holds, afterwards, the peak of anonymous resident memory inside."""
+def peak_memory(every: float = 0.02) -> Iterator[list[int]]:
+    """A context; the list it gives has, afterwards, the peak of anonymous resident memory inside it."""
     peak, done = [anonymous()], threading.Event()
 
     def watch() -> None:

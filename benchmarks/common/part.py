@@ -1,4 +1,4 @@
-"""What the parts share on the command line, and how each ends: results written, tables shown."""
+"""What all benchmark programs share: command-line options, writing of results, printing of tables."""
 
 import argparse
 import contextlib
@@ -24,9 +24,9 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
 
 
 def run(part: Callable[[argparse.Namespace], Result], parser: argparse.ArgumentParser) -> None:
-    """Do the part; what a user can mend is told in a line."""
+    """Run a benchmark program; a user's error is reported in one line."""
     options = parser.parse_args()
-    with _told():
+    with _reported_errors():
         result = part(options)
         path = result.write(quick=options.quick)
     print(f"\n{result.markdown()}\n\nwritten: {path}")
@@ -37,7 +37,7 @@ def say(text: str) -> None:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _reported_errors() -> Iterator[None]:
     from regard.errors import UserError
 
     try:
@@ -48,5 +48,5 @@ def _told() -> Iterator[None]:
 
 
 def own_threads(count: int = 1) -> None:
-    """This process only prepares: its threads must not be in the way. To be called before torch is loaded."""
+    """Limit the threads of this process, which only prepares data; call it before torch is imported."""
     os.environ["OMP_NUM_THREADS"] = str(count)

@@ -1,4 +1,4 @@
-"""What the processor can do at most: the speed of plain matrix products, measured in the same run."""
+"""The peak speed of the processor: that of plain matrix products, measured in the same run."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 SQUARES = (1024, 2048)
-SHAPES = {  # rows, in, out; what a training step of 4,096 tokens and a decoding step of 32 rows ask for
+SHAPES = {  # rows, in, out: of a training step of 4,096 tokens, and a decoding step of 32 rows
     "linear 4096x256x1024": (4096, 256, 1024),
     "output 4096x256x8000": (4096, 256, 8000),
     "weight gradient 1024x4096x256": (1024, 4096, 256),
@@ -18,7 +18,7 @@ SHAPES = {  # rows, in, out; what a training step of 4,096 tokens and a decoding
 
 
 class Peak:
-    """A contender that does nothing but products; its rate is the roof over everyone else's."""
+    """A contender that computes only matrix products; its rate is the upper bound for all others."""
 
     def __init__(self, *, threads: int) -> None:
         torch.set_num_threads(threads)
@@ -26,12 +26,12 @@ class Peak:
         self._shapes = {name: _operands(*shape, torch.float32) for name, shape in SHAPES.items()}
 
     def round(self, seconds: float) -> dict[str, Any]:
-        """GFLOP/s of the best product of all squares; its "work" is what that took."""
+        """GFLOP/s of the fastest product of square matrices."""
         rates = {name: _rate(*both, seconds / len(SQUARES)) for name, both in self._operands.items()}
         return {"seconds": 1.0, "gflop": max(rates.values()), "rates": rates}
 
     def shapes(self, seconds: float) -> dict[str, float]:
-        """GFLOP/s of products of the shapes that the work has, and of squares in bfloat16 and int8."""
+        """GFLOP/s of products of the workload's shapes, and of square matrices in bfloat16 and int8."""
         found = {name: _rate(*both, seconds) for name, both in self._shapes.items()}
         found["square 1024 bfloat16"] = _rate(*_operands(1024, 1024, 1024, torch.bfloat16), seconds)
         return found | {"square 1024 int8": _int8(1024, seconds)}

@@ -1,4 +1,4 @@
-"""Puts the results into benchmarks/README.md, between the marks of each part.
+"""Puts the results into benchmarks/README.md, between the comments that delimit each table.
 
 python -m benchmarks.common.report [--quick]
 """
@@ -30,10 +30,10 @@ def main() -> None:
 
 
 def filled(text: str, part: str, found: str) -> str:
-    """`text` with `found` between the marks of `part`.
+    """`text` with `found` between the delimiting comments of `part`.
 
     Raises:
-        ValueError: it has no such marks.
+        ValueError: it has no such comments.
     """
     begin, end = f"<!-- results of {part} -->", "<!-- end -->"
     pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)

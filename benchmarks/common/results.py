@@ -1,4 +1,4 @@
-"""What a part found: one JSON file, with where and when, and tables that are rendered from it."""
+"""The results of a benchmark: a JSON file with machine, date and the data of its tables."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -36,12 +36,12 @@ class Table:
 
 @dataclass(kw_only=True)
 class Result:
-    """All that a part found."""
+    """All results of a benchmark."""
 
     part: str
     settings: dict[str, Any]
     tables: list[Table] = field(default_factory=list)
-    checks: list[str] = field(default_factory=list)  # that the work was equal
+    checks: list[str] = field(default_factory=list)  # sentences that report whether the work was equal
     date: str = field(default_factory=now)
     machine: dict[str, Any] = field(default_factory=machine)
     versions: dict[str, str] = field(default_factory=versions)

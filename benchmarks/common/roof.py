@@ -1,4 +1,4 @@
-"""The contender that measures the peak: its entry, and its answer where that is all that is wanted."""
+"""The contender that measures the peak speed: its entry, and its result."""
 
 from benchmarks.common.contender import Entry, contenders
 
@@ -11,6 +11,6 @@ def peak_entry(threads: int) -> Entry:
 
 
 def peak_of(threads: int) -> float:
-    """GFLOP/s, in a process for the purpose."""
+    """The peak speed in GFLOP/s, measured in a process of its own."""
     with contenders([peak_entry(threads)]) as (peak,):
         return peak.ask("round", seconds=1.0)["gflop"]

@@ -1,7 +1,7 @@
-"""Rounds: each contender in turn does a piece of the work, again and again, beginning with another each time.
+"""Rounds: contenders take turns with a piece of work; each round begins with another contender.
 
-A sample in which other processes of the machine used more than DISTURBED of a core is taken once more; if
-it is no better then, it counts, and the table says how many such there are.
+If other processes of the machine used more than DISTURBED cores during a sample, it is measured once more. If
+the second sample is no better, it counts, and the table reports the number of such samples.
 """
 
 import statistics
@@ -14,16 +14,16 @@ from benchmarks.common import memory
 from benchmarks.common.contender import Contender
 from benchmarks.common.unfit import Unfit
 
-PAUSE = 0.4  # seconds between two: OpenMP threads of some libraries spin for 0.2 after their work
+PAUSE = 0.4  # seconds between two samples: OpenMP threads of some libraries spin for 0.2 s after their work
 DISTURBED = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """What a contender said of a piece of work; `foreign`: cores that others used meanwhile."""
+    """A contender's report about a piece of work; `others`: cores that other processes used meanwhile."""
 
     answer: Mapping[str, Any]
-    foreign: float
+    others: float
 
     def rate(self, unit: str) -> float:
         return self.answer[unit] / self.answer["seconds"]
@@ -36,8 +36,8 @@ def sample(contender: Contender, call: str, arguments: Mapping[str, Any]) -> Sam
     began, busy, own = time.perf_counter(), memory.busy_seconds(), memory.processor_seconds(contender.session)
     answer = contender.ask(call, **arguments)
     wall = time.perf_counter() - began
-    foreign = memory.busy_seconds() - busy - (memory.processor_seconds(contender.session) - own)
-    return Sample(answer=answer, foreign=max(0.0, foreign / wall))
+    others = memory.busy_seconds() - busy - (memory.processor_seconds(contender.session) - own)
+    return Sample(answer=answer, others=max(0.0, others / wall))
 
 
 def rounds(
@@ -50,9 +50,9 @@ def rounds(
     again: bool = True,
     say: Callable[[str], None] = print,
 ) -> Samples:
-    """`count` samples of each contender that is there; `warm_up` are the arguments of one more, not kept.
+    """`count` samples of each contender, after a warm-up call with the arguments `warm_up`.
 
-    A contender that turns out unfit leaves, and its `absent` says why.
+    A contender that turns out to be unfit is left out from then on, and its `absent` says why.
     """
     samples: Samples = {each.name: [] for each in taking_part if each.absent is None}
     for number in range(-1 if warm_up is not None else 0, count):
@@ -65,9 +65,9 @@ def rounds(
                     contender.ask(call, **(warm_up or {}))
                     continue
                 taken = sample(contender, call, arguments)
-                if again and taken.foreign > DISTURBED:
+                if again and taken.others > DISTURBED:
                     second = sample(contender, call, arguments)
-                    taken = min(taken, second, key=lambda each: each.foreign)
+                    taken = min(taken, second, key=lambda each: each.others)
                 samples[contender.name].append(taken)
             except Unfit as unfit:
                 contender.absent = str(unfit)
@@ -85,11 +85,11 @@ def median(samples: Sequence[Sample], unit: str) -> float:
 
 
 def ratio(samples: Sequence[Sample], reference: Sequence[Sample], unit: str) -> float:
-    """The median over the rounds of how much faster it was than the reference in the same round."""
+    """The median over the rounds of the speed relative to the reference in the same round."""
     return statistics.median(
         mine.rate(unit) / theirs.rate(unit) for mine, theirs in zip(samples, reference, strict=True)
     )
 
 
 def disturbed(samples: Sequence[Sample]) -> int:
-    return sum(each.foreign > DISTURBED for each in samples)
+    return sum(each.others > DISTURBED for each in samples)

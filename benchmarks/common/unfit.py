@@ -1,4 +1,4 @@
-"""What a contender raises that cannot do a piece of work: a row of the table says why."""
+"""The exception of a contender that cannot do a piece of work; the table reports its message."""
 
 
 class Unfit(Exception):

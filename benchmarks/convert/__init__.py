@@ -1,1 +1,1 @@
-"""Weights of regard put into the models of others, so that all do the same sums."""
+"""Conversion of regard's weights to models of other libraries, so that all compute the same."""

@@ -1,4 +1,4 @@
-"""What regard calls the weights of a block, gathered under short names that the converters share."""
+"""The weights of a block of regard under short names, which the converters share."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ Weights = Mapping[str, Tensor]
 
 
 def refuse(config: Any, **needed: tuple[Any, ...]) -> None:
-    """Raises Unfit where a setting of the model is none of those that the peer knows."""
+    """Raises Unfit if the other library does not support a setting of the model."""
     for name, known in needed.items():
         value = getattr(config, name)
         if value not in known:
@@ -22,7 +22,7 @@ def refuse(config: Any, **needed: tuple[Any, ...]) -> None:
 def block(weights: Weights, name: str) -> dict[str, Tensor]:
     """The weights of one block of regard: `self.in`, `self.out`, `cross.q`, `ff.in`, `norm.self` and so on.
 
-    Each name is followed by `.weight` or `.bias`; where the model has no bias there is none here.
+    Each name is followed by `.weight` or `.bias`; biases that the model does not have are absent.
     """
     parts = {
         "self.in": "self_attention.query_key_value",
@@ -46,7 +46,7 @@ def block(weights: Weights, name: str) -> dict[str, Tensor]:
 
 
 def renamed(own: Weights, names: Mapping[str, str]) -> dict[str, Tensor]:
-    """Weights and biases of a block under the names of a peer, those that are there."""
+    """The weights and biases of a block under another library's names, if they are present."""
     return {
         f"{theirs}.{kind}": own[f"{ours}.{kind}"]
         for ours, theirs in names.items()
@@ -56,7 +56,7 @@ def renamed(own: Weights, names: Mapping[str, str]) -> dict[str, Tensor]:
 
 
 def unstacked(own: Weights, names: tuple[str, str, str]) -> dict[str, Tensor]:
-    """Queries, keys and values of self-attention, under these names of a peer."""
+    """Queries, keys and values of self-attention as separate matrices under these names."""
     return {
         f"{name}.{kind}": part
         for kind in ("weight", "bias")

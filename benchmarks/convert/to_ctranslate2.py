@@ -20,7 +20,7 @@ def write_pair_model(config: Any, weights: Weights, tokens: list[str], folder: P
     """Write the converted encoder-decoder; `tokens` are the pieces of the joint vocabulary by their ids.
 
     Raises:
-        Unfit: CTranslate2 does not know this shape.
+        Unfit: CTranslate2 does not support this model.
     """
     refuse(
         config, norm=("layer",), norm_position=("post", "pre"), positions=("sinusoidal", "learned"),
@@ -55,7 +55,7 @@ def write_text_model(config: Any, weights: Weights, tokens: list[str], folder: P
     """The same for a decoder without a source.
 
     Raises:
-        Unfit: CTranslate2 does not know this shape.
+        Unfit: CTranslate2 does not support this model.
     """
     refuse(
         config, norm=("layer",), norm_position=("post", "pre"), positions=("learned",),
@@ -131,7 +131,7 @@ def _array(tensor: Tensor) -> np.ndarray:
 
 
 def _saved(spec: Any, folder: Path) -> Path:
-    """Checked, and written; what stood there before is replaced."""
+    """Check and write the model; replaces an older one."""
     try:
         spec.validate()
     except Exception as error:

@@ -13,16 +13,16 @@ from benchmarks.convert.names import Weights, block, refuse, renamed, unstacked
 from regard.layers.positions import sinusoids
 
 MAX_POSITIONS = 5000  # of eole's table of sinusoids
-MARKS = {"pad_token": 0, "unk_token": 1, "bos_token": 2, "eos_token": 3}  # by their ids in regard
+SPECIAL_TOKENS = {"pad_token": 0, "unk_token": 1, "bos_token": 2, "eos_token": 3}  # by their ids in regard
 
 
 def pair_model(
     config: Any, weights: Weights | None, vocabularies: Any, *, like: bool = False
 ) -> EncoderDecoderModel:
-    """eole's model of this shape, with these weights or fresh ones; with `like`, of these sizes only.
+    """eole's model of this shape, with these weights or random ones; with `like`, of these sizes only.
 
     Raises:
-        Unfit: it has not this shape.
+        Unfit: eole does not support this model.
     """
     if not like:
         refuse(
@@ -46,15 +46,15 @@ def pair_model(
 
 
 def vocabularies_of(pieces: Sequence[str]) -> dict[str, Any]:
-    """What eole wants to know of a joint vocabulary: its pieces by their ids, and which are marks."""
+    """A joint vocabulary in eole's form: pieces by their ids, and the special tokens."""
     vocabulary = pyonmttok.Vocab()
     for piece in pieces:
         vocabulary.add_token(piece)
     return {
         "src": vocabulary,
         "tgt": vocabulary,
-        "specials": {name: pieces[number] for name, number in MARKS.items()},
-        "decoder_start_token": pieces[MARKS["bos_token"]],
+        "specials": {name: pieces[number] for name, number in SPECIAL_TOKENS.items()},
+        "decoder_start_token": pieces[SPECIAL_TOKENS["bos_token"]],
     }
 
 
@@ -93,7 +93,7 @@ def _layer(own: Weights) -> dict[str, Tensor]:
 
 
 def settings_of(config: Any) -> TransformerModelConfig:
-    """The shape as eole writes it down; its Translator asks for it beside the model."""
+    """The model's settings in eole's form, which its Translator needs in addition to the model."""
     positions = {"position_encoding_type": "SinusoidalInterleaved"}
     return TransformerModelConfig(
         architecture="transformer",
@@ -115,7 +115,7 @@ def settings_of(config: Any) -> TransformerModelConfig:
 
 
 def _running(config: Any) -> SimpleNamespace:
-    """What eole's modules ask of the settings of a training; the whole of those wants data as well."""
+    """The training settings that eole's modules read; its complete class would require data as well."""
     return SimpleNamespace(
         dropout=[config.dropout],
         attention_dropout=[config.attention_dropout],
@@ -131,7 +131,7 @@ def _running(config: Any) -> SimpleNamespace:
 
 
 def _drop_inside(model: nn.Module, rate: float) -> None:
-    """One rate is for all in eole; between the two maps of the feed-forward network it is this one."""
+    """Set the dropout rate inside the feed-forward network; eole has one rate for all places."""
     for side in (model.encoder, model.decoder):
         for layer in side.transformer_layers:
             layer.mlp.dropout_1.p = rate

@@ -1,7 +1,7 @@
 """regard's models -> Hugging Face's: Marian (post-norm) or Pegasus (pre-norm), and GPT-2.
 
-Marian and Pegasus are one model but for the place of the norm. Both hold a table of sinusoids, which
-takes ours: theirs has all sines before all cosines.
+Marian and Pegasus differ only in the place of the norm. Both have a table of sinusoids, which is replaced by
+regard's: theirs has all sines before all cosines.
 """
 
 from typing import Any
@@ -16,10 +16,10 @@ MAX_POSITIONS = 1024
 
 
 def pair_model(config: Any, weights: Weights | None, *, like: bool = False) -> nn.Module:
-    """Marian or Pegasus of this shape, with these weights or fresh ones; with `like`, of these sizes only.
+    """Marian or Pegasus of this shape, with these weights or random ones; with `like`, of these sizes only.
 
     Raises:
-        Unfit: neither has this shape.
+        Unfit: neither supports this model.
     """
     if not like:
         refuse(
@@ -100,10 +100,10 @@ def _pair_layer(own: Weights) -> dict[str, Tensor]:
 
 
 def text_model(config: Any, weights: Weights | None) -> nn.Module:
-    """GPT-2 of this shape. It has biases everywhere; where regard's model has none they are zero.
+    """GPT-2 of this shape. It has all biases; those that regard's model does not have are zero.
 
     Raises:
-        Unfit: it has not this shape.
+        Unfit: GPT-2 does not support this model.
     """
     refuse(
         config, tied=(True,), norm=("layer",), norm_position=("pre",), positions=("learned",),
@@ -144,7 +144,7 @@ TEXT_NAMES = {
 
 
 def text_weights(config: Any, weights: Weights) -> dict[str, Tensor]:
-    """The weights of GPT-2 under its names; its matrices are the transposed ones of others."""
+    """The weights of GPT-2 under its names; its matrices are transposed."""
     embedding = weights["input.embedding.weight"]
     found = {
         "transformer.wte.weight": embedding,
@@ -164,7 +164,7 @@ def text_weights(config: Any, weights: Weights) -> dict[str, Tensor]:
 
 
 def _load(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Every parameter gets a value, but for tables and constants that are no parameters of ours."""
+    """Load the weights; only tables and constants that regard has no parameters for keep their values."""
     missing, unexpected = model.load_state_dict(weights, strict=False)
     odd = [name for name in missing if not name.endswith(("embed_positions.weight", "final_logits_bias"))]
     assert not odd, odd

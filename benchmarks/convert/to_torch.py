@@ -11,7 +11,7 @@ def transformer_weights(config: Any, weights: Weights) -> dict[str, Tensor]:
     """The state of the reference's model.
 
     Raises:
-        Unfit: the model has a shape that torch.nn.Transformer does not know.
+        Unfit: torch.nn.Transformer does not support this model.
     """
     refuse(
         config, tied=("all",), norm=("layer",), norm_position=("post", "pre"), positions=("sinusoidal",),

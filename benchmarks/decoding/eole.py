@@ -10,15 +10,15 @@ from eole.predict.beam_search import GNMTGlobalScorer
 
 from benchmarks.common.unfit import Unfit
 from benchmarks.convert.names import Weights
-from benchmarks.convert.to_eole import MARKS, pair_model, settings_of, vocabularies_of
+from benchmarks.convert.to_eole import SPECIAL_TOKENS, pair_model, settings_of, vocabularies_of
 from benchmarks.decoding.sentences import Decoder, Ids
 from regard.weights.model_folder import load_model
 
-PAD, EOS = MARKS["pad_token"], MARKS["eos_token"]
+PAD, EOS = SPECIAL_TOKENS["pad_token"], SPECIAL_TOKENS["eos_token"]
 
 
 class Eole(Decoder):
-    """With its own cache, fused queries, keys and values, and finished sentences leaving the batch."""
+    """With its cache, fused queries, keys and values; finished sentences leave the batch."""
 
     def __init__(self, *, sentences: str) -> None:
         super().__init__(sentences=sentences)
@@ -31,7 +31,7 @@ class Eole(Decoder):
         self._unfit = ""
         try:
             model = pair_model(shape, weights, vocabularies)
-        except Unfit as unfit:  # the same sizes, other weights: lengths can be forced, and nothing compared
+        except Unfit as unfit:  # same sizes, other weights: only speed with forced lengths can be compared
             self._unfit = f"cannot take these weights: {unfit}"
             model = pair_model(shape, None, vocabularies, like=True)
         model.update_dropout(0.0, 0.0)
@@ -56,7 +56,7 @@ class Eole(Decoder):
         return [[token for token in best.tolist() if token not in (PAD, EOS)] for best, *_ in found]
 
     def _made(self, shape: Any, model: Any, vocabularies: dict[str, Any]) -> Translator:
-        """As eole makes it of a folder of its own."""
+        """The Translator that eole would build from a model folder of its own."""
         alpha = self.sentences.alpha
         config = PredictConfig(
             model_path="none",

@@ -14,7 +14,7 @@ PAD, BOS, EOS = 0, 2, 3
 
 
 class HuggingFace(Decoder):
-    """With its own cache and dropped rows."""
+    """Hugging Face's `generate`, which has its own cache."""
 
     def __init__(self, *, sentences: str) -> None:
         super().__init__(sentences=sentences)
@@ -23,7 +23,7 @@ class HuggingFace(Decoder):
         self._unfit = ""
         try:
             self._model = pair_model(loaded.config, loaded.model.state_dict()).eval()
-        except Unfit as unfit:  # the same sizes, other weights: lengths can be forced, and nothing compared
+        except Unfit as unfit:  # same sizes, other weights: only speed with forced lengths can be compared
             self._unfit = f"cannot take these weights: {unfit}"
             self._model = pair_model(loaded.config, None, like=True).eval()
 

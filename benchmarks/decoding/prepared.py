@@ -1,4 +1,4 @@
-"""A trained model and the test sentences, made ready for every contender; and how good what they say is."""
+"""A trained model and the test sentences, prepared for all contenders; the quality of translations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,11 +22,11 @@ from regard.weights.model_folder import LoadedModel, load_model
 
 @dataclass(kw_only=True)
 class Prepared:
-    """Where the work lies, and what judges it."""
+    """The prepared files, and the data to compute quality with."""
 
     name: str
     path: Path  # of the sentences
-    converted: str  # the folder for CTranslate2; what hinders it after an exclamation mark
+    converted: str  # the folder for CTranslate2; or "!" and why there is none
     shape: PairShape
     references: list[str]
     tokenizer: Tokenizer  # of the target
@@ -35,9 +35,9 @@ class Prepared:
     def quality(
         self, said: Mapping[str, list[int]], ours: Mapping[str, list[int]], forced: bool
     ) -> dict[str, Any]:
-        """BLEU as `sacrebleu --tokenize none` counts it, and how many sentences are those of regard.
+        """BLEU by `sacrebleu --tokenize none`, and how many translations are equal to regard's.
 
-        Of forced lengths BLEU says nothing.
+        There is no BLEU for forced lengths, where it has no meaning.
         """
         texts, our_texts = (
             [self.tokenizer.decode(all_said[place]) for place in said] for all_said in (said, ours)
@@ -87,7 +87,7 @@ def prepared(model: str | Path | None) -> Prepared:
 
 
 def _converted(loaded: LoadedModel) -> tuple[str, str]:
-    """The folder for CTranslate2, or why there is none; and what is said of it."""
+    """The folder for CTranslate2, or "!" and why there is none; and a sentence for the report."""
     try:
         if not loaded.tokenizers.joint:
             raise Unfit("the two sides have a vocabulary each, which this converter does not know")

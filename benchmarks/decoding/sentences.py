@@ -1,4 +1,4 @@
-"""The sentences to translate, as a file that every contender's process reads; and the common round."""
+"""The sentences to translate, in a file that all contenders read; the base class of contenders."""
 
 import json
 import random
@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 Ids = list[int]
-SEED = 1  # of the draw of sentences
+SEED = 1  # of the random choice of sentences
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sentences:
-    """Sources as text and as ids, without their ends; the references, and `limits` of what may be said."""
+    """Sources as text and as ids (without end tokens), references, and `limits` of output lengths."""
 
     model: str
-    converted: str  # the folder for CTranslate2; what hinders it after an exclamation mark
+    converted: str  # the folder for CTranslate2; or "!" and why there is none
     texts: list[str]
     ids: list[Ids]
     vocabulary: list[str]  # the pieces by their ids
-    lengths: list[int]  # of the references, in tokens: what is forced where lengths are
+    lengths: list[int]  # of the references, in tokens; used as forced lengths
     limits: list[int]
     alpha: float  # of the length penalty: the score is the log-probability by length^alpha
 
@@ -35,19 +35,19 @@ class Sentences:
         return cls(**json.loads(Path(path).read_text("utf-8")))
 
     def places(self, count: int) -> list[int]:
-        """`count` sentences in the order of the set, drawn from it: every second line of Multi30k is long."""
+        """A random choice of `count` sentences in the order of the test set."""
         drawn = random.Random(SEED).sample(range(len(self.ids)), min(count, len(self.ids)))
         return sorted(drawn)
 
     def batches(self, count: int, size: int) -> list[list[int]]:
-        """Places of sentences of like lengths together, the longest first; alone in the order of the set."""
+        """Indices in batches of similar lengths, the longest first; single ones in the test set's order."""
         places = self.places(count)
         if size > 1:
             places.sort(key=lambda place: -len(self.ids[place]))
         return [places[start : start + size] for start in range(0, len(places), size)]
 
     def forced(self, batch: Sequence[int]) -> int:
-        """The length that each sentence of a batch gets where lengths are forced."""
+        """The forced length of a batch's translations."""
         return max(1, round(statistics.mean(self.lengths[place] for place in batch)))
 
 
@@ -65,7 +65,7 @@ class Decoder(ABC):
     def decode_all(
         self, batches: Sequence[Sequence[int]], beam: int, lengths: Sequence[int | None]
     ) -> list[Any]:
-        """Batch after batch: the translations and the seconds of each."""
+        """The translations of each batch, and the seconds it took."""
         found = []
         for batch, length in zip(batches, lengths, strict=True):
             began = time.perf_counter()
@@ -98,7 +98,7 @@ class Decoder(ABC):
         return {str(place): said for place, said in self._said.items()}
 
     def use(self, threads: int) -> None:
-        """So many threads from now on."""
+        """Set the number of threads."""
         import torch
 
         torch.set_num_threads(threads)

@@ -1,1 +1,1 @@
-"""What grows: cost with length, memory with the corpus."""
+"""Contenders for scaling: cost by sequence length, memory by corpus size."""

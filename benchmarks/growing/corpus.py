@@ -1,7 +1,7 @@
-"""Memory as the corpus grows: it is made, tokenised to shards, read once, and trained on for a while.
+"""Memory by corpus size: a corpus is tokenised to shards, read once, and trained on for some updates.
 
-Counted is the peak of anonymous resident memory. Pages of mapped files are not: the system takes them back
-when it needs them.
+Measured is the peak of anonymous resident memory. Pages of mapped files do not count, because the system can
+drop them at any time.
 """
 
 import random
@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.common.memory import watched
+from benchmarks.common.memory import peak_memory
 from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
 from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
@@ -30,7 +30,7 @@ NEVER = 10**9
 
 
 class Corpus:
-    """A process for one size, so that no memory of another one is counted."""
+    """The contender for one corpus size; each size has its own process, so that its memory is its own."""
 
     def __init__(self, *, lines: int, folder: str, threads: int) -> None:
         torch.set_num_threads(threads)
@@ -74,13 +74,13 @@ class Corpus:
 
 def _measured(work: Callable[[], Any]) -> dict[str, Any]:
     began = time.perf_counter()
-    with watched() as peak:
+    with peak_memory() as peak:
         work()
     return {"seconds": time.perf_counter() - began, "peak": peak[0]}
 
 
 def write_corpus(folder: Path, lines: int) -> None:
-    """Sentences of 4 to 24 words, drawn as in natural text: the n-th word 1/n as often as the first."""
+    """Random sentences of 4 to 24 words, whose frequencies follow Zipf's law: 1/n for the n-th word."""
     draw = random.Random(1)
     words = ["".join(draw.choices("aeiounrstlmd", k=draw.randint(2, 10))) for _ in range(WORDS)]
     weights = [1 / (rank + 10) for rank in range(WORDS)]

@@ -1,4 +1,4 @@
-"""What an update costs as sentences get longer and fewer: regard's step and the plain one."""
+"""Cost of an update by sentence length, with equally many tokens: regard's step and the plain one."""
 
 import time
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ SMOOTHING = 0.1
 
 
 class Step(ABC):
-    """Gradients and one step of Adam, on sentences that are all equally long."""
+    """Gradients and one Adam update, on sentences of equal length."""
 
     def __init__(self, *, threads: int, dropout: str, tokens: int) -> None:
         torch.set_num_threads(threads)
@@ -47,7 +47,7 @@ class Step(ABC):
         return {"seconds": time.perf_counter() - began, "steps": 1}
 
 
-class House(Step):
+class Regard(Step):
     """regard's model and objective."""
 
     def make(self) -> nn.Module:
@@ -58,7 +58,7 @@ class House(Step):
 
 
 class Plain(Step):
-    """torch.nn.Transformer, as `benchmarks/training/plain.py` has it."""
+    """torch.nn.Transformer, as in `benchmarks/training/plain.py`."""
 
     def make(self) -> nn.Module:
         model = Translator(self.config)
@@ -71,7 +71,7 @@ class Plain(Step):
 
 
 def batch_of(rows: int, length: int) -> PairBatch:
-    """Sentences of drawn ids, source and target equally long, without padding."""
+    """Pairs of random ids, source and target of equal length, without padding."""
     draw = torch.Generator().manual_seed(1)
     lengths = torch.full((rows,), length)
     return PairBatch(

@@ -1,1 +1,1 @@
-"""Contenders in training language models and in going on with a text."""
+"""Contenders in training language models and in generating text."""

@@ -9,7 +9,7 @@ from benchmarks.language.writer import Writer
 
 
 class Generator(Writer):
-    """With its cache, the prompt read at once."""
+    """CTranslate2's generation, with its cache and a prefilled prompt."""
 
     def __init__(self, *, kind: str, threads: int, **settings: Any) -> None:
         super().__init__(threads=threads, **settings)

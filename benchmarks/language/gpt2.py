@@ -12,7 +12,7 @@ from benchmarks.training.loop import Loop
 
 
 class Trainer(Loop):
-    """With its default attention, PyTorch's fused kernel; its biases stay, zero at first."""
+    """GPT-2 with its default attention, PyTorch's fused kernel; biases are trained, from zero."""
 
     def make(self, config: Any, weights: dict[str, Tensor]) -> nn.Module:
         return text_model(config, weights)
@@ -22,7 +22,7 @@ class Trainer(Loop):
 
 
 class Generator(Writer):
-    """With its cache."""
+    """Hugging Face's `generate`, with its cache."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

@@ -1,4 +1,4 @@
-"""A plain GPT in a plain loop, as nanoGPT has it: fused attention, GELU, pre-norm, no cache in generation."""
+"""A plain GPT like nanoGPT: fused attention, GELU, pre-norm; no cache in generation."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from benchmarks.training.loop import Loop
 
 
 class Block(nn.Module):
-    """Attention, then the feed-forward network, each on a normed stream that it adds to."""
+    """A pre-norm block: attention, then the feed-forward network."""
 
     def __init__(self, config: Any) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Block(nn.Module):
 
 
 class NanoGPT(nn.Module):
-    """Ids -> logits at each position; the output's weight is the embedding."""
+    """Ids -> logits at each position; the output layer shares the weights of the embedding."""
 
     def __init__(self, config: Any) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class NanoGPT(nn.Module):
         self.norm = nn.LayerNorm(config.d_model, bias=config.bias)
 
     def forward(self, ids: Tensor, *, last: bool = False) -> Tensor:
-        """`last`: of the last position only, as nanoGPT does when it generates."""
+        """Logits; with `last` of the last position only, as in nanoGPT's generation."""
         x = self.dropout(self.tokens(ids) + self.positions.weight[: ids.size(1)])
         for each in self.blocks:
             x = each(x)
@@ -56,10 +56,10 @@ class NanoGPT(nn.Module):
 
 
 def made(config: Any, weights: Weights) -> NanoGPT:
-    """With regard's weights.
+    """The model with regard's weights.
 
     Raises:
-        Unfit: nanoGPT has not this shape.
+        Unfit: nanoGPT does not support this model.
     """
     refuse(
         config, tied=(True,), norm=("layer",), norm_position=("pre",), positions=("learned",),
@@ -95,7 +95,7 @@ class Trainer(Loop):
 
 
 class Generator(Writer):
-    """Each token reads all that is there anew."""
+    """Generation without a cache: each step reads the whole text again."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

@@ -1,4 +1,4 @@
-"""The model that goes on with a text, made ready for every contender."""
+"""The model that generates text, prepared for all contenders."""
 
 import json
 from pathlib import Path
@@ -14,18 +14,18 @@ from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from regard.verbs.shared.model_loading import model_that
 from regard.weights.model_folder import load_model
 
-MARKS = [0, 1, 2, 3]  # never said
+SPECIAL_TOKENS = [0, 1, 2, 3]  # never generated
 
 
 def prepared(model: str | None) -> tuple[Path, DecoderOnlyConfig]:
-    """The file of the work and its shape: a trained model, or a fresh one as the training workload has it."""
+    """The work's file, and the model's config; without a trained model the training workload's config."""
     if model is None:
         task = training_task("none")
         config = cast(DecoderOnlyConfig, task.config)
         tokenizer = Tokenizer.from_bytes(task.files["tokenizer.json"])
     else:
         loaded = load_model(model)
-        config = model_that("goes on with a text", DecoderOnly, loaded).config
+        config = model_that("continues a text", DecoderOnly, loaded).config
         tokenizer = loaded.tokenizers.source
     pieces = tokenizer.vocabulary()
     vocabulary = sorted(pieces, key=lambda piece: pieces[piece])
@@ -42,7 +42,7 @@ def prepared(model: str | None) -> tuple[Path, DecoderOnlyConfig]:
         "converted": converted,
         "vocabulary": vocabulary,
         "prompt": tokenizer.encode("\n")[-1:],
-        "banned": MARKS,
+        "banned": SPECIAL_TOKENS,
     }
     path = BUILD / "text.json"
     path.write_text(json.dumps(work), "utf-8")

@@ -1,4 +1,4 @@
-"""What goes on with a text, greedily, one token after the other: the common part of all who do."""
+"""The base class of contenders in text generation: greedy, token by token."""
 
 import json
 import time
@@ -19,7 +19,7 @@ LOUDER = 20.0
 
 
 class Writer(ABC):
-    """A contender in generation. `work` is a file: the model, what the text begins with, what is banned."""
+    """A contender in generation. The file `work` has the model, the prompt, and the banned tokens."""
 
     def __init__(self, *, work: str, threads: int, **others: Any) -> None:
         torch.set_num_threads(threads)
@@ -30,7 +30,7 @@ class Writer(ABC):
 
     @abstractmethod
     def write(self, length: int) -> list[int]:
-        """So many tokens after the prompt, always the likeliest that is not banned."""
+        """`length` tokens after the prompt: always the most probable token that is not banned."""
 
     def weights(self) -> Mapping[str, Tensor]:
         return weights_of(self.config, self.work["model"])
@@ -42,9 +42,9 @@ class Writer(ABC):
 
 
 def weights_of(config: DecoderOnlyConfig, model: str | None) -> Mapping[str, Tensor]:
-    """Those of a trained model; without one fresh ones, whose positions are made louder.
+    """The weights of a trained model; without one, random weights with larger positional embeddings.
 
-    Else a fresh model says one token for ever, and whoever counts positions wrongly would not be found out.
+    Otherwise a random model would repeat one token for ever, and wrong positions would not be noticed.
     """
     if model is not None:
         return load_model(model).model.state_dict()

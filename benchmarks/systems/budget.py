@@ -1,7 +1,7 @@
 """A budget of processor time: commands run one after another, all their processes and threads counted.
 
-A command that comes to the end of the budget gets the signal of Ctrl-C, and half a minute later it is
-killed; what it then still computes is counted too, so a system may use a little more than its budget.
+A command that reaches the end of the budget gets the signal of Ctrl-C, and is killed half a minute later.
+What it computes in between is counted too, so a system may use a little more than its budget.
 """
 
 import os
@@ -22,20 +22,20 @@ TRANSLATING = 20 * 60.0  # seconds of processor time: a model that learned littl
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ran:
-    """What a command took; `stopped`: it came to the end of the budget."""
+class CommandCost:
+    """The cost of a command; `stopped`: True if it reached the end of the budget."""
 
     cpu: float  # seconds
     wall: float
-    foreign: float  # processor seconds of everyone else meanwhile
+    others: float  # processor seconds of all other processes meanwhile
     stopped: bool
 
 
 class Budget:
-    """So many seconds of processor time."""
+    """A budget of so many seconds of processor time."""
 
     def __init__(self, seconds: float) -> None:
-        self.seconds, self.spent, self.wall, self._foreign = seconds, 0.0, 0.0, 0.0
+        self.seconds, self.spent, self.wall, self._others = seconds, 0.0, 0.0, 0.0
 
     @property
     def left(self) -> float:
@@ -43,8 +43,8 @@ class Budget:
 
     @property
     def others(self) -> float:
-        """Cores that everyone else used meanwhile: where it is much, a second of a processor does less."""
-        return self._foreign / self.wall if self.wall else 0.0
+        """Cores used by other processes meanwhile; with many, a second of processor time does less work."""
+        return self._others / self.wall if self.wall else 0.0
 
     def run(
         self,
@@ -54,10 +54,10 @@ class Budget:
         stdin: Path | None = None,
         stdout: Path | None = None,
         env: Mapping[str, str] | None = None,
-    ) -> Ran:
+    ) -> CommandCost:
         """Run a command to its end, or to the end of the budget.
 
-        What it says is added to `log`, but its standard output goes into `stdout` if there is one.
+        Its output is appended to `log`; its standard output is written to `stdout` if that is given.
 
         Raises:
             Unfit: the command failed, or there is nothing left to run it with.
@@ -67,7 +67,7 @@ class Budget:
         ran, code = _run(command, self.left, log, stdin, stdout, env)
         self.spent += ran.cpu
         self.wall += ran.wall
-        self._foreign += ran.foreign
+        self._others += ran.others
         if code and not ran.stopped:
             raise Unfit(f"{Path(command[0]).name} failed: {last_line(log)}")
         return ran
@@ -93,7 +93,7 @@ def one_thread() -> dict[str, str]:
 
 
 def last_line(log: Path) -> str:
-    """What a failed command said last, shortened to a line of a table."""
+    """The last output line of a failed command, shortened for a table."""
     lines = [line.strip() for line in log.read_text("utf-8", errors="replace").splitlines() if line.strip()]
     return lines[-1].replace("|", "/")[:200] if lines else "it said nothing"
 
@@ -105,7 +105,7 @@ def _run(
     stdin: Path | None,
     stdout: Path | None,
     env: Mapping[str, str] | None,
-) -> tuple[Ran, int]:
+) -> tuple[CommandCost, int]:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a job in the background hands that down
         signal.signal(signal.SIGINT, signal.default_int_handler)
     began, busy, stopped_at = time.monotonic(), busy_seconds(), None
@@ -141,10 +141,10 @@ def _run(
         process.returncode = os.waitstatus_to_exitcode(status)
         _signal(process.pid, signal.SIGKILL)  # children that it left behind
     used = max(used, usage.ru_utime + usage.ru_stime)
-    ran = Ran(
+    ran = CommandCost(
         cpu=used,
         wall=time.monotonic() - began,
-        foreign=max(0.0, busy_seconds() - busy - used),
+        others=max(0.0, busy_seconds() - busy - used),
         stopped=stopped_at is not None,
     )
     return ran, process.returncode

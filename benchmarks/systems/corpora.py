@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.common.part import BUILD
-from regard.data.catalogue import find
+from regard.data.catalogue import find_file
 
 PARTS = ("train", "valid", "test")
 LANGUAGES = {"multi30k-en-fr": ("en", "fr"), "tatoeba-30k": ("en", "de")}
@@ -67,13 +67,13 @@ def cut(pairs: list[Pair], size: int) -> list[Pair]:
 
 def _multi30k(part: str, source: str, target: str) -> Iterator[Pair]:
     name = {"train": "train.{}.gz", "valid": "val.{}", "test": "test_2017_flickr.{}"}[part]
-    sides = [read(find(f"multi30k:{name.format(language)}")) for language in (source, target)]
+    sides = [read(find_file(f"multi30k:{name.format(language)}")) for language in (source, target)]
     return zip(*sides, strict=True)
 
 
 def _tatoeba(part: str) -> list[Pair]:
     suffix = ".gz" if part == "train" else ""
-    sides = [read(find(f"tatoeba_en_de:{part}.{language}{suffix}")) for language in ("en", "de")]
+    sides = [read(find_file(f"tatoeba_en_de:{part}.{language}{suffix}")) for language in ("en", "de")]
     pairs = list(zip(*sides, strict=True))
     return cut(pairs, TATOEBA[part]) if part in TATOEBA else pairs
 

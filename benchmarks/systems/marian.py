@@ -1,4 +1,4 @@
-"""A Marian of Hugging Face, trained from nothing by its Seq2SeqTrainer.
+"""Hugging Face's Marian, trained from random weights by its Seq2SeqTrainer.
 
 `marian_trainer.py` has its settings, and runs in its environment.
 """
@@ -12,7 +12,7 @@ from benchmarks.systems.system import BEAM, VOCABULARY, Job, System, Trained, af
 
 
 class Marian(System):
-    """As large as what `regard new` proposes."""
+    """A Marian of the size that `regard new` proposes."""
 
     name = "Hugging Face Marian"
     about = (

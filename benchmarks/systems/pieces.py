@@ -1,4 +1,4 @@
-"""The pieces of the comparison: each training is stored when it is done, and not done again.
+"""The stored rows of the quality comparison: each training is stored when it is done.
 
 A row of `results/quality.json` is one training: corpus, minutes, system and seed; or, without a
 score, why there was none, which is tried again the next time.
@@ -29,7 +29,7 @@ KEY = ("minutes", "name", "seed")
 
 
 class Pieces:
-    """The rows of all corpora; each change is written to disk."""
+    """The rows of all corpora; each change is written to disk at once."""
 
     def __init__(self, settings: Mapping[str, Any], *, quick: bool) -> None:
         self._quick = quick
@@ -66,7 +66,7 @@ class Pieces:
         result.write(quick=self._quick)
 
     def note(self, notes: list[str]) -> None:
-        """What is said below the last table."""
+        """Set the notes below the last table."""
         for table in self.result.tables:
             table.notes = notes if table is self.result.tables[-1] else []
         self.write()
@@ -90,7 +90,7 @@ class Pieces:
 
 
 def difference(bleu: float, p: float) -> str:
-    """As the table shows it: with an asterisk where it is significant."""
+    """The difference as the table shows it, with an asterisk if it is significant."""
     return f"{bleu:+.1f}{'*' if p < SIGNIFICANT else ''} (p = {p:.3f})"
 
 

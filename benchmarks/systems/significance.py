@@ -1,4 +1,4 @@
-"""Scores of translations, and whether one system's are better than another's by more than chance."""
+"""Scores of translations, and the significance of differences between two systems."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ SIGNIFICANT = 0.05
 class Difference:
     """How far a system is ahead of another in BLEU.
 
-    `p` is the probability of a difference as large as this, if there were none in truth: sacreBLEU's
-    paired bootstrap (Koehn 2004).
+    `p` is the probability of a difference as large as this by chance, by sacreBLEU's paired bootstrap (Koehn
+    2004).
     """
 
     bleu: float
@@ -54,7 +54,7 @@ def ahead(
 
 
 def _p_value(first: Result, second: Result) -> float:
-    """No difference at all is none; sacreBLEU would call it significant."""
+    """The p-value; 1 for equal scores, which sacreBLEU would call significant."""
     if first.score == second.score or second.p_value is None:
         return 1.0
     return float(second.p_value)

@@ -36,7 +36,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """What a system says of its training: updates made, and the settings that follow from the budget."""
+    """A system's report of its training: number of updates, and the settings that follow from the budget."""
 
     updates: int
     settings: str
@@ -46,8 +46,8 @@ class System(ABC):
     """`python` is the interpreter of the environment that the system is installed in."""
 
     name: str
-    about: str  # its configuration, and where it comes from
-    packages: tuple[str, ...]  # whose versions are told, the system itself first
+    about: str  # its configuration and the source of it
+    packages: tuple[str, ...]  # whose versions are reported, the system itself first
 
     def __init__(self, python: Path) -> None:
         self.python = python
@@ -62,7 +62,7 @@ class System(ABC):
 
     @abstractmethod
     def translate(self, job: Job) -> None:
-        """The test set's translations, into `job.output`; nobody counts their time."""
+        """Translate the test set into `job.output`; this time is not counted."""
 
     def check(self) -> dict[str, str]:
         """The versions of the system's packages.

@@ -1,6 +1,6 @@
 """eole, the successor of OpenNMT-py, in the plain loop.
 
-It is pre-norm, so where the work is post-norm its weights are others: a norm more at the end of each stack.
+It is pre-norm. If the work is post-norm, its weights differ: it has one more norm at the end of each stack.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ class Eole(Loop):
             return pair_model(config, None, vocabularies, like=True)
 
     def logits(self, batch: Any) -> Tensor:
-        """Its decoder leaves the last of the target away, which is there for that."""
+        """Logits; eole's decoder drops the last target token, so the target is passed with one more."""
         end = torch.zeros_like(batch.tgt_input[:, :1])
         target = torch.cat([batch.tgt_input, end], dim=1)
         found = self.model(batch.src_ids, target, batch.src_lengths)

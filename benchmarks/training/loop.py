@@ -1,4 +1,4 @@
-"""The plain training loop that everybody writes: batch, loss, gradients, Adam."""
+"""A plain training loop: batch, loss, gradients, Adam."""
 
 import time
 from abc import ABC, abstractmethod
@@ -14,17 +14,17 @@ from benchmarks.work.work import work_of
 from regard.distributed.group import SINGLE
 from regard.models.build import build_model
 
-HELD_OUT = 7_000_000  # the epoch whose first batch is looked at, and never trained on in this order
+HELD_OUT = 7_000_000  # the epoch whose first batch is used to compare losses; training never reaches it
 
 
 class Loop(ABC):
     """A contender that trains `model` on the same batches as regard, in the same order.
 
-    A subclass makes its model and says what its logits are; `labels` of a batch and the settings of
-    the loss are the work's.
+    A subclass creates its model and computes its logits. The labels of a batch and the settings of the loss
+    are those of the work.
     """
 
-    same_weights = True  # whether the model begins with those of regard
+    same_weights = True  # False if the model cannot begin with regard's weights
 
     def __init__(self, *, work: str, dropout: str, threads: int, small: bool) -> None:
         torch.set_num_threads(threads)
@@ -53,11 +53,11 @@ class Loop(ABC):
 
     @abstractmethod
     def make(self, config: Any, weights: dict[str, Tensor]) -> nn.Module:
-        """The contender's model, with these weights of regard's where it can take them."""
+        """The contender's model, with these weights of regard if they fit."""
 
     @abstractmethod
     def logits(self, batch: Any) -> Tensor:
-        """At each place of the batch, padding included."""
+        """The logits at each position of the batch, padding included."""
 
     def round(self, updates: int) -> dict[str, Any]:
         batches = [next(self._batches) for _ in range(updates)]
@@ -99,7 +99,7 @@ class Loop(ABC):
 
 
 def held_out_loss(task: Any, model: nn.Module, of: Callable[[Any], Tensor]) -> float:
-    """Of one batch, without dropout and smoothing, in nats a token: the same batch for everyone."""
+    """The loss of a batch without dropout and smoothing, in nats a token; all contenders use this batch."""
     batch = next(task.loader(SINGLE).epoch(HELD_OUT))
     training = model.training
     model.eval()

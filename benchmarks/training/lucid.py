@@ -1,7 +1,7 @@
 """x-transformers in the plain loop: its own blocks in the same sizes, so not the same weights.
 
-It has no dropout of what a sub-layer gives: only embeddings are dropped where the paper's section 5.4
-drops both, so it draws fewer masks than the others there.
+It has no dropout of sub-layer outputs, only of embeddings; section 5.4 of the paper has both. So it samples
+fewer masks than the others.
 """
 
 from typing import Any

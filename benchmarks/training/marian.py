@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-import transformers  # noqa: F401, that its absence is told first
+import transformers  # noqa: F401, so that its absence is reported first
 from torch import Tensor, nn
 
 from benchmarks.convert.to_hugging_face import pair_model
@@ -11,7 +11,7 @@ from benchmarks.training.loop import Loop
 
 
 class Marian(Loop):
-    """With its default attention, PyTorch's fused kernel."""
+    """Marian with its default attention, PyTorch's fused kernel."""
 
     def make(self, config: Any, weights: dict[str, Tensor]) -> nn.Module:
         return pair_model(config, weights)

@@ -1,4 +1,4 @@
-"""torch.nn.Transformer in a plain loop: the reference, what the tutorials of PyTorch write."""
+"""torch.nn.Transformer in a plain loop, as in PyTorch's tutorials: the reference."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ class Translator(nn.Module):
             batch_first=True,
             norm_first=config.norm_position == "pre",
         )
-        if config.norm_position == "post":  # torch ends each stack in a norm more than the paper
+        if config.norm_position == "post":  # torch has one more norm at the end of each stack than the paper
             self.transformer.encoder.norm = self.transformer.decoder.norm = None
         if not everywhere:
             self._only_where_the_paper_drops()
@@ -54,12 +54,12 @@ class Translator(nn.Module):
         return self.dropout(self.embedding(ids) * self.scale + self.positions[: ids.size(1)])
 
     def _only_where_the_paper_drops(self) -> None:
-        """One rate is for all in torch's layers; no attention weight and nothing inside is dropped now."""
+        """Turn off dropout of attention weights and inside feed-forward networks, which torch cannot."""
         for module in self.transformer.modules():
             if isinstance(module, nn.MultiheadAttention):
                 module.dropout = 0.0
             elif isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
-                module.dropout.p = 0.0  # between the two maps of the feed-forward network
+                module.dropout.p = 0.0  # between the two linear layers of the feed-forward network
 
 
 class Plain(Loop):

@@ -21,11 +21,11 @@ from regard.training.trainer import Trainer
 from regard.verbs.tasks.task import Task
 from regard.weights.checkpoint import RunFolder
 
-SEED = 1  # of the weights that all contenders begin with
+SEED = 1  # of the initial weights of all contenders
 
 
 def trainer_of(task: Task, group: Group, run: Path, stop: Callable[[], int | None]) -> Trainer:
-    """The trainer as `regard train` makes it, in a run folder that nobody will look at."""
+    """The trainer as `regard train` creates it, in a temporary run folder."""
     model = build_model(task.config, seed=SEED)
     return Trainer(
         model,
@@ -42,7 +42,7 @@ def trainer_of(task: Task, group: Group, run: Path, stop: Callable[[], int | Non
 
 
 class Steps:
-    """A run that goes on when it is told to."""
+    """A training run that pauses after each batch of updates until `run` is called again."""
 
     def __init__(self, task: Task, group: Group) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="regard-bench-")
@@ -55,11 +55,11 @@ class Steps:
         self._wait()
 
     def run(self, updates: int) -> list[float]:
-        """So many updates; the seconds of each."""
+        """Run so many updates; returns the seconds of each."""
         return [self._timed() for _ in range(updates)]
 
     def end(self) -> None:
-        """Stop as a run does that was asked to."""
+        """Stop the run."""
         self._end = True
         self._go.release()
         self._thread.join()
@@ -77,7 +77,7 @@ class Steps:
             raise self._failure
 
     def _between(self) -> int | None:
-        """What the trainer asks between two updates; here it waits for leave to go on."""
+        """Called by the trainer between two updates; waits for the next call of `run`."""
         self._arrived.release()
         self._go.acquire()
         return signal.SIGTERM if self._end else None

@@ -1,1 +1,1 @@
-"""The work itself, the same for everyone: batches, sentences, and how many products they ask for."""
+"""The work, the same for all contenders: batches, sentences, and their number of operations."""

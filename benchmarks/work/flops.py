@@ -1,7 +1,7 @@
-"""How many operations the matrix products of a model need, counted on paper, by one formula for everyone.
+"""The number of operations of a model's matrix products, by one formula for all contenders.
 
-A product of (m, k) and (k, n) is 2 m k n operations. Real tokens only: what padding costs is a contender's
-own affair. Attention counts the whole square, masked or not, as is usual. Embeddings, norms, softmax and
+A product of (m, k) and (k, n) is 2 m k n operations. Only real tokens count; padding is a contender's own
+cost. Attention counts all pairs of positions, masked or not, as is usual. Embeddings, norms, softmax and
 the optimiser count nothing.
 """
 
@@ -29,7 +29,7 @@ class PairShape:
         return BACKWARD * self.forward(lengths)
 
     def decoding(self, lengths: Lengths, beam_size: int) -> float:
-        """The encoder once, the decoder once for each hypothesis of a full beam, cross keys once."""
+        """Operations of decoding: encoder and cross keys once, the decoder once for each hypothesis."""
         total = 0.0
         for source, target in lengths:
             once = self._sentence(source, 0)
@@ -60,6 +60,6 @@ class TextShape:
         return BACKWARD * 2 * tokens * (self.layers * block + self.d_model * self.vocab_size)
 
     def generating(self, length: int) -> float:
-        """One token after another, what was read before kept: a token sees half of the length, on average."""
+        """Operations of generating `length` tokens with a cache; a token attends to half of them."""
         block = 4 * self.d_model**2 + 2 * self.d_model * self.d_ff + self.d_model * length
         return 2 * length * (self.layers * block + self.d_model * self.vocab_size)

@@ -9,7 +9,7 @@ from torch import Tensor
 from benchmarks.common.part import BUILD
 from benchmarks.work.flops import PairShape
 from regard.data.batch import PairBatch
-from regard.data.catalogue import find
+from regard.data.catalogue import find_file
 from regard.data.corpus import read_lines
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy
@@ -48,8 +48,8 @@ SHAPE = [  # the workload of every figure in training; peers have no average of 
 ]
 
 
-UPDATES = 1500  # of the model that is translated with: nine minutes of two cores
-TRAINED = [  # what learns most in so few, of parts that every contender has
+UPDATES = 1500  # to train the model of the decoding benchmark: nine minutes of two cores
+TRAINED = [  # settings that learn most in so few updates, of parts that all contenders have
     *SHAPE,
     "model.norm_position=pre",
     "model.dropout=0.1",
@@ -66,7 +66,7 @@ TRAINED = [  # what learns most in so few, of parts that every contender has
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:
-    """Sentences to translate and how people have done it."""
+    """Sentences to translate, and their references."""
 
     sources: list[str]
     references: list[str]
@@ -102,7 +102,7 @@ def trained_model(workers: int) -> Path:
 
 def held_out(data_set: str) -> HeldOut:
     """test_2016_flickr of `multi30k_tok`, lower-cased and tokenised, or of `multi30k`, as it was written."""
-    sides = [list(read_lines(find(f"{data_set}:test_2016_flickr.{side}"))) for side in ("en", "de")]
+    sides = [list(read_lines(find_file(f"{data_set}:test_2016_flickr.{side}"))) for side in ("en", "de")]
     return HeldOut(sources=sides[0], references=sides[1])
 
 

@@ -1,4 +1,4 @@
-"""The two kinds of training work, each with its data and what is counted of it."""
+"""The two kinds of training work: their data, operations and losses."""
 
 from types import ModuleType
 from typing import Any, Protocol, cast
@@ -7,20 +7,20 @@ from torch import Tensor
 
 
 class Work(Protocol):
-    """What a module of work offers."""
+    """The interface of a module of work."""
 
-    ignored: int  # the label of places that count nothing
+    ignored: int  # the label of positions that do not count
 
     def training_task(self, dropout: str, *, small: bool) -> Any: ...
 
     def labels(self, batch: Any) -> Tensor: ...
 
     def flop(self, config: Any, batch: Any) -> float:
-        """Of the products of one training step."""
+        """The operations of the products of one training step."""
         ...
 
     def nll(self, model: Any, batch: Any) -> Tensor:
-        """Of regard's model, the mean over the targets, without smoothing."""
+        """The mean negative log-likelihood of the targets by regard's model, without smoothing."""
         ...
 
 

@@ -669,7 +669,7 @@ class Generator(_Generator):
         threads: int | None = None,
         precision: Literal["float32", "int8"] = "float32",
     ) -> None:
-        """Load the model; controls that are not given are its own.
+        """Load the model; controls that are not given have the model's defaults.
 
         Args:
             beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
@@ -763,7 +763,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     """The prompt and its continuation, or those of each prompt of several.
 
     For many calls, or to stream the text, keep a `Generator`. Of several prompts an empty one stays empty if
-    the model knows no beginning of a text.
+    the model has no begin token.
 
     Args:
         prompt: one text to continue, or several.
@@ -1306,7 +1306,7 @@ def score(
 
 
 class Summarizer(_Summarizer):
-    """A model, loaded once, that summarizes documents, each a line.
+    """A model, loaded once, that summarizes documents, one in each line.
 
     Args:
         model: a model or run folder, or what `regard.load` returns.
@@ -1358,7 +1358,7 @@ class Summarizer(_Summarizer):
         threads: int | None = None,
         precision: Literal["float32", "int8"] = "float32",
     ) -> None:
-        """Load the model; controls that are not given are its own.
+        """Load the model; controls that are not given have the model's defaults.
 
         Args:
             beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
@@ -1711,7 +1711,7 @@ def summarize_file(
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
 ) -> int:
-    """Summarize each line of a file into another, which appears when it is whole; the number of lines.
+    """Summarize each line of a file into another, which appears when it is complete; returns the line count.
 
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
@@ -1875,7 +1875,8 @@ def train(
         resume: raise an error if there is no run to resume.
         dry_run: read all data, build the model, do some updates, and print the time and memory of the run;
             keep nothing.
-            faster than one of two. Under torchrun leave it 1: torchrun starts the processes.
+        workers: processes of this machine that train together. Two processes of one thread are often faster
+            than one of two. Under torchrun leave it 1: torchrun starts the processes.
         quiet: print warnings only: no notes, no progress, no scores.
         on_report: called with each record of `metrics.jsonl` when it is written: records of `kind` "train"
             every `training.report_every` updates, "validation", "collapse" and others. An exception in it
@@ -1999,7 +2000,7 @@ class Translator(_Translator):
         threads: int | None = None,
         precision: Literal["float32", "int8"] = "float32",
     ) -> None:
-        """Load the model; controls that are not given are its own.
+        """Load the model; controls that are not given have the model's defaults.
 
         Args:
             beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
@@ -2365,7 +2366,7 @@ def translate_file(
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
 ) -> int:
-    """Translate a file line by line into another, which appears when it is whole; the number of lines.
+    """Translate a file line by line into another, which appears when it is complete; returns the line count.
 
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.

@@ -233,7 +233,7 @@ class Progress:
                 bars.BarColumn(bar_width=None),
                 bars.TextColumn("{task.fields[facts]}"),
                 console=_err(),
-                auto_refresh=False,  # `_show` refreshes it: no thread beside the training
+                auto_refresh=False,  # `_show` refreshes it, so that training needs no second thread
                 redirect_stdout=False,
                 expand=True,
             )

@@ -1,4 +1,4 @@
-"""A converted model says what regard's says."""
+"""A converted model has the outputs of regard's."""
 
 import pytest
 import torch

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from benchmarks.common.contender import Entry, contenders
-from benchmarks.common.memory import busy_seconds, members, peak_resident, processor_seconds, watched
+from benchmarks.common.memory import busy_seconds, members, peak_memory, peak_resident, processor_seconds
 from benchmarks.common.report import filled
 from benchmarks.common.results import Result, Table, read
 from benchmarks.common.rounds import Sample, disturbed, median, ratio, rounds
@@ -34,7 +34,7 @@ class TestRounds:
             assert rounds([small], 1, {"second": 100}, say=silence) == {}
             assert small.absent == "100 is too much"
 
-    def test_a_failure_is_told_with_its_traceback(self):
+    def test_a_failure_is_reported_with_its_traceback(self):
         with (
             contenders([Entry(name="odd", make=f"{STUB}:Adder", settings={"first": 1})]) as (odd,),
             pytest.raises(RuntimeError, match="odd failed"),
@@ -46,15 +46,15 @@ class TestRounds:
         assert ratio(fast, slow, "work") == 2.0
 
     def test_a_disturbed_sample_is_counted(self):
-        assert disturbed([_sample(1.0), _sample(1.0, foreign=0.5)]) == 1
+        assert disturbed([_sample(1.0), _sample(1.0, others=0.5)]) == 1
 
 
 def silence(text: str) -> None:
     """What these rounds have to say."""
 
 
-def _sample(speed: float, foreign: float = 0.0) -> Sample:
-    return Sample(answer={"seconds": 1.0, "work": speed}, foreign=foreign)
+def _sample(speed: float, others: float = 0.0) -> Sample:
+    return Sample(answer={"seconds": 1.0, "work": speed}, others=others)
 
 
 @pytest.mark.skipif(busy_seconds() == 0, reason="Linux counts these")
@@ -69,9 +69,9 @@ class TestMemory:
             assert processor_seconds(one.session) > 0
 
     def test_what_is_held_for_a_while_is_seen(self):
-        with watched(every=0.001) as before:
+        with peak_memory(every=0.001) as before:
             pass
-        with watched(every=0.001) as peak:
+        with peak_memory(every=0.001) as peak:
             held = bytearray(b"x" * (64 << 20))
             time.sleep(0.3)  # so long that a watcher who looks every millisecond has its turn
             del held

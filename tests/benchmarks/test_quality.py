@@ -78,7 +78,7 @@ class TestBudget:
         assert 0 < budget.spent < 60
         assert budget.left == 60 - budget.spent
 
-    def test_a_failure_is_told_in_its_last_line(self, tmp_path):
+    def test_a_failure_is_reported_by_its_last_line(self, tmp_path):
         with pytest.raises(Unfit, match="failed: ValueError: no such thing"):
             Budget(60).run(command("raise ValueError('no such thing')"), log=tmp_path / "log")
 
@@ -196,7 +196,7 @@ def bench(tmp_path, monkeypatch):
     monkeypatch.setattr(quality, "SYSTEMS", {name: (make, "") for name, make in systems.items()})
     monkeypatch.setattr(quality, "corpus", lambda name: corpus)
     monkeypatch.setattr(quality.part, "BUILD", tmp_path / "build")
-    monkeypatch.setattr(quality.House, "name", "copy")
+    monkeypatch.setattr(quality.Regard, "name", "copy")
     monkeypatch.setattr(results, "FOLDER", tmp_path / "results")
 
     def run(*names: str, minutes: float = 1.0) -> results.Result:

@@ -57,18 +57,18 @@ def serve():
 @pytest.fixture(scope="package")
 def lookers(recurrent_folder, decoder_folder, encoder_folder, vision_folder):
     """A model of each kind, and what it is asked; that of encoders and decoders is the included model."""
-    from regard.verbs.look import Looker, Request
+    from regard.verbs.look import Looker, LookRequest
 
     encoder = encoder_folder("classification", ("bad", "good", "mixed"))
     decoder = decoder_folder(num_layers=2, decoding={"max_new_tokens": 6})
     eyes = vision_folder()
     image = f"{eyes.parent / 'images.npz'}:1"
     return {
-        "encoder_decoder": (Looker(device="cpu"), Request(text="Where is the station?")),
-        "recurrent": (Looker(recurrent_folder, device="cpu"), Request(text="1 2 3 4 5")),
-        "decoder_only": (Looker(decoder, device="cpu"), Request(text="To be, or", beam_size=2)),
-        "encoder_only": (Looker(encoder, device="cpu"), Request(text="a good film .")),
-        "vision": (Looker(eyes, device="cpu"), Request(text=image)),
+        "encoder_decoder": (Looker(device="cpu"), LookRequest(text="Where is the station?")),
+        "recurrent": (Looker(recurrent_folder, device="cpu"), LookRequest(text="1 2 3 4 5")),
+        "decoder_only": (Looker(decoder, device="cpu"), LookRequest(text="To be, or", beam_size=2)),
+        "encoder_only": (Looker(encoder, device="cpu"), LookRequest(text="a good film .")),
+        "vision": (Looker(eyes, device="cpu"), LookRequest(text=image)),
     }
 
 

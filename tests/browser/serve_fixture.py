@@ -1,6 +1,6 @@
 """A server of the page with a made-up Look, to work on the page: `python serve_fixture.py KIND [PORT]`.
 
-It answers as regard's own does, and reads the page's files anew each time.
+It answers as regard's own does, and reads the page's files at each request.
 """
 
 import json

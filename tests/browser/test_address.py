@@ -27,7 +27,7 @@ def test_the_same_page_loaded_again_shows_the_same(visit, addresses):
     page_visit.assert_quiet()
 
 
-def test_what_was_asked_is_in_the_address_and_back_leads_back(visit, addresses):
+def test_the_request_is_in_the_address_and_back_restores_it(visit, addresses):
     page_visit = visit(addresses["encoder_decoder"])
     first = page_visit.page.inner_text(".answer")
     page_visit.page.fill("textarea", "The dog sleeps.")

@@ -1,4 +1,4 @@
-"""What is switched off is asked with all else that was asked, and switching on again brings that back."""
+"""Switching parts off keeps the rest of the request; switching them on again restores the first Look."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from regard.serving.look_store import LookStore
-from regard.verbs.look import Request
+from regard.verbs.look import LookRequest
 
 TEXT, FORCED = "Where is the station?", "Wo ist die Station?"
 
@@ -16,11 +16,11 @@ TEXT, FORCED = "Where is the station?", "Wo ist die Station?"
 def forced(serve, lookers):
     """Where a look with a forced answer is served."""
     looker, _ = lookers["encoder_decoder"]
-    return serve(LookStore(looker, Request(text=TEXT, target=FORCED)))
+    return serve(LookStore(looker, LookRequest(text=TEXT, target=FORCED)))
 
 
 def go(page, view):
-    """To a view by its link, which keeps what was asked."""
+    """Opens a view by its link, which keeps the request."""
     page.click(f"nav.views a[href*='view={view}']")
     page.wait_for_selector(f"main:not([aria-busy]) > .body.of-{view}")
 
@@ -50,13 +50,13 @@ def test_switching_all_on_again_keeps_what_was_forced(visit, forced, begun):
 def test_an_invalid_text_is_reported_with_a_hint_and_can_be_corrected(visit, serve, lookers):
     """A page whose first look failed too has its box."""
     from regard.serving.look_store import LookStore
-    from regard.verbs.look import Request
+    from regard.verbs.look import LookRequest
 
     looker, _ = lookers["encoder_only"]
-    page_visit = visit(serve(LookStore(looker, Request(text="a " * 600))))
-    told = page_visit.page.inner_text(".ask [role=alert]")
-    assert "more than 512" in told
-    assert "shorten it" in told
+    page_visit = visit(serve(LookStore(looker, LookRequest(text="a " * 600))))
+    reported = page_visit.page.inner_text(".ask [role=alert]")
+    assert "more than 512" in reported
+    assert "shorten it" in reported
     page_visit.page.fill("textarea", " a" * 700)
     page_visit.page.click("button:has-text('Look')")
     page_visit.page.wait_for_selector(".ask [role=alert]:has-text('shorten')")

@@ -31,9 +31,9 @@ def test_whoever_writes_a_line_and_waits_gets_its_answer(model):
         process.stdin.flush()
         [expected] = Classifier(model)([line])
         assert process.stdout.readline().decode() == printed(expected)
-    rest, told = process.communicate(b"bad\xff\n", timeout=60)
+    rest, reported = process.communicate(b"bad\xff\n", timeout=60)
     assert (rest, process.returncode) == (b"", 2)
-    assert told.decode().startswith("error: standard input:4: not UTF-8")
+    assert reported.decode().startswith("error: standard input:4: not UTF-8")
 
 
 @pytest.mark.parametrize("text", ["a good film", "", "bad\n\ngood"])

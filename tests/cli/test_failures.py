@@ -151,7 +151,7 @@ def step(*arguments, **named):
         print("interrupted at 20", flush=True)
         os.kill(os.getpid(), signal.SIGINT)
     elif steps > 20:
-        print("went on", flush=True)
+        print("continued", flush=True)
     return usual(*arguments, **named)
 ModelStepper.step = step
 main()

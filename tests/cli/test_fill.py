@@ -1,4 +1,4 @@
-"""`regard fill`: a line for each guess of each hidden token."""
+"""`regard fill`: a line for each prediction of each masked token."""
 
 import json
 
@@ -26,8 +26,8 @@ def test_each_guess_is_a_line(capsys, model, tmp_path):
     assert run([*given, "\n".join(lines)]) == 0
     assert capsys.readouterr().out == expected
     assert run([*given, lines[2], "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["text"], [len(guesses) for guesses in told["masks"]]) == (lines[2], [3, 3])
+    reported = json.loads(capsys.readouterr().out)
+    assert (reported["text"], [len(guesses) for guesses in reported["masks"]]) == (lines[2], [3, 3])
 
 
 def test_mistakes_are_one_error_and_one_hint(capsys, model, their_encoder, tmp_path):

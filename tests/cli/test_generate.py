@@ -1,4 +1,4 @@
-"""`regard generate`: a text goes on, as it comes or whole; mistakes are one line and a hint."""
+"""`regard generate`: continues a text, streamed or whole; mistakes are one line and a hint."""
 
 import json
 import subprocess
@@ -30,12 +30,12 @@ def regard(*arguments):
     )
 
 
-def test_a_prompt_goes_on(capsys, model):
+def test_a_prompt_is_continued(capsys, model):
     assert run(["generate", "To be,\nor", "--model", model, "--seed", "3"]) == 0
     assert shown(capsys) == generate("To be,\nor", model=model, seed=3) + "\n"
 
 
-def test_it_goes_on_in_int8(capsys, model):
+def test_it_is_continued_in_int8(capsys, model):
     assert run(["generate", "To be", "--model", model, "--precision", "int8"]) == 0
     assert shown(capsys) == generate("To be", model=model, precision="int8") + "\n"
 
@@ -86,7 +86,7 @@ def test_an_empty_line_among_prompts_stays_empty_where_no_text_ever_began(
     assert shown(capsys) == f"{first}\n---\n\n---\n{last}\n"
 
 
-def test_no_tokens_are_said_twice_in_the_same_order_where_that_is_asked_for(capsys, decoder_folder):
+def test_no_n_gram_is_repeated_if_requested(capsys, decoder_folder):
     endless = decoder_folder(decoding={"begin": False, "temperature": 0.0, "max_new_tokens": 100})
     assert run(["generate", "To be", "--model", str(endless), "--no-repeat-ngram-size", "2"]) == 0
     text = shown(capsys)
@@ -103,10 +103,10 @@ def test_whoever_writes_a_line_and_waits_gets_its_text(model, arguments):
     process.stdin.flush()
     expected = generate("Ä", model=model, temperature=0.0) + "\n"
     assert process.stdout.read(len(expected.encode())).decode() == expected
-    rest, told = process.communicate(b"To be\nun\xff\n", timeout=60)
+    rest, reported = process.communicate(b"To be\nun\xff\n", timeout=60)
     assert rest.decode() == "---\n" + generate("To be", model=model, temperature=0.0) + "\n"
     assert process.returncode == 2
-    assert told.decode().splitlines()[0] == "error: standard input:3: not UTF-8 (byte 0xff at byte 3)"
+    assert reported.decode().splitlines()[0] == "error: standard input:3: not UTF-8 (byte 0xff at byte 3)"
 
 
 def test_a_stream_writes_whole_characters_as_soon_as_they_are_there(monkeypatch, model):
@@ -119,7 +119,7 @@ def test_a_stream_writes_whole_characters_as_soon_as_they_are_there(monkeypatch,
     assert not any(piece.endswith("\ufffd") for piece in written)
 
 
-def told(capsys, *arguments) -> tuple[str, str]:
+def reported(capsys, *arguments) -> tuple[str, str]:
     capsys.readouterr()
     assert run(["generate", *map(str, arguments)]) == 2
     out, shown = capsys.readouterr()
@@ -146,12 +146,12 @@ def told(capsys, *arguments) -> tuple[str, str]:
 )
 def test_mistakes_are_named(capsys, model, arguments, error):
     given = arguments if "--model" in arguments else [*arguments, "--model", model]
-    assert error in told(capsys, *given)[0]
+    assert error in reported(capsys, *given)[0]
 
 
 def test_what_nobody_typed_is_not_named(capsys, model):
     for arguments in (["--beam-size", "2"], ["--temperature", "0"]):
-        error, hint = told(capsys, "x", *arguments, "--num", "3", "--model", model)
+        error, hint = reported(capsys, "x", *arguments, "--num", "3", "--model", model)
         assert "n_best" not in error + hint
         assert "--num" in hint
 
@@ -173,26 +173,26 @@ def test_what_nobody_typed_is_not_named(capsys, model):
 )
 def test_options_out_of_range_are_refused(capsys, model, arguments):
     given = arguments if arguments == ["x"] else [*arguments, "--model", model]
-    told(capsys, *given)
+    reported(capsys, *given)
 
 
 def test_an_empty_prompt_may_have_no_beginning(capsys, without_beginnings):
-    assert "prompt 1 is empty" in told(capsys, "", "--model", without_beginnings)[0]
+    assert "prompt 1 is empty" in reported(capsys, "", "--model", without_beginnings)[0]
 
 
-def test_more_than_the_model_sees_is_said_in_one_line(capsys, without_beginnings):
+def test_a_context_longer_than_the_model_is_reported_in_one_line(capsys, without_beginnings):
     assert run(["generate", "To be, or", "--model", str(without_beginnings), "--stream"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("To be, or")
     assert err.startswith("warning: prompt 1 has 9 tokens, but the model reads at most the last 8")
     assert err.count("\n") == 1
-    error, hint = told(capsys, "To be", "--model", without_beginnings, "--max-context", "99")
+    error, hint = reported(capsys, "To be", "--model", without_beginnings, "--max-context", "99")
     assert "max_context = 99" in error
     assert "max_context = 8" in hint
 
 
 def test_a_translator_is_sent_to_its_own_verb(capsys, untrained):
-    error, hint = told(capsys, "1 2", "--model", untrained)
+    error, hint = reported(capsys, "1 2", "--model", untrained)
     assert "no model that continues texts" in error
     assert "regard translate" in hint
 
@@ -214,5 +214,5 @@ def test_controls_are_the_same_on_the_command_line_and_in_python(capsys, model):
 @pytest.mark.parametrize("verb", ["generate", "translate"])
 def test_each_control_is_an_option_of_both_verbs(capsys, verb):
     assert run([verb, "--help"]) == 0
-    told = shown(capsys)
-    assert not [name for name in CONTROLS if f" --{name.replace('_', '-')}" not in told]
+    reported = shown(capsys)
+    assert not [name for name in CONTROLS if f" --{name.replace('_', '-')}" not in reported]

@@ -15,8 +15,8 @@ from regard.cli import run
 
 
 @pytest.fixture
-def told(capsys):
-    """What the command line tells of a mistake: the error and the hint."""
+def reported(capsys):
+    """A function that runs a command and returns the error and the hint that it prints."""
 
     def asked(*arguments: str) -> tuple[str, str]:
         assert run([*arguments]) == 2
@@ -64,34 +64,34 @@ def test_json_is_one_object_and_what_is_forced_is_forced(capsys, untrained):
     assert len(held["steps"]) == 3
 
 
-def test_mistakes_are_one_line_and_a_hint(told, untrained, tmp_path):
+def test_mistakes_are_one_line_and_a_hint(reported, untrained, tmp_path):
     model = ["--model", str(untrained)]
-    assert "no TEXT" in told("look", "--text")[0]
-    assert "no TEXT" in told("look", "--target", "1")[0]
-    assert "--prefix" in told("look", "1", "--target", "1", "--prefix", "1")[0]
-    assert "empty" in told("look", "", "--text", *model)[0]
-    assert told("look", "1", "--text", "--model", str(tmp_path))[1]
-    assert "more than 512" in told("look", "1 " * 600, "--text", *model)[0]
-    assert told("look", "1", "--prot", "3")[1] == "did you mean '--port'?"
-    error, hint = told("look", "1 2", "--pair", "7", "1", *model)
+    assert "no TEXT" in reported("look", "--text")[0]
+    assert "no TEXT" in reported("look", "--target", "1")[0]
+    assert "--prefix" in reported("look", "1", "--target", "1", "--prefix", "1")[0]
+    assert "empty" in reported("look", "", "--text", *model)[0]
+    assert reported("look", "1", "--text", "--model", str(tmp_path))[1]
+    assert "more than 512" in reported("look", "1 " * 600, "--text", *model)[0]
+    assert reported("look", "1", "--prot", "3")[1] == "did you mean '--port'?"
+    error, hint = reported("look", "1 2", "--pair", "7", "1", *model)
     assert "source" in error
     assert hint == "its tokens: 0 1, 1 2, 2 </s>"
-    assert "--pair" in told("look", "1", "--pair", "1", "1", "--json", *model)[0]
+    assert "--pair" in reported("look", "1", "--pair", "1", "1", "--json", *model)[0]
 
 
-def test_a_file_whose_folder_is_not_there_is_refused_before_the_model_is_asked(told, tmp_path):
+def test_a_file_whose_folder_is_not_there_is_refused_before_the_model_is_asked(reported, tmp_path):
     place = tmp_path / "missing" / "look.html"
     for option in ("--html", "--npz"):
-        error, hint = told("look", "1", option, str(place), "--model", "/no/model/either")
+        error, hint = reported("look", "1", option, str(place), "--model", "/no/model/either")
         assert error == f"{place}: there is no folder {place.parent}"
         assert hint == f"make it (mkdir -p {place.parent}), or name another place"
-        assert "is a folder" in told("look", "1", option, str(tmp_path))[0]
+        assert "is a folder" in reported("look", "1", option, str(tmp_path))[0]
 
 
 @pytest.mark.parametrize("option", ["--port=3", "--no-browser"])
 @pytest.mark.parametrize("output", ["--html=look.html", "--npz=look.npz", "--text", "--json"])
-def test_what_is_for_the_page_alone_is_refused_beside_other_outputs(told, output, option):
-    assert told("look", "1", output, option)[1] == f"leave {option.partition('=')[0]} out"
+def test_what_is_for_the_page_alone_is_refused_beside_other_outputs(reported, output, option):
+    assert reported("look", "1", output, option)[1] == f"leave {option.partition('=')[0]} out"
 
 
 def test_the_page_is_served_until_it_is_interrupted(untrained):

@@ -1,4 +1,4 @@
-"""What people do with models of other makers, each command in a shell, on folders by `regard convert`."""
+"""Commands on pretrained models in a shell, with folders by `regard convert`."""
 
 import json
 import os
@@ -115,8 +115,8 @@ def test_generate(shell):
 def test_classify(shell):
     lines = [line.split("\t") for line in shell("classify", SENTENCES[0], "--model", "classes").splitlines()]
     assert [line[0] for line in lines] in (["good"], ["bad"])
-    told = shell("classify", SENTENCES[0], "--model", "sentences", fails=True)
-    assert "it has no trained head" in told
+    reported = shell("classify", SENTENCES[0], "--model", "sentences", fails=True)
+    assert "it has no trained head" in reported
 
 
 @NIGHTLY

@@ -61,9 +61,9 @@ def test_conllu_goes_through_a_pipe_sentence_by_sentence(model):
     assert came[0] == "# a\n"
     assert all(line.split("\t")[3] in LABELS for line in came[1:3])
     assert came[3] == "\n"
-    rest, told = process.communicate(f"{second}\n".encode(), timeout=60)
+    rest, reported = process.communicate(f"{second}\n".encode(), timeout=60)
     assert (rest, process.returncode) == (b"", 2)
-    assert "standard input:5: the last sentence is not ended" in told.decode()
+    assert "standard input:5: the last sentence is not ended" in reported.decode()
 
 
 def test_a_file_called_conllu_is_conllu(capsys, model, tmp_path):

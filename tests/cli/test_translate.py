@@ -31,10 +31,10 @@ def test_whoever_writes_a_line_and_waits_gets_its_answer(untrained):
         process.stdin.write(f"{line}\n".encode())
         process.stdin.flush()
         assert process.stdout.readline().decode() == translate(line, model=untrained) + "\n"
-    rest, told = process.communicate(b"6\nun\xff\n7\n", timeout=60)
+    rest, reported = process.communicate(b"6\nun\xff\n7\n", timeout=60)
     assert rest.decode() == translate("6", model=untrained) + "\n"
     assert process.returncode == 2
-    assert told.decode().splitlines() == [
+    assert reported.decode().splitlines() == [
         "error: standard input:5: not UTF-8 (byte 0xff at byte 3)",
         "hint: convert the file: iconv -f LATIN1 -t UTF-8",
     ]
@@ -93,14 +93,14 @@ def seen(monkeypatch):
     _note_demonstration.cache_clear()
 
 
-def test_a_person_is_told_once_that_the_box_holds_a_demonstration(seen, capsys, monkeypatch, untrained):
+def test_a_notice_says_once_that_the_included_model_is_a_demonstration(seen, capsys, monkeypatch, untrained):
     seen(out=True, err=True)
     for _ in range(2):
         assert run(["translate", "Hello."]) == 0
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 1
-    assert "demonstration" in told[0]
-    assert "regard new" in told[0]
+    reported = capsys.readouterr().err.splitlines()
+    assert len(reported) == 1
+    assert "demonstration" in reported[0]
+    assert "regard new" in reported[0]
     seen(out=True, err=True)
     assert run(["translate", "1", "--model", str(untrained)]) == 0
     assert run(["translate", "Hello.", "--model", "en-de"]) == 0
@@ -122,24 +122,24 @@ def test_a_person_is_told_once_that_the_box_holds_a_demonstration(seen, capsys, 
 def test_a_file_has_a_bar_where_it_is_seen_and_disturbs_nothing(
     seen, capsys, monkeypatch, untrained, tmp_path, output, out, err, bar
 ):
-    told = []
+    reported = []
 
     class Recorder(console.LinesProgress):
         def __init__(self, total):
             super().__init__(total)
-            told.append(total)
+            reported.append(total)
 
         def advance(self, lines):
-            told.append(lines)
+            reported.append(lines)
 
     seen(out=out, err=err)
     monkeypatch.setattr(console, "LinesProgress", Recorder)
     (tmp_path / "in").write_bytes(b"1 2\n\n3")
     to_file = ["--output", str(tmp_path / "out")] if output else []
     assert run(["translate", "--model", str(untrained), "--input", str(tmp_path / "in"), *to_file]) == 0
-    assert bool(told) == bar
+    assert bool(reported) == bar
     if bar:
-        assert told[0] == sum(told[1:]) == 3
+        assert reported[0] == sum(reported[1:]) == 3
     printed = (tmp_path / "out").read_text() if output else capsys.readouterr().out
     assert printed.splitlines() == [translate(line, model=untrained) for line in ("1 2", "", "3")]
 

@@ -22,7 +22,7 @@ import torch
 from safetensors import SafetensorError
 
 from regard.errors import RegardError
-from regard.weights.checkpoint import RunFolder, digest
+from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from regard.weights.folder import verify_folder
 
 CALLS = [
@@ -154,7 +154,7 @@ def check(path, code, fault):
     save(path, 4)
     assert [checkpoint.step for checkpoint in run.checkpoints()] == [4, newest.step]
     assert run.best().manifest["step"] == 4
-    assert digest(run.latest()) == digest(RunFolder(path.parent / "good").latest())
+    assert checkpoint_digest(run.latest()) == checkpoint_digest(RunFolder(path.parent / "good").latest())
     assert [record["step"] for record in run.metrics()][-1] == 4
     verify_folder(path / "best")
 

@@ -17,7 +17,7 @@ import torch
 import torch._dynamo  # optimisers import it when they are made: once, here
 
 from regard.verbs.train import train
-from regard.weights.checkpoint import RunFolder, digest
+from regard.weights.checkpoint import RunFolder, checkpoint_digest
 
 SPARE = 3  # parts of a run after the last kill, which on a busy machine falls late
 
@@ -61,7 +61,7 @@ def main(recipe: str, folder: Path, kills: int, max_steps: int, seed: int, worke
         checkpoint = RunFolder(folder / "killed").latest()
         steps.append(checkpoint.step if checkpoint else None)
     assert os.waitpid(start(recipe, folder / "killed", workers), 0)[1] == 0
-    digests = [digest(RunFolder(folder / name).latest()) for name in ("uninterrupted", "killed")]
+    digests = [checkpoint_digest(RunFolder(folder / name).latest()) for name in ("uninterrupted", "killed")]
     print(json.dumps({"steps": steps, "digests": digests}))
 
 

@@ -55,8 +55,8 @@ def test_a_run_killed_ten_times_ends_in_the_bits_of_the_uninterrupted_run(tmp_pa
     )
     assert len(found["steps"]) == 10
     assert len(set(found["steps"])) > 5, "the kills fell all over the run"
-    left_alone, killed = found["digests"]
-    assert left_alone == killed, found
+    uninterrupted, killed = found["digests"]
+    assert uninterrupted == killed, found
     runs = [RunFolder(tmp_path / name) for name in ("uninterrupted", "killed")]
     best = [run.best().manifest["files"]["model.safetensors"] for run in runs]
     assert best[0] == best[1]

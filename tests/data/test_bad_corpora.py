@@ -74,7 +74,7 @@ def complaint(corpus: BadCorpus) -> str | None:
     try:
         examples = list(corpus.read())
     except RegardError as error:
-        return _ill_told(error)
+        return _malformed_message(error)
     except Exception as error:  # noqa: BLE001 - any other is what must not be
         return f"{type(error).__name__}: {error}"
     if corpus.lines is not None and len(examples) + sum(corpus.skipped().values()) != corpus.lines:
@@ -86,7 +86,7 @@ def complaint(corpus: BadCorpus) -> str | None:
     return None
 
 
-def _ill_told(error: RegardError) -> str | None:
+def _malformed_message(error: RegardError) -> str | None:
     """What is wrong with an error: message and hint must each be one printable line."""
     for part in (str(error.message), error.hint or "-"):
         if not part.strip() or "\n" in part or "\0" in part:

@@ -13,7 +13,16 @@ from pathlib import Path
 import pytest
 
 from regard.data import catalogue
-from regard.data.catalogue import DataFile, DataSet, check, convert, data_set, data_sets, find, get
+from regard.data.catalogue import (
+    DataFile,
+    DataSet,
+    check,
+    convert_original,
+    data_set,
+    data_sets,
+    find_file,
+    get,
+)
 from regard.data.download import download
 from regard.errors import DataError
 
@@ -147,16 +156,16 @@ def put(folder: Path, name: str, content: bytes) -> Path:
 
 def test_a_file_is_found_in_the_folder_of_the_user_before_the_cache(toy, tmp_path):
     cached = put(tmp_path / "cache", "plain.txt", HELLO)
-    assert find("toy:plain.txt") == cached
-    assert find("toy:plain.txt") != put(tmp_path / "mine", "plain.txt", b"damaged")
-    assert find("toy:plain.txt") == cached
+    assert find_file("toy:plain.txt") == cached
+    assert find_file("toy:plain.txt") != put(tmp_path / "mine", "plain.txt", b"damaged")
+    assert find_file("toy:plain.txt") == cached
     mine = put(tmp_path / "mine", "plain.txt", HELLO)
-    assert find("toy:plain.txt") == mine
+    assert find_file("toy:plain.txt") == mine
 
 
 def test_who_compressed_a_file_does_not_matter(toy, tmp_path):
     path = put(tmp_path / "mine", "packed.txt.gz", gzip.compress(HELLO, compresslevel=1, mtime=99))
-    assert find("toy:packed.txt.gz") == path
+    assert find_file("toy:packed.txt.gz") == path
 
 
 @pytest.mark.parametrize(
@@ -167,7 +176,7 @@ def test_who_compressed_a_file_does_not_matter(toy, tmp_path):
 def test_a_damaged_file_is_refused(toy, tmp_path, content):
     put(tmp_path / "mine", "packed.txt.gz", content)
     with pytest.raises(DataError, match="SHA-256") as caught:
-        find("toy:packed.txt.gz")
+        find_file("toy:packed.txt.gz")
     assert "regard data get toy" in caught.value.hint
     assert [found.state for found in check("toy")] == ["missing", "damaged", "missing", "missing"]
 
@@ -183,7 +192,7 @@ def test_a_damaged_file_is_refused(toy, tmp_path, content):
 )
 def test_what_is_not_found_has_a_hint(toy, spec, expected_hint):
     with pytest.raises(DataError) as caught:
-        find(spec)
+        find_file(spec)
     assert expected_hint in caught.value.hint
 
 
@@ -257,7 +266,7 @@ def test_the_split_of_tatoeba_is_made_from_its_authors_archive():
     """The archive is rebuilt from our files; order matters only within a split."""
 
     def lines(split, language):
-        path = find(f"tatoeba_en_de:{split}.{language}{'.gz' if split == 'train' else ''}")
+        path = find_file(f"tatoeba_en_de:{split}.{language}{'.gz' if split == 'train' else ''}")
         content = gzip.decompress(path.read_bytes()) if split == "train" else path.read_bytes()
         return content.decode().split("\n")[:-1]
 
@@ -269,12 +278,12 @@ def test_the_split_of_tatoeba_is_made_from_its_authors_archive():
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as folder:
         folder.writestr("deu.txt", "".join(f"{english}\t{german}\n" for english, german in pairs))
-        folder.writestr("_about.txt", find("tatoeba_en_de:ABOUT.upstream.txt").read_bytes())
+        folder.writestr("_about.txt", find_file("tatoeba_en_de:ABOUT.upstream.txt").read_bytes())
     for file in data_set("tatoeba_en_de").files:
-        assert sha256(convert(file, archive.getvalue())) == file.sha256
+        assert sha256(convert_original(file, archive.getvalue())) == file.sha256
 
 
 def test_an_archive_that_is_none_is_refused():
     file = data_set("tatoeba_en_de").file("test.de")
     with pytest.raises(DataError, match="the source has changed"):
-        convert(file, b"no archive")
+        convert_original(file, b"no archive")

@@ -35,7 +35,7 @@ def test_a_text_is_recognised_by_its_letters(text, script, spaces):
     assert (found.script, found.spaces) == (script, spaces)
 
 
-def test_a_few_foreign_names_change_nothing():
+def test_a_few_names_in_another_script_change_nothing():
     english = ["The station is not far from here, next to the old market."] * 20
     assert detect_script([*english, "東京"]).script == "Latin"
     assert 0.9 < detect_script([*english, "東京"]).share < 1

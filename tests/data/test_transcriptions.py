@@ -13,7 +13,7 @@ from regard.data.transcriptions import (
     TranscriptionExamples,
     TranscriptionSettings,
     label_ids,
-    labels_of,
+    label_set,
     read_recordings,
     refuse_other_features,
     refuse_too_short,
@@ -109,7 +109,7 @@ def test_making_nothing_is_refused():
 
 
 def test_the_blank_comes_first_and_has_no_name(recordings):
-    labels = labels_of(recordings)
+    labels = label_set(recordings)
     assert labels == ("", "a", "b", "c")
     assert label_ids(recordings, labels) == [[2, 1], [], [1, 1, 3]]
 
@@ -122,7 +122,7 @@ def test_a_label_that_training_never_met_is_refused_with_its_line(recordings):
 def test_recordings_without_labels_are_refused(tmp_path):
     write(tmp_path, text="\n\n\n")
     with pytest.raises(DataError, match="no recording has a label"):
-        labels_of(read_recordings(FILES, tmp_path))
+        label_set(read_recordings(FILES, tmp_path))
 
 
 def test_labels_without_an_alignment_are_refused(recordings):
@@ -142,7 +142,7 @@ def test_other_features_are_refused(recordings):
 
 
 def test_a_batch_has_the_interface_of_training(recordings):
-    examples = TranscriptionExamples(recordings, labels_of(recordings))
+    examples = TranscriptionExamples(recordings, label_set(recordings))
     batch = examples.batch(np.array([2, 1, 0]), 0)
     assert isinstance(examples, Examples)
     assert isinstance(batch, Batch)
@@ -158,11 +158,11 @@ def test_a_batch_has_the_interface_of_training(recordings):
 
 
 def test_lengths_are_frames_and_labels(recordings):
-    examples = TranscriptionExamples(recordings, labels_of(recordings))
+    examples = TranscriptionExamples(recordings, label_set(recordings))
     frames, labels = examples.lengths(np.array([2, 0]), 0)
     assert (frames.tolist(), labels.tolist()) == ([9, 5], [3, 2])
 
 
 def test_silence_alone_still_counts_as_something(recordings):
-    examples = TranscriptionExamples(recordings, labels_of(recordings))
+    examples = TranscriptionExamples(recordings, label_set(recordings))
     assert examples.batch(np.array([1]), 0).num_targets == 1

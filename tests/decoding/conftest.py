@@ -12,7 +12,7 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
 
 class Table:
-    """A stepper whose next-token distribution is drawn anew for every source and everything said."""
+    """A stepper with a random next-token distribution for each source and each prefix."""
 
     def __init__(self, vocab: int = 7, seed: int = 0, sharpness: float = 1.5) -> None:
         self.vocab, self.seed, self.sharpness = vocab, seed, sharpness

@@ -1,4 +1,4 @@
-"""Random lines, random batches, every strategy: lines in are results out, and company changes none."""
+"""Random lines, random batches, each strategy: one result a line, whatever the batch."""
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ lengths = st.lists(st.integers(0, 20) | st.sampled_from([0, 1, 15, 16, 17, 90]),
 
 @pytest.fixture(scope="module", params=["kernels", "plain"])
 def exact(request):
-    """With the C kernels, and without; whether then a line has the same bits in any company."""
+    """With the C kernels, and without; True if a line then has the same bits in any batch."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "plain":
             patch.setattr(kernels, "available", lambda: False)

@@ -58,7 +58,7 @@ def search_of(controls, marks=MARKS, tokenizer=None, **settings):
         ),
     ],
 )
-def test_what_is_drawn_from_is_narrowed_by_each_control_in_the_order_of_transformers(given, filters):
+def test_filters_are_applied_in_the_order_of_transformers(given, filters):
     controls = Controls(sample=True, **given)
     assert filters_of(controls) == filters
     search = search_of(Controls(sample=True, seed=7, **given))

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.catalogue import find
+from regard.data.catalogue import find_file
 from regard.decoding.batches import by_length, decode_all, decode_stream, padded
 from regard.decoding.hypothesis import Hypothesis, Wu
 from regard.decoding.rules import BannedTokens, LengthLimits
@@ -102,7 +102,7 @@ def test_hypotheses_and_scores_are_the_same_to_the_bit_in_every_batch(size, sear
 
 @pytest.mark.parametrize("search", SEARCHES[:2], ids=lambda search: type(search).__name__)
 @pytest.mark.parametrize("size", RECURRENT)
-def test_recurrent_models_say_the_same_in_every_batch_and_alone(size, search):
+def test_recurrent_models_translate_the_same_alone_and_in_any_batch(size, search):
     model = model_of(size)
     found = [decode_all(search, model, SOURCES, batch_tokens=budget) for budget in (16, 700, 8192)]
     assert_same(found[1], found[0])
@@ -112,7 +112,7 @@ def test_recurrent_models_say_the_same_in_every_batch_and_alone(size, search):
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
-def test_a_sentence_alone_is_translated_as_in_company(search):
+def test_a_sentence_is_translated_the_same_alone_and_in_a_batch(search):
     model = model_of()
     together = decode_all(search, model, SOURCES)
     for index, source in enumerate(SOURCES):
@@ -122,7 +122,7 @@ def test_a_sentence_alone_is_translated_as_in_company(search):
 @pytest.mark.skipif(not Path(os.environ.get("REGARD_DATA", "/nowhere")).is_dir(), reason="needs REGARD_DATA")
 @pytest.mark.parametrize("beam_size", [1, 5])
 def test_captions_an_empty_and_a_long_line_are_translated_the_same_with_every_budget(beam_size):
-    lines = find("multi30k_tok:test_2016_flickr.en").read_text("utf-8").splitlines()
+    lines = find_file("multi30k_tok:test_2016_flickr.en").read_text("utf-8").splitlines()
     lines = [*lines[:10], "", *lines[10:20], " ".join(" ".join(lines).split()[:200])]
     words = {word: number for number, word in enumerate(dict.fromkeys(" ".join(lines).split()), start=4)}
     sources = [[words[word] for word in line.split()] for line in lines]

@@ -1,4 +1,4 @@
-"""Constrained beams: what must be said is said, and a beam with room for all finds the best that says it."""
+"""Constrained beams contain the required phrases; a large enough beam finds the best such output."""
 
 import pytest
 
@@ -60,9 +60,9 @@ def test_a_beam_wide_enough_finds_the_best_of_all_that_meet_the_constraints(
 
 @pytest.mark.parametrize("constraints", CONSTRAINTS, ids=str)
 @pytest.mark.parametrize("beam_size", [1, 2, 4])
-def test_a_beam_of_any_size_says_what_must_be_said(make_table, constraints, beam_size):
+def test_a_beam_of_any_size_has_the_required_phrases(make_table, constraints, beam_size):
     for seed in range(4):
-        table = make_table(vocab=30, seed=seed, sharpness=4.0)  # what must be said is often very unlikely
+        table = make_table(vocab=30, seed=seed, sharpness=4.0)  # required phrases are often very unlikely
         search = search_of(constraints, beam_size=beam_size, longest=6)
         for (hypothesis,) in search(table.read(SOURCES), ask(SOURCES)):
             assert meets(hypothesis.ids, constraints)
@@ -91,9 +91,9 @@ def test_it_depends_on_no_neighbour_and_goes_with_other_rules(make_table):
 
 
 def test_too_little_room_is_refused_with_both_numbers(make_table):
-    with pytest.raises(ConfigError, match="must_contain needs 3 tokens, but at most 2") as told:
+    with pytest.raises(ConfigError, match="must_contain needs 3 tokens, but at most 2") as raised:
         search_of((((5, 5, 4),),), beam_size=2, longest=2)(make_table().read([[4]]), ask([[4]]))
-    assert "max_new_tokens" in told.value.hint
+    assert "max_new_tokens" in raised.value.hint
     for empty in ((), ((),), (((),),)):
         with pytest.raises(ConfigError, match="cannot be met"):
             search_of(empty, beam_size=2)

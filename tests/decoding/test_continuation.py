@@ -58,7 +58,7 @@ GREEDY = ContinuationSettings(temperature=0.0)
 
 @pytest.mark.parametrize("begin_id", [BOS, None])
 @pytest.mark.parametrize("length", [1, 15, 16, 17, 33])
-def test_greedy_is_the_likeliest_token_again_and_again(model, begin_id, length):
+def test_greedy_is_the_most_probable_token_at_each_step(model, begin_id, length):
     settings = GREEDY.with_(begin=begin_id is not None)
     ids = texts(length)[0]
     [[found]] = continue_all(
@@ -112,7 +112,7 @@ def test_a_beam_that_holds_everything_finds_the_best(model):
     [(ContinuationSettings(seed=3), BOS), (ContinuationSettings(beam_size=3), BOS), (GREEDY, None)],
     ids=["drawn", "beam", "greedy"],
 )
-def test_a_prompt_goes_on_the_same_alone_and_in_any_company(model, begin_id, settings):
+def test_a_prompt_is_continued_the_same_alone_and_in_any_batch(model, begin_id, settings):
     """To the bit: of the probabilities too."""
     strategy = settings.with_(begin=begin_id is not None).strategy(num=1 if settings is GREEDY else 2)
     prompts = texts(3, 33, 16, 17, 1, 31, 16)
@@ -141,7 +141,7 @@ def test_two_samples_of_a_prompt_differ_and_two_equal_prompts_do_not(model):
     assert again[0] != found[0]
 
 
-def test_the_first_token_is_drawn_as_the_model_says(model):
+def test_the_first_token_follows_the_distribution_of_the_model(model):
     strategy = ContinuationSettings(temperature=0.8, top_k=5).strategy(num=4000)
     [ids] = texts(18)
     found = continue_all(strategy, model, prompts_of([ids], begin_id=BOS), max_new_tokens=1)[0]
@@ -233,9 +233,9 @@ def test_an_empty_prompt_needs_a_mark_that_the_model_knows():
     model = made(positions="rotary")
     [[found]] = continue_all(GREEDY.strategy(), model, prompts_of([[]], begin_id=BOS), max_new_tokens=3)
     assert found.ids
-    with pytest.raises(DataError, match="prompt 8 is empty") as told:
+    with pytest.raises(DataError, match="prompt 8 is empty") as raised:
         prompts_of([[5], []], begin_id=None, first_number=6)
-    assert told.value.hint
+    assert raised.value.hint
 
 
 @pytest.mark.parametrize(
@@ -253,6 +253,6 @@ def test_an_empty_prompt_needs_a_mark_that_the_model_knows():
     ],
 )
 def test_settings_that_cannot_work_are_refused_where_they_are_made(change, named):
-    with pytest.raises(ConfigError, match=named) as told:
+    with pytest.raises(ConfigError, match=named) as raised:
         ContinuationSettings(**change)
-    assert told.value.hint or "top_p" in named
+    assert raised.value.hint or "top_p" in named

@@ -84,10 +84,10 @@ def test_old_files_load_and_mean_what_they_meant():
     ids=str,
 )
 def test_contradictions_are_refused_with_both_names(given, named):
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as raised:
         Controls(**given)
-    assert all(name in told.value.message + told.value.hint for name in named), told.value.message
-    assert told.value.hint
+    assert all(name in raised.value.message + raised.value.hint for name in named), raised.value.message
+    assert raised.value.hint
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_contradictions_are_refused_with_both_names(given, named):
     ],
 )
 def test_what_the_model_s_own_settings_leave_no_room_for_is_refused(settings, given, named):
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as raised:
         settings.changed(Controls(**given))
-    assert all(name in told.value.message for name in named), told.value.message
+    assert all(name in raised.value.message for name in named), raised.value.message
 
 
 def test_the_hint_names_sample_where_it_is_what_lacks():

@@ -44,7 +44,7 @@ def test_repeats_are_one_unless_a_blank_stands_between(alignment, said):
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("length", [1, 2, 4, 6])
-def test_a_beam_wide_enough_finds_the_likeliest_of_all_and_its_probability(length, seed):
+def test_a_large_beam_finds_the_most_probable_transcript_and_its_probability(length, seed):
     log_probs = logits(length, seed).double().log_softmax(-1)
     expected = enumerated(log_probs)
     found = PrefixBeamSearch(size=1000).search(log_probs.numpy())
@@ -78,8 +78,8 @@ def test_a_narrow_beam_never_claims_too_much(seed):
         assert found.log_prob <= expected[found.ids] + 1e-9 <= best + 2e-9
 
 
-def test_sums_beat_the_likeliest_alignment():
-    """Two frames, blank 0.6 each: the likeliest alignment says nothing, more than half say one label."""
+def test_sums_over_alignments_beat_the_most_probable_alignment():
+    """Two frames, blank 0.6 each: the best alignment has no label, but one label has probability over 1/2."""
     rows = torch.tensor([[[0.6, 0.4, 1e-9]] * 2]).log()
     lengths = torch.tensor([2])
     [greedy], [summed] = BestAlignment()(rows, lengths), PrefixBeamSearch(size=4)(rows, lengths)
@@ -102,7 +102,7 @@ def test_neither_padding_nor_neighbours_are_heard(search):
     assert together[2].log_prob == 0
 
 
-def test_greedy_is_the_likeliest_alignment():
+def test_greedy_is_the_most_probable_alignment():
     for seed in range(10):
         rows = logits(5, seed)
         log_probs = rows.log_softmax(-1)

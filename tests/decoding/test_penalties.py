@@ -1,4 +1,4 @@
-"""What rules weigh: their definitions, row by row; what is told of a hypothesis stays the model's."""
+"""Penalties follow their definitions, row by row; reported log-probabilities stay the model's own."""
 
 from collections import Counter
 
@@ -95,7 +95,7 @@ def test_the_next_token_of_a_boosted_phrase_is_boosted_once(histories, phrases, 
 
 
 @given(st.integers(1, 3), HISTORIES, st.lists(st.lists(st.integers(0, VOCAB - 1), max_size=6), min_size=4))
-def test_no_n_gram_of_its_own_source_is_said(size, histories, sources):
+def test_no_n_gram_of_its_own_source_is_generated(size, histories, sources):
     longest = max(map(len, sources))
     padded = np.full((len(sources), longest), -1)
     for row, source in zip(padded, sources, strict=True):

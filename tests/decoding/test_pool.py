@@ -1,4 +1,4 @@
-"""Workers answer as this process alone does, in order; what goes wrong in one is told here."""
+"""Workers give the answers of a single process, in order; an error in a worker is raised here."""
 
 import os
 import signal
@@ -61,10 +61,10 @@ def test_an_error_of_a_job_is_raised_whoever_had_it(pool_of, jobs):
     with pytest.raises(DataError, match="three") as caught:
         pool.map(jobs)
     assert caught.value.hint == "take four"
-    assert pool.map([1, 2, 4, 5]) == [1, 2, 4, 5]  # and it goes on
+    assert pool.map([1, 2, 4, 5]) == [1, 2, 4, 5]  # and the pool still works
 
 
-def test_a_worker_that_is_killed_is_told_of(pool_of):
+def test_a_killed_worker_is_reported(pool_of):
     pool = pool_of(square)
     other = next(process for _, process in pool.map(list(range(20))) if process != os.getpid())
     os.kill(other, signal.SIGKILL)
@@ -140,12 +140,14 @@ def test_workers_end_when_their_parent_is_killed():
     assert len(workers) == 2
     parent.kill()
     try:
-        told = parent.communicate(timeout=20)[1]  # their stderr is the parent's: open until all have ended
+        reported = parent.communicate(timeout=20)[
+            1
+        ]  # their stderr is the parent's: open until all have ended
     except subprocess.TimeoutExpired:
         for worker in workers:
             os.kill(int(worker), signal.SIGKILL)
         raise
-    assert told == ""
+    assert reported == ""
 
 
 def test_this_process_has_its_threads_back(pool_of):

@@ -1,4 +1,4 @@
-"""The shortlist is what a stable sort of the whole row gives, ties and all."""
+"""The top candidates are those of a stable sort of the whole row, ties included."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from regard.decoding.ranking import argmax, top_candidates
 @pytest.mark.parametrize("vocab", [1, 5, 127, 128, 1000, 1024, 5000, 10_001])
 @pytest.mark.parametrize("size", [1, 2, 6, 11])
 @pytest.mark.parametrize("levels", [3, 50, 10**9])
-def test_a_shortlist_is_the_head_of_a_stable_sort(vocab, size, levels):
+def test_top_candidates_are_the_head_of_a_stable_sort(vocab, size, levels):
     generator = torch.Generator().manual_seed(vocab + size)
     log_probs = -torch.randint(levels, (9, vocab), generator=generator).float() / levels
     log_probs[3] = -torch.inf
@@ -30,7 +30,7 @@ def test_nan_comes_first_so_that_it_is_seen():
 
 @pytest.mark.parametrize("vocab", [1, 5, 600])
 @pytest.mark.parametrize("levels", [1, 3, 50])
-def test_the_likeliest_is_a_shortlist_of_one(vocab, levels):
+def test_the_most_probable_token_is_the_top_candidate(vocab, levels):
     log_probs = torch.randint(-levels, 0, (7, vocab)).float()
     for one, other in zip(argmax(log_probs), top_candidates(log_probs, 1), strict=True):
         assert (one == other).all()

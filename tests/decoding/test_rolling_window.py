@@ -78,7 +78,7 @@ def test_a_window_is_never_more_than_its_size_nor_less_than_half_of_it(size):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("length", [1, 50])
-def test_each_token_is_the_likeliest_after_the_window_read_without_a_cache(shape, size, length):
+def test_each_token_is_the_most_probable_one_after_its_window_without_a_cache(shape, size, length):
     model = made(trained_length=size, **shape)
     [text] = texts(length)
     new = size + size // 2 + 3
@@ -206,6 +206,6 @@ def test_the_fast_steps_are_taken_in_each_window(monkeypatch):
 
 
 def test_a_model_with_a_source_has_no_such_window():
-    with pytest.raises(ConfigError, match="max_context = 5 is for a language model") as told:
+    with pytest.raises(ConfigError, match="max_context = 5 is for a language model") as raised:
         GenerationSettings(max_context=5)
-    assert told.value.hint
+    assert raised.value.hint

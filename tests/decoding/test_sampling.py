@@ -8,7 +8,7 @@ import torch
 
 from regard.decoding.hypothesis import Request
 from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
-from regard.decoding.sampling import MinP, Sampling, Temperature, TopK, TopP, Typical, _mix, uniform
+from regard.decoding.sampling import MinP, Sampling, Temperature, TopK, TopP, Typical, _mix, uniform_noise
 from regard.decoding.search import GreedySearch
 from regard.errors import ConfigError
 
@@ -38,7 +38,7 @@ def test_samples_are_as_frequent_as_they_are_probable(make_table):
 
 
 def test_texts_of_two_tokens_are_as_frequent_as_temperature_and_filters_make_them(make_table):
-    """By chi-square: what each filter keeps is counted here on paper, token by token."""
+    """By chi-square: what each filter keeps is computed here token by token."""
     table, count, allowed = make_table(vocab=8), 6000, range(4, 8)
     rules = (BannedTokens(ids=(0, 1, 2)), MinimumLength(length=2, eos_id=3))
     filters = (Temperature(temperature=0.7), TopK(k=3), TopP(p=0.9))
@@ -57,7 +57,7 @@ def test_texts_of_two_tokens_are_as_frequent_as_temperature_and_filters_make_the
 
 
 def kept(log_probs, allowed):
-    """Shares of what is left at temperature 0.7 of the 3 likeliest, of the fewest that hold 0.9 of it."""
+    """Frequencies with temperature 0.7, then top-k 3, then top-p 0.9."""
     weights = {token: float(log_probs[token] / 0.7) for token in allowed}
     best = sorted(weights, key=weights.get, reverse=True)[:3]
     shares = torch.tensor([weights[token] for token in best]).softmax(-1).tolist()
@@ -86,7 +86,7 @@ def test_a_sample_depends_on_no_neighbour_but_on_seed_and_index(make_table):
     assert together != Sampling(seed=6, n_best=3)(make_table().read(SOURCES), REQUESTS)
 
 
-def test_the_single_likeliest_token_is_greedy(make_table):
+def test_top_k_of_one_is_greedy(make_table):
     greedy = GreedySearch()(make_table().read(SOURCES), REQUESTS)
     assert Sampling(filters=(TopK(k=1),))(make_table().read(SOURCES), REQUESTS) == greedy
     assert Sampling(filters=(TopP(p=1e-9),))(make_table().read(SOURCES), REQUESTS) == greedy
@@ -128,7 +128,7 @@ def test_top_p_and_typical_p_take_no_token_more_once_they_hold_p_exactly():
         assert filtered(alike).isfinite().tolist() == [[True, False, False, False]]
 
 
-def test_min_p_keeps_what_is_exactly_p_times_as_likely_as_the_likeliest():
+def test_min_p_keeps_a_token_of_exactly_p_times_the_greatest_probability():
     logits = torch.tensor([[0.0, 0.0, -1.0], [-5.0, 2.0, 2.0]])
     assert MinP(p=1.0)(logits).isfinite().tolist() == [[True, True, False], [False, True, True]]
     share = float(logits[0].softmax(dim=0)[2] / logits[0].softmax(dim=0)[0])
@@ -143,13 +143,17 @@ def test_temperature_divides():
 
 def test_noise_is_uniform_and_differs_in_all_that_it_is_made_of():
     rows = np.arange(20_000)
-    noise = uniform(1, rows, rows * 0, 0)
+    noise = uniform_noise(1, rows, rows * 0, 0)
     assert ((noise >= 0) & (noise < 1)).all()
     assert np.histogram(noise, bins=10, range=(0, 1))[0].tolist() == pytest.approx([2000] * 10, abs=170)
-    others = [uniform(2, rows, rows * 0, 0), uniform(1, rows, rows * 0 + 1, 0), uniform(1, rows, rows * 0, 1)]
+    others = [
+        uniform_noise(2, rows, rows * 0, 0),
+        uniform_noise(1, rows, rows * 0 + 1, 0),
+        uniform_noise(1, rows, rows * 0, 1),
+    ]
     for other in others:
         assert abs(np.corrcoef(noise, other)[0, 1]) < 0.03
-    assert np.array_equal(uniform(1, rows[7:8], rows[:1], 0), noise[7:8])
+    assert np.array_equal(uniform_noise(1, rows[7:8], rows[:1], 0), noise[7:8])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from regard.decoding.hypothesis import Hypothesis, Power, Request, Wu
 from regard.decoding.rows import round_up
 from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
 from regard.decoding.search import BeamSearch, GreedySearch
-from regard.decoding.step import ROWS
+from regard.decoding.step import ROW_MULTIPLE
 from regard.errors import ConfigError, RunError
 
 EOS = 3
@@ -91,7 +91,7 @@ def test_ends_do_not_starve_the_beam(make_table):
     assert [each.ids for each in search(table.read([[4]]), ask([[4]]))[0]] == [[], [4], [4, 4]]
 
 
-def test_greedy_takes_the_likeliest_token_each_time(make_table, plain_beam_search):
+def test_greedy_takes_the_most_probable_token_each_time(make_table, plain_beam_search):
     for seed in range(10):
         table = make_table(seed=seed)
         lengths = range(seed % 3, 8)
@@ -126,7 +126,7 @@ def test_equal_candidates_of_two_hypotheses_go_to_the_lower_id_too(make_table):
 
 
 @pytest.mark.parametrize("search", [GreedySearch(), BeamSearch(size=3, length_penalty=Wu(alpha=1.0))])
-def test_a_prefix_is_said_and_counts(make_table, search):
+def test_a_prefix_is_in_the_output_and_counts(make_table, search):
     table = make_table(vocab=7)
     prefixes = [(), (6, 5), (4,), (5, 5, 5, 6)]
     requests = [
@@ -176,9 +176,9 @@ def test_rows_are_a_multiple_and_become_fewer(make_table, search):
     table = make_table(vocab=9, sharpness=3.0)
     sources = [[4 + number % 5, number] for number in range(30)]
     search(length_penalty=Power(alpha=0.0))(table.read(sources), ask(sources))
-    assert all(size % ROWS == 0 for size in table.sizes)
-    assert table.sizes[0] == round_up(30, ROWS)
-    assert table.sizes[-1] == ROWS
+    assert all(size % ROW_MULTIPLE == 0 for size in table.sizes)
+    assert table.sizes[0] == round_up(30, ROW_MULTIPLE)
+    assert table.sizes[-1] == ROW_MULTIPLE
 
 
 @pytest.mark.parametrize("search", [GreedySearch, BeamSearch])

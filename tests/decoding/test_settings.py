@@ -47,7 +47,7 @@ def test_a_beam_of_one_is_greedy_and_sampling_is_sampling():
     assert not GenerationSettings(sample=True).strategy().filters
 
 
-def test_a_mark_that_ends_texts_is_said_even_where_it_begins_them_too():
+def test_an_end_token_that_also_begins_texts_can_be_generated():
     bart = GenerationSettings(beam_size=1).strategy(pad_id=1, bos_id=2, eos_id=2)
     assert bart.rules == (BannedTokens(ids=(1,)),)
     both = GenerationSettings(beam_size=1, end_ids=(1,)).strategy(pad_id=1, bos_id=0, eos_id=2)

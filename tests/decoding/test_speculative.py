@@ -1,4 +1,4 @@
-"""Guesses change how much is read at once, and nothing of what is said."""
+"""Proposals change how many tokens are read at once, but not the output."""
 
 from collections import Counter
 
@@ -76,7 +76,7 @@ def guessing(loop, drafter, tokens=4):
 @pytest.mark.parametrize("name", WALKS)
 @pytest.mark.parametrize("begin_id", [BOS, None])
 @pytest.mark.parametrize("drafter", ["lookup", "draft", "itself"])
-def test_a_text_goes_on_as_without_guesses(name, begin_id, drafter):
+def test_a_text_is_continued_as_without_proposals(name, begin_id, drafter):
     model, loop = continuing(positions="rotary"), WALKS[name]
     begin = [] if begin_id is None else [begin_id]
     guess = (
@@ -182,7 +182,7 @@ def test_what_is_drawn_with_guesses_has_the_model_s_distribution(make_table, dra
     assert chi_square < freedom + 4 * (2 * freedom) ** 0.5
 
 
-def test_what_was_said_before_is_guessed_from_the_latest_and_longest_match():
+def test_prompt_lookup_proposes_from_the_latest_and_longest_match():
     lookup = PromptLookup()
     lookup.begin(WALKS["greedy"], Request(src_len=3, source=(9, 8, 7)), 0)
     assert lookup.propose([5, 6, 7, 5, 6, 8, 1, 5, 6], 2) == [8, 1]

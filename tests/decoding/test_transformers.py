@@ -22,7 +22,7 @@ VOCAB, BOS, EOS, NEW = 30, 2, 3, 12
 
 
 class Theirs:
-    """A stepper of one of their models: every step reads the whole text anew."""
+    """A stepper of a transformers model: each step reads the whole text again."""
 
     def __init__(self, model):
         self.model = model

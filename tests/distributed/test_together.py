@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from regard.distributed.group import SINGLE
-from regard.weights.checkpoint import RunFolder, digest
+from regard.weights.checkpoint import RunFolder, checkpoint_digest
 
 SCRIPT = Path(__file__).with_name("train_together.py")
 STEPS = 20  # two epochs and a little
@@ -176,7 +176,10 @@ def test_stopped_and_resumed_they_end_in_the_same_bits(folder, pair):
     assert [RunFolder(folder / name).latest().step for name in stopped] == [3, 3]
     together(folder, 2, stopped)
     for strategy in ("ddp", "fsdp2"):
-        ends = [digest(RunFolder(folder / f"{strategy} {how}").latest()) for how in ("dropout", "stopped")]
+        ends = [
+            checkpoint_digest(RunFolder(folder / f"{strategy} {how}").latest())
+            for how in ("dropout", "stopped")
+        ]
         assert ends[0] == ends[1]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.weights.checkpoint import RunFolder, digest
+from regard.weights.checkpoint import RunFolder, checkpoint_digest
 
 HERE = Path(__file__).parent
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -107,7 +107,7 @@ def wait_for_step(out, step, process):
     raise AssertionError(f"it never came to step {step}")
 
 
-def told_once(stderr, *words):
+def reported_once(stderr, *words):
     errors = re.findall(r"^error: .*", stderr, re.MULTILINE)
     assert len(errors) == 1, stderr
     assert len(re.findall(r"^hint: ", stderr, re.MULTILINE)) == 1, stderr
@@ -127,7 +127,7 @@ def test_a_killed_process_restarts_and_the_run_ends_in_the_bits_of_an_uninterrup
         stderr = process.communicate(timeout=120)[1]
     assert process.returncode == 0, stderr
     assert "resuming from step" in stderr
-    assert digest(RunFolder(killed).latest()) == digest(RunFolder(alone).latest())
+    assert checkpoint_digest(RunFolder(killed).latest()) == checkpoint_digest(RunFolder(alone).latest())
 
 
 def test_a_full_disk_stops_all_and_is_reported_once(recipe, tmp_path):
@@ -139,7 +139,7 @@ def test_a_full_disk_stops_all_and_is_reported_once(recipe, tmp_path):
         stderr = process.communicate(timeout=120)[1]
     assert time.monotonic() - began < SOON
     assert process.returncode == 1
-    told_once(stderr, "cannot save", "No space left on device")
+    reported_once(stderr, "cannot save", "No space left on device")
     assert RunFolder(out).latest().step == 0, "what was saved before is whole"
 
 
@@ -147,7 +147,7 @@ def test_an_error_of_all_processes_is_reported_by_the_first(recipe, tmp_path):
     command = train(recipe, tmp_path / "run", "--set", "batches.batch_examples=1")
     codes, caught = side_by_side(command, command)
     assert codes == [2, 2]
-    told_once(caught[0], "batches.batch_examples = 1 cannot be shared among 2 processes")
+    reported_once(caught[0], "batches.batch_examples = 1 cannot be shared among 2 processes")
     assert caught[1] == ""
 
 
@@ -155,7 +155,7 @@ def test_another_recipe_in_another_process_is_refused(recipe, tmp_path):
     command = train(recipe, tmp_path / "run")
     codes, caught = side_by_side(command, [*command, "--set", "training.seed=7"])
     assert codes == [2, 2]
-    told_once(caught[0], "process 1 has another recipe than process 0: training.seed: not set -> 7")
+    reported_once(caught[0], "process 1 has another recipe than process 0: training.seed: not set -> 7")
     assert caught[1] == ""
 
 
@@ -163,7 +163,7 @@ def test_an_error_of_one_process_is_reported_by_the_first(recipe, tmp_path):
     out = tmp_path / "run"
     codes, caught = side_by_side(train(recipe, out), train(tmp_path / "elsewhere.toml", out))
     assert codes == [2, 2]
-    told_once(caught[0], "process 1: ", "elsewhere.toml: no such recipe")
+    reported_once(caught[0], "process 1: ", "elsewhere.toml: no such recipe")
     assert caught[1] == ""
 
 
@@ -171,7 +171,7 @@ def test_two_runs_in_one_folder_are_refused_once(recipe, tmp_path):
     with RunFolder(tmp_path / "run").lock():
         codes, caught = side_by_side(*[train(recipe, tmp_path / "run")] * 2)
     assert codes == [2, 1]
-    told_once(caught[0], f"is in use by process {os.getpid()}")
+    reported_once(caught[0], f"is in use by process {os.getpid()}")
     assert caught[1] == ""
 
 
@@ -185,7 +185,7 @@ def test_half_a_place_is_refused(recipe, tmp_path, monkeypatch):
         check=False,
     )
     assert done.returncode == 2
-    told_once(done.stderr, "RANK is set, but MASTER_ADDR is not")
+    reported_once(done.stderr, "RANK is set, but MASTER_ADDR is not")
 
 
 def test_a_world_of_one_is_stopped_like_any_run(recipe, tmp_path):
@@ -196,7 +196,7 @@ def test_a_world_of_one_is_stopped_like_any_run(recipe, tmp_path):
         process.send_signal(signal.SIGTERM)
         stderr = process.communicate(timeout=60)[1]
     assert process.returncode == 143
-    told_once(stderr, "stopped at step", "which is saved")
+    reported_once(stderr, "stopped at step", "which is saved")
 
 
 LATE = """
@@ -245,6 +245,6 @@ def test_workers_that_are_still_preparing_end_at_a_sigterm(recipe, tmp_path):
         stderr = process.communicate(timeout=SOON)[1]
     assert time.monotonic() - began < SOON
     assert process.returncode == 143
-    told_once(stderr, "stopped by SIGTERM")
+    reported_once(stderr, "stopped by SIGTERM")
     with pytest.raises(ProcessLookupError):  # the process has ended
         os.killpg(process.pid, 0)

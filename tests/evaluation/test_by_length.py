@@ -3,7 +3,7 @@
 import pytest
 
 from regard.errors import DataError
-from regard.evaluation.by_length import LONGEST, bleu_by_length
+from regard.evaluation.by_length import GROUP_LIMITS, bleu_by_length
 from regard.evaluation.translation import corpus_scores
 
 
@@ -50,7 +50,7 @@ def test_case_is_regarded_unless_it_is_not_to_be():
 
 
 def test_groups_grow():
-    assert list(LONGEST) == sorted(set(LONGEST))
+    assert list(GROUP_LIMITS) == sorted(set(GROUP_LIMITS))
 
 
 def test_texts_that_are_not_aligned_are_refused():

@@ -1,4 +1,4 @@
-"""An encoder without padding makes of each source what the model makes of it, whatever stands beside it."""
+"""An encoder without padding gives the model's states for each source, in any batch."""
 
 from typing import get_args
 

@@ -29,7 +29,7 @@ def test_it_is_its_plain_twin(shape, bias):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_it_is_near_the_linear_map(shape):
+def test_it_is_close_to_the_float_layer(shape):
     linear, x = case(*shape)
     exact = linear(x)
     assert (Int8Linear(linear)(x) - exact).abs().max() < 0.03 * exact.abs().max()

@@ -75,7 +75,7 @@ def with_memory():
 
 @pytest.mark.parametrize("made", [stack, with_memory])
 @pytest.mark.parametrize("before", [0, 1, 5, CAPACITY, CAPACITY + 1])
-def test_it_goes_on_as_the_cache_it_was_made_of(made, before):
+def test_it_continues_like_the_cache_it_was_made_from(made, before):
     torch.manual_seed(before)
     cache = made()
     if before:

@@ -255,8 +255,8 @@ def other_rotation(model):
 
 def faster_turns(model):
     rotary = model.decoder.blocks[0].self_attention.rotary
-    usual = rotary.turns
-    rotary.turns = lambda start, length: tuple(each * 0.5 for each in usual(start, length))
+    usual = rotary.sines_and_cosines
+    rotary.sines_and_cosines = lambda start, length: tuple(each * 0.5 for each in usual(start, length))
 
 
 def one_other_base(model):

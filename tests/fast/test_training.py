@@ -76,7 +76,7 @@ def test_a_run_with_kernels_and_one_without_differ_by_rounding_alone(position, p
 @pytest.mark.parametrize(
     "name", ["around_feed_forward.norm", "around_feed_forward.dropout", "feed_forward.inner"]
 )
-def test_who_is_listened_to_is_called(name):
+def test_a_module_with_a_hook_is_called(name):
     made, heard = decoder_block("post", 0.2), []
     fuse(made)
     x = torch.randn(2, 3, WIDTH, requires_grad=True)
@@ -88,7 +88,7 @@ def test_who_is_listened_to_is_called(name):
     assert len(heard) == 1
 
 
-def test_who_listens_to_all_is_called():
+def test_a_global_hook_is_called():
     x, map_ = torch.randn(3, 4, requires_grad=True), nn.Linear(4, 4)
     listening = nn.modules.module.register_module_forward_hook(lambda *given: None)
     try:
@@ -138,7 +138,7 @@ def test_a_norm_of_another_width_is_refused_as_without_kernels():
         around(torch.randn(2, 3, 32, requires_grad=True), lambda y: y * 1.0)
 
 
-def test_they_are_for_training_in_float32_where_gradients_are_wanted():
+def test_they_are_for_training_in_float32_with_gradients():
     x, map_ = torch.randn(3, 4, requires_grad=True), nn.Linear(4, 4)
     assert can_be_fused(x, map_)
     assert not can_be_fused(x.detach(), map_)

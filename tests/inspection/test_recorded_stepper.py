@@ -130,7 +130,7 @@ def test_a_second_search_clears_the_recording():
     same(recording, at_once(model, 0, read), stepper.row_position(read))
 
 
-def test_what_no_hypothesis_has_read_has_no_seat():
+def test_ids_that_no_hypothesis_has_read_have_no_row():
     *_, stepper = searched(translator())
     for read in ([], [BOS] * 3, [BOS, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]):
         with pytest.raises(ConfigError, match="no hypothesis has read"):

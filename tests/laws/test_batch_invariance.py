@@ -59,7 +59,7 @@ def model(request):
 
 @pytest.mark.parametrize("place", [0, 7])
 @pytest.mark.parametrize("neighbours", [[0], [4], [5] * 7, [3] * 40, [7, 0, 6]])
-def test_a_sentence_is_read_and_continued_the_same_alone_and_in_any_company(model, neighbours, place):
+def test_a_sentence_is_read_and_continued_the_same_alone_and_in_any_batch(model, neighbours, place):
     sentence = SENTENCES[2]
     (alone,), first = read(model, [sentence])
     company = [SENTENCES[i] for i in neighbours]

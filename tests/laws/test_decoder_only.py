@@ -115,7 +115,7 @@ def test_rows_can_leave_double_and_change_places_between_steps(model, rows):
 
 
 def test_documents_in_one_row_are_read_as_if_each_were_alone(model):
-    """Positions begin anew in each, and nobody sees the others; padding is a document like any other."""
+    """Positions begin at 0 in each document, and documents do not attend to each other; padding is one."""
     lengths = [[3, 1, 4], [8], [1, 5, 2]]
     documents = torch.tensor(
         [[number for number, length in enumerate(row) for _ in range(length)] for row in lengths]
@@ -147,9 +147,9 @@ def test_without_positions_the_past_is_a_set():
     )
     order = torch.tensor([4, 0, 6, 2, 5, 1, 3, 7])
     torch.testing.assert_close(model(IDS[:, order])[:, -1], model(IDS)[:, -1], **CLOSE)
-    for told in ("learned", "sinusoidal", "rotary", "alibi", "t5"):
+    for positions in ("learned", "sinusoidal", "rotary", "alibi", "t5"):
         model = shaken(
-            DecoderOnlyConfig.from_table({**SMALL, "positions": told, "num_layers": 1}, vocab_size=VOCAB)
+            DecoderOnlyConfig.from_table({**SMALL, "positions": positions, "num_layers": 1}, vocab_size=VOCAB)
         )
         assert not torch.allclose(model(IDS[:, order])[:, -1], model(IDS)[:, -1], atol=1e-3)
 

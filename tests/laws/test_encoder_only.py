@@ -68,7 +68,7 @@ def model(request) -> EncoderOnly:
 
 
 def of_real(model, logits):
-    """What a model says of real tokens; of padding it may say anything."""
+    """A model's outputs for real tokens; those for padding are arbitrary."""
     if model.config.head == "spans":
         return logits.transpose(1, 2)[:, : IDS.size(1)][~PADDING]
     return logits[:, : IDS.size(1)][~PADDING] if model.config.head in BY_TOKEN else logits

@@ -1,4 +1,4 @@
-"""What every model of the house keeps to, whatever it reads; each kind brings a small specimen."""
+"""Laws of all models, whatever their input; each kind has a small example."""
 
 import copy
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def graph() -> tuple[Tensor, ...]:
 
 
 def cut(row: int, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """A row of padded sequences without its padding, and whatever stands beside it."""
+    """A row of padded sequences without its padding and without the other rows."""
     first, lengths, *others = inputs
     return (first[[row], : lengths[row]], lengths[[row]], *(each[[row]] for each in others))
 
@@ -330,7 +330,7 @@ def test_a_task_s_loss_reaches_every_parameter(request, predictor, smoothing):
             assert parameter.grad.any(), name
 
 
-def test_the_loss_in_pieces_stands_back_for_whatever_listens_to_the_output(predictor):
+def test_an_output_layer_with_a_hook_is_called_instead_of_the_fused_loss(predictor):
     assert output_layer(predictor) is predictor.output
     add_lora(predictor, rank=1, targets=["output"])
     assert output_layer(predictor) is None

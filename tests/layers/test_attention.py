@@ -100,7 +100,7 @@ def test_another_kernel_can_be_put_in_and_sees_the_weights():
 
 
 def test_dropout_acts_in_training_and_is_silent_in_evaluation():
-    """PyTorch's kernel drops whatever it is told to, in evaluation too."""
+    """PyTorch's kernel applies the given dropout rate in evaluation mode too."""
     attention = SelfAttention(d_model=16, num_heads=4, dropout=0.5)
     x = torch.randn(2, 6, 16)
     assert not torch.equal(attention(x, x), attention(x, x))

@@ -1,4 +1,4 @@
-"""Blocks: where the norm stands, where dropout acts, who looks at whom."""
+"""Blocks: the place of the norm, the place of dropout, masks and memory."""
 
 import pytest
 import torch

@@ -21,11 +21,11 @@ def test_a_cache_gives_back_all_it_was_given_in_order(chunks, capacity):
 
 
 def test_room_doubles_so_that_growing_is_cheap():
-    cache, rooms = KeyValueCache(), set()
+    cache, capacities = KeyValueCache(), set()
     for _ in range(200):
         seen = cache.append(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1))
-        rooms.add(seen.key.untyped_storage().nbytes() // 4)
-    assert rooms == {16, 32, 64, 128, 256}
+        capacities.add(seen.key.untyped_storage().nbytes() // 4)
+    assert capacities == {16, 32, 64, 128, 256}
 
 
 rows = st.lists(st.integers(0, 3), min_size=1, max_size=9)
@@ -69,11 +69,11 @@ def test_a_windowed_cache_holds_what_the_next_query_may_see(chunks, window):
 
 
 def test_a_windowed_cache_does_not_grow_with_the_text():
-    cache, rooms = KeyValueCache(window=10), set()
+    cache, capacities = KeyValueCache(window=10), set()
     for _ in range(500):
         seen = cache.append(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1))
-        rooms.add(seen.key.untyped_storage().nbytes() // 4)
-    assert rooms == {16, 32}
+        capacities.add(seen.key.untyped_storage().nbytes() // 4)
+    assert capacities == {16, 32}
 
 
 @given(rows=rows, window=st.sampled_from([None, 2]))

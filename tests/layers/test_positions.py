@@ -77,7 +77,7 @@ def test_learned_positions_count_from_where_the_cache_ends():
 
 
 @given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=5))
-def test_positions_begin_anew_in_each_document(lengths):
+def test_positions_begin_at_zero_in_each_document(lengths):
     documents = torch.tensor([[number for number, length in enumerate(lengths) for _ in range(length)]])
     expected = [place for length in lengths for place in range(length)]
     assert positions_in(documents)[0].tolist() == expected

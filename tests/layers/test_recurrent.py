@@ -13,7 +13,7 @@ from regard.layers.recurrent import (
     DotAttention,
     GeneralAttention,
     RecurrentStack,
-    mix,
+    weighted_mean,
 )
 
 X = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
@@ -179,17 +179,17 @@ def test_a_row_masked_whole_has_finite_gradients(name):
     assert all(parameter.grad.isfinite().all() for parameter in attention.parameters())
 
 
-def test_a_watcher_can_stand_in_the_place_of_the_mixing():
-    attention, told = DotAttention(6, 6), []
+def test_a_recorder_can_replace_the_weighted_mean():
+    attention, reported = DotAttention(6, 6), []
 
     def watching(scores, values, mask=None):
-        told.append(scores)
-        return mix(scores, values, mask)
+        reported.append(scores)
+        return weighted_mean(scores, values, mask)
 
     before = attention(QUERY, MEMORY[:, :, :6], MEMORY[:, :, :6])
     attention.attend = watching
     assert torch.equal(attention(QUERY, MEMORY[:, :, :6], MEMORY[:, :, :6]), before)
-    assert told[0].shape == (3, 2, 5)
+    assert reported[0].shape == (3, 2, 5)
 
 
 def test_a_dot_product_of_unequal_widths_is_refused():

@@ -103,7 +103,7 @@ def test_keys_may_be_shared_by_heads():
     assert attention(num_kv_heads=1)(X, X).shape == X.shape
 
 
-def test_it_can_be_watched():
+def test_it_can_be_recorded():
     made, seen = attention(), []
 
     def watching(query, key, value, mask, position_bias, dropout):

@@ -1,4 +1,4 @@
-"""Stacked linear maps are the maps that are stacked."""
+"""A stacked linear layer equals the layers that it stacks."""
 
 import torch
 import torch.nn.functional as F

@@ -45,7 +45,7 @@ def test_padding_changes_nothing(kind):
         torch.testing.assert_close(together[row, : len(alone)], alone, atol=1e-5, rtol=1e-5)
 
 
-def test_stacking_is_one_linear_map_of_neighbours():
+def test_stacking_is_a_linear_layer_of_neighbouring_frames():
     subsampling = make(StackedFrames, 3)
     expected = F.linear(FRAMES[0, 3:6].flatten(), subsampling.projection.weight, subsampling.projection.bias)
     torch.testing.assert_close(subsampling(FRAMES, LENGTHS)[0, 1], expected)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from regard.data.catalogue import find
+from regard.data.catalogue import find_file
 from regard.data.corpus import read_lines
 from regard.evaluation.translation import corpus_scores
 from regard.verbs.translate import Translator
@@ -100,7 +100,7 @@ def figures(translator: Translator) -> Iterator[Figure]:
 
 
 def sides(name: str) -> tuple[list[str], list[str]]:
-    english, german = (list(read_lines(find(f"{name}.{side}"))) for side in ("en", "de"))
+    english, german = (list(read_lines(find_file(f"{name}.{side}"))) for side in ("en", "de"))
     return english, german
 
 
@@ -143,7 +143,7 @@ def holds(output: str, wanted: list[str]) -> bool:
 def loops(translator: Translator) -> Figure:
     """Single words of Tatoeba's English whose translation repeats itself or is far too long."""
     english = " ".join(sides("tatoeba_en_de:test")[0] + sides("tatoeba_en_de:valid")[0])
-    english += " ".join(read_lines(find("tatoeba_en_de:train.en.gz")))
+    english += " ".join(read_lines(find_file("tatoeba_en_de:train.en.gz")))
     words = sorted({word.lower() for word in re.findall(r"[A-Za-z]{2,}", english)})
     words = random.Random(1).sample(words, WORDS)
     looped = [pair for pair in zip(words, translated(translator, words), strict=True) if is_loop(*pair)]

@@ -73,7 +73,7 @@ def every_call(folder: Path) -> bool:
 
 
 def random_kills(recipe: Path, folder: Path, kills: int) -> bool:
-    """Runs of one process and of two, each killed ten times, end in the bits of one left alone."""
+    """Runs of one process and of two, each killed ten times, end in the bits of an uninterrupted one."""
     began, same, runs = time.monotonic(), 0, -(-kills // KILLS_A_RUN)
     for run in range(runs):
         where = folder / f"run {run}"
@@ -83,14 +83,14 @@ def random_kills(recipe: Path, folder: Path, kills: int) -> bool:
         numbers = [str(number) for number in (KILLS_A_RUN, MAX_STEPS, run + 1, workers)]
         done = subprocess.run([*script, *numbers], capture_output=True, text=True, check=False)
         if done.returncode == 0:
-            left_alone, killed = json.loads(done.stdout)["digests"]
-            same += left_alone == killed
+            uninterrupted, killed = json.loads(done.stdout)["digests"]
+            same += uninterrupted == killed
         else:
             print(done.stderr, file=sys.stderr)
     seconds = time.monotonic() - began
     print(
         f"crash: {runs * KILLS_A_RUN} SIGKILLs in {runs} runs, every other one of two workers: {same} of"
-        f" {runs} end in the bits of a run left alone ({seconds:.0f} s)",
+        f" {runs} end in the bits of an uninterrupted run ({seconds:.0f} s)",
         flush=True,
     )
     return same == runs
@@ -102,10 +102,10 @@ def signals(recipe: Path, folder: Path, count: int) -> bool:
     for number in range(count):
         asked, code = ((signal.SIGTERM, 143), (signal.SIGINT, 130))[number % 2]
         out = folder / f"asked {number}"
-        seconds, found, step, told = stopped(recipe, out, asked, draw.uniform(0.0, 1.0))
+        seconds, found, step, reported = stopped(recipe, out, asked, draw.uniform(0.0, 1.0))
         slowest = max(slowest, seconds)
         codes.append(found == code)
-        lost += f"stopped at step {step}" not in told
+        lost += f"stopped at step {step}" not in reported
     print(
         f"crash: {count} signals: {lost} steps lost, {codes.count(False)} wrong exit codes, slowest stop"
         f" {slowest:.1f} s",
@@ -131,9 +131,9 @@ def stopped(recipe: Path, out: Path, asked: signal.Signals, delay: float) -> tup
         time.sleep(delay)
         began = time.monotonic()
         process.send_signal(asked)
-        told = process.communicate(timeout=60)[1]
+        reported = process.communicate(timeout=60)[1]
         seconds = time.monotonic() - began
-    return seconds, process.returncode, RunFolder(out).latest().step, told
+    return seconds, process.returncode, RunFolder(out).latest().step, reported
 
 
 if __name__ == "__main__":

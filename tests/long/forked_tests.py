@@ -1,4 +1,4 @@
-"""Runs tests in forks of a process that has loaded PyTorch once: starting anew takes longer than most tests.
+"""Runs tests in forks of a process that has loaded PyTorch: importing takes longer than most tests.
 
     python -m tests.long.forked_tests
 

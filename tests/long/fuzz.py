@@ -60,11 +60,11 @@ def main() -> None:
     if options.child:
         print(json.dumps(fuzz(options.only, max(1, int(COUNTS[options.only] * options.share)))))
         return
-    kept = [told(kind, options.share) for kind in kinds]
+    kept = [passes(kind, options.share) for kind in kinds]
     sys.exit(not all(kept))
 
 
-def told(kind: str, share: float) -> bool:
+def passes(kind: str, share: float) -> bool:
     """Fuzz one kind in a process of its own, so that a crash is seen; print its line."""
     began = time.monotonic()
     command = [sys.executable, __file__, "--child", "--only", kind, "--share", str(share)]

@@ -34,11 +34,11 @@ def main() -> None:
         fuzz(options.only, options.seconds)
         return
     targets = [options.only] if options.only else TARGETS
-    kept = [told(target, options.seconds) for target in targets]
+    kept = [passes(target, options.seconds) for target in targets]
     sys.exit(not all(kept))
 
 
-def told(target: str, seconds: int) -> bool:
+def passes(target: str, seconds: int) -> bool:
     """Fuzz one target in a process of its own, which libFuzzer ends; print its line."""
     began = time.monotonic()
     command = [sys.executable, __file__, "--child", "--only", target, "--seconds", str(seconds)]
@@ -91,7 +91,7 @@ def subject(target: str, folder: Path) -> tuple[Callable[[bytes], object], bytes
     from regard.models.encoder_decoder import EncoderDecoderConfig
     from regard.recipe import read_toml
     from regard.verbs.shared.settings import recipe_from
-    from regard.verbs.views.request import Request
+    from regard.verbs.views.request import LookRequest
     from regard.weights.folder import verify_folder
     from regard.weights.strict_json import parse_json
 
@@ -116,7 +116,7 @@ def subject(target: str, folder: Path) -> tuple[Callable[[bytes], object], bytes
         return list(open_corpus(CorpusSettings(source="a", target="b"), LinePolicy(), folder))
 
     def request(content: bytes) -> object:
-        return Request.from_json(parse_json(content, "the request"))
+        return LookRequest.from_json(parse_json(content, "the request"))
 
     shape = asdict(EncoderDecoderConfig(src_vocab_size=9, tgt_vocab_size=9))
     seeds = {

@@ -69,7 +69,7 @@ def main() -> int:
         for package in options.package or PACKAGES
         for case in sampled(list(cases(package, options.file)), options.sample, options.seed)
     ]
-    return told(drawn, survivors(drawn, options.workers))
+    return report(drawn, survivors(drawn, options.workers))
 
 
 def cases(package: str, file: str | None) -> Iterator[Case]:
@@ -142,7 +142,7 @@ def write(file: Path, text: str) -> None:
         compiled.unlink()
 
 
-def told(drawn: Sequence[Case], alive: Sequence[Case]) -> int:
+def report(drawn: Sequence[Case], alive: Sequence[Case]) -> int:
     """Print the figures; the exit code."""
     explained = tomllib.loads(EXPLAINED.read_text("utf-8"))
     unseen = [case for case in alive if case.name not in explained]

@@ -3,7 +3,7 @@
 The operators are those that found something in the literature (Offutt et al. 1996): relational, logical and
 arithmetic operators, constants, conditions, and statements without a value. Annotations, decorators,
 messages of errors, how an object is shown, and the numbers of a module (`LIMIT = 3`), which a test could
-only repeat, are left alone.
+only repeat, are not mutated.
 """
 
 import ast
@@ -77,7 +77,7 @@ def mutants(text: str) -> Iterator[Mutant]:
 
 
 def changes(node: ast.AST) -> list[ast.AST]:
-    """What may stand in the place of a node."""
+    """The mutants of a node."""
     match node:
         case ast.Compare(ops=[op]):
             return [_changed(node, ops=[SWAPPED[type(op)]()])]
@@ -111,7 +111,7 @@ def _places(node: ast.AST, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Nodes that may be changed, with the way to each."""
     if isinstance(node, ast.FunctionDef) and node.name in SHOWING:
         return
-    if isinstance(node, ast.Raise) or _is_left_alone(node):
+    if isinstance(node, ast.Raise) or _is_not_mutated(node):
         if isinstance(node, ast.Raise):
             yield path, node
         return
@@ -128,7 +128,7 @@ def _places(node: ast.AST, path: Path = ()) -> Iterator[tuple[Path, Any]]:
                     yield from _places(each, (*path, (name, number)))
 
 
-def _is_left_alone(node: ast.AST) -> bool:
+def _is_not_mutated(node: ast.AST) -> bool:
     """Types, what only type checkers see, texts, and the numbers of a module."""
     if isinstance(node, ast.Assign | ast.AnnAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]

@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE.parent / "distributed"))
 
 from test_torchrun import RECIPE, TORCHRUN, train, workers_of  # noqa: E402
 
-from regard.weights.checkpoint import RunFolder, digest  # noqa: E402
+from regard.weights.checkpoint import RunFolder, checkpoint_digest  # noqa: E402
 
 STEPS_A_KILL = 10
 FAST_ENOUGH = 30.0  # seconds from a kill until the other process has ended too
@@ -47,27 +47,29 @@ def main() -> None:
 
 
 def random_kills(recipe: Path, folder: Path, kills: int) -> bool:
-    """One run whose processes are killed at random, which torchrun restarts; beside it one left alone."""
+    """A run whose processes are killed at random and restarted by torchrun, and an uninterrupted run."""
     began = time.monotonic()
     steps = ["--set", f"training.max_steps={STEPS_A_KILL * (kills + 1)}"]
-    alone, killed = folder / "left alone", folder / "killed"
+    alone, killed = folder / "uninterrupted", folder / "killed"
     subprocess.run(
         [*TORCHRUN, "-m", "regard", *train(recipe, alone, *steps)], check=True, capture_output=True
     )
     draw, slowest = random.Random(1), 0.0
     command = [*TORCHRUN, "--max-restarts", str(kills), "-m", "regard", *train(recipe, killed, *steps)]
-    with (folder / "told").open("w+") as told, subprocess.Popen(command, stderr=told) as process:
+    with (folder / "reported").open("w+") as reported, subprocess.Popen(command, stderr=reported) as process:
         for kill in range(kills):
             wait_for_step(killed, int((kill + draw.random()) * STEPS_A_KILL), process)
             time.sleep(draw.uniform(0, 0.2))
             slowest = max(slowest, killed_and_restarted(process, draw.randrange(2)))
         code = process.wait()
-        told.seek(0)
-        errors = told.read().count("\nerror: ")
-    same = code == 0 and digest(RunFolder(killed).latest()) == digest(RunFolder(alone).latest())
+        reported.seek(0)
+        errors = reported.read().count("\nerror: ")
+    same = code == 0 and checkpoint_digest(RunFolder(killed).latest()) == checkpoint_digest(
+        RunFolder(alone).latest()
+    )
     print(
         f"ranks: {kills} SIGKILLs of random processes under torchrun: exit code {code},"
-        f" {'the bits' if same else 'NOT the bits'} of a run left alone, slowest end of the others"
+        f" {'the bits' if same else 'NOT the bits'} of an uninterrupted run, slowest end of the others"
         f" {slowest:.1f} s, {errors} error lines ({time.monotonic() - began:.0f} s)",
         flush=True,
     )
@@ -77,7 +79,7 @@ def random_kills(recipe: Path, folder: Path, kills: int) -> bool:
 def wait_for_step(run: Path, step: int, process: subprocess.Popen[bytes]) -> None:
     """Until the run has reported `step` and both of its processes are there."""
     while True:
-        assert process.poll() is None, "it came to its end before it was killed often enough"
+        assert process.poll() is None, "it finished before it was killed often enough"
         records = RunFolder(run).metrics() if (run / "metrics.jsonl").exists() else []
         if any(record["step"] >= step for record in records[-1:]) and len(workers_of(process.pid)) == 2:
             return
@@ -91,7 +93,7 @@ def killed_and_restarted(process: subprocess.Popen[bytes], rank: int) -> float:
     os.kill(before[rank], signal.SIGKILL)
     while set(workers_of(process.pid).values()) & set(before.values()):
         if time.monotonic() - began > 2 * FAST_ENOUGH:
-            break  # it hangs, which is told by the seconds
+            break  # it hangs, which the reported seconds show
         time.sleep(0.01)
     return time.monotonic() - began
 

@@ -1,4 +1,4 @@
-"""What colours mean can be told without red cones (protanopia) or green ones (deuteranopia)."""
+"""Colours can be distinguished without red cones (protanopia) or green ones (deuteranopia)."""
 
 import itertools
 
@@ -29,7 +29,7 @@ HEADS, EIGHT, SIXTEEN = (
     20,
     15,
 )  # of the first eight heads, of the second eight, of all; CIE 1976 distances:
-SIGNS, STEPS = 25, 8  # about 2.3 can just be told apart side by side
+SIGNS, STEPS = 25, 8  # about 2.3 is the just noticeable difference
 
 
 def lab(colours, kind):

@@ -22,27 +22,27 @@ def test_the_pages_arithmetic_gives_the_weights_of_the_models_kernel(javascript,
     generator = torch.Generator().manual_seed(0)
     query, key = torch.randn(1, 1, 1, 16, generator=generator), torch.randn(1, 1, 7, 16, generator=generator)
     mask = torch.arange(7)[None, None, None] < 4 if masked else None
-    told = {
+    reported = {
         "query": query.flatten().tolist(),
         "keys": key[0, 0].tolist(),
         "mask": mask.flatten().int().tolist() if mask is not None else None,
         "bias": None,
     }
-    row = javascript(ROW, json.dumps(told))
+    row = javascript(ROW, json.dumps(reported))
     expected = attention_weights(query, key, mask).flatten()
     np.testing.assert_allclose([cell["weight"] for cell in row["cells"]], expected, atol=1e-6)
 
 
 def test_a_bias_is_added_to_the_score_after_the_scale(javascript):
-    told = {"query": [1, 0, 0, 0], "keys": [[2, 0, 0, 0], [0, 0, 0, 0]], "mask": None, "bias": [0.5, 1.5]}
-    row = javascript(ROW, json.dumps(told))
+    reported = {"query": [1, 0, 0, 0], "keys": [[2, 0, 0, 0], [0, 0, 0, 0]], "mask": None, "bias": [0.5, 1.5]}
+    row = javascript(ROW, json.dumps(reported))
     assert [cell["score"] for cell in row["cells"]] == [1.5, 1.5]
     assert [cell["weight"] for cell in row["cells"]] == [0.5, 0.5]
 
 
 def test_a_row_that_may_look_nowhere_has_no_weight(javascript):
-    told = {"query": [1.0], "keys": [[1.0], [2.0]], "mask": [0, 0], "bias": None}
-    assert [cell["weight"] for cell in javascript(ROW, json.dumps(told))["cells"]] == [0, 0]
+    reported = {"query": [1.0], "keys": [[1.0], [2.0]], "mask": [0, 0], "bias": None}
+    assert [cell["weight"] for cell in javascript(ROW, json.dumps(reported))["cells"]] == [0, 0]
 
 
 def test_a_large_matrix_made_small_keeps_each_blocks_largest_weight(javascript):

@@ -1,4 +1,4 @@
-"""Small random models of other makers, saved by transformers and loaded by us."""
+"""Small random pretrained models, saved by transformers and loaded by regard."""
 
 import copy
 import json
@@ -74,7 +74,7 @@ def make(tmp_path_factory) -> Make:
             if untied:
                 theirs.lm_head.weight = nn.Parameter(torch.randn_like(theirs.lm_head.weight) * 0.3)
             perturbed(theirs)
-            folder = tmp_path_factory.mktemp("foreign") / "model"
+            folder = tmp_path_factory.mktemp("pretrained") / "model"
             theirs.save_pretrained(folder)
             pretrained = load_pretrained(folder)
             made[name] = Pair(
@@ -157,11 +157,11 @@ def theirs_of(folder: Path) -> Any:
     import transformers
 
     architecture = json.loads((folder / "config.json").read_text("utf-8"))["architectures"][0]
-    model, told = getattr(transformers, architecture).from_pretrained(
+    model, reported = getattr(transformers, architecture).from_pretrained(
         folder, attn_implementation="eager", output_loading_info=True
     )
-    assert not told["missing_keys"], told
-    assert not told["unexpected_keys"], told
+    assert not reported["missing_keys"], reported
+    assert not reported["unexpected_keys"], reported
     return model.eval()
 
 

@@ -92,8 +92,8 @@ def test_what_it_says_exactly_has_all_the_bleu_there_is(folder, tmp_path):
 def test_a_translation_s_own_log_probability_is_its_forced_score(folder, tmp_path):
     said = list(Translator(folder, device="cpu", workers=1)(SOURCES))
     given = written(tmp_path, "src", SOURCES), written(tmp_path, "ref", [each.text for each in said])
-    for one, told in zip(score(model=folder, src=given[0], ref=given[1]).scores, said, strict=True):
-        assert one.log_prob == pytest.approx(told.candidates[0].log_prob, abs=1e-4)
+    for one, reported in zip(score(model=folder, src=given[0], ref=given[1]).scores, said, strict=True):
+        assert one.log_prob == pytest.approx(reported.candidates[0].log_prob, abs=1e-4)
 
 
 def test_both_sides_have_one_tokeniser(folder, trained, tmp_path):

@@ -1,4 +1,4 @@
-"""Decoders of other makers say what they said: GPT-2, Llama, Qwen3."""
+"""Pretrained decoders have the outputs of transformers: GPT-2, Llama, Qwen3."""
 
 import pytest
 import torch

@@ -81,7 +81,7 @@ def llama(their_folder):
             "early_stopping": False,
             "min_length": 3,
             "max_length": 60,
-        },  # none is told to end, which is free there
+        },  # none has to end, since transformers does not force an end
         {"early_stopping": None, "length_penalty": 1.0, "min_length": None},
     ],
     ids=str,
@@ -123,7 +123,7 @@ def test_lengths_are_counted_as_here(bart):
         assert decoding_of(folder, settings).loaded.generation == {"beam_size": 1, **found}
 
 
-def test_a_search_is_theirs_where_little_is_said_of_it(bart, tmp_path):
+def test_a_search_with_default_settings_is_that_of_transformers(bart, tmp_path):
     """Greedy without num_beams; a beam without early_stopping ends by their heuristic."""
     beam = {"beam_size": 4, "length_penalty": "power", "alpha": 1.0}
     for settings, found in (
@@ -137,10 +137,10 @@ def test_a_search_is_theirs_where_little_is_said_of_it(bart, tmp_path):
         theirs = decoding_of(bart[0], settings)
         assert (theirs.loaded.generation, theirs.unused_decoding) == (found, ())
         stops = {"heuristic_stopping": False, "early_stopping": True, "never": "never"}
-        told = next((stops[name] for name in (*found, "never") if name in stops), None)
+        reported = next((stops[name] for name in (*found, "never") if name in stops), None)
         written = to_huggingface(theirs.loaded, "bart").files["generation_config.json"]
         assert json.loads(written).get("early_stopping", False) == (
-            told if "num_beams" in settings else False
+            reported if "num_beams" in settings else False
         )
 
 
@@ -156,12 +156,12 @@ def test_an_older_name_of_the_forced_first_token_is_known(bart):
     assert found.loaded.generation["forced_bos_id"] == 0
 
 
-def test_what_is_not_taken_is_told_where_a_folder_is_used_as_it_is(bart, capsys):
+def test_ignored_defaults_of_a_folder_are_reported(bart, capsys):
     folder, _ = bart
     decoding_of(folder, {"suppress_tokens": [7], "num_beams": 2})
     Summarizer(folder, device="cpu")
-    told = f"{folder}: unsupported decoding defaults are ignored: suppress_tokens = [7]"
-    assert told in " ".join(capsys.readouterr().err.split())
+    reported = f"{folder}: unsupported decoding defaults are ignored: suppress_tokens = [7]"
+    assert reported in " ".join(capsys.readouterr().err.split())
 
 
 def test_every_control_that_is_here_is_taken(bart, llama):
@@ -216,7 +216,7 @@ def _spelt(folder, text):
     return word
 
 
-def test_what_tasks_are_told_is_named_but_for_prefixes(bart, llama):
+def test_settings_of_tasks_are_reported_except_prefixes(bart, llama):
     for folder, prefixes in ((bart[0], {"summarization": "summarize: "}), (llama, None)):
         (folder / "generation_config.json").unlink(missing_ok=True)
         path = folder / "config.json"

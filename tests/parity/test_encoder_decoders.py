@@ -1,4 +1,4 @@
-"""Encoder-decoders of other makers say what they said: Marian, BART, T5 and its version 1.1."""
+"""Pretrained encoder-decoders have the outputs of transformers: Marian, BART, T5 and version 1.1."""
 
 import pytest
 import torch
@@ -172,7 +172,7 @@ def test_decoding_a_batch_gives_their_tokens(pair, src_ids, beams):
 
 
 def decoded(pair, src_ids, new, beams):
-    """The likeliest of the hypotheses of a beam, without regard to how likely their end is."""
+    """The most probable hypothesis of a beam, not counting the probabilities of end tokens."""
     from regard.decoding.hypothesis import Request
     from regard.decoding.rules import BannedTokens, LengthLimits
     from regard.decoding.search import BeamSearch, GreedySearch

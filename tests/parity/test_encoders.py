@@ -1,4 +1,4 @@
-"""Encoders of other makers say what they said: BERT, RoBERTa, DistilBERT, with each of their heads; ViT."""
+"""Pretrained encoders have the outputs of transformers: BERT, RoBERTa, DistilBERT, each head; ViT."""
 
 import pytest
 import torch
@@ -27,18 +27,18 @@ DISTIL = {
 FIVE = {**SMALL, "num_hidden_layers": 5, "vocab_size": 29, "type_vocab_size": 1}
 CASES = {
     "bert": ("BertModel", "BertConfig", SMALL),
-    "bert, hidden words": ("BertForMaskedLM", "BertConfig", {**ONE_LAYER, "hidden_act": "gelu_new"}),
+    "bert, masked words": ("BertForMaskedLM", "BertConfig", {**ONE_LAYER, "hidden_act": "gelu_new"}),
     "bert, pretraining": ("BertForPreTraining", "BertConfig", SMALL),
     "bert, classes": ("BertForSequenceClassification", "BertConfig", {**FIVE, **THREE}),
     "bert, a number": ("BertForSequenceClassification", "BertConfig", {**SMALL, "num_labels": 1}),
     "bert, words": ("BertForTokenClassification", "BertConfig", {**SMALL, **THREE, "hidden_act": "relu"}),
     "bert, answers": ("BertForQuestionAnswering", "BertConfig", {**SMALL, "type_vocab_size": 3}),
     "roberta": ("RobertaModel", "RobertaConfig", {**SMALL, "max_position_embeddings": 16}),
-    "roberta, hidden words": ("RobertaForMaskedLM", "RobertaConfig", {**ONE_LAYER, "type_vocab_size": 1}),
+    "roberta, masked words": ("RobertaForMaskedLM", "RobertaConfig", {**ONE_LAYER, "type_vocab_size": 1}),
     "roberta, classes": ("RobertaForSequenceClassification", "RobertaConfig", {**FIVE, **THREE}),
     "roberta, words": ("RobertaForTokenClassification", "RobertaConfig", {**SMALL, **THREE}),
     "distilbert": ("DistilBertModel", "DistilBertConfig", DISTIL),
-    "distilbert, hidden words": ("DistilBertForMaskedLM", "DistilBertConfig", {**DISTIL, "n_layers": 1}),
+    "distilbert, masked words": ("DistilBertForMaskedLM", "DistilBertConfig", {**DISTIL, "n_layers": 1}),
     "distilbert, classes": (
         "DistilBertForSequenceClassification",
         "DistilBertConfig",
@@ -160,8 +160,8 @@ def test_positions_run_out(pair):
 
 
 @torch.no_grad()
-def test_the_loss_of_hidden_words_is_theirs(make):
-    pair = make("bert, hidden words", *CASES["bert, hidden words"])
+def test_the_loss_of_masked_words_is_that_of_transformers(make):
+    pair = make("bert, masked words", *CASES["bert, masked words"])
     ids = torch.randint(4, pair.config.vocab_size, (3, 9), generator=torch.Generator().manual_seed(2))
     labels = ids.where(torch.rand(3, 9, generator=torch.Generator().manual_seed(1)) < 0.4, -100)
     theirs = pair.theirs(ids, attention_mask=REAL.long(), labels=labels)

@@ -111,7 +111,7 @@ def test_newer_names_of_modules_and_poolings_are_known(their_encoder):
 
 
 def test_a_dropped_prompt_and_other_wrong_files_are_refused(their_encoder):
-    for files, told in (
+    for files, reported in (
         ({"modules.json": modules("Transformer", "Pooling", "dense.Dense", package=NEW)}, "Dense is not"),
         ({"modules.json": modules("Transformer", "Pooling", "Dense")}, "Dense is not supported"),
         ({"1_Pooling/config.json": json.dumps({"pooling_mode": "lasttoken"})}, "pooling by lasttoken"),
@@ -125,5 +125,5 @@ def test_a_dropped_prompt_and_other_wrong_files_are_refused(their_encoder):
         ({"modules.json": "{}"}, "is not a list of modules"),
     ):  # fmt: skip
         folder = their_encoder("BertModel", files={**POOLED, **MEAN, **files})[0]
-        with pytest.raises(FolderError, match=told):
+        with pytest.raises(FolderError, match=reported):
             load_pretrained(folder)

@@ -109,10 +109,10 @@ def test_what_cannot_be_honoured_is_refused_by_name(tmp_path):
     def no_bytes(model):
         model.trainer_spec.byte_fallback = True
 
-    for change, told in (
+    for change, reported in (
         (no_escape, "escape_whitespaces = false"),
         (denormalised, "denormalizer_spec"),
         (no_bytes, "byte_fallback without a piece for each byte"),
     ):
-        with pytest.raises(FolderError, match=told):
+        with pytest.raises(FolderError, match=reported):
             from_sentencepiece(altered(trained(tmp_path), change))

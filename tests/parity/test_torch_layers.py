@@ -14,7 +14,7 @@ WIDTH, HEADS, INNER = 16, 4, 32
 
 
 def shaken(module: nn.Module) -> nn.Module:
-    """Weights, biases and gains drawn anew: zeros and ones would hide what is mixed up."""
+    """Random weights, biases and gains: zeros and ones would hide a swapped pair."""
     generator = torch.Generator().manual_seed(1)
     for parameter in module.parameters():
         parameter.data = torch.randn(parameter.shape, generator=generator) * 0.3

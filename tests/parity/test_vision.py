@@ -1,4 +1,4 @@
-"""Vision transformers of other makers say what they said."""
+"""Pretrained vision transformers have the outputs of transformers."""
 
 import json
 
@@ -123,8 +123,8 @@ def test_pixels_are_scaled_as_there(make, settings, tmp_path, capsys):
     for model in (folder, tmp_path / "ours", tmp_path / "back"):
         found = list(ImageClassifier(model, top=3, device="cpu")(images))
         for each, expected in zip(found, shares, strict=True):
-            told = {one.label: one.probability for one in each.candidates}
-            assert [told[name] for name in ("cat", "dog", "fox")] == pytest.approx(
+            reported = {one.label: one.probability for one in each.candidates}
+            assert [reported[name] for name in ("cat", "dog", "fox")] == pytest.approx(
                 expected.tolist(), abs=1e-4
             )
         assert run(["classify", "--input", str(tmp_path / "images.npz"), "--model", str(model)]) == 0
@@ -133,7 +133,7 @@ def test_pixels_are_scaled_as_there(make, settings, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "reported"),
     [
         ({"rescale_factor": 0}, "rescale_factor = 0.0"),
         ({"do_normalize": "no"}, "do_normalize = 'no' is not of type bool"),
@@ -141,9 +141,9 @@ def test_pixels_are_scaled_as_there(make, settings, tmp_path, capsys):
         ({"image_std": 0}, "image_std = 0.0"),
     ],
 )
-def test_scales_that_cannot_be_followed_are_refused(make, settings, told):
+def test_scales_that_cannot_be_followed_are_refused(make, settings, reported):
     folder = make("vit", *CASES["vit"]).folder
     (folder / "preprocessor_config.json").write_text(json.dumps(settings), "utf-8")
-    with pytest.raises(FolderError, match=told):
+    with pytest.raises(FolderError, match=reported):
         load_pretrained(folder)
     (folder / "preprocessor_config.json").unlink()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.catalogue import find, is_spec
+from regard.data.catalogue import find_file, is_spec
 from regard.errors import DataError
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.train import train
@@ -35,7 +35,7 @@ def has_data(path):
         if isinstance(value, str) and is_spec(value)
     ]
     try:
-        return all(find(file) for file in files)
+        return all(find_file(file) for file in files)
     except DataError:
         return False
 

@@ -17,7 +17,7 @@ from regard.errors import DataError
 from regard.serving import browser_ticket, local
 from regard.serving.local import MAX_BODY_BYTES, LocalServer
 from regard.serving.look_store import LookStore
-from regard.verbs.look import Looker, Request
+from regard.verbs.look import Looker, LookRequest
 
 ENCODER = "encoder.blocks.0.self_attention"
 
@@ -25,7 +25,7 @@ ENCODER = "encoder.blocks.0.self_attention"
 @pytest.fixture(scope="module")
 def server(untrained):
     looker = Looker(untrained, device="cpu")
-    with LocalServer(LookStore(looker, Request(text="1 2 3"))) as server:
+    with LocalServer(LookStore(looker, LookRequest(text="1 2 3"))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
@@ -80,7 +80,7 @@ PATHS = [
 
 @pytest.mark.parametrize(("method", "path", "body"), PATHS)
 def test_a_request_without_the_token_is_refused(ask, server, method, path, body):
-    """Other users of the machine reach the port, but neither the page nor a look; nor are they told it."""
+    """Other users of the machine reach the port, but get neither the page nor a Look nor the token."""
     for token in (
         "",
         "/",
@@ -150,7 +150,7 @@ def test_a_ticket_leads_this_user_to_the_page_once(server, ask, monkeypatch):
 def test_an_invalid_first_text_is_refused_before_anything_is_served(untrained, monkeypatch, text, problem):
     monkeypatch.setattr(local, "LocalServer", None)
     with pytest.raises(DataError, match=problem) as refusal:
-        local.serve(Looker(untrained, device="cpu"), Request(text=text), browser=False)
+        local.serve(Looker(untrained, device="cpu"), LookRequest(text=text), browser=False)
     assert refusal.value.hint
 
 
@@ -165,7 +165,7 @@ def test_an_invalid_first_image_is_refused_before_anything_is_served(
     folder = vision_folder()
     monkeypatch.chdir(folder.parent)
     with pytest.raises(DataError, match=problem) as refusal:
-        local.serve(Looker(folder, device="cpu"), Request(text=text), browser=False)
+        local.serve(Looker(folder, device="cpu"), LookRequest(text=text), browser=False)
     assert refusal.value.hint
 
 
@@ -180,7 +180,7 @@ def test_a_browser_is_opened_where_one_is_asked_for(untrained, monkeypatch, brow
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LocalServer, "serve_forever", serve_forever)
-    local.serve(Looker(untrained, device="cpu"), Request(text="1 2 3"), browser=browser)
+    local.serve(Looker(untrained, device="cpu"), LookRequest(text="1 2 3"), browser=browser)
     assert opened.empty()
 
 

@@ -1,11 +1,11 @@
-"""What a server keeps is bounded by bytes, and what it does not keep is made anew."""
+"""The server keeps Looks up to a number of bytes, and computes others again."""
 
 import numpy as np
 import pytest
 
 from regard.serving import look_store
 from regard.serving.look_store import LookStore
-from regard.verbs.look import Looker, Request
+from regard.verbs.look import Looker, LookRequest
 
 
 def test_few_looks_are_kept_and_others_are_computed_again(untrained, monkeypatch):
@@ -19,7 +19,7 @@ def test_few_looks_are_kept_and_others_are_computed_again(untrained, monkeypatch
 
 
 def test_requests_are_remembered_by_their_bytes_and_the_first_always(untrained, monkeypatch):
-    store = LookStore(Looker(untrained, device="cpu"), Request(text="1 2"))
+    store = LookStore(Looker(untrained, device="cpu"), LookRequest(text="1 2"))
     first = store.first()
     monkeypatch.setattr(look_store, "MAX_REQUEST_BYTES", 100_000)
     monkeypatch.setattr(look_store, "MAX_LOOKS", 1)
@@ -37,15 +37,15 @@ def test_requests_are_remembered_by_their_bytes_and_the_first_always(untrained, 
 
 def test_all_that_a_look_holds_counts(untrained):
     """JSON as well as arrays, the model's output, the question."""
-    look = Looker(untrained, device="cpu")(Request(text="1 2 3"))
+    look = Looker(untrained, device="cpu")(LookRequest(text="1 2 3"))
     before = look.bytes_held
     for path, least in (("summary", 1000), ("steps", 3000), ("heads", 1000), ("logits", 100)):
         look.get(path)
         assert look.bytes_held >= before + least, path
         before = look.bytes_held
     assert look._recorded.bytes_held >= look._recorded.output.nbytes + look._recorded.recording.bytes_held
-    longer = Looker(untrained, device="cpu")(Request(text="1 2 3", target="1 " * 100))
-    assert longer.bytes_held > Looker(untrained, device="cpu")(Request(text="1 2 3")).bytes_held
+    longer = Looker(untrained, device="cpu")(LookRequest(text="1 2 3", target="1 " * 100))
+    assert longer.bytes_held > Looker(untrained, device="cpu")(LookRequest(text="1 2 3")).bytes_held
 
 
 def test_of_a_look_that_is_too_large_alone_nothing_is_kept_but_its_summary(untrained, monkeypatch):
@@ -65,7 +65,7 @@ def test_large_looks_make_room_for_the_newest(untrained, monkeypatch):
     look = store._looks[made[2]]
     before = look.bytes_held
     store.get(made[2], "logits")
-    assert look.bytes_held > before, "what was asked for is held, and counts"
+    assert look.bytes_held > before, "a computed resource is kept, and counts"
     assert [*store._looks] == [made[2]]
-    assert store.get(made[0], "summary")["text"] == "1", "it is made anew"
+    assert store.get(made[0], "summary")["text"] == "1", "it is computed again"
     assert [*store._looks] == [made[0]]

@@ -1,4 +1,4 @@
-"""Laws of the mutants: each is one change, each is a program, and what only shows or types is left alone."""
+"""Each mutant has one change and is a program; messages and type annotations are not mutated."""
 
 import ast
 

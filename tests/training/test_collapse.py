@@ -26,7 +26,7 @@ from regard.training.objective import CrossEntropy
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
 from regard.training.trainer import Trainer
-from regard.weights.checkpoint import RunFolder, digest
+from regard.weights.checkpoint import RunFolder, checkpoint_digest
 
 SETTINGS = TrainingSettings(
     max_steps=16,
@@ -75,7 +75,7 @@ def trainer(shards, run, settings=SETTINGS, *, scores, seed=1, **options):
 def trained(shards, path, settings=SETTINGS, **options):
     with RunFolder(path).lock() as run:
         state = trainer(shards, run, settings, **options).train()
-    return digest(RunFolder(path).latest()), state
+    return checkpoint_digest(RunFolder(path).latest()), state
 
 
 def collapses(path):

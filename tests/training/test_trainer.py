@@ -23,7 +23,7 @@ from regard.training.settings import TrainingSettings
 from regard.training.trainable import choose_trainable
 from regard.training.trainer import Trainer
 from regard.weights.average import MovingAverage
-from regard.weights.checkpoint import RunFolder, digest
+from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from regard.weights.tensors import model_tensors
 
 SETTINGS = TrainingSettings(
@@ -81,23 +81,23 @@ def trainer(shards, run, settings=SETTINGS, *, stop=lambda: None, objective=None
 def trained(shards, path, settings=SETTINGS, **options):
     with RunFolder(path).lock() as run:
         trainer(shards, run, settings, **options).train()
-        return digest(run.latest())
+        return checkpoint_digest(run.latest())
 
 
 @pytest.fixture(scope="module")
-def left_alone(shards, tmp_path_factory):
+def uninterrupted(shards, tmp_path_factory):
     path = tmp_path_factory.mktemp("uninterrupted") / "run"
     return trained(shards, path), path
 
 
-def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(shards, left_alone, tmp_path):
-    assert trained(shards, tmp_path / "again") == left_alone[0]
-    assert trained(shards, tmp_path / "other", dataclasses.replace(SETTINGS, seed=2)) != left_alone[0]
+def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(shards, uninterrupted, tmp_path):
+    assert trained(shards, tmp_path / "again") == uninterrupted[0]
+    assert trained(shards, tmp_path / "other", dataclasses.replace(SETTINGS, seed=2)) != uninterrupted[0]
 
 
 @pytest.mark.parametrize("stops", [(0,), (1,), (4,), (3, 7), (5, 6, 11)])
 def test_a_run_stopped_and_resumed_ends_in_the_bits_of_the_uninterrupted_run(
-    shards, left_alone, tmp_path, stops
+    shards, uninterrupted, tmp_path, stops
 ):
     for step in stops:
         with RunFolder(tmp_path).lock() as run:
@@ -108,21 +108,21 @@ def test_a_run_stopped_and_resumed_ends_in_the_bits_of_the_uninterrupted_run(
                 current.train()
         assert caught.value.exit_code == 143
         assert run.latest().step == step, "no step is lost"
-    assert trained(shards, tmp_path, seed=98) == left_alone[0]
-    records = [RunFolder(path).metrics() for path in (tmp_path, left_alone[1])]
+    assert trained(shards, tmp_path, seed=98) == uninterrupted[0]
+    records = [RunFolder(path).metrics() for path in (tmp_path, uninterrupted[1])]
     for record in [*records[0], *records[1]]:
         record.pop("tokens_per_second", None)
     assert records[0] == records[1]
-    best = [RunFolder(path).best().read_tensors("model.safetensors") for path in (tmp_path, left_alone[1])]
+    best = [RunFolder(path).best().read_tensors("model.safetensors") for path in (tmp_path, uninterrupted[1])]
     assert all(torch.equal(best[0][name], best[1][name]) for name in best[1])
 
 
-def test_a_damaged_newest_checkpoint_costs_its_steps_and_nothing_else(shards, left_alone, tmp_path):
+def test_a_damaged_newest_checkpoint_costs_its_steps_and_nothing_else(shards, uninterrupted, tmp_path):
     trained(shards, tmp_path)
     newest = max((tmp_path / "checkpoints").iterdir())
     weights = newest / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
-    assert trained(shards, tmp_path) == left_alone[0]
+    assert trained(shards, tmp_path) == uninterrupted[0]
 
 
 @pytest.mark.parametrize("accumulate", [1, 4])
@@ -347,7 +347,7 @@ def test_a_run_that_trains_some_weights_is_resumed_to_the_same_bits(shards, tmp_
     with RunFolder(tmp_path / "stopped").lock() as run:
         choosing(trainer(shards, run, settings, seed=99), **chosen).train()
     whole, stopped = (RunFolder(tmp_path / name) for name in ("whole", "stopped"))
-    assert digest(whole.latest()) == digest(stopped.latest())
+    assert checkpoint_digest(whole.latest()) == checkpoint_digest(stopped.latest())
     best = weights_of(whole.best()), weights_of(stopped.best())
     assert all(torch.equal(best[0][name], best[1][name]) for name in best[0])
 

@@ -6,7 +6,7 @@ from regard.verbs.generation.prefixes import Prefix
 from regard.verbs.shared.model_loading import included_model
 from regard.verbs.translate import translate
 from regard.verbs.views.encoder_decoder_reader import EncoderDecoderReader
-from regard.verbs.views.request import Request
+from regard.verbs.views.request import LookRequest
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import load_model, model_files_of, open_model_folder
 from regard.weights.strict_json import json_bytes
@@ -39,6 +39,6 @@ def test_a_model_folder_sets_whether_capitals_are_lowercased(models):
     text = "WHERE IS THE STATION?"
     assert translate(text, model=models[True]) == translate(text.lower(), model=models[True])
     looking = {lower: EncoderDecoderReader(load_model(path)) for lower, path in models.items()}
-    request, lower = Request(text=text), Request(text=text.lower())
+    request, lower = LookRequest(text=text), LookRequest(text=text.lower())
     assert looking[True]._source_ids(request) == looking[True]._source_ids(lower)
     assert looking[False]._source_ids(request) != looking[False]._source_ids(lower)

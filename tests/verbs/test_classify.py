@@ -1,4 +1,4 @@
-"""Texts in, classes out: in order, whatever stands beside a text, and never by a head that nobody trained."""
+"""Texts -> classes: in order, independent of the batch, never by an untrained head."""
 
 import json
 
@@ -27,7 +27,7 @@ def test_a_text_gives_a_label_and_several_give_several(model):
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 40, 8192])
-def test_neither_batch_nor_neighbours_change_what_is_said(model, batch_tokens):
+def test_neither_batch_nor_neighbours_change_the_output(model, batch_tokens):
     classifier = Classifier(model, top=3, batch_tokens=batch_tokens)
     together = [printed(each, as_json=True) for each in classifier(LINES)]
     for number, line in enumerate(LINES):
@@ -36,7 +36,7 @@ def test_neither_batch_nor_neighbours_change_what_is_said(model, batch_tokens):
         assert {**alone.to_dict(), "line": number + 1} == beside
 
 
-def test_classes_come_likeliest_first_and_shares_add_up(model):
+def test_classes_come_most_probable_first_and_probabilities_add_up(model):
     for each in Classifier(model, top=3)(["a good film", "bad"]):
         shares = [candidate.probability for candidate in each.candidates]
         assert shares == sorted(shares, reverse=True)
@@ -48,7 +48,7 @@ def test_classes_come_likeliest_first_and_shares_add_up(model):
     assert classify(["bad", ""], model=model, top=2) == [ranked, []]
 
 
-def test_what_is_no_text_is_refused_with_the_type_that_is_wanted(model):
+def test_a_value_that_is_no_text_is_refused_with_the_expected_type(model):
     with pytest.raises(DataError, match="text 2 is int, not a string") as caught:
         classify(iter(["bad", 1]), model=model)
     assert "str" in caught.value.hint
@@ -62,7 +62,7 @@ def test_lines_without_end_are_classified_as_they_come(model):
     assert [next(came).line for _ in range(3)] == [1, 2, 3]
 
 
-def test_of_a_text_that_is_too_long_the_beginning_counts_and_that_is_said(model, encoder_folder, capsys):
+def test_a_text_that_is_too_long_is_cut_with_a_warning(model, encoder_folder, capsys):
     long = "bad " * MAX_CHARACTERS
     found = classify(["bad", long[: 4 * 2000]], model=model)
     assert capsys.readouterr().err == "", "rotary positions do not end"
@@ -122,12 +122,12 @@ def test_what_is_printed(model):
 
 def test_a_folder_whose_head_nobody_trained_is_refused_with_the_reason(their_encoder):
     for model in ("BertModel", "DistilBertModel", "RobertaModel"):
-        with pytest.raises(FolderError, match="classifies texts: it has no trained head") as told:
+        with pytest.raises(FolderError, match="classifies texts: it has no trained head") as raised:
             Classifier(their_encoder(model)[0])
-        assert "regard train RECIPE --init" in told.value.hint
-    with pytest.raises(FolderError, match="its head is 'masked_language_model'") as told:
+        assert "regard train RECIPE --init" in raised.value.hint
+    with pytest.raises(FolderError, match="its head is 'masked_language_model'") as raised:
         Classifier(their_encoder("BertForMaskedLM")[0])
-    assert "regard fill" in told.value.hint
+    assert "regard fill" in raised.value.hint
 
 
 @pytest.mark.parametrize("model", ["BertForSequenceClassification", "DistilBertForSequenceClassification"])

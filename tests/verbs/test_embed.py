@@ -1,4 +1,4 @@
-"""Texts in, vectors out: those that the makers of the model meant, whatever stands beside a text."""
+"""Texts -> vectors: those of the reference implementation, independent of the batch."""
 
 import json
 
@@ -98,16 +98,16 @@ def test_of_equally_like_texts_the_earlier_comes_first(minilm):
     assert [each.line for each in found] == [1, 3, 2]
 
 
-def test_of_a_text_that_is_too_long_the_beginning_counts_and_that_is_said(minilm, capsys):
+def test_a_text_that_is_too_long_is_cut_with_a_warning(minilm, capsys):
     long, short = (embed("bad " * count, model=minilm) for count in (100, 16))
     torch.testing.assert_close(long, short, rtol=0, atol=0)
     assert capsys.readouterr().err.count("line 1 is too long") == 1
 
 
 def test_what_makes_no_vectors_is_refused(decoder_folder, minilm):
-    with pytest.raises(FolderError, match="no model that makes vectors of texts") as told:
+    with pytest.raises(FolderError, match="no model that makes vectors of texts") as raised:
         embed("a", model=decoder_folder())
-    assert "regard generate" in told.value.hint
+    assert "regard generate" in raised.value.hint
     with pytest.raises(DataError, match="text 2 is int, not a string"):
         embed(iter(["a", 1]), model=minilm)
 

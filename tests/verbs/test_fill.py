@@ -1,4 +1,4 @@
-"""Hidden tokens: what another library says of the same ids; words around them are cut as if none were."""
+"""Masked tokens: the predictions of transformers for the same ids; other words are tokenised as usual."""
 
 import json
 
@@ -27,7 +27,7 @@ def shares_of(theirs, ids, mask_id):
 
 
 def same(found, shares, pieces):
-    """Whether guesses are the likeliest of these shares."""
+    """True if the predictions are the most probable tokens, with these probabilities."""
     best = shares.topk(len(found))
     assert [token for token, _ in found] == [pieces[number] for number in best.indices.tolist()]
     assert [probability for _, probability in found] == pytest.approx(best.values.tolist(), abs=1e-5)
@@ -40,7 +40,7 @@ def test_bert_guesses_what_it_guesses_there(their_encoder, model, mask):
     words = ["[CLS]", "paris", "is", "the", "[MASK]", "of", "france", ".", "[SEP]"]
     if model == "BertForPreTraining":
         inner = theirs.forward
-        theirs.forward = lambda ids: type("Told", (), {"logits": inner(ids).prediction_logits})
+        theirs.forward = lambda ids: type("Output", (), {"logits": inner(ids).prediction_logits})
     [shares] = shares_of(theirs, [vocabulary.index(word) for word in words], 4)
     [found] = fill(TEXT.format(mask), model=folder, top=7)
     same(found, shares, vocabulary)
@@ -96,7 +96,7 @@ def test_a_model_of_regard_guesses_what_stands_for_the_unknown_token(ours):
         assert all(token == token.strip() != "" for token, _ in found)
 
 
-def test_each_mask_has_its_guesses_likeliest_first(ours):
+def test_each_mask_has_its_predictions_most_probable_first(ours):
     found = fill("[MASK] cat <mask>[MASK] on", model=ours, top=6)
     assert [len(guesses) for guesses in found] == [6, 6, 6]
     for guesses in found:
@@ -122,9 +122,9 @@ def test_neither_batch_nor_neighbours_change_a_guess(ours, tmp_path):
 def test_a_text_that_hides_nothing_is_refused_after_those_before_it(ours):
     answers = Filler(ours)(["a [MASK]", "a [mask]", "the [MASK]"])
     assert next(answers).line == 1
-    with pytest.raises(DataError, match="text 2 has no masked token") as told:
+    with pytest.raises(DataError, match="text 2 has no masked token") as raised:
         next(answers)
-    assert told.value.hint == "write [MASK] or <mask> or <unk> in place of a token"
+    assert raised.value.hint == "write [MASK] or <mask> or <unk> in place of a token"
 
 
 def test_a_text_that_is_too_long_is_refused(their_encoder):
@@ -149,7 +149,9 @@ def test_what_is_printed_is_what_was_found(ours):
     [found] = Filler(ours, top=2)(["[MASK] [MASK]"])
     lines = [line.split("\t") for line in printed(found).splitlines()]
     assert [line[:2] for line in lines] == [["1", "1"], ["1", "1"], ["1", "2"], ["1", "2"]]
-    told = json.loads(printed(found, as_json=True))
-    assert [guess["token"] for guesses in told["masks"] for guess in guesses] == [line[2] for line in lines]
+    reported = json.loads(printed(found, as_json=True))
+    assert [guess["token"] for guesses in reported["masks"] for guess in guesses] == [
+        line[2] for line in lines
+    ]
     [nothing] = Filler(ours)([" "])
     assert printed(nothing) == ""

@@ -1,4 +1,4 @@
-"""Prompts in, texts out: as one draws, whatever stands beside a prompt, and whole characters as they come."""
+"""Prompts -> texts: independent of the batch, and streamed in whole characters."""
 
 import itertools
 import json
@@ -125,11 +125,11 @@ def test_bytes_wait_for_their_character(decoder_folder):
     assert list(in_characters(tokenizer, [], ids[:-2])) == ["a", "é"], "half a character is left out"
 
 
-def test_a_stream_tells_what_is_wrong_before_anything_is_said(plain, decoder_folder):
+def test_a_stream_raises_errors_before_its_first_token(plain, decoder_folder):
     for settings in ({"num": 2}, {"beam_size": 3}):
-        with pytest.raises(ConfigError, match="only a single text can be streamed") as told:
+        with pytest.raises(ConfigError, match="only a single text can be streamed") as raised:
             Generator(plain, **settings).stream("To be")
-        assert told.value.hint
+        assert raised.value.hint
     with pytest.raises(DataError, match="prompt 1 is empty"):
         Generator(decoder_folder(decoding={"begin": False})).stream("")
 
@@ -143,12 +143,12 @@ def test_a_text_grows_beyond_what_the_model_sees_at_once(decoder_folder, capsys,
     assert capsys.readouterr().err == ""
 
 
-def test_of_a_prompt_that_is_longer_the_end_is_read_which_is_said(decoder_folder, capsys):
+def test_only_the_end_of_a_longer_prompt_is_read_with_a_warning(decoder_folder, capsys):
     short = decoder_folder(decoding={"begin": False}, trained_length=8)
     first, second = generate(["To be", "or not to be"], model=short, temperature=0.0)
-    told = capsys.readouterr().err
-    assert "prompt 2 has 12 tokens, but the model reads at most the last 8" in told
-    assert "prompt 1" not in told
+    reported = capsys.readouterr().err
+    assert "prompt 2 has 12 tokens, but the model reads at most the last 8" in reported
+    assert "prompt 1" not in reported
     assert first.startswith("To be")
     other = generate("xx not to be", model=short, temperature=0.0)
     assert other[len("xx not to be") :] == second[len("or not to be") :], (
@@ -163,8 +163,8 @@ def test_to_see_more_than_was_trained_is_asked_for_and_said(decoder_folder, caps
     capsys.readouterr()
     for context in (0, 100):
         assert generate("To be", model=short, max_context=context, **given) == whole
-        told = capsys.readouterr().err
-        assert f"max_context = {context} is more than the 8 tokens that the model was trained on" in told
+        reported = capsys.readouterr().err
+        assert f"max_context = {context} is more than the 8 tokens that the model was trained on" in reported
     assert generate("To be", model=short, max_context=8, **given) == generate("To be", model=short, **given)
     assert generate("To be", model=endless, max_context=8, **given) == generate("To be", model=short, **given)
     assert "goes beyond" not in capsys.readouterr().err
@@ -173,9 +173,9 @@ def test_to_see_more_than_was_trained_is_asked_for_and_said(decoder_folder, caps
 def test_more_positions_than_were_learned_are_refused(decoder_folder):
     short = decoder_folder(positions="learned", max_positions=8)
     assert generate("To be", model=short, max_context=0) == generate("To be", model=short)
-    with pytest.raises(ConfigError, match=r"max_context = 9, .* has only 8 positions") as told:
+    with pytest.raises(ConfigError, match=r"max_context = 9, .* has only 8 positions") as raised:
         generate("To be", model=short, max_context=9)
-    assert told.value.hint
+    assert raised.value.hint
 
 
 def test_positions_that_need_no_learning_have_no_end(plain):
@@ -185,9 +185,9 @@ def test_positions_that_need_no_learning_have_no_end(plain):
 def test_an_empty_prompt_is_the_beginning_of_a_text_that_a_model_has_seen(plain, decoder_folder):
     assert generate("", model=plain)
     without = decoder_folder(decoding={"begin": False})
-    with pytest.raises(DataError, match="prompt 1 is empty, but the model was trained on one") as told:
+    with pytest.raises(DataError, match="prompt 1 is empty, but the model was trained on one") as raised:
         generate("", model=without)
-    assert told.value.hint
+    assert raised.value.hint
 
 
 def test_among_several_prompts_an_empty_one_stays_empty_where_no_text_ever_began(decoder_folder):
@@ -214,7 +214,7 @@ def test_no_pair_of_tokens_comes_twice_where_that_is_asked_for(decoder_folder):
     assert len(set(pairs(plain))) < len(pairs(plain)), "else the rule forbids nothing here"
 
 
-def test_what_the_model_has_never_seen_is_told(plain, capsys):
+def test_characters_that_the_model_has_never_seen_are_reported(plain, capsys):
     generate(["To be", "x!y"], model=plain)
     [line] = capsys.readouterr().err.splitlines()
     assert line == "warning: prompt 2 has 3 tokens unknown to the model"
@@ -239,7 +239,7 @@ def test_what_is_given_rules_out_what_was_set(decoder_folder):
         Generator(model, temperature=0.0, num=2)
 
 
-def test_a_beam_finds_likelier_texts_than_the_likeliest_token_does(plain):
+def test_a_beam_finds_more_probable_texts_than_greedy_search(plain):
     [greedy] = Generator(plain, temperature=0.0)(["To be"])
     [beam] = Generator(plain, beam_size=8, num=3)(["To be"])
     likelihoods = [each.log_prob for each in beam.continuations]
@@ -263,13 +263,13 @@ def test_prompts_without_end_are_answered_as_they_come(plain):
     assert [next(came).line for _ in range(3)] == [1, 2, 3]
 
 
-def test_only_what_goes_on_with_texts_is_asked_to(untrained, plain):
-    with pytest.raises(FolderError, match="no model that continues texts") as told:
+def test_a_model_that_cannot_continue_texts_is_refused(untrained, plain):
+    with pytest.raises(FolderError, match="no model that continues texts") as raised:
         generate("1 2", model=untrained)
-    assert "translate" in told.value.hint
-    with pytest.raises(FolderError) as told:
+    assert "translate" in raised.value.hint
+    with pytest.raises(FolderError) as raised:
         regard.translate("To be", model=plain)
-    assert "regard generate" in told.value.hint
+    assert "regard generate" in raised.value.hint
 
 
 def test_each_line_of_a_file_is_a_prompt(plain, tmp_path):

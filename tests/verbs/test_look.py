@@ -12,7 +12,7 @@ import pytest
 
 import regard
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, RunError
-from regard.verbs.look import Changes, Looker, Request, look
+from regard.verbs.look import Changes, Looker, LookRequest, look
 from regard.verbs.views import plain_text, streaming
 from regard.verbs.views.files import json_text, npy_bytes
 from regard.verbs.views.page_file import page_html
@@ -174,18 +174,18 @@ def test_pieces_of_bytes_are_shown_as_text(decoder_folder):
 
 def test_a_stream_is_the_greedy_answer(translator):
     greedy = translator.look("1 2 3 4", beam_size=1).summary["sequences"]["written"]
-    kinds_of_lines = list(translator.stream(Request(text="1 2 3 4")))
+    kinds_of_lines = list(translator.stream(LookRequest(text="1 2 3 4")))
     assert [each.id for each in kinds_of_lines] == [
         number for number, mark in zip(greedy["ids"], greedy["special"], strict=True) if not mark
     ]
 
 
 def test_before_a_costly_beam_search_no_greedy_answer_is_streamed(translator, decoder_folder, monkeypatch):
-    goes_on = Looker(decoder_folder(), device="cpu")
+    continues = Looker(decoder_folder(), device="cpu")
     monkeypatch.setattr(streaming, "MAX_STREAM_OPERATIONS", 0.0)
-    for looker, text in ((translator, "1 2"), (goes_on, "To be")):
-        assert not [*looker.stream(Request(text=text, beam_size=3))]
-        assert [*looker.stream(Request(text=text, beam_size=1))]
+    for looker, text in ((translator, "1 2"), (continues, "To be")):
+        assert not [*looker.stream(LookRequest(text=text, beam_size=3))]
+        assert [*looker.stream(LookRequest(text=text, beam_size=1))]
 
 
 def test_what_is_switched_off_changes_the_run_and_only_this_run(translator):
@@ -216,17 +216,21 @@ def test_what_is_switched_off_changes_the_run_and_only_this_run(translator):
 )
 def test_what_cannot_be_looked_at_is_refused(translator, asked, message):
     with pytest.raises(DataError, match=message):
-        translator(Request(**asked))
+        translator(LookRequest(**asked))
 
 
 def test_a_request_is_read_strictly():
-    assert Request.from_json({"text": "a", "target": None, "beam_size": 3}) == Request(text="a", beam_size=3)
-    assert Request.from_json({"text": "a", "changes": {"layers": ["x"]}}).changes == Changes(layers=("x",))
+    assert LookRequest.from_json({"text": "a", "target": None, "beam_size": 3}) == LookRequest(
+        text="a", beam_size=3
+    )
+    assert LookRequest.from_json({"text": "a", "changes": {"layers": ["x"]}}).changes == Changes(
+        layers=("x",)
+    )
     for wrong in ({}, {"text": 3}, {"text": "a", "beams": 3}, {"text": "a", "changes": {"head": []}}):
         with pytest.raises(RecipeError):
-            Request.from_json(wrong)
+            LookRequest.from_json(wrong)
     with pytest.raises(DataError):
-        Request.from_json({"text": "a", "changes": {"heads": {"x": "0"}}})
+        LookRequest.from_json({"text": "a", "changes": {"heads": {"x": "0"}}})
 
 
 def test_an_encoder_takes_no_answer_and_a_model_of_no_text_no_look(encoder_folder, tmp_path):
@@ -356,7 +360,7 @@ def test_a_loaded_model_can_be_looked_into_in_a_notebook(untrained, monkeypatch)
     newer: list[dict] = []
     other = WidgetSession(result, lambda message, buffers: reported.append((message, buffers)), newer.append)
     other.handle({"id": 6, "do": "get", "path": "steps"})
-    assert "ZeroDivisionError" in reported[-1][0]["error"], "whoever waits is told"
+    assert "ZeroDivisionError" in reported[-1][0]["error"], "the waiting request gets the error"
     other.handle({"id": 7, "do": "ask", "request": {"text": "3"}})
     assert [summary["text"] for summary in newer] == ["3"]
     monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""A look at an image: patches stand for tokens, and what is told of heads knows that they stand in a grid."""
+"""A Look at an image: patches instead of tokens, and head statistics that use the grid."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 
 from regard.errors import DataError
 from regard.verbs.classify_images import ImageClassifier
-from regard.verbs.look import Changes, Looker, Request, look
+from regard.verbs.look import Changes, Looker, LookRequest, look
 from regard.verbs.views.resources import JSON_RESOURCES
 
 
@@ -20,9 +20,9 @@ def seeing(request, vision_folder):
 def test_the_classes_are_those_that_classify_gives(seeing):
     result, _, folder = seeing
     found = list(ImageClassifier(folder, top=3, device="cpu").file(folder.parent / "images.npz"))[2]
-    told = result.summary["answer"]["labels"]
-    assert [each["label"] for each in told] == [each.label for each in found.candidates]
-    assert [each["probability"] for each in told] == pytest.approx(
+    reported = result.summary["answer"]["labels"]
+    assert [each["label"] for each in reported] == [each.label for each in found.candidates]
+    assert [each["probability"] for each in reported] == pytest.approx(
         [each.probability for each in found.candidates], abs=1e-6
     )
 
@@ -76,13 +76,13 @@ def test_a_patch_that_is_switched_off_changes_nothing_any_more(vision_folder):
         np.savez(folder.parent / "others.npz", images=other)
         looker, changes = Looker(folder, device="cpu"), Changes(tokens=(place,))
         answers = [
-            looker(Request(text=str(name), changes=off)).summary["answer"]["labels"]
+            looker(LookRequest(text=str(name), changes=off)).summary["answer"]["labels"]
             for name in (file, folder.parent / "others.npz")
             for off in (changes, Changes())
         ]
         assert answers[0] == answers[2]
         assert answers[1] != answers[3]
-        changed: dict = looker(Request(text=str(file))).get("ablation")
+        changed: dict = looker(LookRequest(text=str(file))).get("ablation")
         [middle] = [each["change"] for each in changed["tokens"] if each["position"] == place]
         best = answers[1][0]
         [without] = [each["probability"] for each in answers[0] if each["label"] == best["label"]]

@@ -19,7 +19,7 @@ def files(tmp_path):
     return written
 
 
-def test_what_a_model_says_it_scores_as_when_it_said_it(untrained, files):
+def test_an_output_has_the_score_that_decoding_reported(untrained, files):
     sources = ["1 2 3", "4", "0 9 8 7"]
     said = [each.candidates[0] for each in Translator(untrained, beam_size=4)(sources)]
     whole = [candidate for candidate in said if "<unk>" not in candidate.text]
@@ -49,8 +49,8 @@ def test_a_source_is_read_as_translate_reads_it(their_folder, files):
     config = json.loads((t5 / "config.json").read_text("utf-8"))
     tasks = {"task_specific_params": {"translation_en_to_de": {"prefix": "to German: "}}}
     (t5 / "config.json").write_text(json.dumps({**config, **tasks}), "utf-8")
-    told = ["to German: a film", "to German: of"]
-    bare, whole, ref = files(bare=["a film", " of "], whole=told, ref=["b", "c"])
+    reported = ["to German: a film", "to German: of"]
+    bare, whole, ref = files(bare=["a film", " of "], whole=reported, ref=["b", "c"])
     usual = score(model=t5, src=bare, ref=ref).scores
     assert usual == score(model=t5, src=bare, ref=ref, prefix="to German: ").scores
     assert usual == score(model=t5, src=whole, ref=ref, prefix="").scores

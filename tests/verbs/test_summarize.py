@@ -1,4 +1,4 @@
-"""Texts in short; what a family of models wants before a text stands there, and is said by its folder."""
+"""Summaries; a model's prefix, read from its folder, is put before each text."""
 
 import json
 
@@ -25,7 +25,7 @@ SIDES = {
 }
 
 
-def told(folder, **settings):
+def with_config(folder, **settings):
     """The folder, whose config.json says this too."""
     path = folder / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **settings}), "utf-8")
@@ -36,7 +36,7 @@ def told(folder, **settings):
 def t5(their_folder):
     sizes = {"d_model": 16, "num_heads": 2, "d_kv": 8, "d_ff": 24, "num_layers": 1, **BUCKETS}
     folder, *_ = their_folder("T5ForConditionalGeneration", "T5Config", sizes, pieces="bytes")
-    return told(folder, task_specific_params=TASKS)
+    return with_config(folder, task_specific_params=TASKS)
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +51,11 @@ def bart(their_folder):
     marks = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
     sizes = {"d_model": 16, "max_position_embeddings": 64, "forced_eos_token_id": None, **SIDES, **marks}
     folder, *_ = their_folder("BartForConditionalGeneration", "BartConfig", sizes, pieces="bytes")
-    return told(folder, prefix=" ")
+    return with_config(folder, prefix=" ")
 
 
 def said(verb, model, text, **settings):
-    """How likely it is what a model says: another number for other ids read."""
+    """The probability of a model's output, which differs if other ids were read."""
     [answer] = verb(model, **HOW, **settings)([text])
     return answer.candidates[0].log_prob
 
@@ -119,9 +119,9 @@ def test_a_damaged_table_of_prefixes_is_refused(t5, marian, tmp_path):
     shutil.copytree(t5, folder)
     for wrong in ({"task_specific_params": [1]}, {"task_specific_params": {"a": 1}}):
         with pytest.raises(FolderError, match="task_specific_params is not an object of objects"):
-            summarize(TEXT, model=told(folder, **wrong))
+            summarize(TEXT, model=with_config(folder, **wrong))
     with pytest.raises(FolderError, match="the prefix 3 of summarization is not text"):
-        summarize(TEXT, model=told(folder, task_specific_params={"summarization": {"prefix": 3}}))
+        summarize(TEXT, model=with_config(folder, task_specific_params={"summarization": {"prefix": 3}}))
 
 
 def test_a_file_is_summarized_line_by_line(t5, tmp_path):

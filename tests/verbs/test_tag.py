@@ -135,7 +135,7 @@ def test_a_model_for_something_else_says_what_it_is_for(encoder_folder, untraine
 
 
 def test_a_folder_with_too_few_labels_is_refused(encoder_folder):
-    broken = encoder_folder("tokens", LABELS, told=LABELS[1:])
+    broken = encoder_folder("tokens", LABELS, config_labels=LABELS[1:])
     with pytest.raises(FolderError, match="3 labels for 4 classes"):
         tag("a", model=broken)
 

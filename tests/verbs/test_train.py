@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, UserError
 from regard.training import register_loss
 from regard.verbs.train import train
-from regard.weights.checkpoint import RunFolder, digest
+from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from regard.weights.model_folder import load_model
 
 RECIPE = """
@@ -84,11 +84,11 @@ def test_a_recipe_becomes_a_scored_model_folder(recipe, tmp_path):
 
 def test_a_run_resumes_by_its_recipe_or_its_folder(recipe, tmp_path):
     train(recipe, out=tmp_path / "run")
-    before = digest(RunFolder(tmp_path / "run").latest())
+    before = checkpoint_digest(RunFolder(tmp_path / "run").latest())
     train(recipe, out=tmp_path / "run")
     recipe.unlink()
     train(tmp_path / "run", resume=True)
-    assert digest(RunFolder(tmp_path / "run").latest()) == before
+    assert checkpoint_digest(RunFolder(tmp_path / "run").latest()) == before
 
 
 def test_a_run_folder_with_another_recipe_is_refused_and_the_differences_are_named(recipe, tmp_path):

@@ -1,4 +1,4 @@
-"""Lines in are lines out, in order, and what is said of one does not depend on the others."""
+"""One line out for each line in, in order; a translation does not depend on the other lines."""
 
 import functools
 import json
@@ -36,7 +36,7 @@ def test_neither_batch_nor_neighbours_change_a_translation(untrained, batch_toke
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_workers_change_no_translation(untrained, monkeypatch, precision):
     monkeypatch.setattr("regard.verbs.translate.FEW", 2)
-    monkeypatch.setattr("regard.fast.int8.WORTH", 0)
+    monkeypatch.setattr("regard.fast.int8.MIN_WEIGHTS", 0)
     alone = translate(LINES, model=untrained, workers=1, precision=precision)
     assert translate(LINES, model=untrained, workers=3, precision=precision) == alone
     assert translate(LINES, model=untrained, workers=1, precision=precision, batch_tokens=1) == alone
@@ -75,7 +75,7 @@ def test_lines_without_end_are_translated_as_they_come(untrained):
     assert [next(came).line for _ in range(3)] == [1, 2, 3]
 
 
-def test_a_line_that_is_too_long_is_cut_and_that_is_said(untrained, capsys):
+def test_a_line_that_is_too_long_is_cut_with_a_warning(untrained, capsys):
     long = "1 2 3 4 " * MAX_CHARACTERS
     found = translate(["2", long, long[:MAX_CHARACTERS]], model=untrained)
     assert found[1] == found[2]
@@ -124,7 +124,7 @@ def test_an_output_that_is_no_file_is_written_to_as_it_is(untrained, tmp_path):
     assert read == [translate("1", model=untrained) + "\n"]
 
 
-def test_a_model_that_is_not_there_is_told(tmp_path):
+def test_a_missing_model_is_reported(tmp_path):
     with pytest.raises(FolderError):
         translate("1", model=tmp_path / "absent")
 

@@ -44,7 +44,7 @@ def test_a_tagger_verifies_each_file_once(encoder_folder, hashed):
     assert set(hashed.values()) == {1}
 
 
-def test_the_kind_of_a_model_is_told_by_its_config_alone(encoder_folder, hashed):
+def test_the_kind_of_a_model_follows_from_its_config_alone(encoder_folder, hashed):
     model = encoder_folder("classification", ("bad", "good"))
     (model / "model.safetensors").unlink()
     hashed.clear()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.errors import FolderError, RunError
-from regard.weights.checkpoint import Checkpoint, RunFolder, VerifiedFolder, digest
+from regard.weights.checkpoint import Checkpoint, RunFolder, VerifiedFolder, checkpoint_digest
 from regard.weights.strict_json import json_bytes
 
 
@@ -155,7 +155,7 @@ def test_the_best_is_replaced_and_has_its_step(run):
         assert names(run.path) == [".lock", "best", "checkpoints"]
 
 
-def test_a_broken_thing_in_the_place_of_the_best_or_of_a_step_is_kept_under_another_name(run):
+def test_a_damaged_best_or_step_folder_is_kept_under_another_name(run):
     (run.path / "best").mkdir()
     (run.path / "best" / "half").write_text("")
     (run.path / "checkpoints" / "step-00000001").write_text("a file")
@@ -198,16 +198,16 @@ def test_a_checkpoint_with_a_nan_is_never_committed(run):
 
 
 def test_the_digest_sees_weights_optimiser_and_state_and_no_times(run):
-    base = digest(run.save(1, files(1)))
+    base = checkpoint_digest(run.save(1, files(1)))
     assert re.fullmatch("[0-9a-f]{64}", base)
-    assert digest(run.save(1, files(1, seconds=77.7))) == base
-    assert digest(run.save(1, files(1) | {"recipe.toml": b"x"})) == base
-    assert digest(run.save(1, files(1, weight=2))) != base
-    assert digest(run.save(1, files(1) | {"optimizer.safetensors": {"m": torch.zeros(4)}})) != base
-    assert digest(run.save(1, files(1) | {"average.safetensors": {"m": torch.zeros(4)}})) != base
+    assert checkpoint_digest(run.save(1, files(1, seconds=77.7))) == base
+    assert checkpoint_digest(run.save(1, files(1) | {"recipe.toml": b"x"})) == base
+    assert checkpoint_digest(run.save(1, files(1, weight=2))) != base
+    assert checkpoint_digest(run.save(1, files(1) | {"optimizer.safetensors": {"m": torch.zeros(4)}})) != base
+    assert checkpoint_digest(run.save(1, files(1) | {"average.safetensors": {"m": torch.zeros(4)}})) != base
     state = json.loads(files(1)["state.json"])
     state["deep"]["x"] = 2
-    assert digest(run.save(1, files(1) | {"state.json": json_bytes(state)})) != base
+    assert checkpoint_digest(run.save(1, files(1) | {"state.json": json_bytes(state)})) != base
 
 
 def test_a_model_folder_is_no_checkpoint(run):

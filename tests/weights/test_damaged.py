@@ -82,7 +82,7 @@ def mutilated(content: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_damaged_foreign_folder_crashes(gpt2, seed):
+def test_no_damaged_pretrained_folder_crashes(gpt2, seed):
     chance = random.Random(seed)
     files = {path.name: path.read_bytes() for path in gpt2.iterdir()}
     loaded = untold = 0

@@ -11,7 +11,7 @@ import torch
 from regard.errors import FolderError, RunError
 from regard.weights import folder as folders
 from regard.weights.checkpoint import VerifiedFolder
-from regard.weights.folder import find, recover, replace_file, verify_folder, write_folder
+from regard.weights.folder import find_folder, recover, replace_file, verify_folder, write_folder
 
 FILES = {
     "model.safetensors": {"w": torch.arange(100.0)},
@@ -238,11 +238,11 @@ def test_settling_puts_back_what_stepped_aside_and_sweeps_the_rest(tmp_path):
     (tmp_path / ".best.1.partial" / "model.safetensors").write_bytes(b"half")
     (tmp_path / ".LATEST.77.partial").write_bytes(b"half")
     (tmp_path / "my.partial").write_text("mine")
-    assert find(tmp_path / "best") == tmp_path / ".best.aside"
+    assert find_folder(tmp_path / "best") == tmp_path / ".best.aside"
     recover(tmp_path)
     assert names(tmp_path) == ["best", "my.partial"]
     verify_folder(tmp_path / "best")
-    assert find(tmp_path / "nothing") is None
+    assert find_folder(tmp_path / "nothing") is None
 
 
 def test_what_a_dead_writer_left_is_removed_by_the_next_writer_and_a_living_ones_stays(tmp_path):

@@ -87,7 +87,7 @@ def test_a_tensor_that_is_not_finite_is_refused_by_name(bad, dtype):
         refuse_non_finite("model.safetensors", tensors)
 
 
-def test_a_missing_a_foreign_and_a_pickled_file_are_refused_in_one_line(tmp_path):
+def test_a_missing_an_unknown_and_a_pickled_file_are_refused_in_one_line(tmp_path):
     (tmp_path / "text").write_text("these are not the weights you are looking for")
     (tmp_path / "empty").write_bytes(b"")
     torch.save({"a": torch.zeros(2)}, tmp_path / "pickle.safetensors")

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.catalogue import find
+from regard.data.catalogue import find_file
 from regard.data.corpus import read_lines
 from regard.verbs.shared.model_loading import included_model
 from tools.box_corpus.captions import Captions
@@ -35,7 +35,7 @@ LONG = 11  # words; pairs of so many stand twice in every second pass, for most 
 
 
 def cleaned(source: str, target: str) -> Pair:
-    """Plain spaces, and German quotation marks around what is quoted in German."""
+    """The pair with plain spaces, and with German quotation marks on the German side."""
     source, target = source.translate(ODD).strip(), target.translate(ODD).strip()
     if target.count('"') == 2:
         target = re.sub(r'"([^"]*)"', r"„\1“", target)
@@ -45,7 +45,7 @@ def cleaned(source: str, target: str) -> Pair:
 def one_pass(
     pairs: list[Pair], varied: Variation, draw: random.Random, number: int, grouped: float = 0.06
 ) -> Iterator[Pair]:
-    """Every pair once, alone or in a line with others; long ones twice where the number is odd."""
+    """Each pair once, alone or in a line with others; long ones twice in odd-numbered passes."""
     order = [pair for pair in pairs for _ in range(1 + (number % 2 and pair[0].count(" ") + 1 >= LONG))]
     draw.shuffle(order)
     at = 0
@@ -80,7 +80,7 @@ def word_in_a_form(pair: Pair, draw: random.Random) -> Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """What a stage of the training reads; `templates` and `captions` are sentences in each pass."""
+    """The training data of a stage; `templates` and `captions` are numbers of sentences in each pass."""
 
     seed: int
     passes: int
@@ -90,7 +90,7 @@ class Stage:
     exchanged: float = 0.4  # share of persons who get another name
     capitals: float = 0.07  # share of sources in capitals
     joined: float = 0.0  # share of templates that stand in a line with a pair of Tatoeba
-    made: float = 0.35  # share of names that nobody has
+    made: float = 0.35  # share of invented names
     spliced: float = 0.0  # share of those that are made of parts of Tatoeba's own words
     pieces: bool = False  # half of them of pieces of the vocabulary of the included model instead
     dictionaries: int = 1  # times the dictionary in each pass
@@ -205,7 +205,7 @@ def _words(pairs: list[Pair]) -> dict[str, tuple[str, ...]]:
 
 
 def _pieces() -> dict[str, tuple[str, ...]]:
-    """Pieces of the vocabulary that begin a word in a capital, and those that go on with one."""
+    """Pieces of the vocabulary that begin a word with a capital letter, and those that continue a word."""
     vocabulary = json.loads((included_model() / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
     starts = (piece[1:] for piece in vocabulary if re.fullmatch(r" [A-Z][a-z]+", piece))
     return {
@@ -221,7 +221,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="the folder for train.en and train.de")
     parser.add_argument("--stage", type=int, choices=STAGES, required=True, help="of the training")
     asked = parser.parse_args()
-    sides = [list(read_lines(find(f"tatoeba_en_de:train.{side}.gz"))) for side in ("en", "de")]
+    sides = [list(read_lines(find_file(f"tatoeba_en_de:train.{side}.gz"))) for side in ("en", "de")]
     pairs = [cleaned(*pair) for pair in zip(*sides, strict=True)]
     for kind, found in make_corpus(pairs, asked.out, STAGES[asked.stage]).items():
         print(f"{kind}: {found:,}")

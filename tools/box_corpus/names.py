@@ -20,7 +20,7 @@ class Names:
     words: tuple[str, ...] = ()  # English ones; `spliced` joins parts of them
     nouns: tuple[str, ...] = ()  # German ones, for streets
     starts: tuple[str, ...] = ()  # pieces of a tokeniser's vocabulary that begin a word in a capital
-    ends: tuple[str, ...] = ()  # pieces that go on with a word
+    ends: tuple[str, ...] = ()  # pieces that continue a word
     share_made: float = 0.35
     share_spliced: float = 0.0  # of the names that are made: half of it of pieces, where there are any
 
@@ -37,7 +37,7 @@ class Names:
         return parsed(self.one(name), "=")
 
     def made(self) -> str:
-        """A name that nobody has."""
+        """An invented name."""
         if self.draw.random() < self.share_spliced:
             return self.pieced() if self.starts and self.draw.random() < 0.5 else self.spliced()
         syllables = self.draw.choice((1, 2, 2, 2, 3))

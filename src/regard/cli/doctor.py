@@ -10,7 +10,10 @@ from regard.cli.options import FILE
 
 @click.command("doctor", cls=Command)
 @click.option(
-    "--model", type=FILE, metavar="DIR", help="Also report which forms this model takes on a CPU, and why."
+    "--model",
+    type=FILE,
+    metavar="DIR",
+    help="Also report if this model runs by fast or plain forms on a CPU, and why.",
 )
 def command(model: Path | None) -> None:
     """Report what regard finds on this machine.

@@ -40,7 +40,7 @@ class OutputOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerOptions(BeamSize):
-    """Options of the answer, with the names of `Request`."""
+    """Options of the answer, with the names of `LookRequest`."""
 
     target: str | None
     prefix: str | None
@@ -122,13 +122,13 @@ def command(
     _refuse_contradictions(text, outputs, answer_options, page)
 
     with importing():
-        from regard.verbs.look import Looker, Request
+        from regard.verbs.look import Looker, LookRequest
         from regard.verbs.views.files import writable
 
     for file in (outputs.html, outputs.npz):
         if file is not None:
             writable(file)
-    request = None if text is None else Request(text=text, **vars(answer_options))
+    request = None if text is None else LookRequest(text=text, **vars(answer_options))
     looker = Looker(model, runtime=runtime)
     if request is not None and outputs:
         _write(looker(request), outputs)

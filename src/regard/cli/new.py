@@ -103,7 +103,7 @@ def command(
     All may be gzipped.
 
     Holds out some lines for validation, reports problems in the files, and proposes a model and a run for the
-    amount of text and the time. The lines are written into a folder beside the recipe; the files themselves
+    amount of text and the time. The lines are written into a folder next to the recipe; the files themselves
     do not change.
     """
     from regard import console

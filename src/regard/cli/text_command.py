@@ -39,12 +39,12 @@ def chunks_of(lines: Sequence[str] | None, input: Path | None, waits: str) -> It
 
     `waits`: what is printed to a user at a terminal who has given neither.
     """
-    from regard.verbs.shared.lines import arriving, chunks, stream
+    from regard.verbs.shared.lines import arriving, chunks, stream_lines
 
     if lines is not None:
         return chunks(lines)
     if input is not None:
-        return chunks(stream(input))
+        return chunks(stream_lines(input))
     if sys.stdin.isatty():
         click.echo(f"{waits}; Ctrl-D ends", err=True)
     return arriving(0)

@@ -47,7 +47,7 @@ def print_answers(
     `waits`: what is printed to a user at a terminal who has given neither.
     """
     from regard import console
-    from regard.verbs.shared.lines import count_of, stream
+    from regard.verbs.shared.lines import count_of, stream_lines
 
     if lines is not None:
         _print(translator, translator.texts(lines), output, as_json)
@@ -56,7 +56,7 @@ def print_answers(
         total = count_of(input) if visible else 0
         with console.LinesProgress(total) if total else nullcontext() as progress:
             done = progress.advance if progress else None
-            _print(translator, translator(stream(input), done=done), output, as_json)
+            _print(translator, translator(stream_lines(input), done=done), output, as_json)
     else:
         _print(translator, translator.in_chunks(chunks_of(None, None, waits)), output, as_json)
 

@@ -123,7 +123,7 @@ def is_available(spec: str) -> bool:
     return any((folder / name / file.name).is_file() for folder in data_folders())
 
 
-def find(spec: str) -> Path:
+def find_file(spec: str) -> Path:
     """The path of `NAME:FILE`, its checksum verified; DataError if it is missing or damaged."""
     name, colon, file_name = spec.partition(":")
     if not colon:
@@ -173,7 +173,7 @@ def get(
         part.unlink()
         for file in missing:
             if file.path == path:
-                _write_verified(folder / file.name, convert(file, original), file, url)
+                _write_verified(folder / file.name, convert_original(file, original), file, url)
     if refused:
         raise DataError(
             f"{', '.join(file.name for file in refused)} of {name} cannot be downloaded: {record.note}",
@@ -182,7 +182,7 @@ def get(
     return [found.path for found in check(name) if found.path]
 
 
-def convert(file: DataFile, original: bytes) -> bytes:
+def convert_original(file: DataFile, original: bytes) -> bytes:
     """The content of `file`, converted from the bytes of the downloaded original."""
     try:
         if file.conversion == "latin-1":

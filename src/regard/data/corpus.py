@@ -19,7 +19,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
-from regard.data.catalogue import find, is_spec
+from regard.data.catalogue import find_file, is_spec
 from regard.data.encodings import refuse_wide
 from regard.data.json_lines import parse_record, text_field
 from regard.data.synthetic import synthetic_pairs
@@ -244,7 +244,7 @@ def locate(spec: str, base: Path, *, once: bool = False) -> Path:
             )
         return path
     if is_spec(spec):
-        return find(spec)
+        return find_file(spec)
     raise _missing(path)
 
 
@@ -313,10 +313,10 @@ def _open(path: Path) -> BufferedReader:
 
 
 def _missing(path: Path) -> DataError:
-    beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+    neighbours = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
     return DataError(
         f"no such file: {path}",
-        did_you_mean(path.name, beside) if 0 < len(beside) <= 12 else f"searched in {path.parent}",
+        did_you_mean(path.name, neighbours) if 0 < len(neighbours) <= 12 else f"searched in {path.parent}",
     )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from regard.data.character_counts import CharacterCounts
 from regard.data.corpus import Corpus, Pair
-from regard.data.duplicates import DuplicateCounter, digest, pair_digest
+from regard.data.duplicates import DuplicateCounter, pair_digest, text_digest
 from regard.data.line_lengths import LineLengths
 from regard.data.line_sample import LineSample
 
@@ -50,7 +50,7 @@ class CorpusStatistics:
                 self.copied_lines.append(pair.line)
         self.lengths.add(pair)
         self.sample.add(pair)
-        digests = digest(pair.source), pair_digest(pair)
+        digests = text_digest(pair.source), pair_digest(pair)
         self.repeats.add(*digests, pair.line)
         return digests
 

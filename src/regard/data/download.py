@@ -8,7 +8,7 @@ from pathlib import Path
 
 from regard.errors import DataError
 
-BLOCK = 1 << 16
+BLOCK = 1 << 16  # bytes
 TIMEOUT = 30.0  # seconds without a byte
 
 

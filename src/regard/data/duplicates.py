@@ -12,14 +12,14 @@ MAX_DIGESTS = (
 )
 
 
-def digest(text: str) -> int:
+def text_digest(text: str) -> int:
     """A 64-bit BLAKE2 digest."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest(), "big")
 
 
 def pair_digest(pair: Pair) -> int:
     """The digest of both sides of a pair."""
-    return digest(f"{pair.source}\0{pair.target}")
+    return text_digest(f"{pair.source}\0{pair.target}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.data.arrays import read_npz, shape_of
 from regard.data.batch import IGNORED
-from regard.data.catalogue import find, is_spec
+from regard.data.catalogue import find_file, is_spec
 from regard.data.graphs import Graph, Split
 from regard.errors import DataError, did_you_mean
 
@@ -130,7 +130,7 @@ def _arrays(
     settings: GraphSettings, base: Path, needed: tuple[str, ...]
 ) -> tuple[dict[str, np.ndarray], Path]:
     """The arrays of the file under regard's names, and the file's path; DataError if one is missing."""
-    path = find(settings.file) if is_spec(settings.file) else base / Path(settings.file).expanduser()
+    path = find_file(settings.file) if is_spec(settings.file) else base / Path(settings.file).expanduser()
     return _named(read_npz(path), path, needed), path
 
 

@@ -1,4 +1,4 @@
-"""Examples in memory, for loops of one's own: pairs of id sequences, rows of tensors with labels."""
+"""Examples in memory, for your own training loop: pairs of id sequences, rows of tensors with labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class SequencePairs:
         targets: ids without special tokens; `bos_id` and `eos_id` go around them.
 
     Raises:
-        DataError: there are more of the one than of the other, or none.
+        DataError: their numbers differ, or there are none.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class SequencePairs:
     ) -> None:
         if len(sources) != len(targets) or not len(sources):
             raise DataError(
-                f"{len(sources):,} sources and {len(targets):,} targets are no pairs",
+                f"{len(sources):,} sources and {len(targets):,} targets cannot be paired",
                 "give one target for each source, and at least one pair",
             )
         self.pad_id = pad_id
@@ -62,7 +62,7 @@ class SequencePairs:
 
 @dataclass(frozen=True, kw_only=True)
 class TensorBatch(RowBatch):
-    """Rows of a tensor and their labels; `IGNORED` labels count nothing."""
+    """Rows of a tensor and their labels; `IGNORED` labels do not count."""
 
     rows_in: Shaped[Tensor, " batch *shape"]
     labels: Int64[Tensor, " batch *places"]
@@ -85,7 +85,7 @@ class TensorExamples:
         labels: [examples] or [examples, places], ints; `IGNORED` (-100) where nothing is predicted.
 
     Raises:
-        DataError: there are more of the one than of the other, or none.
+        DataError: their numbers differ, or there are none.
     """
 
     def __init__(

@@ -18,11 +18,11 @@ from regard.data.corpus import read_lines
 from regard.data.json_lines import parse_record
 from regard.errors import DataError, did_you_mean
 
-Format = Literal["csv", "tsv", "jsonl", "labelled"]
+TableFormat = Literal["csv", "tsv", "jsonl", "labelled"]
 
 SAMPLE = 1000  # records that are examined to detect a header and the delimiter
 DELIMITERS = ",;\t|"  # of a CSV file, the most usual first
-SUFFIXES: dict[str, Format] = {
+SUFFIXES: dict[str, TableFormat] = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".tab": "tsv",
@@ -68,7 +68,7 @@ class Table:
     """A file of records; it can be read repeatedly."""
 
     path: Path
-    format: Format
+    format: TableFormat
     names: tuple[str, ...]  # of the columns; numbers from 0 if the file has no names
     named: bool  # True if the file has names: a header in CSV or TSV, keys in JSON
     delimiter: str = "\t"
@@ -114,7 +114,7 @@ class Table:
 _CORRECT = "correct the line; in CSV a text that contains the delimiter needs quotes"
 
 
-def format_of(path: Path) -> Format | None:
+def format_of(path: Path) -> TableFormat | None:
     """The table format of a file, by its suffix or else by its first lines; None for plain text."""
     name = path.name.lower().removesuffix(".gz")
     if (known := SUFFIXES.get(Path(name).suffix)) is not None:
@@ -129,7 +129,7 @@ def format_of(path: Path) -> Format | None:
     return "labelled" if all(_LABELLED.fullmatch(line) for line in lines) else None
 
 
-def open_table(path: Path, kind: Format) -> Table:
+def open_table(path: Path, kind: TableFormat) -> Table:
     """Opens a table and detects its columns.
 
     Raises:
@@ -161,7 +161,7 @@ def _width(count: int) -> str:
     return f"{count} column{'' if count == 1 else 's'}"
 
 
-def _records(path: Path, kind: Format, delimiter: str) -> Iterator[tuple[int, Sequence[str]]]:
+def _records(path: Path, kind: TableFormat, delimiter: str) -> Iterator[tuple[int, Sequence[str]]]:
     """The line number and the cells of each record, the header included; empty lines are skipped."""
     lines = read_lines(path)
     if kind == "csv":

@@ -35,8 +35,8 @@ from regard.data.tokenizer_pretrained import SpecialTokens
 from regard.data.unigram import Vocabulary, train_unigram
 from regard.errors import DataError, FolderError, RecipeError
 
-Kind = Literal["bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram"]
-CUT_IN_PIECES: set[Kind] = {"bpe", "bytebpe", "unigram"}
+TokenizerKind = Literal["bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram"]
+CUT_IN_PIECES: set[TokenizerKind] = {"bpe", "bytebpe", "unigram"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +50,8 @@ class TokenizerSettings:
     probability that BPE-dropout skips a merge in training, over `copies` sampled segmentations.
     """
 
-    kind: Kind = "bpe"
-    target_kind: Kind | None = None
+    kind: TokenizerKind = "bpe"
+    target_kind: TokenizerKind | None = None
     vocab_size: int = 8000
     joint: bool = True
     lowercase: bool = False
@@ -242,7 +242,7 @@ def train_tokenizers(pairs: Iterable[Pair], settings: TokenizerSettings) -> Toke
     return TokenizerPair(source, train_tokenizer((pair.target for pair in pairs), target_kind, settings))
 
 
-def train_tokenizer(texts: Iterable[str], kind: Kind, settings: TokenizerSettings) -> Tokenizer:
+def train_tokenizer(texts: Iterable[str], kind: TokenizerKind, settings: TokenizerSettings) -> Tokenizer:
     """Trains one tokeniser on texts."""
     backend = tokenizers.Tokenizer(models.BPE())
     backend.normalizer = _normalizer(kind, settings)
@@ -261,7 +261,7 @@ def train_tokenizer(texts: Iterable[str], kind: Kind, settings: TokenizerSetting
 
 
 def _trained_model(
-    backend: tokenizers.Tokenizer, texts: Iterable[str], kind: Kind, size: int
+    backend: tokenizers.Tokenizer, texts: Iterable[str], kind: TokenizerKind, size: int
 ) -> models.Model:
     """Trains the model of `kind`, with at most `size` pieces besides the special tokens."""
     words = (word for text in texts for word in _split(backend, text))
@@ -346,7 +346,7 @@ def _numbered(pieces: Iterable[str]) -> dict[str, int]:
     return {piece: number for number, piece in enumerate((*SPECIALS, *pieces))}
 
 
-def _normalizer(kind: Kind, settings: TokenizerSettings) -> normalizers.Normalizer | None:
+def _normalizer(kind: TokenizerKind, settings: TokenizerSettings) -> normalizers.Normalizer | None:
     form = settings.normalization
     if form == "auto":
         form = "none" if kind in ("bytes", "bytebpe") else "nfc"
@@ -360,7 +360,7 @@ def _normalizer(kind: Kind, settings: TokenizerSettings) -> normalizers.Normaliz
     return normalizers.Sequence(steps) if steps else None
 
 
-def _pre_tokenizer(kind: Kind, split_digits: bool) -> pre_tokenizers.PreTokenizer | None:
+def _pre_tokenizer(kind: TokenizerKind, split_digits: bool) -> pre_tokenizers.PreTokenizer | None:
     to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     pattern = PIECES_AND_DIGITS if split_digits else PIECES
     pieces = pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
@@ -381,7 +381,7 @@ def _pre_tokenizer(kind: Kind, split_digits: bool) -> pre_tokenizers.PreTokenize
             return pieces
 
 
-def _decoder(kind: Kind) -> decoders.Decoder:
+def _decoder(kind: TokenizerKind) -> decoders.Decoder:
     without_space = decoders.Strip(" ", 1, 0)
     match kind:
         case "characters":

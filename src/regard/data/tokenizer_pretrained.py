@@ -91,7 +91,7 @@ def with_lowercase(content: Mapping[str, Any]) -> dict[str, Any]:
     steps = [step for step in steps if step]
     if any(step["type"] == "Lowercase" or step.get("lowercase") is True for step in steps):
         return dict(content)
-    return {**content, "normalizer": sequence_of("normalizers", [{"type": "Lowercase"}, *steps])}
+    return {**content, "normalizer": pipeline_parts("normalizers", [{"type": "Lowercase"}, *steps])}
 
 
 def from_wordpiece(
@@ -160,7 +160,7 @@ def new_file(**parts: Any) -> dict[str, Any]:
     }
 
 
-def sequence_of(name: str, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def pipeline_parts(name: str, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """A `Sequence` of parts; `name` is the library's key for them."""
     return {"type": "Sequence", name: list(parts)}
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from regard.data.folder_file import read_file
 from regard.data.tokenizer_file import BYTE_SPELLED, SPACES, SPACES_AROUND, TEXT_END
 from regard.data.tokenizer_limits import MAX_PIECES
-from regard.data.tokenizer_pretrained import new_file, sequence_of
+from regard.data.tokenizer_pretrained import new_file, pipeline_parts
 from regard.errors import DataError, FolderError, MissingExtra
 
 UNMATCHED = " "  # matches no text: normalised text has METASPACE instead of spaces
@@ -51,7 +51,7 @@ class SentencePiece:
             steps.append(_replace({"Regex": TEXT_END}, METASPACE))
         elif self.dummy:
             steps.append({"type": "Prepend", "prepend": METASPACE})
-        return sequence_of("normalizers", [*steps, _replace({"String": " "}, METASPACE)])
+        return pipeline_parts("normalizers", [*steps, _replace({"String": " "}, METASPACE)])
 
     def pre_tokenizer(self) -> dict[str, Any] | None:
         """The `pre_tokenizer`, which splits a text where no piece crosses, and where it spells a byte."""
@@ -63,7 +63,7 @@ class SentencePiece:
             steps.append(_split({"String": METASPACE}, behaviour))
         if self.byte_fallback:
             steps.append(_split({"Regex": BYTE_SPELLED}, "MergedWithNext"))
-        return sequence_of("pretokenizers", steps) if steps else None
+        return pipeline_parts("pretokenizers", steps) if steps else None
 
     def decoder(self) -> dict[str, Any]:
         """The `decoder` of a tokenizer.json."""
@@ -73,7 +73,7 @@ class SentencePiece:
         steps.append({"type": "Fuse"})
         if self.dummy:
             steps.append({"type": "Strip", "content": " ", **sides})
-        return sequence_of("decoders", steps)
+        return pipeline_parts("decoders", steps)
 
 
 def from_sentencepiece(

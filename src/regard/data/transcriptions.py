@@ -151,7 +151,7 @@ def standardise(frames: Float32[np.ndarray, "frames features"]) -> Float32[np.nd
 # Labels
 
 
-def labels_of(recordings: Recordings) -> tuple[str, ...]:
+def label_set(recordings: Recordings) -> tuple[str, ...]:
     """The classes of frames: the blank, written "", then all labels, sorted.
 
     Raises:

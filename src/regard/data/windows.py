@@ -15,7 +15,7 @@ from regard.errors import DataError
 
 PAD = 0  # the id at padded positions
 
-Piece = tuple[int, int]  # the first token, and that after the last
+Span = tuple[int, int]  # the first token, and that after the last
 
 
 class WindowExamples:
@@ -84,9 +84,9 @@ class PackedExamples:
         return row_batch(self._stream, [self.rows[number] for number in examples.tolist()], examples + 1)
 
 
-def pack(pieces: Sequence[Piece], block: int) -> list[list[Piece]]:
+def pack(pieces: Sequence[Span], block: int) -> list[list[Span]]:
     """Packs pieces into rows of at most `block` tokens: best fit, longest piece first."""
-    rows: list[list[Piece]] = []
+    rows: list[list[Span]] = []
     rows_by_free: list[list[int]] = [[] for _ in range(block + 1)]  # free length -> rows
     free_lengths: list[int] = []  # the free lengths of all rows, sorted
     for piece in sorted(pieces, key=lambda piece: (piece[0] - piece[1], piece[0])):
@@ -108,7 +108,7 @@ def pack(pieces: Sequence[Piece], block: int) -> list[list[Piece]]:
 
 
 def row_batch(
-    stream: TokenStream, rows: Sequence[Sequence[Piece]], lines: Int[np.ndarray, " rows"]
+    stream: TokenStream, rows: Sequence[Sequence[Span]], lines: Int[np.ndarray, " rows"]
 ) -> TextBatch:
     """A batch of rows of pieces, which are separate documents, padded on the right."""
     width = max(sum(last - first for first, last in row) for row in rows)
@@ -130,7 +130,7 @@ def row_batch(
     )
 
 
-def documents_of(stream: TokenStream) -> list[Piece]:
+def documents_of(stream: TokenStream) -> list[Span]:
     """The predicted tokens of each document, as pieces."""
     starts = stream.starts.tolist()
     return list(zip([stream.first, *starts[1:-1]], starts[1:], strict=True))
@@ -159,7 +159,7 @@ def scoring_batches(
         yield TextBatch(ids=batch.ids, labels=batch.labels, documents=None, lines=batch.lines)
 
 
-def _windows(sequence: Piece, block: int, context: int) -> Iterator[tuple[int, int, int]]:
+def _windows(sequence: Span, block: int, context: int) -> Iterator[tuple[int, int, int]]:
     """For each window of a sequence: its first token, its first predicted token, its end."""
     first, last = sequence
     done = first

@@ -200,7 +200,7 @@ class Search(ABC):
         free = constraints.is_free(rows.length)
         forced = np.full(len(rows.sentence), FREE) if free else constraints.forced(rows)
         fallback = np.where(forced == FREE, self.eos_id, forced)
-        found = rows.likeliest(self.bos_id, size + len(banned), fallback)
+        found = rows.top_candidates(self.bos_id, size + len(banned), fallback)
         if found is None:
             return None
         values, ids, fallback_log_probs = found

@@ -25,7 +25,7 @@ from regard.fast.decoding_step import fast_step
 from regard.models.sequence_to_sequence import SequenceToSequence
 
 # With source lengths a multiple of LENGTH, the encoder states of a sentence are equal to the bit alone
-# and beside one of 600 tokens (1 and 2 threads; widths 24 to 512, 1 to 8 heads, all positions).
+# and in a batch with one of 600 tokens (1 and 2 threads; widths 24 to 512, 1 to 8 heads, all positions).
 # PyTorch computes the products of a single query with all keys in another loop if they have fewer than
 # SMALL multiplications, as with heads narrower than 25. So sources are padded to more.
 LENGTH = 16

@@ -19,7 +19,7 @@ from regard.decoding.step import Stepper
 from regard.errors import ConfigError
 
 Phrase = tuple[int, ...]
-State = tuple[tuple[int, ...] | None, ...]  # for each constraint the matched tokens of each phrase; None: met
+MatchState = tuple[tuple[int, ...] | None, ...]  # a constraint: matched tokens by phrase; None: met
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class ConstrainedCandidate:
     token: int
     row: int
     column: int
-    state: State
+    state: MatchState
     bank: int
 
 
@@ -57,8 +57,8 @@ class ConstrainedBeamSearch(BeamSearch):
         self._refuse_short(constraints)
         greatest = self.greatest(constraints)
         rows = self.rows(stepper, requests)
-        start: State = tuple((0,) * len(phrases) for phrases in self.constraints)
-        states: list[State] = [start] * len(rows.sentence)
+        start: MatchState = tuple((0,) * len(phrases) for phrases in self.constraints)
+        states: list[MatchState] = [start] * len(rows.sentence)
         while len(rows.live()):
             prepared = self.prepare(rows.step(self.bos_id), rows, constraints)
             chosen = self._chosen(prepared, rows, states)
@@ -89,7 +89,9 @@ class ConstrainedBeamSearch(BeamSearch):
                 "ask for less, or give a larger max_new_tokens",
             )
 
-    def _chosen(self, prepared: NextTokenScores, rows: HypothesisRows, states: list[State]) -> SelectedTokens:
+    def _chosen(
+        self, prepared: NextTokenScores, rows: HypothesisRows, states: list[MatchState]
+    ) -> SelectedTokens:
         """The most probable tokens of each row, and after them those that continue a phrase."""
         live, log_probs = rows.live(), prepared.log_probs
         unmet = torch.tensor([row for row in live.tolist() if not self._met(states[row])], dtype=torch.int64)
@@ -114,7 +116,7 @@ class ConstrainedBeamSearch(BeamSearch):
         rows: HypothesisRows,
         constraints: RequestConstraints,
         chosen: SelectedTokens,
-        states: list[State],
+        states: list[MatchState],
     ) -> Iterator[tuple[int, list[ConstrainedCandidate]]]:
         """The candidates of each sentence, best first; equal ones in the order of a plain beam."""
         live = rows.live()
@@ -177,7 +179,7 @@ class ConstrainedBeamSearch(BeamSearch):
         rows: HypothesisRows,
         constraints: RequestConstraints,
         finished: FinishedHypotheses,
-        states: list[State],
+        states: list[MatchState],
     ) -> None:
         """Finish the hypotheses with a stop text that meet all constraints, drop the others."""
         stopped = self.at_a_stop(rows, constraints)
@@ -192,10 +194,10 @@ class ConstrainedBeamSearch(BeamSearch):
             for slot, state in zip(slots.tolist(), before, strict=True):
                 states[slot] = state
 
-    def _met(self, state: State) -> bool:
+    def _met(self, state: MatchState) -> bool:
         return all(each is None for each in state)
 
-    def _bank(self, state: State) -> int:
+    def _bank(self, state: MatchState) -> int:
         """The tokens of the met constraints, and the most matched tokens of an unmet phrase.
 
         A candidate that continues that phrase is in a higher bank, whatever happens to other phrases.
@@ -207,7 +209,7 @@ class ConstrainedBeamSearch(BeamSearch):
         )
         return met + max((matched for each in state if each is not None for matched in each), default=0)
 
-    def _wanted(self, state: State) -> set[int]:
+    def _wanted(self, state: MatchState) -> set[int]:
         return {
             phrase[matched]
             for phrases, each in zip(self.constraints, state, strict=True)
@@ -215,7 +217,7 @@ class ConstrainedBeamSearch(BeamSearch):
             for phrase, matched in zip(phrases, each, strict=True)
         }
 
-    def _after(self, state: State, token: int) -> State:
+    def _after(self, state: MatchState, token: int) -> MatchState:
         return tuple(
             None if each is None else _matched(phrases, each, token)
             for phrases, each in zip(self.constraints, state, strict=True)

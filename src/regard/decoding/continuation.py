@@ -26,7 +26,7 @@ from regard.decoding.special_tokens import SpecialTokenIds
 from regard.decoding.speculative import Drafter
 from regard.decoding.step import CacheStepper
 from regard.errors import ConfigError, DataError
-from regard.fast.decoding_step import TopCandidates
+from regard.fast.decoding_step import CandidateTensors
 from regard.models.decoder_only import DecoderOnly
 
 ENDLESS = LengthLimits(offset=2**40, most=2**40)  # each request has a limit of its own
@@ -38,8 +38,8 @@ class ContinuationSettings(Controls):
 
     `max_context`: how many tokens the model reads at most; None: as many as it was trained on, 0: all. With a
     `beam_size` there is a search instead of sampling; 1 is greedy, as is a temperature of 0. `begin`: <s> is
-    put before a prompt, as in the training data of a model of several documents. `may_end`: </s> may end a
-    text; None: if `begin` is set, as a model that was trained with one of them was trained with the other.
+    put before a prompt; models that were trained on several documents need it. `may_end`: </s> may end a
+    text; None: the same as `begin`, because a model that was trained with one of them knows the other.
     """
 
     samples_by_default: ClassVar[bool | None] = True
@@ -159,7 +159,7 @@ class RollingStepper(PromptStepper):
 
     def top_candidates(
         self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]
-    ) -> TopCandidates:
+    ) -> CandidateTensors:
         self._make_room()
         self._history.append(ids[:, None])
         return super().top_candidates(ids, size, asked)

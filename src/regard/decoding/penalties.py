@@ -81,7 +81,7 @@ def _counts(
 class PhraseBoost:
     """Add `strength` to the next token of each of these phrases whose beginning the text ends with.
 
-    So the first token of each is always likelier; a `strength` below 0 makes them less likely.
+    So the first token of each phrase is always more likely; a `strength` below 0 makes it less likely.
     """
 
     changes_scores: ClassVar[bool] = True

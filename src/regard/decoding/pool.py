@@ -22,31 +22,31 @@ from regard.errors import RunError
 from regard.parent_process import end_with
 from regard.stop_signals import on_stop
 
-Job = TypeVar("Job")
-Answer = TypeVar("Answer")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 AHEAD = 2  # jobs queued for each worker, so that it need not wait
 
 _call: Callable[[Any], Any] | None = None  # the function that a worker calls
 
 
-class DecodingPool(Generic[Job, Answer]):
+class DecodingPool(Generic[Item, Result]):
     """`size` processes, this one among them, that call `call` on jobs.
 
     On Linux the workers are forks: they share the memory of `call`, such as a model, and start at once.
     Elsewhere they are new interpreters, which a script must allow for (`if __name__ == "__main__"`).
     """
 
-    def __init__(self, call: Callable[[Job], Answer], size: int) -> None:
+    def __init__(self, call: Callable[[Item], Result], size: int) -> None:
         self.call, self.size = call, size
         context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
         self._workers = ProcessPoolExecutor(size - 1, context, _begin, (call, os.getpid()))
         with warnings.catch_warnings():
-            # Python 3.12 warns of forks beside threads. PyTorch's idle threads hold no lock, and a worker
-            # uses one thread.
+            # Python 3.12 warns of forks in a process with threads. PyTorch's idle threads hold no lock, and
+            # a worker uses one thread.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._workers.submit(int)  # starts the workers
 
-    def map(self, jobs: Sequence[Job], answered: Callable[[int], None] | None = None) -> list[Answer]:
+    def map(self, jobs: Sequence[Item], answered: Callable[[int], None] | None = None) -> list[Result]:
         """The answer to each job, in order; an exception in a worker is raised here.
 
         `answered` is called with the place of each finished job.
@@ -54,8 +54,8 @@ class DecodingPool(Generic[Job, Answer]):
         Raises:
             RunError: a worker died.
         """
-        answers: dict[int, Answer] = {}
-        waiting, running = deque(range(len(jobs))), dict[Future[Answer], int]()
+        answers: dict[int, Result] = {}
+        waiting, running = deque(range(len(jobs))), dict[Future[Result], int]()
         try:
             with one_thread():
                 while waiting or running:

@@ -59,7 +59,7 @@ class HypothesisRows:
             return self.stepper.logits(self._last(bos_id))
         return self.step(bos_id)
 
-    def likeliest(
+    def top_candidates(
         self, bos_id: int, size: int, asked: Int64[np.ndarray, " rows"]
     ) -> (
         tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"], Float64[np.ndarray, " rows"]]

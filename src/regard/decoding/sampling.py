@@ -22,7 +22,7 @@ Filter = Callable[[Float[Tensor, "rows vocab"]], Float[Tensor, "rows vocab"]]  #
 
 @dataclass(frozen=True, kw_only=True)
 class Temperature:
-    """Divide the logits: below 1 probable tokens become more probable, above 1 improbable ones."""
+    """Divide the logits: below 1 the probable tokens become more probable, above 1 less."""
 
     temperature: float
 
@@ -124,7 +124,7 @@ class Sampling(DecodingLoop):
         indices = np.array([request.noise for request in requests])
 
         def sampled(rows: HypothesisRows) -> Callable[[Float[Tensor, "rows vocab"]], Ranked]:
-            noise = uniform(self.seed, indices[rows.sentence], rows.rank, rows.length)
+            noise = uniform_noise(self.seed, indices[rows.sentence], rows.rank, rows.length)
             return lambda log_probs: self._sample(log_probs, noise)
 
         return sampled
@@ -141,7 +141,7 @@ class Sampling(DecodingLoop):
         return values.cpu().numpy().astype(np.float64), ids.cpu().numpy()
 
 
-def uniform(
+def uniform_noise(
     seed: int, index: Int64[np.ndarray, " rows"], sample: Int64[np.ndarray, " rows"], step: int
 ) -> Float64[np.ndarray, " rows"]:
     """A number in [0, 1) for each row; multiples of 2^-52, so that with a float it stays below it."""

@@ -18,11 +18,11 @@ from torch import Tensor
 from regard.decoding.base_search import DecodingLoop, Ranking, RequestConstraints, Search
 from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.rows import HypothesisRows
-from regard.decoding.step import Reader, Stepper
+from regard.decoding.step import RewindableStepper, Stepper
 from regard.errors import ConfigError
 
-LONGEST = 3  # tokens before a proposal that are looked up
-SHORTEST = 1
+MAX_LOOKUP = 3  # tokens before a proposal that are looked up
+MIN_LOOKUP = 1
 
 
 @runtime_checkable
@@ -49,7 +49,7 @@ class PromptLookup:
 
     def propose(self, generated: Sequence[int], count: int) -> list[int]:
         known = [*self.source, *generated]
-        for size in range(min(LONGEST, len(generated)), SHORTEST - 1, -1):
+        for size in range(min(MAX_LOOKUP, len(generated)), MIN_LOOKUP - 1, -1):
             last = list(generated[-size:])
             for place in range(len(known) - size - 1, -1, -1):
                 if known[place : place + size] == last:
@@ -60,7 +60,7 @@ class PromptLookup:
 class DraftModel:
     """Proposals of a smaller model with the same rules and the same noise."""
 
-    def __init__(self, stepper: Reader, begin: Sequence[int]) -> None:
+    def __init__(self, stepper: RewindableStepper, begin: Sequence[int]) -> None:
         """`begin`: the tokens before a text: bos, or none."""
         self.stepper, self.first = stepper, list(begin)
 
@@ -145,7 +145,7 @@ class SpeculativeDecoding(DecodingLoop):
         self, stepper: Stepper, requests: Sequence[Request], found: list[dict[int, Hypothesis]]
     ) -> Iterator[HypothesisRows]:
         assert len(requests) == 1, "one request at a time: requests accept different numbers of tokens"
-        if not isinstance(stepper, Reader):
+        if not isinstance(stepper, RewindableStepper):
             raise ConfigError(
                 "an ensemble cannot verify proposed tokens", "leave out prompt_lookup and draft_model"
             )
@@ -156,7 +156,7 @@ class SpeculativeDecoding(DecodingLoop):
             yield from self._one(stepper, requests[0], sample, found[0])
 
     def _one(
-        self, stepper: Reader, request: Request, sample: int, found: dict[int, Hypothesis]
+        self, stepper: RewindableStepper, request: Request, sample: int, found: dict[int, Hypothesis]
     ) -> Iterator[HypothesisRows]:
         one = SingleRequestLoop(self.loop, request, sample)
         self.drafter.begin(self.loop, request, sample)

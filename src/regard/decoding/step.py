@@ -13,13 +13,13 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.errors import ConfigError
-from regard.fast.decoding_step import DecodingStep, TopCandidates, fast_step
+from regard.fast.decoding_step import CandidateTensors, DecodingStep, fast_step
 from regard.models.sequence_to_sequence import SequenceToSequence
 
 # Rows of x @ W are equal to the bit in any number that is a multiple of ROWS: 8 rows differ from 16 (MKL with
 # AVX-512, 256 features and more; with AVX2 all counts from 4 were equal, 1 and 2 threads, widths 64 to 2048,
 # vocabularies to 32,000). In the fast step a row has the same bits in any number of them.
-ROWS = 16
+ROW_MULTIPLE = 16
 
 
 @runtime_checkable
@@ -59,7 +59,7 @@ class RankingStepper(Stepper, Protocol):
 
     def top_candidates(
         self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]
-    ) -> TopCandidates:
+    ) -> CandidateTensors:
         """In place of `step`: the `size` greatest log-probabilities, their ids, and that of the id `asked`.
 
         In descending order; of equal ones that with the lower id comes first.
@@ -68,7 +68,7 @@ class RankingStepper(Stepper, Protocol):
 
 
 @runtime_checkable
-class Reader(Protocol):
+class RewindableStepper(Protocol):
     """One that reads several tokens at once, and takes them back. It has a single row."""
 
     @property
@@ -108,7 +108,7 @@ class CacheStepper:
 
     @property
     def multiple(self) -> int:
-        return ROWS if self._fast is None else 1
+        return ROW_MULTIPLE if self._fast is None else 1
 
     def begin(self, cache: Any) -> None:
         """Continue from `cache`."""
@@ -139,7 +139,7 @@ class CacheStepper:
 
     def top_candidates(
         self, ids: Int64[Tensor, " rows"], size: int, asked: Int64[Tensor, " rows"]
-    ) -> TopCandidates:
+    ) -> CandidateTensors:
         assert self._fast is not None
         return self._fast.top_candidates(ids, self.stepped(), size, asked)
 
@@ -221,7 +221,7 @@ def mean_log_probs(log_probs: Sequence[Float[Tensor, "*shape vocab"]]) -> Float[
 
 def multiple_of(stepper: Stepper) -> int:
     """Rows come in multiples of so many."""
-    return getattr(stepper, "multiple", ROWS)
+    return getattr(stepper, "multiple", ROW_MULTIPLE)
 
 
 def stepper_of(models: Sequence[SequenceToSequence]) -> Stepper:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from regard.evaluation.line_pairs import References, check_aligned
 from regard.evaluation.translation import corpus_scores, resolve_tokenizer
 
-LONGEST = (5, 10, 15, 20, 25, 30, 40, 50, 75, 100)  # the longest source of each group but the last
+GROUP_LIMITS = (5, 10, 15, 20, 25, 30, 40, 50, 75, 100)  # the longest source of each group but the last
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ def bleu_by_length(
     )  # from all references, so that all groups have the same tokeniser
     groups: dict[int, list[int]] = {}
     for line, source in enumerate(sources):
-        groups.setdefault(bisect_left(LONGEST, len(source.split())), []).append(line)
+        groups.setdefault(bisect_left(GROUP_LIMITS, len(source.split())), []).append(line)
     found = []
     for group, lines in sorted(groups.items()):
         [score] = corpus_scores(
@@ -60,8 +60,8 @@ def bleu_by_length(
         )
         found.append(
             LengthScore(
-                shortest=LONGEST[group - 1] + 1 if group else 0,
-                longest=LONGEST[group] if group < len(LONGEST) else None,
+                shortest=GROUP_LIMITS[group - 1] + 1 if group else 0,
+                longest=GROUP_LIMITS[group] if group < len(GROUP_LIMITS) else None,
                 sentences=len(lines),
                 bleu=score.value,
             )

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 SEED = 12345  # of all resampling, as in sacreBLEU
-Table = Int[np.ndarray, "classes classes"]
+ConfusionMatrix = Int[np.ndarray, "classes classes"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,18 +26,18 @@ class ClassScores:
 
 def confusion(
     labels: Sequence[int] | np.ndarray, predictions: Sequence[int] | np.ndarray, num_classes: int
-) -> Table:
+) -> ConfusionMatrix:
     """The confusion matrix: table[i, j] is the number of examples of class i with prediction j."""
     pairs = np.asarray(labels, np.int64) * num_classes + np.asarray(predictions, np.int64)
     return np.bincount(pairs, minlength=num_classes * num_classes).reshape(num_classes, num_classes)
 
 
-def accuracy(table: Table) -> float:
+def accuracy(table: ConfusionMatrix) -> float:
     """The share of predictions that are right."""
     return float(np.trace(table) / table.sum())
 
 
-def class_scores(table: Table) -> list[ClassScores]:
+def class_scores(table: ConfusionMatrix) -> list[ClassScores]:
     """Precision, recall and F1 of each class."""
     right, predictions, true = np.diag(table), table.sum(axis=0), table.sum(axis=1)
     return [
@@ -51,7 +51,7 @@ def class_scores(table: Table) -> list[ClassScores]:
     ]
 
 
-def macro_f1(table: Table) -> float:
+def macro_f1(table: ConfusionMatrix) -> float:
     """The mean F1 of the classes, without classes that are neither predicted nor true."""
     right, counts = np.diag(table), table.sum(axis=0) + table.sum(axis=1)
     present = counts > 0
@@ -59,7 +59,7 @@ def macro_f1(table: Table) -> float:
 
 
 def table_interval(
-    table: Table, measure: Callable[[Table], float], resamples: int = 1000
+    table: ConfusionMatrix, measure: Callable[[ConfusionMatrix], float], resamples: int = 1000
 ) -> tuple[float, float]:
     """The 95 % bootstrap interval of a measure, resampling examples with replacement (Efron 1979)."""
     rng = np.random.Generator(np.random.PCG64(SEED))

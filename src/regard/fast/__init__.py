@@ -1,1 +1,1 @@
-"""Fast forms of models, put on from outside: kernels in C, a decoding step, fused training, int8."""
+"""Fast forms of models, applied from outside: kernels in C, decoding step, fused training, int8."""

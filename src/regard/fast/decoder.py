@@ -1,4 +1,4 @@
-"""A decoder's next position of each row as one plan of kernels, over a cache with slots."""
+"""One decoding step of a decoder as a plan of kernels, with a cache indexed by slot."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -10,7 +10,14 @@ from regard.fast.native.attention import plan_to_memory, plan_to_self
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.plan import AttentionInputs, Plan, Planned, Unplanned
 from regard.fast.native.rotary import plan_rotation
-from regard.fast.row_layers import embedding, feed_forward, linear, norm, residual, scale_of
+from regard.fast.row_layers import (
+    row_embedding,
+    row_feed_forward,
+    row_linear,
+    row_norm,
+    row_residual,
+    scale_of,
+)
 from regard.fast.slot_cache import SlotCache
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock
@@ -19,19 +26,19 @@ from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import Decoder
 
 Block = Callable[[Planned], Planned]
-Attention = Callable[[Planned, Planned | None], Planned]  # of rows; and with a residual that is added
+PlannedAttention = Callable[[Planned, Planned | None], Planned]  # of rows, and of a residual to add
 
 
 class PlannedDecoder:
-    """From ids to what the output layer reads: embedding, blocks and final norm, run by one call."""
+    """Ids -> inputs of the output layer: embedding, blocks and final norm, run by one call."""
 
     def __init__(self, stack: Decoder | DecoderOnly, output: nn.Module | PackedLinear) -> None:
-        """`output`: the layer whose weights are needed next.
+        """`output`: the layer after the stack, whose weights are prefetched.
 
         Raises:
             Unplanned: the stack has a part that no kernel computes.
         """
-        enter, leave = embedding(stack.input), norm(stack.norm)
+        enter, leave = row_embedding(stack.input), row_norm(stack.norm)
         blocks = [_block(block, number) for number, block in enumerate(stack.blocks)]
         first = stack.blocks[0].self_attention
         assert isinstance(first, SelfAttention)
@@ -49,7 +56,7 @@ class PlannedDecoder:
         _prefetch([*self._plan.linears, output])
 
     def __call__(self, ids: Int64[Tensor, " rows"], cache: SlotCache) -> Float[Tensor, "rows d_model"]:
-        """Decode one more position of each row, whose keys and values go into the cache."""
+        """Decode one more position of each row; its keys and values are stored in the cache."""
         cache.make_room(len(ids), self._layers, self._features)
         x = self._plan(ids, self._inputs(cache))
         cache.length += 1
@@ -57,7 +64,7 @@ class PlannedDecoder:
 
     def _inputs(self, cache: SlotCache) -> AttentionInputs:
         positional = None if self._positions is None else self._positions(cache.length, 1)
-        rotation = None if self._rotary is None else self._rotary.turns(cache.length, 1)
+        rotation = None if self._rotary is None else self._rotary.sines_and_cosines(cache.length, 1)
         begin, memory = cache.begin, cache.memory
         keys, values, table = cache.keys, cache.values, cache.table
         if begin:
@@ -79,25 +86,25 @@ def _block(block: nn.Module, number: int) -> Block:
         raise Unplanned(f"{type(block).__name__} is no block with kernels")
     assert isinstance(block, EncoderBlock | DecoderBlock)
     around_self, to_self = (
-        residual(block.around_self_attention),
+        row_residual(block.around_self_attention),
         _self_attention(block.self_attention, number),
     )
-    around_network, network = residual(block.around_feed_forward), feed_forward(block.feed_forward)
+    around_network, network = row_residual(block.around_feed_forward), row_feed_forward(block.feed_forward)
     if isinstance(block, EncoderBlock):
         return lambda x: around_network(around_self(x, to_self), network)
     around_memory, to_memory = (
-        residual(block.around_cross_attention),
+        row_residual(block.around_cross_attention),
         _cross_attention(block.cross_attention, number),
     )
     return lambda x: around_network(around_memory(around_self(x, to_self), to_memory), network)
 
 
-def _self_attention(module: SelfAttention, number: int) -> Attention:
-    project, output, rotary = linear(module.query_key_value), linear(module.output), module.rotary
+def _self_attention(module: SelfAttention, number: int) -> PlannedAttention:
+    project, output, rotary = row_linear(module.query_key_value), row_linear(module.output), module.rotary
     scale, d_head = scale_of(module), module.d_head
     query_end, key_end = module.num_heads * d_head, (module.num_heads + module.num_kv_heads) * d_head
     norms = (module.query_norm, module.key_norm)
-    query_norm, key_norm = (None if each is None else norm(each) for each in norms)
+    query_norm, key_norm = (None if each is None else row_norm(each) for each in norms)
 
     def attend(x: Planned, residual: Planned | None) -> Planned:
         heads = project(x)
@@ -114,8 +121,8 @@ def _self_attention(module: SelfAttention, number: int) -> Attention:
     return attend
 
 
-def _cross_attention(module: MultiHeadAttention, number: int) -> Attention:
-    project, output = linear(module.query), linear(module.output)
+def _cross_attention(module: MultiHeadAttention, number: int) -> PlannedAttention:
+    project, output = row_linear(module.query), row_linear(module.output)
     scale, d_head, groups = scale_of(module), module.d_head, module.num_kv_heads
 
     def attend(x: Planned, residual: Planned | None) -> Planned:
@@ -125,14 +132,14 @@ def _cross_attention(module: MultiHeadAttention, number: int) -> Attention:
 
 
 def _prefetch(layers: Sequence[object]) -> None:
-    """Tell each linear layer which one comes next, and the last one of the next step."""
+    """Set which layer's weights each linear layer prefetches: the next one's; the last, the first one's."""
     linears = [each for each in layers if isinstance(each, PackedLinear)]
     for one, other in pairwise([*linears, *linears[:1]]):
         one.prefetch(other)
 
 
 def _rotary(blocks: nn.ModuleList) -> RotaryPositions | None:
-    """The rotary positions of all self-attentions; a plan has one pair of sines and cosines for all."""
+    """The rotary positions of all self-attentions; they must agree, because a plan has one set of angles."""
     found = [each for each in blocks.modules() if isinstance(each, RotaryPositions)]
     if len({(each.base, each.d_head) for each in found}) > 1:
         raise Unplanned("its layers have different rotary positions")

@@ -1,9 +1,9 @@
-"""The fast decoding step of a model: one new token of each row by one call of a plan of kernels.
+"""The fast decoding step of a model: one new token for each row by one call of a plan of kernels.
 
-For few rows a step is some hundred small operations, half of whose time is spent in Python between modules.
-Here a model of known parts (`supported.py`) is read once into a plan (`decoder.py`, `encoder.py`) with
-copies of its weights in the layout of the kernels. A row has the same bits in any batch. Every other model
-decodes by its own `extend`, and so does every model on a machine without a C compiler.
+For few rows a step is some hundred small operations; half of its time is spent in Python between modules.
+Here a model of known parts (`supported.py`) is converted once to a plan (`decoder.py`, `encoder.py`) with
+copies of its weights in the layout of the kernels. The output of a row does not depend on its batch, to the
+bit. All other models, and all models on a machine without a C compiler, decode by their own `extend`.
 """
 
 import weakref
@@ -20,28 +20,28 @@ from regard.fast.int8 import Int8Linear, to_int8
 from regard.fast.native import kernels
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.plan import Unplanned
-from regard.fast.row_layers import linear
+from regard.fast.row_layers import row_linear
 from regard.fast.slot_cache import SlotCache
-from regard.fast.supported import MODELS, why_unsupported
+from regard.fast.supported import SUPPORTED_MODELS, why_unsupported
 from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, has_hooks
 from regard.layers.cache import DecoderCache, StackCache
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 
-TopCandidates = tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"], Float[Tensor, " rows"]]
+CandidateTensors = tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"], Float[Tensor, " rows"]]
 
 
 @dataclass(frozen=True)
 class DecodingStep:
-    """From the last id of each row and a cache to logits of the next; the cache grows by one position."""
+    """Last ids of the rows, and a cache -> logits of the next ids; the cache grows by one position."""
 
     decoder: PlannedDecoder
     output: PackedLinear | Callable[[Float[Tensor, "rows d_model"]], Float[Tensor, "rows vocab"]]
-    start: Start | None  # from sources and their lengths to a cache; None: the model has no encoder
+    start: Start | None  # sources and their lengths -> a cache; None if the model has no encoder
     window: int | None
 
     def slots(self, cache: StackCache | DecoderCache | SlotCache) -> SlotCache:
-        """The cache of this step with what `cache`, which must not be used any more, has read."""
+        """`cache` converted to the cache of this step; `cache` must not be used any more."""
         return cache if isinstance(cache, SlotCache) else SlotCache.of(cache, self.window)
 
     def __call__(self, ids: Int64[Tensor, " rows"], cache: SlotCache) -> Float[Tensor, "rows vocab"]:
@@ -50,15 +50,15 @@ class DecodingStep:
 
     @property
     def has_top_candidates(self) -> bool:
-        """True if it finds the most likely ids without computing the log-probabilities of all."""
+        """True if it can find the most likely ids without storing the log-probabilities of all ids."""
         return isinstance(self.output, PackedLinear)
 
     def top_candidates(
         self, ids: Int64[Tensor, " rows"], cache: SlotCache, size: int, asked: Int64[Tensor, " rows"]
-    ) -> TopCandidates:
-        """The `size` most likely next ids of each row, and the log-probability of one id `asked` of each.
+    ) -> CandidateTensors:
+        """The `size` most likely next ids of each row, and the log-probability of its id in `asked`.
 
-        Log-probabilities and ids in descending order; of equal ones the lower id comes first.
+        Log-probabilities and ids are in descending order; of equal ones the lower id comes first.
         """
         assert isinstance(self.output, PackedLinear)
         return self.output.top_candidates(self.decoder(ids, cache), size, asked)
@@ -84,10 +84,10 @@ def why_plain(model: nn.Module) -> str | None:
 
 
 def quantise_model(model: nn.Module) -> int:
-    """Give linear layers of `model` int8 weights where decoding gets faster by it; how many there are.
+    """Convert linear layers of `model` to int8 where this makes decoding faster; returns their number.
 
-    All of them where a plan of kernels has int8; the output layer, which is called after the plan, where the
-    kernels of this machine have none; the large ones of a model that decodes by its own `extend`.
+    If the kernels of this machine support int8, all layers of a plan are converted; otherwise only the output
+    layer, which is called after the plan. In a model that decodes by its own `extend`, the large layers are.
     """
     if fast_step(model) is None:
         return to_int8(model)
@@ -99,7 +99,12 @@ def quantise_model(model: nn.Module) -> int:
 
 def _found(model: nn.Module) -> DecodingStep | str:
     """The step, or why there is none."""
-    if type(model) not in MODELS or model.training or not kernels.available() or any_module_is_hooked():
+    if (
+        type(model) not in SUPPORTED_MODELS
+        or model.training
+        or not kernels.available()
+        or any_module_is_hooked()
+    ):
         return why_unsupported(model) or "unknown"
     fingerprint = _fingerprint(model)
     known = _steps.get(model)
@@ -114,7 +119,7 @@ def _build(model: nn.Module) -> DecodingStep | str:
         return reason
     has_kernel = not isinstance(model.output, Int8Linear) or kernels.has_int8()
     try:
-        output = linear(model.output) if has_kernel else model.output
+        output = row_linear(model.output) if has_kernel else model.output
         if isinstance(model, EncoderDecoder):
             return DecodingStep(PlannedDecoder(model.decoder, output), output, starting(model), None)
         return DecodingStep(PlannedDecoder(model, output), output, None, model.config.window)
@@ -123,9 +128,9 @@ def _build(model: nn.Module) -> DecodingStep | str:
 
 
 def _fingerprint(model: nn.Module) -> Fingerprint:
-    """Differs after a change of weights, settings, methods, hooks or parts.
+    """A value that changes whenever weights, settings, methods, hooks or parts of the model change.
 
-    It is taken before each batch, so it goes through the tables of modules itself: `modules()` and
+    It is computed before each batch, so it reads the modules' attributes directly: `modules()` and
     `parameters()` took a twentieth of the time of a single sentence. Settings are compared by value, all else
     by identity.
     """
@@ -145,6 +150,6 @@ def _fingerprint(model: nn.Module) -> Fingerprint:
 
 
 def _setting(value: object) -> object:
-    """A value that differs where the attribute was changed, and keeps no model alive."""
+    """A value that changes with the attribute and holds no reference to a model."""
     is_held = isinstance(value, FunctionType) and value.__closure__ is None
     return value if is_held or type(value) in (bool, int, float, str, tuple) else id(value)

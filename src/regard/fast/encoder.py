@@ -1,6 +1,6 @@
-"""An encoder by kernels: the sources of a batch one after the other, without padding.
+"""An encoder by kernels: the positions of all sources of a batch concatenated, without padding.
 
-The encoding of a source then depends on nothing beside it, to the bit.
+So the encoding of a source does not depend on the batch it is in, to the bit.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from regard.fast.native.attention import attend_to_memory
 from regard.fast.native.plan import Unplanned
-from regard.fast.row_layers import feed_forward, linear, norm, residual, scale_of
+from regard.fast.row_layers import row_feed_forward, row_linear, row_norm, row_residual, scale_of
 from regard.fast.slot_cache import PackedMemory, SlotCache
 from regard.layers.attention import SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock
 from regard.models.encoder_decoder import EncoderDecoder
 
-LONG = 128  # positions; in a longer source attention is PyTorch's, which reads keys for many queries at once
+LONG = 128  # positions; longer sources use PyTorch's attention, which reads keys once for many queries
 
 Start = Callable[[Int64[Tensor, "sources width"], Int64[Tensor, " sources"]], SlotCache]
 Positions = Float[Tensor, "positions features"]
@@ -27,12 +27,12 @@ Positions = Float[Tensor, "positions features"]
 
 @dataclass(frozen=True)
 class Sources:
-    """Where the sources of a batch are among all positions, and where the source of each position is."""
+    """The layout of concatenated sources: the span of each source, and that of each position's source."""
 
     real: Bool[Tensor, "sources width"]  # False at padding
-    spans: list[tuple[int, int]]  # of the long sources
+    spans: list[tuple[int, int]]  # begin and end of each long source
     starts: Int64[Tensor, " positions"]
-    lengths: Int64[Tensor, " positions"]  # 0 in the long sources
+    lengths: Int64[Tensor, " positions"]  # of its source; 0 in the long sources
 
     @classmethod
     def of(cls, lengths: Int64[Tensor, " sources"], width: int) -> "Sources":
@@ -51,13 +51,13 @@ class Sources:
 
 
 def starting(model: EncoderDecoder) -> Start:
-    """From sources to a cache with the keys and values of their memory in each block of the decoder.
+    """A function from sources to a cache with the cross-attention keys and values of each decoder block.
 
     Raises:
         Unplanned: the encoder has a part that no kernel computes.
     """
     blocks = [_block(block) for block in model.encoder.blocks]
-    enter, leave = model.encoder.input, norm(model.encoder.norm)
+    enter, leave = model.encoder.input, row_norm(model.encoder.norm)
     memories = [_memory(block) for block in model.decoder.blocks]
 
     def start(src_ids: Tensor, src_lengths: Tensor) -> SlotCache:
@@ -76,15 +76,18 @@ def starting(model: EncoderDecoder) -> Start:
 def _memory(block: nn.Module) -> Callable[[Positions], tuple[Positions, Positions]]:
     """Keys and values of a decoder block's cross-attention."""
     assert isinstance(block, DecoderBlock)
-    key, value = linear(block.cross_attention.key), linear(block.cross_attention.value)
+    key, value = row_linear(block.cross_attention.key), row_linear(block.cross_attention.value)
     return lambda x: (key(x), value(x))
 
 
 def _block(block: nn.Module) -> Callable[[Positions, Sources], Positions]:
     if type(block) is not EncoderBlock:
         raise Unplanned(f"{type(block).__name__} is no block with kernels")
-    around_attention, attention = residual(block.around_self_attention), _self_attention(block.self_attention)
-    around_network, network = residual(block.around_feed_forward), feed_forward(block.feed_forward)
+    around_attention, attention = (
+        row_residual(block.around_self_attention),
+        _self_attention(block.self_attention),
+    )
+    around_network, network = row_residual(block.around_feed_forward), row_feed_forward(block.feed_forward)
     return lambda x, sources: around_network(
         around_attention(x, lambda y, plus: attention(y, plus, sources)), network
     )
@@ -92,14 +95,14 @@ def _block(block: nn.Module) -> Callable[[Positions, Sources], Positions]:
 
 def _self_attention(module: SelfAttention) -> Callable[[Positions, Positions | None, Sources], Positions]:
     project, output, rotary, scale = (
-        linear(module.query_key_value),
-        linear(module.output),
+        row_linear(module.query_key_value),
+        row_linear(module.output),
         module.rotary,
         scale_of(module),
     )
     heads, groups, d_head = module.num_heads, module.num_kv_heads, module.d_head
     norms = (module.query_norm, module.key_norm)
-    query_norm, key_norm = (None if each is None else norm(each) for each in norms)
+    query_norm, key_norm = (None if each is None else row_norm(each) for each in norms)
 
     def attend(x: Tensor, residual: Tensor | None, sources: Sources) -> Tensor:
         all_heads = project(x).view(len(x), heads + 2 * groups, d_head)

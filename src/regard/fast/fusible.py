@@ -1,4 +1,4 @@
-"""When fused kernels may stand for layers: in training on a CPU in float32, if nothing was changed."""
+"""When fused kernels may replace layers: in training on a CPU in float32, if nothing was changed."""
 
 import torch
 from torch import Tensor, nn
@@ -9,13 +9,13 @@ from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, has_
 
 
 def can_be_fused(x: Tensor, *modules: nn.Module) -> bool:
-    """True if what `modules` make of `x`, whose gradient is wanted, may be computed without calling them.
+    """True if a fused kernel may compute what `modules` compute from `x`, without calling them.
 
-    The kernels have gradients, but no gradients of these. Modules with hooks, with another `forward` than
-    their class had, or with parameters that are no plain float32 tensors have to be called.
+    The kernels have first derivatives only. Modules with hooks, with a replaced `forward`, or with parameters
+    that are not plain float32 tensors have to be called.
     """
     return (
-        not torch.compiler.is_compiling()  # first: to a compiler every other question is a condition
+        not torch.compiler.is_compiling()  # first, because torch.compile guards each of the other conditions
         and x.requires_grad
         and torch.is_grad_enabled()
         and type(x) is Tensor
@@ -31,7 +31,7 @@ def can_be_fused(x: Tensor, *modules: nn.Module) -> bool:
 
 
 def _is_transformed() -> bool:
-    """By torch.func, or by forward-mode derivatives."""
+    """True within a transform of torch.func, or with forward-mode derivatives."""
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 

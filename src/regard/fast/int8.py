@@ -1,7 +1,7 @@
-"""Linear layers in int8: weights are quantised once, inputs when they come, each row by its scale.
+"""Linear layers in int8: weights are quantised once, inputs at each call, each row by its own scale.
 
-Products of integers are exact, and no row's scale depends on another row: so a sentence's translation does
-not depend on the batch it is in. For decoding alone: there is no gradient of quantisation.
+Products of integers are exact, and each row has its own scale, so a sentence's translation does not depend on
+the batch it is in. It is for decoding only: quantisation has no gradient.
 """
 
 from collections.abc import Collection
@@ -12,15 +12,15 @@ from torch import Tensor, nn
 
 from regard.layers.stacked import StackedLinear
 
-WEIGHT_STEPS = 127  # from 0 to the largest weight of a row
-WORTH = 1 << 20  # weights: smaller layers stay in a core's own cache, where float32 is faster (docs/log.md)
+WEIGHT_STEPS = 127  # quantisation steps from 0 to the largest weight of a row
+MIN_WEIGHTS = 1 << 20  # smaller layers fit into a core's own cache, where float32 is faster (docs/log.md)
 
 
 def input_steps() -> int:
-    """Steps from 0 to the largest feature of a row, on this processor.
+    """Quantisation steps from 0 to the largest feature of a row, on this processor.
 
-    Without VNNI instructions oneDNN adds two products in 16 bits, which 8-bit inputs overflow, 7-bit ones
-    do not.
+    Without VNNI instructions oneDNN adds two products in 16 bits, which 8-bit inputs would overflow and 7-bit
+    inputs do not.
     """
     able = getattr(torch.cpu, "get_capabilities", dict)()
     return 127 if able.get("avx512_vnni") or able.get("avx_vnni") else 63
@@ -38,7 +38,7 @@ class Int8Linear(nn.Module):
         weight, self.weight_scale = quantise(linear.weight.detach())
         self.bias = torch.zeros(linear.out_features) if linear.bias is None else linear.bias.detach().clone()
         self.weight = weight
-        self._packed: Tensor | None = None  # as oneDNN wants it; made where it is first used
+        self._packed: Tensor | None = None  # in oneDNN's layout; computed at the first call
         self._zero = torch.zeros(linear.out_features, dtype=torch.int64)
         self._half_up = torch.tensor(self.steps + 1.5)
 
@@ -53,49 +53,50 @@ class Int8Linear(nn.Module):
         return torch.addcmul(self.bias, product, scale, out=product)
 
     def __getstate__(self) -> dict[str, object]:
-        """For another process, which packs for itself."""
+        """Without the packed weights, which another process has to compute for itself."""
         return {**self.__dict__, "_packed": None}
 
     def levels(
         self, x: Float[Tensor, "*rows in_features"]
     ) -> tuple[UInt8[Tensor, "*rows in_features"], Float[Tensor, "*rows 1"]]:
-        """Each row in whole steps of its scale; `steps` + 1 stands for 0."""
+        """Each row quantised to integers, and its scale; the integer `steps` + 1 stands for 0."""
         scale = x.abs().amax(dim=-1, keepdim=True).clamp_min_(1e-30).mul_(1 / self.steps)
         levels = torch.addcmul(self._half_up, x, scale.reciprocal())
-        return levels.to(torch.uint8), scale  # cut off, so rounded
+        return levels.to(torch.uint8), scale  # truncation rounds, since 0.5 was added
 
     def plain(self, x: Float[Tensor, "*rows in_features"]) -> Float[Tensor, "*rows out_features"]:
-        """`forward` without oneDNN."""
+        """`forward` in plain PyTorch, without oneDNN."""
         levels, scale = self.levels(x)
         product = (levels.double() - (self.steps + 1)) @ self.weight.double().T
         return (product * self.weight_scale).float() * scale + self.bias
 
 
 def can_int8() -> bool:
-    """True if this PyTorch can multiply int8."""
+    """True if this build of PyTorch can multiply int8."""
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.onednn, "qlinear_pointwise")
 
 
 def quantise(
     weight: Float[Tensor, "rows features"],
 ) -> tuple[Int8[Tensor, "rows features"], Float[Tensor, " rows"]]:
-    """Each row in whole steps of a scale of its own, and the scales."""
+    """Each row quantised to integers by its own scale, and the scales."""
     scale = weight.abs().amax(dim=1).clamp_min(1e-30) / WEIGHT_STEPS
     return (weight / scale[:, None]).round().to(torch.int8), scale
 
 
 def to_int8(model: nn.Module, least: int | None = None, names: Collection[str] | None = None) -> int:
-    """Replace linear layers of `model`, which is on a CPU, by an `Int8Linear`; how many there are.
+    """Replace linear layers of `model`, which is on a CPU, by `Int8Linear`; returns their number.
 
-    Those of `least` weights or more (None: of WORTH), and of these names where `names` are given.
+    Only layers with at least `least` weights (None: MIN_WEIGHTS), and, if `names` are given, with these
+    names.
     """
-    least, count = WORTH if least is None else least, 0
+    least, count = MIN_WEIGHTS if least is None else least, 0
     for prefix, module in list(model.named_modules()):
         for name, child in module.named_children():
             if not isinstance(child, nn.Linear) or type(child) not in (nn.Linear, StackedLinear):
-                continue  # one of another kind computes something else
-            is_meant = names is None or f"{prefix}.{name}".lstrip(".") in names
-            if is_meant and child.weight.numel() >= least:
+                continue  # a subclass may compute something else
+            is_selected = names is None or f"{prefix}.{name}".lstrip(".") in names
+            if is_selected and child.weight.numel() >= least:
                 setattr(module, name, Int8Linear(child))
                 count += 1
     return count

@@ -1,4 +1,4 @@
-"""The output layer and its cross-entropy in one step, without all logits in memory."""
+"""The output layer and its cross-entropy in one step, without storing all logits."""
 
 import torch
 import torch.nn.functional as F
@@ -6,13 +6,17 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.fast.fusible import can_be_fused
-from regard.fast.native.cross_entropy import ROWS, LinearCrossEntropy
+from regard.fast.native.cross_entropy import ROWS_AT_A_TIME, LinearCrossEntropy
 from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, is_unchanged
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.recurrent import Recurrent
 
-KNOWN = (EncoderDecoder, DecoderOnly, Recurrent)  # the `project` of each is `self.output(hidden)`
+MODELS_WITH_OUTPUT = (
+    EncoderDecoder,
+    DecoderOnly,
+    Recurrent,
+)  # their `project` is `self.output(hidden)`
 
 
 def linear_cross_entropy(
@@ -21,21 +25,21 @@ def linear_cross_entropy(
     labels: Int64[Tensor, " tokens"],
     smoothing: float,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Summed cross-entropy of `softmax(output(states))` with label smoothing, and without it, in nats.
+    """Summed cross-entropies of `softmax(output(states))` in nats: with label smoothing, and without.
 
-    The same as `F.cross_entropy(output(states), labels, label_smoothing=smoothing, reduction="sum")`.
-    PyTorch computes it for some rows at a time, which it can do without smoothing only. But smoothing needs
-    no softmax: log p is linear in the logits but for one term that all classes share, so
+    The first equals `F.cross_entropy(output(states), labels, label_smoothing=smoothing, reduction="sum")`.
+    PyTorch's chunked function has no smoothing. But smoothing needs no softmax: log p is linear in the logits
+    except for one term that all classes share, so
 
         (1 - s) (-log p_gold) + s mean(-log p) = -log p_gold + s (logit_gold - mean logit).
 
     On one core of an Intel Xeon (AVX-512), 3,900 x 128 states, 8,000 classes, forward and backward:
-    204 ms, against 533 ms with the logits in memory. Where there is a kernel in C for it that is taken.
+    204 ms, against 533 ms with all logits in memory. If the C kernel is available, it is used instead.
     """
     weight, bias = output.weight, output.bias
     if can_be_fused(states, output):
         return LinearCrossEntropy.apply(states, weight, bias, labels, smoothing)
-    options = nn.LinearCrossEntropyOptions(batch_chunk_size=ROWS)
+    options = nn.LinearCrossEntropyOptions(batch_chunk_size=ROWS_AT_A_TIME)
     nll = F.linear_cross_entropy(states, weight, labels, linear_bias=bias, reduction="sum", options=options)
     if not smoothing:
         return nll, nll.detach()
@@ -46,22 +50,22 @@ def linear_cross_entropy(
 
 
 def output_layer(model: nn.Module) -> nn.Linear | None:
-    """The one linear layer by which `model.project` makes logits; None where `project` is anything else.
+    """The linear layer by which `model.project` computes logits; None if `project` does anything else.
 
-    A model may be of a subclass (as FSDP makes one) that has the `project` of a known model.
+    The model may be of a subclass (FSDP makes one) that inherits the `project` of a known model.
     """
     output = getattr(model, "output", None)
     project = getattr(type(model), "project", None)
-    known = any(project is kind.project and class_is_unchanged(kind) for kind in KNOWN)
+    known = any(project is kind.project and class_is_unchanged(kind) for kind in MODELS_WITH_OUTPUT)
     if not known or "project" in vars(model) or type(output) is not nn.Linear:
         return None
     return output if is_unchanged(output) and not any_module_is_hooked() else None
 
 
 def can_be_linear_cross_entropy(states: Tensor, output: nn.Linear) -> bool:
-    """True if the step above stands for `output` and gains: on a CPU, in float32, where classes are many.
+    """True if `linear_cross_entropy` can replace `output` and is faster: CPU, float32, many classes.
 
-    PyTorch has it from 2.13 on, and it is no part of a compiled graph.
+    It needs PyTorch 2.13, and cannot be part of a compiled graph.
     """
     return (
         not torch.compiler.is_compiling()

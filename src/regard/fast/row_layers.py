@@ -1,7 +1,7 @@
-"""Linear layers, norms, feed-forward networks and residual connections of rows, by kernels.
+"""Linear layers, norms, feed-forward networks and residual connections, by kernels for rows.
 
-Each is read once from its module and can be called with rows (an encoder's positions, one after the other),
-or with rows that are planned (a decoder's next positions). A row has the same bits in any batch.
+Each is made once from its module. It is called with a tensor of rows (the positions of an encoder) or with
+`Planned` rows (the next positions of a decoder). A row's result does not depend on its batch, to the bit.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from regard.fast.int8 import Int8Linear
 from regard.fast.native.activation import activate, kind_of
 from regard.fast.native.embedding import plan_embedding
 from regard.fast.native.linear import PackedLinear
-from regard.fast.native.norm import Norm
+from regard.fast.native.norm import PackedNorm
 from regard.fast.native.plan import Planned, Rows, Unplanned, add
 from regard.fast.training import plain_type
 from regard.layers.attention import MultiHeadAttention
@@ -27,7 +27,7 @@ from regard.models.parts import InputEmbedding
 
 @runtime_checkable
 class RowLayer(Protocol):
-    """[rows, in_features] -> [rows, out_features], with a residual added where it is given."""
+    """[rows, in_features] -> [rows, out_features]; a residual is added if there is one."""
 
     def __call__(self, x: Rows, residual: Rows | None = None) -> Rows: ...
 
@@ -41,13 +41,13 @@ class RowNorm(Protocol):
 
 @runtime_checkable
 class ResidualConnection(Protocol):
-    """A sub-layer (called with rows, and with a residual that it is to add) within residual and norm."""
+    """Applies a sub-layer (a function of rows and of a residual to add) with residual connection and norm."""
 
     def __call__(self, x: Rows, sublayer: Callable[[Rows, Rows | None], Rows]) -> Rows: ...
 
 
-def linear(module: nn.Module, relu: bool = False) -> PackedLinear:
-    """A linear layer, and ReLU after it where `relu`."""
+def row_linear(module: nn.Module, relu: bool = False) -> PackedLinear:
+    """The linear layer, followed by ReLU if `relu`."""
     if type(module) is Int8Linear:
         return PackedLinear(module.weight, module.bias, scale=module.weight_scale, relu=relu)
     if type(module) not in (nn.Linear, StackedLinear):
@@ -57,8 +57,8 @@ def linear(module: nn.Module, relu: bool = False) -> PackedLinear:
     return PackedLinear(module.weight.detach(), bias, relu=relu)
 
 
-def feed_forward(module: nn.Module) -> RowLayer:
-    """The sub-layer of a block that computes each position by itself."""
+def row_feed_forward(module: nn.Module) -> RowLayer:
+    """The feed-forward network of a block."""
     kind = plain_type(module)
     if kind is FeedForward:
         assert isinstance(module, FeedForward)
@@ -71,7 +71,7 @@ def feed_forward(module: nn.Module) -> RowLayer:
 
 def _feed_forward(module: FeedForward) -> RowLayer:
     relu = module.activation is F.relu
-    inner, outer = linear(module.inner, relu=relu), linear(module.outer)
+    inner, outer = row_linear(module.inner, relu=relu), row_linear(module.outer)
     activation = None if relu else _activation(module)
 
     def network(x: Rows, residual: Rows | None = None) -> Rows:
@@ -82,7 +82,7 @@ def _feed_forward(module: FeedForward) -> RowLayer:
 
 
 def _gated(module: GatedFeedForward) -> RowLayer:
-    inner, outer, activation = linear(module.gate_inner), linear(module.outer), _activation(module)
+    inner, outer, activation = row_linear(module.gate_inner), row_linear(module.outer), _activation(module)
     d_ff = outer.features
 
     def network(x: Rows, residual: Rows | None = None) -> Rows:
@@ -99,22 +99,22 @@ def _activation(module: FeedForward | GatedFeedForward) -> int:
     return kind
 
 
-def embedding(module: InputEmbedding) -> Callable[[Planned], Planned]:
-    """From the ids of a position to what enters the stack; the position's vector is an input of the plan."""
+def row_embedding(module: InputEmbedding) -> Callable[[Planned], Planned]:
+    """Ids of a position -> inputs of the stack; the position's vector is an argument of each run."""
     weight, scale = module.embedding.weight.detach(), module.embedding.scale
-    after = norm(module.norm)
+    after = row_norm(module.norm)
     return lambda ids: after(plan_embedding(ids, weight, scale))
 
 
-def norm(module: nn.Module) -> RowNorm:
+def row_norm(module: nn.Module) -> RowNorm:
     """Layer norm, RMS norm, or nothing (`nn.Identity`)."""
     if type(module) is nn.Identity:
         return _same
     if type(module) is nn.LayerNorm and module.weight is not None:
         bias = None if module.bias is None else module.bias.detach()
-        return Norm(module.weight.detach(), bias, module.eps, center=True)
+        return PackedNorm(module.weight.detach(), bias, module.eps, center=True)
     if type(module) is RMSNorm and module.weight is not None and module.eps is not None:
-        return Norm(module.weight.detach(), None, module.eps, center=False)
+        return PackedNorm(module.weight.detach(), None, module.eps, center=False)
     raise Unplanned(f"{type(module).__name__} is no norm with a kernel")
 
 
@@ -122,18 +122,18 @@ def _same(x: Rows) -> Rows:
     return x
 
 
-def residual(module: nn.Module) -> ResidualConnection:
-    """Residual connection and norm around a sub-layer; there is no dropout in decoding."""
+def row_residual(module: nn.Module) -> ResidualConnection:
+    """The residual connection and norm of a sub-layer, without dropout."""
     kind = plain_type(module)
     if kind is PostNorm:
         assert isinstance(module, PostNorm)
-        return _post_norm(norm(module.norm))
+        return _post_norm(row_norm(module.norm))
     if kind is PreNorm:
         assert isinstance(module, PreNorm)
-        return _pre_norm(norm(module.norm))
+        return _pre_norm(row_norm(module.norm))
     if kind is SandwichNorm:
         assert isinstance(module, SandwichNorm)
-        return _sandwich_norm(norm(module.norm_before), norm(module.norm_after))
+        return _sandwich_norm(row_norm(module.norm_before), row_norm(module.norm_after))
     raise Unplanned(f"{type(module).__name__} is no residual connection with kernels")
 
 
@@ -159,5 +159,5 @@ def _sandwich_norm(before: RowNorm, after: RowNorm) -> ResidualConnection:
 
 
 def scale_of(module: MultiHeadAttention) -> float:
-    """The factor of the scores of an attention."""
+    """The factor of an attention's scores."""
     return module.d_head**-0.5 if module.scale is None else module.scale

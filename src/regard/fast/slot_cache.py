@@ -1,4 +1,4 @@
-"""A key-value cache indexed by slot: rows are selected by a table of slots, and nothing else is moved.
+"""A key-value cache indexed by slot: selecting rows changes a table of slots, and copies no keys.
 
 A beam changes which hypothesis is in which row at every step. In `layers.cache` that copies keys and values;
 here it copies rows of a table of integers. Rows of one source share its memory.
@@ -13,12 +13,12 @@ from torch import Tensor
 
 from regard.layers.cache import DecoderCache, StackCache
 
-CAPACITY = 32  # positions at first
+CAPACITY = 32  # positions for which memory is allocated at first
 
 
 @dataclass(frozen=True)
 class PackedMemory:
-    """Keys and values of several sources one after the other, without padding, and where each row's are."""
+    """Keys and values of several sources, concatenated without padding, and the span of each row's source."""
 
     layers: Sequence[tuple[Float[Tensor, "positions features"], Float[Tensor, "positions features"]]]
     starts: Int64[Tensor, " rows"]
@@ -27,7 +27,7 @@ class PackedMemory:
 
 
 def packed(cache: DecoderCache) -> PackedMemory:
-    """The memory of a cache without its masked positions."""
+    """The memory of `cache` without its masked positions."""
     seen = cache.memory_mask[:, 0, 0]
     layers = [
         (memory.key.transpose(1, 2)[seen].flatten(1), memory.value.transpose(1, 2)[seen].flatten(1))
@@ -38,16 +38,16 @@ def packed(cache: DecoderCache) -> PackedMemory:
 
 
 class SlotCache:
-    """Keys and values of a stack's self-attentions, and of a memory if there is one.
+    """Keys and values of a decoder's self-attentions, and of its memory if there is one.
 
-    `length`: positions read. `keys` and `values`, of each layer, hold those from `first` on: position p of
-    row i is in slot `table[i, p - first]`. The table grows with `make_room`, before a step, and the step
-    writes it. With a `window` only the last `window` positions can be attended to; earlier ones are dropped
-    when room is needed.
+    `length` is the number of positions read. `keys` and `values` have one tensor a layer, with the positions
+    from `first` on: position p of row i is in slot `table[i, p - first]`. `make_room` enlarges the table
+    before a step, and the step writes its slots into it. With a `window` only the last `window` positions can
+    be attended to; earlier ones are dropped when memory is needed.
     """
 
     def __init__(self, memory: PackedMemory | None = None, window: int | None = None) -> None:
-        """No position has been read yet."""
+        """An empty cache."""
         self.length = self.first = 0
         self.keys: list[Float[Tensor, "capacity slots features"]] = []
         self.values: list[Float[Tensor, "capacity slots features"]] = []
@@ -56,7 +56,7 @@ class SlotCache:
 
     @classmethod
     def of(cls, cache: StackCache | DecoderCache, window: int | None = None) -> "SlotCache":
-        """The same positions read as in `cache`, which must not be used any more."""
+        """`cache` converted to slots; `cache` must not be used any more."""
         made = cls(packed(cache) if isinstance(cache, DecoderCache) else None, window)
         layers = cache.layers if isinstance(cache, StackCache) else cache.targets
         made.length = layers[0].length
@@ -71,16 +71,16 @@ class SlotCache:
 
     @property
     def held(self) -> int:
-        """The number of positions whose keys and values are there."""
+        """The number of positions whose keys and values are stored."""
         return self.length - self.first
 
     @property
     def begin(self) -> int:
-        """The first position that the next one can attend to, counted from `first`."""
+        """The first position to which the next one can attend, counted from `first`."""
         return 0 if self.window is None else max(0, self.held + 1 - self.window)
 
     def make_room(self, rows: int, layers: int, features: int) -> None:
-        """Make room for one more position of so many rows."""
+        """Allocate memory for one more position of so many rows."""
         if not self.keys:
             self.keys = [torch.empty(0, rows, features) for _ in range(layers)]
             self.values = [torch.empty(0, rows, features) for _ in range(layers)]
@@ -96,14 +96,14 @@ class SlotCache:
             self.table = torch.nn.functional.pad(self.table, (0, capacity - self.table.size(1)))
 
     def _forget(self, count: int) -> None:
-        """Drop the first `count` positions, which no later one can attend to."""
+        """Drop the first `count` positions, to which no later one can attend."""
         for tensors in (self.keys, self.values):
             tensors[:] = [torch.cat([each[count:], each[:count]]) for each in tensors]
         self.table = torch.cat([self.table[:, count:], self.table[:, :count]], dim=1)
         self.first += count
 
     def select(self, rows: Int64[Tensor, " rows"]) -> "SlotCache":
-        """Row i becomes what row `rows[i]` was."""
+        """Replace row i by row `rows[i]`."""
         if len(self.table):
             self.table = self.table.index_select(0, rows)
         if self.memory is not None:
@@ -116,7 +116,7 @@ class SlotCache:
         """Keep the first `length` positions only.
 
         Raises:
-            ValueError: positions that the next one can attend to have been dropped.
+            ValueError: positions to which the next one can attend have been dropped.
         """
         needed = 0 if self.window is None else max(0, length + 1 - self.window)
         if not self.first <= min(needed, length) <= length <= self.length:

@@ -1,4 +1,4 @@
-"""Which models the planned decoding step reproduces: an exact list of module types and settings.
+"""Which models have a fast decoding step: an exact list of module types and settings.
 
 Whatever is not on the list takes the plain form (`extend`): a subclass, a module with a hook, an overridden
 or patched method, a parametrised weight, another dtype or device.
@@ -26,8 +26,8 @@ from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
 from regard.models.parts import InputEmbedding
 
-MODELS = (EncoderDecoder, DecoderOnly)
-KNOWN = frozenset(
+SUPPORTED_MODELS = (EncoderDecoder, DecoderOnly)
+SUPPORTED_TYPES = frozenset(
     {
         *(EncoderDecoder, DecoderOnly, Encoder, Decoder, InputEmbedding, EncoderBlock, DecoderBlock),
         *(PostNorm, PreNorm, SandwichNorm, SelfAttention, MultiHeadAttention, FeedForward, GatedFeedForward),
@@ -38,11 +38,11 @@ KNOWN = frozenset(
 
 
 def why_unsupported(model: nn.Module) -> str | None:
-    """Why `model` cannot have the planned step; None if all its parts are known.
+    """Why `model` cannot have a fast step; None if all its parts are known.
 
-    What only the building of the plan finds, such as a known layer in another's place, it does not tell.
+    Building the plan may still fail, for example if a known layer is used in place of another.
     """
-    if type(model) not in MODELS:
+    if type(model) not in SUPPORTED_MODELS:
         return f"{type(model).__name__} is no model that it knows"
     if model.training:
         return "the model is in training mode"
@@ -57,9 +57,9 @@ def why_unsupported(model: nn.Module) -> str | None:
 
 
 def _reasons(module: nn.Module, *, is_output: bool) -> Iterator[str]:
-    """What is unknown in a module, its children apart."""
+    """What is unsupported in a module, not counting its children."""
     kind = plain_type(module)
-    if kind not in KNOWN:
+    if kind not in SUPPORTED_TYPES:
         yield f"{type(module).__name__} is no type that it knows"
         return
     if has_hooks(module):

@@ -1,8 +1,8 @@
-"""Fused forms for training a built model on a CPU in float32, put on and taken off from outside.
+"""Fused forms for training a built model on a CPU in float32, applied and removed from outside.
 
-`fuse` exchanges the classes of modules of exactly known types for subclasses with a fused forward, and the
-`attend` of attentions; parameters and their names stay. Each fused forward asks again, whenever it is called,
-whether it may stand for the modules that it passes by, and calls them where it may not.
+`fuse` replaces the classes of modules of exactly known types by subclasses with a fused forward, and the
+`attend` of attentions; parameters and their names stay. Each fused forward checks at every call whether the
+kernel may replace the modules inside it, and calls the modules if not.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.fast.dropout import FastDropout, drawn
+from regard.fast.dropout import FastDropout, dropout_bits
 from regard.fast.fusible import can_be_fused
-from regard.fast.native.residual import AddDropped, AddNorm, Drawn, FeedForwardReLU
+from regard.fast.native.residual import AddDropped, AddNorm, DropoutBits, FeedForwardReLU
 from regard.fast.training_attention import training_attention
 from regard.fast.unchanged import class_is_unchanged, has_hooks, overrides
 from regard.layers.attention import MultiHeadAttention, SelfAttention
@@ -40,7 +40,9 @@ class FusedPostNorm(PostNorm):
         if not self._can_be_fused(x, y):
             return self.norm(x + self.dropout(y))
         p, norm = self.dropout.p, cast(nn.LayerNorm, self.norm)
-        return AddNorm.apply(x, y, norm.weight, norm.bias, norm.eps, drawn(y.shape, p) if p else Drawn(None))
+        return AddNorm.apply(
+            x, y, norm.weight, norm.bias, norm.eps, dropout_bits(y.shape, p) if p else DropoutBits(None)
+        )
 
     def _can_be_fused(self, x: Tensor, y: Tensor) -> bool:
         norm = self.norm
@@ -78,7 +80,7 @@ class FusedSandwichNorm(SandwichNorm):
 def _added(x: Tensor, y: Tensor, dropout: nn.Dropout) -> Tensor:
     """x + dropout(y)."""
     if _is_fast(dropout) and dropout.p and _are_alike(x, y) and can_be_fused(y, dropout):
-        return AddDropped.apply(x, y, drawn(y.shape, dropout.p))
+        return AddDropped.apply(x, y, dropout_bits(y.shape, dropout.p))
     return x + dropout(y)
 
 
@@ -98,7 +100,7 @@ class FusedFeedForward(FeedForward):
             return super().forward(x)
         rows = x.reshape(-1, x.size(-1))
         p = self.dropout.p
-        dropped = drawn((*x.shape[:-1], self.inner.out_features), p) if p else Drawn(None)
+        dropped = dropout_bits((*x.shape[:-1], self.inner.out_features), p) if p else DropoutBits(None)
         inner, outer = self.inner, self.outer
         out = FeedForwardReLU.apply(rows, inner.weight, inner.bias, outer.weight, outer.bias, dropped)
         return out.view(*x.shape[:-1], -1)
@@ -125,20 +127,20 @@ PLAIN = {fused: plain for plain, fused in FUSED.items()}
 
 
 def plain_type(module: nn.Module) -> type[nn.Module]:
-    """The class of `module` as it is without `fuse`."""
+    """The class that `module` has without `fuse`."""
     return PLAIN.get(type(module), type(module))
 
 
 def plain_attend(module: MultiHeadAttention) -> Callable[..., Tensor]:
-    """The `attend` of `module` as it is without `fuse`."""
+    """The `attend` that `module` has without `fuse`."""
     return attention if module.attend is training_attention else module.attend
 
 
 def fusible_parts(model: nn.Module) -> dict[str, str | None]:
-    """By name, each attention, residual connection and feed-forward network, and why it has no fused form.
+    """Each attention, residual connection and feed-forward network by name, and why it has no fused form.
 
-    None where it has one. Whether the kernel is then taken is asked for each batch: training in float32 on a
-    CPU, and for attention the shapes.
+    None if it has one. Whether the kernel is used is decided for each batch: it must be training in float32
+    on a CPU, and for attention the shapes must be supported.
     """
     return {
         name: _why_not_fused(module)
@@ -176,7 +178,7 @@ def _is_known_norm(module: nn.Module) -> bool:
 
 
 def fuse(model: nn.Module) -> None:
-    """Give all modules of known types their fused forms; whatever was changed in `model` is left alone."""
+    """Give all modules of known types their fused forms, except modules that were changed."""
     for module in model.modules():
         kind = FUSED.get(type(module))
         if kind is not None and not overrides(module) and class_is_unchanged(type(module)):
@@ -196,7 +198,7 @@ def unfuse(model: nn.Module) -> None:
 
 @contextmanager
 def fused(model: nn.Module) -> Iterator[None]:
-    """Within, `model` has its fused forms; afterwards its plain ones."""
+    """A context in which `model` has its fused forms; afterwards it has its plain forms again."""
     fuse(model)
     try:
         yield

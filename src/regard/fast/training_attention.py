@@ -1,14 +1,14 @@
-"""Attention of training on a CPU: one kernel for the formula, its dropout and its gradients."""
+"""Attention for training on a CPU: one kernel for the formula, its dropout and its gradients."""
 
 import torch
 from torch import Tensor
 
-from regard.fast.dropout import drawn
 from regard.fast.dropout import dropout as drop
+from regard.fast.dropout import dropout_bits
 from regard.fast.fusible import can_be_fused
 from regard.fast.native.attention_training import TrainingAttention
 from regard.fast.native.kernels import constant
-from regard.fast.native.residual import Drawn
+from regard.fast.native.residual import DropoutBits
 from regard.layers.scaled_dot_product import (
     Key,
     Mask,
@@ -21,7 +21,7 @@ from regard.layers.scaled_dot_product import (
     for_each_query_head,
 )
 
-FEW_KEYS = 128  # the kernel keeps weights for the gradients: of so many keys they are not the largest part
+FEW_KEYS = 128  # the kernel stores the weights for the backward pass; up to so many keys they are small
 
 
 def training_attention(
@@ -32,9 +32,9 @@ def training_attention(
     position_bias: PositionBias | None = None,
     dropout: float = 0.0,
 ) -> Mixed:
-    """`scaled_dot_product.attention` by the kernel where it has one; else with fast masks of dropout."""
+    """`scaled_dot_product.attention` by the kernel if it supports the inputs, else with fast dropout."""
     if position_bias is None and _has_kernel(query, key, value, mask, dropout):
-        bits = drawn((*query.shape[:3], key.size(2)), dropout) if dropout else Drawn(None)
+        bits = dropout_bits((*query.shape[:3], key.size(2)), dropout) if dropout else DropoutBits(None)
         return TrainingAttention.apply(query, key, value, mask, *bits)
     if dropout and query.device.type == "cpu":
         weights = drop(attention_weights(query, key, mask, position_bias), dropout)
@@ -43,7 +43,7 @@ def training_attention(
 
 
 def _has_kernel(query: Query, key: Key, value: Value, mask: Mask | None, dropout: float) -> bool:
-    """True if there is a kernel for such tensors, and it gains. It broadcasts nothing but the mask."""
+    """True if the kernel supports such tensors and is faster. It broadcasts only the mask."""
     if not can_be_fused(query) or not query.dtype == key.dtype == value.dtype or key.numel() == 0:
         return False
     if not dropout and key.size(2) > FEW_KEYS:

@@ -1,7 +1,7 @@
 """Whether a class or a module still computes what its source says: not patched, hooked or overridden.
 
-A fast form computes what known classes compute without calling them. Where somebody has changed one of them,
-the fast form would be silently wrong, so it asks here first.
+A fast form computes what known classes compute, without calling them. If one of them was changed, the fast
+form would be silently wrong, so it checks here first.
 """
 
 from functools import cache
@@ -11,12 +11,12 @@ from typing import Any
 from torch import nn
 from torch.nn.modules.module import _has_any_global_hook
 
-# A change of nn.Module is one of every module; its other methods do not compute.
+# A change of these methods of nn.Module changes every module; its other methods compute nothing.
 OF_EVERY_MODULE = ("__call__", "_call_impl", "forward")
 
 
 def class_is_unchanged(kind: type[nn.Module]) -> bool:
-    """True if no method of `kind` has been replaced: neither since it was first asked for nor before."""
+    """True if no method of `kind` has been replaced, before or after the first check."""
     return all(
         each is not None and getattr(kind, name, None) is each for name, each in _methods(kind).items()
     )
@@ -24,7 +24,7 @@ def class_is_unchanged(kind: type[nn.Module]) -> bool:
 
 @cache
 def _methods(kind: type[nn.Module]) -> dict[str, Any]:
-    """The methods and properties of a class and its bases; None for one that was defined elsewhere."""
+    """The methods and properties of a class and its bases; None for each that was defined elsewhere."""
     found = {name: getattr(kind, name) for name in OF_EVERY_MODULE}
     for base in kind.__mro__:
         if not issubclass(base, nn.Module) or base is nn.Module:
@@ -54,12 +54,12 @@ def has_hooks(module: nn.Module) -> bool:
 
 
 def any_module_is_hooked() -> bool:
-    """True if a hook of all modules is registered (`register_module_forward_hook` and its like)."""
+    """True if a hook for all modules is registered (as by `register_module_forward_hook`)."""
     return bool(_has_any_global_hook())
 
 
 def overrides(module: nn.Module) -> list[str]:
-    """Names of methods of its class that an attribute of this very module hides."""
+    """Names of methods that an attribute of the module itself overrides."""
     kind = type(module)
     return [
         name
@@ -69,5 +69,5 @@ def overrides(module: nn.Module) -> list[str]:
 
 
 def is_unchanged(module: nn.Module) -> bool:
-    """True if its class is unchanged and nothing was changed in this very module: no hooks, no overrides."""
+    """True if its class is unchanged and the module itself has no hooks and no overrides."""
     return not has_hooks(module) and class_is_unchanged(type(module)) and not overrides(module)

@@ -60,7 +60,7 @@ class Ablations:
     baseline: float  # nats
     heads: list[HeadChange]
     layers: list[LayerChange]  # blocks, each followed by its sub-layers
-    tokens: list[TokenChange]  # of the sequence that `token_sequence` names
+    tokens: list[TokenChange]  # of the sequence that `ablatable_sequence` names
 
 
 def ablate(forced: ForcedPass, ablation: Ablation) -> float:
@@ -81,7 +81,7 @@ def ablations(
         (site.name, head) for site in attention_sites(forced.model) for head in range(site.num_heads) if heads
     ]
     each_layer = layer_names(forced.model) if layers else []
-    each_token = range(len(forced.sequences[token_sequence(forced)]) if tokens else 0)
+    each_token = range(len(forced.sequences[ablatable_sequence(forced)]) if tokens else 0)
     requested = [
         Ablation(),
         *(Ablation(heads={name: [head]}) for name, head in each_head),
@@ -98,7 +98,7 @@ def ablations(
     )
 
 
-def token_sequence(forced: ForcedPass) -> SequenceName:
+def ablatable_sequence(forced: ForcedPass) -> SequenceName:
     """The sequence whose tokens can be switched off: the source, a text, or a decoder's input."""
     return next(name for name in ("source", "text", "read") if name in forced.sequences)
 
@@ -106,7 +106,7 @@ def token_sequence(forced: ForcedPass) -> SequenceName:
 @torch.no_grad()
 def _log_probs(forced: ForcedPass, requested: Sequence[Ablation]) -> list[float]:
     """The log-probability of the answer under each ablation, in nats."""
-    answer, length = answer_of(forced), len(forced.sequences[token_sequence(forced)])
+    answer, length = answer_of(forced), len(forced.sequences[ablatable_sequence(forced)])
     if out_of_range := [position for each in requested for position in each.tokens if position >= length]:
         raise ConfigError(
             f"there is no token at position {out_of_range[0]}", f"positions go from 0 to {length - 1}"

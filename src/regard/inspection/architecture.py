@@ -26,7 +26,7 @@ from regard.models.recurrent import Recurrent
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ModuleCosts:
     """A module; its parameters and FLOPs include those of its children."""
 
     name: str  # "decoder.blocks.2.cross_attention"; "" for the model itself
@@ -35,7 +35,7 @@ class Part:
     tied: int  # number of parameters that an earlier module holds too, and that count there
     flops: int  # in this pass
     output: tuple[int, ...] | None  # shape of its last output; None if it was not called
-    children: tuple["Part", ...]
+    children: tuple["ModuleCosts", ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Totals:
 class Architecture:
     """A model's modules and its total costs."""
 
-    tree: Part
+    tree: ModuleCosts
     totals: Totals
 
 
@@ -75,7 +75,7 @@ class _Counts:
     shapes: dict[str, tuple[int, ...]]
 
 
-def _part(module: nn.Module, name: str, counted: _Counts, counted_parameters: set[int]) -> Part:
+def _part(module: nn.Module, name: str, counted: _Counts, counted_parameters: set[int]) -> ModuleCosts:
     """The tree below one module; `counted_parameters` has the ids of parameters that were counted before."""
     own = list(module.parameters(recurse=False))
     new = [each for each in own if id(each) not in counted_parameters]
@@ -85,7 +85,7 @@ def _part(module: nn.Module, name: str, counted: _Counts, counted_parameters: se
         _part(child, f"{name}.{last}" if name else last, counted, counted_parameters)
         for last, child in module.named_children()
     )
-    return Part(
+    return ModuleCosts(
         name=name,
         type=type(module).__name__,
         parameters=size + sum(child.parameters for child in children),
@@ -160,7 +160,7 @@ def _first_tensor(output: Any) -> Tensor | None:
 
 @contextmanager
 def _with_plain_attention(model: nn.Module) -> Iterator[None]:
-    """Within, attentions use the plain kernel: a fused one hides its two matrix products."""
+    """A context in which attentions use the plain kernel: a fused one hides its two matrix products."""
     original = [(each, each.attend) for each in model.modules() if isinstance(each, MultiHeadAttention)]
     for module, _ in original:
         module.attend = plain_attention
@@ -192,7 +192,7 @@ def activation_bytes(forced: ForcedPass) -> int:
 
 @contextmanager
 def _all_trainable(model: nn.Module) -> Iterator[None]:
-    """Within, all parameters require gradients, even in a model that was loaded for inference."""
+    """A context in which all parameters require gradients, even in a model that was loaded for inference."""
     frozen = [each for each in model.parameters() if not each.requires_grad]
     for each in frozen:
         each.requires_grad_(True)

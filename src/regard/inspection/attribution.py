@@ -122,7 +122,7 @@ class _PathFromZero:
 
 @contextmanager
 def _replaced_output(embedding: TokenEmbedding, x: Float[Tensor, "rows columns width"]) -> Iterator[None]:
-    """Within, `embedding` returns `x` for any input."""
+    """A context in which `embedding` returns `x` for any input."""
 
     def hook(_: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
         rows = torch.arange(len(output), device=x.device) % len(

@@ -17,7 +17,7 @@ from regard.decoding.rows import HypothesisRows
 from regard.decoding.search import BeamSearch, Candidates, FinishedHypotheses
 from regard.decoding.step import Stepper
 
-State = Literal["live", "dropped", "ended", "best"]
+NodeState = Literal["live", "dropped", "ended", "best"]
 Path = tuple[int, ...]  # all tokens from the start, forced ones included
 
 
@@ -32,7 +32,7 @@ class Node:
     log_prob: float  # of this token, nats
     total: float  # of all tokens up to it, nats
     score: float  # total, adjusted by rules, divided by the length penalty, as if the hypothesis ended here
-    state: State  # live: kept for the next step; dropped; ended: finished; best: the end of the answer
+    state: NodeState  # live: kept for the next step; dropped; ended: finished; best: the end of the answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class _TreeBuilder:
     by_path: dict[Path, int] = field(default_factory=dict)
 
     def add(
-        self, path: Path, *, forced: int, log_prob: float, total: float, score: float, state: State
+        self, path: Path, *, forced: int, log_prob: float, total: float, score: float, state: NodeState
     ) -> None:
         self.by_path[path] = len(self.nodes)
         self.nodes.append(
@@ -95,7 +95,7 @@ class _TreeBuilder:
     def at(self, path: Path) -> Node | None:
         return self.nodes[self.by_path[path]] if path in self.by_path else None
 
-    def mark(self, path: Path, state: State) -> None:
+    def mark(self, path: Path, state: NodeState) -> None:
         number = self.by_path[path]
         self.nodes[number] = replace(self.nodes[number], state=state)
 

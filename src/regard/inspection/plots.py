@@ -22,7 +22,7 @@ from regard.inspection.figures import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Size = Literal["screen", "column", "page"]
+FigureSize = Literal["screen", "column", "page"]
 WIDTHS = {"column": 3.35, "page": 6.9}  # inches: one and two columns of a paper (IEEE, ACL)
 PANELS_ACROSS = {"screen": 4, "column": 2, "page": 4}  # at most
 MAX_LABELLED_TOKENS = 80  # an axis with more tokens has no labels
@@ -39,7 +39,7 @@ def draw_attention(
     title: str = "",
     row_name: str = "",
     column_name: str = "",
-    size: Size = "screen",
+    size: FigureSize = "screen",
 ) -> None:
     """Write attention maps with weights between 0 and 1, one panel for each name; darker is more.
 
@@ -71,7 +71,7 @@ def draw_attention(
         figure.supylabel(row_name, color=TEXT_COLOUR, fontsize=points + 2)
 
 
-def _figure_size(across: int, down: int, rows: int, columns: int, size: Size) -> tuple[float, float]:
+def _figure_size(across: int, down: int, rows: int, columns: int, size: FigureSize) -> tuple[float, float]:
     """Width and height in inches of a figure with these panels."""
     cell_width, cells_height = (min(max(CELL_SIZE * count, 1.6), 9) for count in (columns, rows))
     width, height = across * (cell_width + 0.3) + 1.9, down * (cells_height + 0.5) + 1.2

@@ -57,7 +57,7 @@ def layer_names(model: Model) -> list[str]:
 
 @contextmanager
 def ablated(model: Model, *ablations: Ablation) -> Iterator[None]:
-    """Within, the model runs without these parts.
+    """A context in which the model runs without these parts.
 
     One of `ablations` applies to all rows of a batch, several apply to one row each.
 

@@ -13,14 +13,14 @@ from regard.layers.stacked import StackedLinear
 
 
 class MultiHeadAttention(nn.Module):
-    """Each position of `x` gathers what it needs from the positions of `memory`.
+    """Attention from each position of `x` (queries) to all positions of `memory` (keys and values).
 
-    Keys are made of inputs of width `key_dim`, values of inputs of width `value_dim`; `num_kv_heads`
-    heads of them are shared by the `num_heads` of the queries (Ainslie et al. 2023). A head is `d_head` wide,
-    d_model / num_heads where that is None; scores are multiplied by `scale`, 1 / sqrt(d_head) where None.
+    Keys are projected from inputs of width `key_dim`, values from inputs of width `value_dim`. The
+    `num_heads` query heads share `num_kv_heads` heads of keys and values (Ainslie et al. 2023). A head is
+    `d_head` wide (None: d_model / num_heads). Scores are multiplied by `scale` (None: 1 / sqrt(d_head)).
 
-    `attend` mixes the values. A recorder or another kernel can replace it by a function with the signature
-    of `scaled_dot_product.attention`.
+    `attend` computes weights and outputs. A recorder or another kernel can replace it by a function with the
+    signature of `scaled_dot_product.attention`.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class MultiHeadAttention(nn.Module):
         position_bias: Float[Tensor, "#batch #heads #tgt_len src_len"] | None = None,
         cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "batch tgt_len d_model"]:
-        """What `x` finds in `memory`, a sequence or what `read` has made of one.
+        """The outputs for `x`; `memory` is a sequence, or the keys and values that `read` has returned.
 
-        The values are made of `values` where that is given. With a `cache`, what it holds is looked at
-        too, as the positions before those of `memory`, which it keeps.
+        If `values` is given, the values are projected from it instead of from `memory`. If there is a
+        `cache`, its positions come before those of `memory`, which are appended to it.
         """
         query, seen = self._project(x, memory, values, cache)
         dropout = self.dropout if self.training else 0.0
@@ -80,7 +80,7 @@ class MultiHeadAttention(nn.Module):
         memory: Float[Tensor, "batch new_len key_dim"],
         values: Float[Tensor, "batch new_len value_dim"] | None = None,
     ) -> KeyValue:
-        """Keys and values of a memory, to be looked at many times."""
+        """The projected keys and values of a memory, for use in many calls."""
         return KeyValue(
             self._heads(self.key(memory)), self._heads(self.value(memory if values is None else values))
         )
@@ -88,7 +88,7 @@ class MultiHeadAttention(nn.Module):
     def _project(
         self, x: Tensor, memory: Tensor | KeyValue, values: Tensor | None, cache: KeyValueCache | None
     ) -> tuple[Tensor, KeyValue]:
-        """Queries, and the keys and values of all that can be looked at; heads apart."""
+        """The queries, and the keys and values of all positions, split into heads."""
         seen = memory if isinstance(memory, KeyValue) else self.read(memory, values)
         query = self._scaled(self._heads(self.query(x)))
         return query, seen if cache is None else cache.append(*seen)
@@ -104,10 +104,10 @@ class MultiHeadAttention(nn.Module):
 
 
 class SelfAttention(MultiHeadAttention):
-    """A sequence looks at itself: query, key and value are made in one product.
+    """Self-attention: queries, keys and values of one sequence, projected by one matrix product.
 
-    `rotary` turns queries and keys by their positions. `qk_norm` makes the norms, over the features of
-    each head, that queries and keys go through before that (Henry et al. 2020): so scores stay bounded.
+    `rotary` applies rotary position embedding to queries and keys. `qk_norm` makes norms that are applied to
+    each head of queries and keys before it, which bounds the scores (Henry et al. 2020).
     """
 
     def __init__(

@@ -31,7 +31,7 @@ class PostNorm(nn.Module):
 
 
 class PreNorm(nn.Module):
-    """x + dropout(sublayer(norm(x))); the stack then ends in a norm of its own (Xiong et al. 2020)."""
+    """x + dropout(sublayer(norm(x))) (Xiong et al. 2020); the stack then has a final norm."""
 
     def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class PreNorm(nn.Module):
 
 
 class SandwichNorm(nn.Module):
-    """x + dropout(norm_after(sublayer(norm_before(x)))) (Ding et al. 2021); a final norm here too."""
+    """x + dropout(norm_after(sublayer(norm_before(x)))) (Ding et al. 2021); the stack has a final norm."""
 
     def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
         super().__init__()
@@ -64,8 +64,8 @@ class EncoderBlock(nn.Module):
     """Self-attention, then a feed-forward network, each within a residual connection.
 
     `residual` makes a residual connection with its dropout and norm. With a causal mask this is the block of
-    a decoder without cross-attention; `x` may then be the positions after those that a `cache` holds.
-    Attributes are called `around_...` because parameters in model folders are.
+    a decoder without cross-attention; with a `cache`, `x` holds the positions after the cached ones.
+    The residual connections are attributes `around_...`, as in the parameter names of model folders.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class EncoderBlock(nn.Module):
     ) -> "EncoderBlock":
         """A block of these sizes: attention with as many keys and values as queries, and no positions.
 
-        `d_model` is the width of its input and output, `d_ff` that of the feed-forward network within.
+        `d_model` is the width of its input and output, `d_ff` the inner width of the feed-forward network.
         """
         return cls(
             SelfAttention(d_model, num_heads, dropout=dropout),
@@ -111,9 +111,9 @@ class EncoderBlock(nn.Module):
 
 
 class DecoderBlock(nn.Module):
-    """Self-attention, cross-attention to the memory, feed-forward network, each in a residual connection.
+    """Self-attention, cross-attention to the memory, feed-forward network, each within a residual connection.
 
-    With a `cache`, `x` are the positions after those that it holds.
+    With a `cache`, `x` holds the positions after the cached ones.
     """
 
     def __init__(
@@ -150,9 +150,9 @@ class DecoderBlock(nn.Module):
         )
 
     def read(self, memory: Float[Tensor, "batch src_len d_memory"]) -> KeyValue:
-        """Keys and values of the cross-attention: made once, then given as `memory` many times.
+        """Keys and values of the cross-attention: computed once, then passed as `memory` in many calls.
 
-        They are contiguous, whether rows are selected later or not: products of strided keys round otherwise.
+        They are always contiguous, because products with strided keys round differently.
         """
         return self.cross_attention.read(memory).contiguous()
 

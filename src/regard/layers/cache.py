@@ -1,6 +1,6 @@
-"""Keys and values of positions already read, so that each is computed once.
+"""Key-value caches: keys and values of earlier positions, so that each is computed once.
 
-A cache belongs to one decoding; nothing flows back through it, so read it without gradients.
+A cache belongs to one decoding run. No gradient flows through it: use it under `torch.no_grad()`.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from torch import Tensor
 
 
 class KeyValue(NamedTuple):
-    """What an attention has made of the positions that can be looked at."""
+    """Keys and values of one attention."""
 
     key: Float[Tensor, "batch kv_heads src_len d_head"]
     value: Float[Tensor, "batch kv_heads src_len d_value"]
 
     def contiguous(self) -> "KeyValue":
-        """Laid out head by head, so that no look has to do that again."""
+        """The same, contiguous in memory (head by head), so that attention need not copy them."""
         return KeyValue(self.key.contiguous(), self.value.contiguous())
 
     def select(self, rows: Int64[Tensor, " rows"]) -> "KeyValue":
@@ -26,23 +26,23 @@ class KeyValue(NamedTuple):
 
 
 class KeyValueCache:
-    """The keys and values of one self-attention, in buffers that double when they are full.
+    """The keys and values of one self-attention, in a buffer that doubles when it is full.
 
-    With a `window` (see `window_mask`) it holds only what the next query can look at, the last
-    `window` - 1 positions, so that it does not grow with the text.
+    With a `window` (see `window_mask`) it keeps only the last `window` - 1 positions, to which the next query
+    can attend, so that its size does not grow with the text.
     """
 
     def __init__(self, capacity: int = 16, window: int | None = None) -> None:
-        self.length = 0  # positions read, be they held or not
+        self.length = 0  # positions appended, including those dropped by the window
         self._window = window
         self._capacity = capacity
-        self._room: KeyValue | None = None
-        self._start = self._end = 0  # what is held of the room
-        self._last = 0  # positions of the last `append`
+        self._buffer: KeyValue | None = None
+        self._start = self._end = 0  # the part of the buffer that is in use
+        self._last = 0  # number of positions in the last `append`
 
     @property
     def held(self) -> int:
-        """How many of the positions read the next query can look at."""
+        """The number of positions to which the next query can attend."""
         count = self._end - self._start
         return count if self._window is None else min(count, self._window - 1)
 
@@ -51,44 +51,44 @@ class KeyValueCache:
         key: Float[Tensor, "batch kv_heads new_len d_head"],
         value: Float[Tensor, "batch kv_heads new_len d_value"],
     ) -> KeyValue:
-        """Keep these after the earlier ones; all that are held, as views of the room."""
+        """Append keys and values; returns all that are held, as views of the buffer."""
         self._start = self._end - self.held
-        room = self._room
-        if room is None or self._end + key.size(2) > room.key.size(2):
-            room = self._room = self._grow(key, value)
+        buffer = self._buffer
+        if buffer is None or self._end + key.size(2) > buffer.key.size(2):
+            buffer = self._buffer = self._grow(key, value)
         start, self._end = self._end, self._end + key.size(2)
-        room.key.narrow(2, start, key.size(2)).copy_(key)  # narrow: slices cost twice as much, at each step
-        room.value.narrow(2, start, key.size(2)).copy_(value)
+        buffer.key.narrow(2, start, key.size(2)).copy_(key)  # narrow: slices cost twice as much, at each step
+        buffer.value.narrow(2, start, key.size(2)).copy_(value)
         self.length += key.size(2)
         self._last = key.size(2)
         count = self._end - self._start
-        return KeyValue(room.key.narrow(2, self._start, count), room.value.narrow(2, self._start, count))
+        return KeyValue(buffer.key.narrow(2, self._start, count), buffer.value.narrow(2, self._start, count))
 
     def held_pair(self) -> KeyValue:
-        """All that is held, as views of the room; something must have been read."""
-        assert self._room is not None
+        """All keys and values that are held, as views of the buffer; there must be some."""
+        assert self._buffer is not None
         held = slice(self._end - self.held, self._end)
-        return KeyValue(self._room.key[:, :, held], self._room.value[:, :, held])
+        return KeyValue(self._buffer.key[:, :, held], self._buffer.value[:, :, held])
 
     def select(self, rows: Int64[Tensor, " rows"]) -> None:
         """Row i becomes what row `rows[i]` was, in place."""
         _move([self], rows)
 
     def cut(self, length: int) -> None:
-        """Forget all but the first `length` positions; with a window, those of the last `append` at most."""
+        """Keep the first `length` positions. With a window only those of the last `append` can be removed."""
         gone = self.length - length
         if not 0 <= gone <= self._end - self._start or (gone and self._window and gone > self._last):
             raise ValueError(f"{self.length} positions cannot be cut to {length}")
         self.length, self._end, self._last = length, self._end - gone, self._last - gone
 
     def _grow(self, key: Tensor, value: Tensor) -> KeyValue:
-        """Room for these too; what is held moves to its beginning."""
+        """A buffer with space for these too; what is held is copied to its beginning."""
         held = slice(self._start, self._end)
         count = self._end - self._start
         needed = count + key.size(2) if self._window is None else 2 * count + key.size(2)
         while self._capacity < needed:
             self._capacity *= 2
-        old_key, old_value = (None, None) if self._room is None else self._room
+        old_key, old_value = (None, None) if self._buffer is None else self._buffer
         self._start, self._end = 0, count
         return KeyValue(
             _grown(old_key, held, key, self._capacity), _grown(old_value, held, value, self._capacity)
@@ -96,23 +96,23 @@ class KeyValueCache:
 
 
 class StackCache:
-    """What the self-attentions of a stack have made of the positions read so far. One row a hypothesis."""
+    """The key-value caches of a stack's self-attentions, one a layer; a row for each hypothesis."""
 
     def __init__(self, num_layers: int, window: int | None = None) -> None:
         self.layers = [KeyValueCache(window=window) for _ in range(num_layers)]
 
     @property
     def length(self) -> int:
-        """How many positions have been read."""
+        """The number of positions appended."""
         return self.layers[0].length
 
     @property
     def held(self) -> int:
-        """How many of them the next one can look at."""
+        """The number of positions to which the next query can attend."""
         return self.layers[0].held
 
     def cut(self, length: int) -> None:
-        """Forget all but the first `length` positions."""
+        """Keep the first `length` positions."""
         for layer in self.layers:
             layer.cut(length)
 
@@ -123,12 +123,11 @@ class StackCache:
 
 
 class DecoderCache:
-    """All that a decoder keeps between steps: of the memory once, of the target as it grows.
+    """The key-value cache of a decoder: of the memory, computed once, and of the target, which grows.
 
-    What it is made of is its own, to be changed in place.
-
-    One row a hypothesis. `select` drops, repeats and reorders rows in place; rows of one sentence
-    share what was made of its source, so only a change of sentences moves that.
+    It owns its tensors and changes them in place. Each row is a hypothesis. `select` drops, repeats and
+    reorders rows. All rows of a sentence have the same memory, so the memory is copied only if a row changes
+    its sentence.
     """
 
     def __init__(
@@ -140,25 +139,14 @@ class DecoderCache:
         self.memory_mask = memory_mask
         self.targets = [KeyValueCache() for _ in memories]
         self._sentences = torch.arange(len(memory_mask), device=memory_mask.device)
-        self._hidden: Tensor | None = None
-
-    @property
-    def hidden(self) -> Float[Tensor, "rows 1 1 src_len"]:
-        """What is added to scores: 0 where the memory may be looked at, minus infinity where not."""
-        if self._hidden is None:
-            zeros = torch.zeros(
-                self.memory_mask.shape, dtype=self.memories[0].key.dtype, device=self.memory_mask.device
-            )
-            self._hidden = zeros.masked_fill_(self.memory_mask.logical_not(), -torch.inf)
-        return self._hidden
 
     @property
     def length(self) -> int:
-        """How many positions of the target have been read."""
+        """The number of target positions appended."""
         return self.targets[0].length
 
     def cut(self, length: int) -> None:
-        """Forget all but the first `length` positions of the target."""
+        """Keep the first `length` positions of the target."""
         for target in self.targets:
             target.cut(length)
 
@@ -173,16 +161,16 @@ class DecoderCache:
             if len(rows) <= len(self._sentences):  # a row of the same sentence as before has its memory
                 rows = torch.where(sentences == self._sentences[: len(rows)], places, rows)
             self.memories = _pairs(moved([each for memory in self.memories for each in memory], rows))
-            self.memory_mask, self._hidden = self.memory_mask[rows], None
+            self.memory_mask = self.memory_mask[rows]
             self._sentences = sentences
         return self
 
 
 def moved(tensors: Sequence[Tensor], rows: Int64[Tensor, " rows"]) -> list[Tensor]:
-    """Tensors whose row i is what row `rows[i]` was.
+    """Tensors with their rows selected: row i of a result is row `rows[i]` of the tensor.
 
-    On a CPU, where few rows change and no more are asked for, these are changed in place: to copy all of
-    them was an eighth of the time of a beam of 160 rows.
+    On a CPU, if few rows change and their number does not grow, the tensors are changed in place: copying all
+    rows took an eighth of the time of a beam search with 160 rows.
     """
     if rows.device.type == "cpu" and tensors and len(rows) <= len(tensors[0]):
         changed = (rows != torch.arange(len(rows))).nonzero()[:, 0]
@@ -195,11 +183,11 @@ def moved(tensors: Sequence[Tensor], rows: Int64[Tensor, " rows"]) -> list[Tenso
 
 
 def _move(caches: Sequence[KeyValueCache], rows: Int64[Tensor, " rows"]) -> None:
-    """The same for what each of these holds."""
-    filled = [cache for cache in caches if cache._room is not None]
-    rooms = moved([each for cache in filled for each in cache._room or ()], rows)
-    for cache, room in zip(filled, _pairs(rooms), strict=True):
-        cache._room = room
+    """Select rows of each of these caches."""
+    filled = [cache for cache in caches if cache._buffer is not None]
+    buffers = moved([each for cache in filled for each in cache._buffer or ()], rows)
+    for cache, buffer in zip(filled, _pairs(buffers), strict=True):
+        cache._buffer = buffer
 
 
 def _pairs(tensors: Sequence[Tensor]) -> list[KeyValue]:
@@ -207,8 +195,8 @@ def _pairs(tensors: Sequence[Tensor]) -> list[KeyValue]:
 
 
 def _grown(old: Tensor | None, held: slice, new: Tensor, capacity: int) -> Tensor:
-    """A room shaped like `new` with `capacity` positions, what is held of the old one copied."""
-    room = new.new_empty((*new.shape[:2], capacity, new.size(3)))
+    """A buffer shaped like `new` with `capacity` positions, beginning with the `held` part of the old one."""
+    buffer = new.new_empty((*new.shape[:2], capacity, new.size(3)))
     if old is not None:
-        room[:, :, : held.stop - held.start] = old[:, :, held]
-    return room
+        buffer[:, :, : held.stop - held.start] = old[:, :, held]
+    return buffer

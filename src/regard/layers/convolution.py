@@ -6,13 +6,12 @@ from torch import Tensor, nn
 
 
 class ConvolutionModule(nn.Module):
-    """Each position, gated, is mixed with its neighbours, feature by feature.
+    """A gated depthwise convolution: each feature of a position is a weighted sum over its neighbours.
 
     Figure 2 of the paper: pointwise convolution to twice the width, gated linear unit, depthwise
     convolution of `kernel_size` positions, norm, Swish, pointwise convolution. The norm is over the
-    features of a position where the paper has batch normalisation, whose means would let neighbours
-    in the batch, and padding, change what comes out. The paper's norm before it and its residual and
-    dropout around it are the block's.
+    features of a position. The paper has batch normalisation, with which outputs would depend on the rest
+    of the batch and on padding. The block adds the paper's norm before the module, its dropout and residual.
     """
 
     def __init__(self, d_model: int, kernel_size: int, bias: bool = True) -> None:
@@ -27,7 +26,7 @@ class ConvolutionModule(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch len d_model"], real: Bool[Tensor, "batch len"] | None = None
     ) -> Float[Tensor, "batch len d_model"]:
-        """`real` is False at padding, which is silence to its neighbours, as what lies beyond the ends is."""
+        """`real` is False at padding, which counts as zeros, like the positions beyond both ends."""
         x = F.glu(self.inner(x), dim=-1)
         if real is not None:
             x = x.where(real[:, :, None], 0.0)

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 
 class TokenEmbedding(nn.Module):
-    """One vector a token, times sqrt(d_model) where `scaled`.
+    """A vector for each token, multiplied by sqrt(d_model) if `scaled`.
 
-    The weight is drawn from N(0, 1/d_model), so that scaled embeddings have unit variance and the same
-    weight fits before the softmax. BERT and GPT do not scale.
+    The weights are initialised from N(0, 1/d_model): scaled embeddings then have unit variance, and the same
+    weights can be those of the output layer. BERT and GPT do not scale.
     """
 
     def __init__(self, vocab_size: int, d_model: int, *, scaled: bool = True) -> None:

@@ -75,7 +75,7 @@ class GatedFeedForward(nn.Module):
 def feed_forward(
     kind: Activation, d_model: int, d_ff: int, *, dropout: float = 0.0, bias: bool = True
 ) -> FeedForward | GatedFeedForward:
-    """The network that `kind` names; a gated one has no biases in any case."""
+    """The network with the activation `kind`; gated networks never have biases."""
     if kind in GATES:
         return GatedFeedForward(d_model, d_ff, GATES[kind], dropout=dropout)
     return FeedForward(d_model, d_ff, ACTIVATIONS[kind], dropout=dropout, bias=bias)

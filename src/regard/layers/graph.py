@@ -1,11 +1,11 @@
 """Attention along the edges of a graph: GAT, GATv2, dot products; nothing of size nodes x nodes.
 
-An edge is a pair (source, target) and lets the target look at the source: the sources of a node are its
-neighbourhood. What a node gathers is a mean of its neighbourhood, weighted by a softmax over it. The order
-of the edges does not matter. A node without any neighbour gathers zeros; `with_self_loops` makes each node
-a neighbour of itself.
+An edge is a pair (source, target): the target attends to the source. The sources of a node are its
+neighbourhood. The output of a node is a mean over its neighbourhood, weighted by a softmax. The order of the
+edges does not matter. A node without neighbours gets zeros; `with_self_loops` makes each node a neighbour of
+itself.
 
-Features may be a sparse tensor (COO): a text's words are mostly absent, and what is absent costs nothing.
+Features may be a sparse tensor (COO), such as bags of words, where zeros cost no time.
 """
 
 import math
@@ -21,19 +21,21 @@ from regard.layers.stacked import StackedLinear
 
 Edges = Int64[Tensor, "2 edges"]
 Nodes = Float[Tensor, "nodes width"]
-Weights = Float[Tensor, "edges heads"]
+EdgeWeights = Float[Tensor, "edges heads"]
 Combine = Literal["concat", "mean"]
 
 SLOPE = 0.2  # of LeakyReLU below zero, in both papers
 
 
 def with_self_loops(edges: Edges, num_nodes: int) -> Int64[Tensor, "2 more_edges"]:
-    """Each node once a neighbour of itself, whether it was before or not."""
+    """The edges with exactly one edge from each node to itself."""
     between = edges[:, edges[0] != edges[1]]
     return torch.cat([between, torch.arange(num_nodes, device=edges.device).expand(2, -1)], dim=1)
 
 
-def neighbourhood_softmax(scores: Weights, targets: Int64[Tensor, " edges"], num_nodes: int) -> Weights:
+def neighbourhood_softmax(
+    scores: EdgeWeights, targets: Int64[Tensor, " edges"], num_nodes: int
+) -> EdgeWeights:
     """Softmax over the edges of each target, head by head (Velickovic et al. 2018, equation 2)."""
     places = targets[:, None].expand_as(scores)
     with torch.no_grad():  # the highest score of a neighbourhood keeps exp in range and cancels out
@@ -45,9 +47,9 @@ def neighbourhood_softmax(scores: Weights, targets: Int64[Tensor, " edges"], num
 
 
 def gathered(
-    values: Float[Tensor, "nodes heads width"], weights: Weights, edges: Edges
+    values: Float[Tensor, "nodes heads width"], weights: EdgeWeights, edges: Edges
 ) -> Float[Tensor, "nodes heads width"]:
-    """For each node the sum of its neighbours' values, each times the weight of its edge."""
+    """For each node the sum of its neighbours' values, weighted by their edges."""
     sources, targets = edges
     messages = values.index_select(0, sources) * weights[:, :, None]
     return messages.new_zeros(values.shape).index_add(0, targets, messages)
@@ -56,10 +58,10 @@ def gathered(
 class GraphAttention(nn.Module):
     """The layer of GAT: e(i, j) = LeakyReLU(query . W h_i + key . W h_j) (Velickovic et al. 2018, eq. 3).
 
-    Each of `num_heads` heads has its own W, of `d_head` rows, and its own `query` and `key`, the halves of
-    the paper's vector a. What the heads gather is put side by side ("concat", equation 5) or averaged
+    Each of `num_heads` heads has its own W with `d_head` rows, and its own `query` and `key`, the halves of
+    the paper's vector a. The outputs of the heads are concatenated ("concat", equation 5) or averaged
     ("mean", equation 6). `dropout` acts on the inputs, `attention_dropout` on the weights, `value_dropout` on
-    what is looked at, W h_j, but not on what scores it: the authors' code does that, their paper is silent.
+    the values W h_j but not on the scores, as in the authors' code; the paper does not mention it.
     """
 
     def __init__(
@@ -88,11 +90,11 @@ class GraphAttention(nn.Module):
         self.key = nn.Parameter(torch.empty(self.num_heads, self.d_head))
 
     def vectors(self) -> list[nn.Parameter]:
-        """What scores are made with beside matrices: one vector a head."""
+        """The parameters of the scores that are vectors, one a head, not matrices."""
         return [self.query, self.key]
 
     def reset_vectors(self, generator: torch.Generator | None = None) -> None:
-        """Each vector drawn as the matrix with one row that it is (Glorot and Bengio 2010)."""
+        """Initialise each vector as a matrix with one row (Glorot and Bengio 2010)."""
         bound = math.sqrt(6 / (self.d_head + 1))
         for vector in self.vectors():
             nn.init.uniform_(vector, -bound, bound, generator=generator)
@@ -102,17 +104,17 @@ class GraphAttention(nn.Module):
         mixed = gathered(self.value_dropout(values), self.attention_dropout(weights), edges)
         return (mixed.flatten(1) if self.combine == "concat" else mixed.mean(dim=1)) + self.bias
 
-    def attention_weights(self, x: Nodes, edges: Edges) -> Weights:
-        """How much the target of each edge looks at its source; those into one node sum to 1."""
+    def attention_weights(self, x: Nodes, edges: Edges) -> EdgeWeights:
+        """The weight of each edge; the weights of the edges into a node sum to 1."""
         return self._look(x, edges)[1]
 
-    def _look(self, x: Nodes, edges: Edges) -> tuple[Float[Tensor, "nodes heads d_head"], Weights]:
+    def _look(self, x: Nodes, edges: Edges) -> tuple[Float[Tensor, "nodes heads d_head"], EdgeWeights]:
         x = dropped(x, self.dropout)
         values = self._heads(self.value, x)
         scores = self._scores(x, values, edges)
         return values, neighbourhood_softmax(scores.float(), edges[1], x.size(0))
 
-    def _scores(self, x: Nodes, values: Float[Tensor, "nodes heads d_head"], edges: Edges) -> Weights:
+    def _scores(self, x: Nodes, values: Float[Tensor, "nodes heads d_head"], edges: Edges) -> EdgeWeights:
         looking, looked_at = (values * self.query).sum(-1), (values * self.key).sum(-1)
         sources, targets = edges
         return F.leaky_relu(looking.index_select(0, targets) + looked_at.index_select(0, sources), SLOPE)
@@ -125,8 +127,8 @@ class GraphAttention(nn.Module):
 class DynamicGraphAttention(GraphAttention):
     """The layer of GATv2: e(i, j) = key . LeakyReLU(W_query h_i + W_value h_j) (Brody et al. 2022, eq. 7).
 
-    In GAT all nodes agree on which neighbours score high, since LeakyReLU comes last; here each node may
-    rank its neighbours in its own way.
+    In GAT all nodes rank their neighbours in the same order, since LeakyReLU comes last; here each node can
+    have an order of its own.
     """
 
     def _make_scoring(self, width: int) -> None:
@@ -136,7 +138,7 @@ class DynamicGraphAttention(GraphAttention):
     def vectors(self) -> list[nn.Parameter]:
         return [self.key]
 
-    def _scores(self, x: Nodes, values: Float[Tensor, "nodes heads d_head"], edges: Edges) -> Weights:
+    def _scores(self, x: Nodes, values: Float[Tensor, "nodes heads d_head"], edges: Edges) -> EdgeWeights:
         sources, targets = edges
         sums = self._heads(self.query, x).index_select(0, targets) + values.index_select(0, sources)
         return (F.leaky_relu(sums, SLOPE) * self.key).sum(-1)
@@ -146,9 +148,9 @@ def attend_along_edges(
     attention: SelfAttention,
     x: Float[Tensor, "1 nodes d_model"],
     edges: Edges,
-    edge_bias: Weights | None = None,
+    edge_bias: EdgeWeights | None = None,
 ) -> Float[Tensor, "1 nodes d_model"]:
-    """What `attention` gives where each node may look at its neighbours alone, without a mask of nodes^2.
+    """`attention` in which each node attends to its neighbours only, without a mask of nodes x nodes.
 
     `edge_bias` is added to the scores of the edges (Dwivedi and Bresson 2021, section 2.3).
     """
@@ -168,12 +170,12 @@ def attend_along_edges(
 def _of_nodes(
     part: Float[Tensor, "1 some_heads nodes d_head"], num_heads: int
 ) -> Float[Tensor, "nodes {num_heads} d_head"]:
-    """Node by node; a head that several query heads share is repeated for each."""
+    """The nodes first, then heads; a head that several query heads share is repeated for each."""
     return part[0].repeat_interleave(num_heads // part.size(1), dim=0).transpose(0, 1)
 
 
 def dropped(x: Nodes, dropout: nn.Dropout) -> Nodes:
-    """Of a sparse tensor only what it holds is dropped: the rest is zero already."""
+    """Dropout; of a sparse tensor only the stored elements are dropped, since all others are zero."""
     if not x.is_sparse or not dropout.training:
         return dropout(x)
     return torch.sparse_coo_tensor(

@@ -1,7 +1,7 @@
-"""Masks: which positions may be looked at. Boolean, True = may look, everywhere.
+"""Attention masks: boolean, True where a query may attend to a key.
 
-All have the shape "batch head tgt_len src_len", with 1 where an axis does not matter, so that they
-combine with `&` and fit the scores of any attention.
+All have the shape "batch head tgt_len src_len", with size 1 on axes that do not matter, so that they
+can be combined with `&` and broadcast to the scores of any attention.
 """
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def padding_mask(lengths: Int[Tensor, " batch"], max_len: int) -> Bool[Tensor, "batch 1 1 {max_len}"]:
-    """Every position may look at the first `lengths` positions of its own row, and at no padding."""
+    """Each position may attend to the first `lengths` positions of its row, and not to padding."""
     positions = torch.arange(max_len, device=lengths.device)
     return (positions < lengths[:, None])[:, None, None, :]
 
@@ -18,11 +18,11 @@ def padding_mask(lengths: Int[Tensor, " batch"], max_len: int) -> Bool[Tensor, "
 def causal_mask(
     tgt_len: int, src_len: int | None = None, *, device: torch.device | str | None = None
 ) -> Bool[Tensor, "1 1 {tgt_len} src_len"]:
-    """A position may look at itself and at what came before it.
+    """Each position may attend to itself and to earlier positions.
 
-    With `src_len` > `tgt_len` the queries are the last `tgt_len` of the `src_len` positions, as they
-    are when a cache holds the earlier ones. (`is_causal` of PyTorch's kernel aligns them with the
-    first instead, so that a single query sees only the first key.)
+    If `src_len` > `tgt_len`, the queries are the last `tgt_len` of the `src_len` positions, as when a cache
+    holds the earlier ones. (`is_causal` of PyTorch's kernel aligns queries with the first keys instead, so
+    that a single query attends to the first key only.)
     """
     query, key = _positions(tgt_len, src_len, device)
     return (key <= query)[None, None]
@@ -31,7 +31,7 @@ def causal_mask(
 def window_mask(
     tgt_len: int, window: int, src_len: int | None = None, *, device: torch.device | str | None = None
 ) -> Bool[Tensor, "1 1 {tgt_len} src_len"]:
-    """A position may look at itself and at the `window` - 1 positions before it.
+    """Each position may attend to itself and to the `window` - 1 positions before it.
 
     Beltagy et al. 2020, the causal half of the sliding window; aligned like `causal_mask`.
     """
@@ -42,19 +42,19 @@ def window_mask(
 def prefix_mask(
     prefix_lengths: Int[Tensor, " batch"], max_len: int
 ) -> Bool[Tensor, "batch 1 max_len max_len"]:
-    """All may look at the prefix of their row; beyond it, only back (Raffel et al. 2020, figure 3)."""
+    """Each position may attend to its row's prefix and to earlier ones (Raffel et al. 2020, figure 3)."""
     return padding_mask(prefix_lengths, max_len) | causal_mask(max_len, device=prefix_lengths.device)
 
 
 def document_mask(documents: Int[Tensor, "batch len"]) -> Bool[Tensor, "batch 1 len len"]:
-    """Several documents in one row do not see each other: `documents` numbers that of each position."""
+    """Each position may attend to its own document only; `documents` has each position's document number."""
     return (documents[:, :, None] == documents[:, None, :])[:, None]
 
 
 def _positions(
     tgt_len: int, src_len: int | None, device: torch.device | str | None
 ) -> tuple[Int[Tensor, "{tgt_len} 1"], Int[Tensor, " src_len"]]:
-    """Where queries and keys stand: the queries are the last of the keys' positions."""
+    """The positions of queries and of keys; the queries are at the last positions."""
     src_len = tgt_len if src_len is None else src_len
     key = torch.arange(src_len, device=device)
     query = torch.arange(src_len - tgt_len, src_len, device=device)

@@ -1,4 +1,4 @@
-"""Normalisation over the features of each token, which keeps the scale of a deep stack in hand."""
+"""Normalisation over the features of each token, which keeps activations of deep stacks in scale."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ Norm = Literal["layer", "rms"]
 
 
 class RMSNorm(nn.RMSNorm):
-    """PyTorch's, with the gain in the type of the input: mixed types leave its fused kernel, and warn."""
+    """PyTorch's, with the gain cast to the input's dtype: its fused kernel accepts no mixed dtypes."""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)

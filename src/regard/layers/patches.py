@@ -1,4 +1,4 @@
-"""Images as sequences: square patches -> vectors, and where in the grid they stand (ViT)."""
+"""Images as sequences (ViT): embeddings of square patches, and of their positions in the grid."""
 
 import torch
 import torch.nn.functional as F
@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 
 class PatchEmbedding(nn.Module):
-    """Each square of `patch_size` x `patch_size` pixels becomes a vector by one linear layer.
+    """A linear layer from each square of `patch_size` x `patch_size` pixels to a vector.
 
-    Dosovitskiy et al. 2021, equation 1. Patches do not overlap and come row by row; within one, the
-    weight's columns are ordered channel, row, column, so that it is a strided convolution's weight,
-    flattened.
+    Dosovitskiy et al. 2021, equation 1. Patches do not overlap and are ordered row by row. The columns of
+    the weight are ordered by channel, row and column of a patch: it is the flattened weight of a strided
+    convolution.
     """
 
     def __init__(self, channels: int, patch_size: int, d_model: int) -> None:
@@ -43,10 +43,10 @@ def patches(
 
 
 class GridPositions(nn.Module):
-    """One learned vector for each of `before` tokens and then for each place of a `rows` x `columns` grid.
+    """A learned vector for each of `before` tokens, then for each cell of a grid of `rows` x `columns`.
 
-    For a grid of another size those of the grid are interpolated between their neighbours (bicubic), as
-    the paper does for images of a higher resolution than it trained on (section 3.2).
+    For a grid of another size the vectors of the grid are interpolated (bicubic), as in section 3.2 of the
+    paper for images of a higher resolution than in training.
     """
 
     def __init__(self, d_model: int, rows: int, columns: int, *, before: int = 0) -> None:

@@ -1,8 +1,8 @@
-"""Where a token stands: sinusoidal, learned, rotary, ALiBi, T5 buckets.
+"""Positional encodings: sinusoidal, learned, rotary, ALiBi, T5's relative positions.
 
-Three ways to say it, each with one call: a vector added to the embedding (`SinusoidalPositions`,
-`LearnedPositions`), a rotation of queries and keys (`RotaryPositions`), a bias added to the scores
-(`LinearBias`, `BucketBias`). Attention without any of them cannot tell one order from another.
+There are three kinds: a vector added to the embedding (`SinusoidalPositions`, `LearnedPositions`), a rotation
+of queries and keys (`RotaryPositions`), a bias added to the scores (`LinearBias`, `BucketBias`). Attention
+without any of them does not depend on the order of its inputs.
 """
 
 import math
@@ -38,7 +38,7 @@ def sinusoids(
 
 
 class SinusoidalPositions(nn.Module):
-    """The paper's fixed positions, of any length: beyond `table_len` they are made when asked for."""
+    """The paper's fixed positions, of any length; those beyond `table_len` are computed in each call."""
 
     table: Tensor
 
@@ -54,15 +54,14 @@ class SinusoidalPositions(nn.Module):
         return sinusoids(start, length, self.d_model, self.layout, device=self.table.device).to(self.table)
 
     def at(self, positions: Int64[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
-        """Those of positions that do not just follow each other; none is beyond the length of its row."""
+        """The vectors of these positions, in any order; each position must be below the row's length."""
         return F.embedding(positions, self(0, positions.size(1)))
 
 
 class LearnedPositions(nn.Module):
-    """One vector a position, learned (Gehring et al. 2017); there are `max_positions` and no more.
+    """A learned vector for each of `max_positions` positions (Gehring et al. 2017).
 
-    `offset` rows of the table come before that of the first position and are not used: RoBERTa's and BART's
-    tables begin so.
+    The first `offset` rows of the table are not used, as in RoBERTa and BART.
     """
 
     def __init__(self, d_model: int, max_positions: int, offset: int = 0) -> None:
@@ -79,17 +78,17 @@ class LearnedPositions(nn.Module):
         return self.weight[self.offset + start : self.offset + start + length]
 
     def at(self, positions: Int64[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
-        """Those of positions that do not just follow each other; none is beyond the length of its row."""
-        if positions.size(1) > self.max_positions:  # else there is no need to look
+        """The vectors of these positions, in any order; each position must be below the row's length."""
+        if positions.size(1) > self.max_positions:  # a shorter row cannot have a position beyond them
             self(0, int(positions.max()) + 1)
         return F.embedding(positions + self.offset, self.weight)
 
 
 class RotaryPositions(nn.Module):
-    """Queries and keys turned by their positions, so that scores depend on distance (Su et al. 2021).
+    """Rotary position embedding: queries and keys are rotated by their positions (Su et al. 2021).
 
-    Feature i is turned together with feature i + d_head/2, in the plane of angle pos / base^(2i/d_head)
-    (the half-split layout of GPT-NeoX and Llama).
+    So scores depend on distance. Features i and i + d_head/2 are rotated together, by the angle
+    pos / base^(2i/d_head) (the half-split layout of GPT-NeoX and Llama).
     """
 
     sine: Tensor
@@ -107,11 +106,11 @@ class RotaryPositions(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch heads len d_head"], start: int = 0
     ) -> Float[Tensor, "batch heads len d_head"]:
-        sine, cosine = self.turns(start, x.size(2))
+        sine, cosine = self.sines_and_cosines(start, x.size(2))
         first, second = x.chunk(2, dim=-1)
         return x * cosine + torch.cat([-second, first], dim=-1) * sine
 
-    def turns(
+    def sines_and_cosines(
         self, start: int, length: int
     ) -> tuple[Float[Tensor, "{length} d_head"], Float[Tensor, "{length} d_head"]]:
         """The sines and cosines of these positions."""
@@ -127,12 +126,12 @@ class RotaryPositions(nn.Module):
 
 
 class LinearBias(nn.Module):
-    """ALiBi: the further away, the lower the score, by a slope that each head has (Press et al. 2022).
+    """ALiBi: a score decreases linearly with distance, by each head's own slope (Press et al. 2022).
 
-    A decoder sees only what came before. Where what comes after is seen too, `directed` heads tell one from
-    the other, and so a text from its reverse: the first half of the heads have their slopes for what came
-    before, the other half the same slopes for what comes after. In its other direction a head has the slope
-    1, which is steeper than all of them, and so sees little more than the neighbours there.
+    `directed` is for encoders, whose heads attend in both directions and would otherwise not distinguish a
+    text from its reverse: the first half of the heads have their slopes for earlier positions, the other half
+    the same slopes for later ones. In its other direction a head has the slope 1, steeper than all of them,
+    and attends to little more than the next neighbours.
     """
 
     before: Tensor
@@ -156,8 +155,11 @@ class LinearBias(nn.Module):
 
 
 def alibi_slopes(num_heads: int) -> list[float]:
-    """2^(-8/n), 2^(-16/n), ...; for n that is no power of two, as the paper's code: those of the power
-    below, then every other one of the power above."""
+    """The slopes of n heads: 2^(-8/n), 2^(-16/n), ...
+
+    If n is no power of two: those of the next lower power of two, then every other one of the next higher
+    power, as in the paper's code.
+    """
     power = 2 ** math.floor(math.log2(num_heads))
     slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
     between = [2 ** (-8 * (i + 1) / (2 * power)) for i in range(0, 2 * power, 2)]
@@ -167,8 +169,8 @@ def alibi_slopes(num_heads: int) -> list[float]:
 class BucketBias(nn.Module):
     """T5's relative positions: a learned score for each head and bucket of distances (Raffel et al. 2020).
 
-    Half of the buckets of a direction are exact distances, the rest grow logarithmically up to
-    `max_distance`, beyond which all share the last.
+    Half of the buckets of a direction hold one distance each. The others grow logarithmically up to
+    `max_distance`; all larger distances are in the last one.
     """
 
     def __init__(
@@ -201,9 +203,9 @@ class BucketBias(nn.Module):
 
 
 def positions_in(documents: Int64[Tensor, "batch len"]) -> Int64[Tensor, "batch len"]:
-    """Where each position stands in its document; the positions of a document stand together.
+    """The position of each token within its document; a document's tokens are contiguous.
 
-    Only positions that are added need it: the others tell distances, and these are the same.
+    Only encodings that are added need it. The others use distances, which are the same within a document.
     """
     index = torch.arange(documents.size(1), device=documents.device).expand_as(documents)
     begins = torch.ones_like(documents, dtype=torch.bool)
@@ -221,6 +223,6 @@ def _angles(
 
 
 def _offsets(tgt_len: int, src_len: int, device: torch.device) -> Int[Tensor, "{tgt_len} {src_len}"]:
-    """Key position minus query position, the queries being the last of the positions."""
+    """Key position minus query position; the queries are at the last positions."""
     keys = torch.arange(src_len, device=device)
     return keys - keys[src_len - tgt_len :, None]

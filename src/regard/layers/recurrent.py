@@ -1,4 +1,4 @@
-"""Recurrent layers, and how their decoders look at a source: additive, dot, general, concat."""
+"""Recurrent layers, and the attention of their decoders: additive, dot, general, concat."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -12,20 +12,20 @@ from regard.layers.scaled_dot_product import masked_softmax
 from regard.layers.stacked import StackedLinear
 
 Cell = Literal["gru", "lstm"]
-Scoring = Literal["additive", "dot", "general", "concat"]
+ScoreFunction = Literal["additive", "dot", "general", "concat"]
 State = tuple[Float[Tensor, "batch d_model"], ...]  # of one layer; the hidden state first
 States = tuple[State, ...]  # of layers one above the other, the lowest first
-Inputs = Float[Tensor, "batch len gates_d_model"]  # what `RecurrentLayer.input` makes of a sequence
+Inputs = Float[Tensor, "batch len gates_d_model"]  # outputs of `RecurrentLayer.input`
 
 
 class RecurrentLayer(nn.Module, ABC):
     """One direction of a recurrent layer; `step` is its equation.
 
-    `input` makes of a sequence, in one product for all positions, what the state does not change; others
-    may add to that before `step` takes it. PyTorch's own `nn.GRU` and `nn.LSTM` take such steps as well on
-    a CPU: 16 positions of 256 sequences, forward and backward, cost 92 ms in `nn.GRU` and 103 ms here with
-    a width of 256, 316 ms and 335 ms with 512 (LSTM: 122 and 123 ms, 423 and 472 ms; one core of an Intel
-    Xeon with AVX-512).
+    `input` computes the part that does not depend on the state, by one product for all positions; a decoder
+    may add to it before `step` uses it. PyTorch's own `nn.GRU` and `nn.LSTM` are hardly faster on a CPU:
+    16 positions of 256 sequences, forward and backward, take 92 ms in `nn.GRU` and 103 ms here with a width
+    of 256, 316 ms and 335 ms with 512 (LSTM: 122 and 123 ms, 423 and 472 ms; one core of an Intel Xeon with
+    AVX-512).
     """
 
     gates: int  # matrices in `input` and in `hidden`
@@ -55,8 +55,8 @@ class RecurrentLayer(nn.Module, ABC):
     ) -> tuple[Float[Tensor, "batch len d_model"], State]:
         """The hidden state at each position, and the state after all of them.
 
-        The state does not change where `mask` is False, so that padding on either side is passed over.
-        `backward` reads from the end.
+        The state does not change where `mask` is False, so that padding on either side has no effect. With
+        `backward` the sequence is read from its end.
         """
         steps = list(zip(inputs.unbind(1), _columns(mask, inputs.size(1)), strict=True))
         hidden = []
@@ -77,29 +77,32 @@ def _columns(mask: Tensor | None, length: int) -> Sequence[Tensor | None]:
 
 
 class GRU(RecurrentLayer):
-    """Two gates say what is forgotten (Cho et al. 2014, section 2.3).
+    """The gated recurrent unit (Cho et al. 2014, section 2.3), in the variant of PyTorch and cuDNN.
 
-    As PyTorch and cuDNN have it: the reset gate acts on the product U h, not on h before it, and the update
-    gate says how much of the old state is kept.
+    The reset gate is applied to the product U h, not to h before it. The update gate is the share of the old
+    state that is kept.
     """
 
     gates, parts = 3, 1  # reset, update, new
 
     def __init__(self, d_input: int, d_model: int) -> None:
-        super().__init__(d_input, d_model, hidden_bias=True)  # the new state's stands inside the reset gate
+        super().__init__(d_input, d_model, hidden_bias=True)  # the new state's bias is inside the reset gate
 
     def step(self, inputs: Float[Tensor, "batch gates_d_model"], state: State) -> State:
         (hidden,) = state
-        seen = self.hidden(hidden)
+        recurrent = self.hidden(hidden)
         widths = (2 * self.d_model, self.d_model)
-        (gates_in, new_in), (gates_seen, new_seen) = inputs.split(widths, 1), seen.split(widths, 1)
-        reset, update = (gates_in + gates_seen).sigmoid().chunk(2, dim=1)
-        new = (new_in + reset * new_seen).tanh()
+        (gates_in, new_in), (gates_recurrent, new_recurrent) = (
+            inputs.split(widths, 1),
+            recurrent.split(widths, 1),
+        )
+        reset, update = (gates_in + gates_recurrent).sigmoid().chunk(2, dim=1)
+        new = (new_in + reset * new_recurrent).tanh()
         return (new + update * (hidden - new),)
 
 
 class LSTM(RecurrentLayer):
-    """A cell beside the hidden state remembers (Hochreiter and Schmidhuber 1997; forget gate: Gers 2000)."""
+    """Long short-term memory (Hochreiter and Schmidhuber 1997) with a forget gate (Gers et al. 2000)."""
 
     gates, parts = 4, 2  # input, forget, new, output
 
@@ -117,9 +120,10 @@ CELLS: dict[Cell, type[GRU] | type[LSTM]] = {"gru": GRU, "lstm": LSTM}
 
 
 class RecurrentStack(nn.Module):
-    """Layers one above the other, with dropout between them; over a sequence at once, or step by step.
+    """Recurrent layers, each on top of the one before, with dropout between them.
 
-    It takes what `read` makes of its inputs, to which others may have added.
+    `forward` reads a whole sequence, `step` one position. Both take the output of `read`, to which a decoder
+    may have added.
     """
 
     def __init__(self, cell: Cell, num_layers: int, d_input: int, d_model: int, dropout: float) -> None:
@@ -138,7 +142,7 @@ class RecurrentStack(nn.Module):
         return list(self.layers)  # type: ignore[arg-type]
 
     def read(self, x: Float[Tensor, "batch len d_input"]) -> Inputs:
-        """What the lowest layer makes of the inputs alone."""
+        """The part of the lowest layer that depends on the inputs alone."""
         return self._layers[0].input(x)
 
     def forward(self, inputs: Inputs, states: States) -> tuple[Float[Tensor, "batch len d_model"], States]:
@@ -157,37 +161,38 @@ class RecurrentStack(nn.Module):
         return tuple(after)
 
 
-def mix(
+def weighted_mean(
     scores: Float[Tensor, "batch tgt_len src_len"],
     values: Float[Tensor, "batch src_len d_memory"],
     mask: Bool[Tensor, "#batch #tgt_len src_len"] | None = None,
 ) -> Float[Tensor, "batch tgt_len d_memory"]:
     """The mean of the values, weighted by the softmax of the scores (Bahdanau et al. 2015, eqs. 5 and 6).
 
-    Where nothing may be looked at it is zero.
+    A row whose mask is False everywhere gets zeros.
     """
     return masked_softmax(scores, mask) @ values
 
 
 class SourceAttention(nn.Module, ABC):
-    """A decoder's state looks at the states of an encoder.
+    """Attention from the state of a decoder to the states of an encoder.
 
-    `attend` mixes them; whoever wants to watch puts a function with the signature of `mix` in its place.
+    `attend` computes weights and outputs. A recorder can replace it by a function with the signature of
+    `weighted_mean`.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.attend = mix
+        self.attend = weighted_mean
 
     @abstractmethod
     def read(self, memory: Float[Tensor, "batch src_len d_memory"]) -> Float[Tensor, "batch src_len d_key"]:
-        """The keys of a source, to be made once and looked at many times."""
+        """The keys of a source, computed once for all steps."""
 
     @abstractmethod
     def scores(
         self, query: Float[Tensor, "batch tgt_len d_model"], keys: Float[Tensor, "batch src_len d_key"]
     ) -> Float[Tensor, "batch tgt_len src_len"]:
-        """How well each query and each key go together."""
+        """The score of each query with each key."""
 
     def forward(
         self,
@@ -196,14 +201,14 @@ class SourceAttention(nn.Module, ABC):
         memory: Float[Tensor, "batch src_len d_memory"],
         mask: Bool[Tensor, "#batch #tgt_len src_len"] | None = None,
     ) -> Float[Tensor, "batch tgt_len d_memory"]:
-        """What each query finds in `memory`, of which `read` has made the `keys`."""
+        """The weighted mean of `memory` for each query; `keys` are the output of `read(memory)`."""
         return self.attend(self.scores(query, keys), memory, mask)
 
 
 class AdditiveAttention(SourceAttention):
     """v . tanh(W s + U h): Bahdanau et al. 2015, appendix A.1.2.
 
-    Luong et al. 2015 call it concat and write v . tanh(W [s; h]), the two matrices side by side in one.
+    Luong et al. 2015 call it concat and write v . tanh(W [s; h]), with one matrix for both.
     """
 
     def __init__(self, d_model: int, d_memory: int) -> None:
@@ -222,7 +227,7 @@ class AdditiveAttention(SourceAttention):
 
 
 class DotAttention(SourceAttention):
-    """s . h (Luong et al. 2015, equation 8); nothing is learned, and both are equally wide."""
+    """s . h (Luong et al. 2015, equation 8); it has no parameters, and s and h have the same width."""
 
     def __init__(self, d_model: int, d_memory: int) -> None:
         super().__init__()
@@ -251,7 +256,7 @@ class GeneralAttention(DotAttention):
         return self.key(memory)
 
 
-SCORINGS: dict[Scoring, type[AdditiveAttention] | type[DotAttention]] = {
+SCORINGS: dict[ScoreFunction, type[AdditiveAttention] | type[DotAttention]] = {
     "additive": AdditiveAttention,
     "dot": DotAttention,
     "general": GeneralAttention,

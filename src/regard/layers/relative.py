@@ -14,7 +14,7 @@ from regard.layers.positions import sinusoids
 
 
 class RelativePositions(nn.Module):
-    """A sinusoid for each distance, from the furthest back to the furthest ahead; of any length."""
+    """A sinusoidal vector for each distance between two positions of a sequence of any length."""
 
     table: Tensor
 
@@ -24,7 +24,7 @@ class RelativePositions(nn.Module):
         self.register_buffer("table", self._distances(table_len, None), persistent=False)
 
     def forward(self, length: int) -> Float[Tensor, "2*{length}-1 d_model"]:
-        """Of a sequence of `length` positions: distances `length` - 1 (back) to 1 - `length` (ahead)."""
+        """The vectors of the distances `length` - 1 (earlier keys) to 1 - `length` (later keys)."""
         if length <= self.table_len:
             return self.table[self.table_len - length : self.table_len + length - 1]
         return self._distances(length, self.table.device).to(self.table)
@@ -34,11 +34,11 @@ class RelativePositions(nn.Module):
 
 
 class RelativeSelfAttention(SelfAttention):
-    """Self-attention by content and by distance.
+    """Self-attention whose scores depend on content and on distance.
 
-    The score of query i and key j is (q_i + u) . k_j + (q_i + v) . W r_(i-j), over sqrt(d_head): what is
-    there, for this query and for all; how far it is, for this query and for all. `positions` give r and
-    may be shared by the layers of a stack; W, u and v are each layer's own.
+    The score of query i and key j is ((q_i + u) . k_j + (q_i + v) . W r_(i-j)) / sqrt(d_head). The first term
+    scores content, the second distance; u and v are the parts that are the same for all queries. `positions`
+    computes r and may be shared by the layers of a stack; each layer has its own W, u and v.
     """
 
     def __init__(
@@ -85,13 +85,14 @@ class RelativeSelfAttention(SelfAttention):
 def shifted(
     by_distance: Float[Tensor, "batch heads len distances"],
 ) -> Float[Tensor, "batch heads len len"]:
-    """Scores by distance (see `RelativePositions`) -> scores by key: row i is moved i places to the left.
+    """Scores by distance (see `RelativePositions`) -> scores by key.
 
-    Entry (i, j) is that of distance i - j, which stands at place len - 1 - i + j of row i. With one more
-    column, rows of the same numbers cut one shorter are moved one further each (Dai et al. 2019, appendix B).
+    Entry (i, j) of the result is the score of distance i - j, which is in column len - 1 - i + j of row i. A
+    column is appended and the numbers are reshaped to rows that are shorter by one, which shifts each row by
+    one more than the row before (Dai et al. 2019, appendix B).
     """
     length = by_distance.size(2)
     wider = F.pad(by_distance, (1, 0)).flatten(2)[
         ..., length:
-    ]  # len rows of 2 len, less the first len numbers
+    ]  # len rows of 2 len numbers, without the first len numbers
     return wider.unflatten(2, (length, 2 * length - 1))[..., :length]

@@ -2,8 +2,8 @@
 
 Every function of the signature (query, key, value, mask, position_bias, dropout) can be the `attend` of an
 attention. `mask` is boolean, True = may attend; `position_bias` is added to the scores; a query that may
-attend to nothing gets zeros. Where key and value have fewer heads than the query, a group of neighbouring
-query heads shares one of theirs (Ainslie et al. 2023).
+attend to nothing gets zeros. If key and value have fewer heads than the query, each of their heads is shared
+by a group of neighbouring query heads (Ainslie et al. 2023).
 """
 
 import math
@@ -43,11 +43,11 @@ def attention_scores(
 def masked_softmax(
     scores: Float[Tensor, "*rows src_len"], mask: Bool[Tensor, "*#rows src_len"] | None = None
 ) -> Float[Tensor, "*rows src_len"]:
-    """The softmax of the scores where `mask` is True, 0 elsewhere; zeros in a row that is masked whole."""
+    """The softmax of the scores where `mask` is True, 0 elsewhere; a fully masked row is all zeros."""
     if mask is None:
         return scores.softmax(dim=-1)
     weights = scores.where(mask, -torch.inf).softmax(dim=-1)
-    return weights.where(mask, 0.0)  # a row masked whole is 0/0
+    return weights.where(mask, 0.0)  # a fully masked row is 0/0
 
 
 def plain_attention(
@@ -73,7 +73,7 @@ def fused_attention(
     position_bias: PositionBias | None = None,
     dropout: float = 0.0,
 ) -> Mixed:
-    """PyTorch's kernels (`F.scaled_dot_product_attention`), which never hold the weights in memory."""
+    """PyTorch's kernels (`F.scaled_dot_product_attention`), which do not store the attention weights."""
     bias = mask
     if position_bias is not None:
         bias = position_bias if mask is None else position_bias.where(mask, -torch.inf)
@@ -92,8 +92,8 @@ def attention(
 ) -> Mixed:
     """PyTorch's kernel; the plain formulas for a single query, and for dropout on a CPU.
 
-    The last bits of PyTorch's kernel depend on how many queries and rows there are, but a sentence must be
-    decoded the same alone and in a batch, one query at a time. With dropout PyTorch has no kernel for a CPU.
+    The last bits of PyTorch's outputs depend on the number of queries and rows, but the decoding of a
+    sentence, one query at a time, must not depend on its batch. With dropout PyTorch has no CPU kernel.
     """
     plain = query.size(2) == 1 or (dropout and query.device.type == "cpu")
     kernel = plain_attention if plain else fused_attention

@@ -1,4 +1,4 @@
-"""Several linear maps of one input in one product: few large products are faster than many small ones."""
+"""Several linear layers of one input as one product: one large product is faster than many small."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from torch import nn
 
 
 class StackedLinear(nn.Linear):
-    """Linear maps to `widths`, their matrices stacked in one weight; what comes out lies side by side."""
+    """Linear layers to `widths`, their matrices stacked in one weight; the outputs are concatenated."""
 
     def __init__(self, in_features: int, widths: Sequence[int], bias: bool = True) -> None:
         super().__init__(in_features, sum(widths), bias)

@@ -1,4 +1,4 @@
-"""Long sequences of frames -> shorter ones of vectors, each of which knows several frames."""
+"""Subsampling: sequences of frames -> shorter sequences of vectors, each from several frames."""
 
 import torch
 import torch.nn.functional as F
@@ -10,12 +10,12 @@ Lengths = Int[Tensor, " batch"]
 
 
 def shortened(lengths: Lengths, factor: int) -> Int[Tensor, " batch"]:
-    """How many vectors come of so many frames: what is begun counts."""
+    """The number of vectors for each number of frames: lengths / factor, rounded up."""
     return (lengths + (factor - 1)).div(factor, rounding_mode="floor")
 
 
 class StackedFrames(nn.Module):
-    """`factor` neighbouring frames become one vector by one linear layer (Sak et al. 2015)."""
+    """A linear layer from `factor` neighbouring frames to one vector (Sak et al. 2015)."""
 
     def __init__(self, num_features: int, d_model: int, factor: int) -> None:
         super().__init__()
@@ -29,9 +29,9 @@ class StackedFrames(nn.Module):
 
 
 class ConvolutionalSubsampling(nn.Module):
-    """Convolutions of 3 x 3 over time and frequency, each halving both, then a linear layer.
+    """Convolutions of 3 x 3 over time and frequency, each of which halves both, then a linear layer.
 
-    Two of them in Gulati et al. 2020, figure 1; as many here as `factor`, a power of two, has halves.
+    Gulati et al. 2020, figure 1, have two of them; here there are log2(`factor`), a power of two.
     """
 
     def __init__(self, num_features: int, d_model: int, factor: int) -> None:

@@ -113,7 +113,7 @@ def merge_lora(model: nn.Module) -> None:
 
 @contextmanager
 def merged(model: nn.Module) -> Iterator[None]:
-    """Within, the adapters of `model` are merged; afterwards it is restored to the bit."""
+    """A context in which the adapters of `model` are merged; afterwards it is restored to the bit."""
     found = adapters_of(model)
     weights = [linear.weight.detach().clone() for linear, _ in found.values()]
     for linear, adapter in found.values():

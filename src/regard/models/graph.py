@@ -14,8 +14,8 @@ from regard.layers.block import EncoderBlock, NormPosition
 from regard.layers.graph import (
     DynamicGraphAttention,
     Edges,
+    EdgeWeights,
     GraphAttention,
-    Weights,
     attend_along_edges,
     dropped,
     with_self_loops,
@@ -251,7 +251,7 @@ class GraphTransformer(GraphModel):
 
 
 def _along_edges(
-    block: EncoderBlock, x: Float[Tensor, "1 nodes d_model"], edges: Edges, edge_bias: Weights
+    block: EncoderBlock, x: Float[Tensor, "1 nodes d_model"], edges: Edges, edge_bias: EdgeWeights
 ) -> Float[Tensor, "1 nodes d_model"]:
     """The block's output, with attention restricted to the edges."""
     x = block.around_self_attention(
@@ -260,7 +260,7 @@ def _along_edges(
     return block.around_feed_forward(x, block.feed_forward)
 
 
-def _dense_bias(edge_bias: Weights, edges: Edges, num_nodes: int) -> Float[Tensor, "1 heads nodes nodes"]:
+def _dense_bias(edge_bias: EdgeWeights, edges: Edges, num_nodes: int) -> Float[Tensor, "1 heads nodes nodes"]:
     """The biases of the edges as a matrix of targets and sources; 0 without an edge."""
     flat_index = edges[1] * num_nodes + edges[0]
     dense = edge_bias.new_zeros(num_nodes**2, edge_bias.size(1)).index_add(0, flat_index, edge_bias)

@@ -29,7 +29,7 @@ from regard.models.initialise import matrices, xavier
 from regard.models.sequence_to_sequence import SequenceToSequence
 
 Tied = Literal["all", "target", "none"]
-Attention = Literal["none", "additive", "dot", "general", "concat"]
+AttentionKind = Literal["none", "additive", "dot", "general", "concat"]
 LUONG = ("dot", "general", "concat")
 
 # In evaluation the encoder pads its batch with copies of rows to a multiple of this number: then the results
@@ -59,7 +59,7 @@ class RecurrentConfig(ModelConfig):
     d_model: int = 512  # width of the states of each direction
     d_embedding: int = 256  # width of embeddings, and of the output layer's input
     bidirectional: bool = False  # of the encoder
-    attention: Attention = "none"  # additive: Bahdanau's; dot, general, concat: Luong's
+    attention: AttentionKind = "none"  # additive: Bahdanau's; dot, general, concat: Luong's
     input_feeding: bool = False  # a step reads the last attentional vector (Luong et al. 2015, section 3.3)
     dropout: float = 0.3  # of embeddings, between layers, and before the output layer
     tied: Tied = "none"  # "target": target embedding and output weight; "all": source embedding too

@@ -1,6 +1,6 @@
 """Parts that a config names, regard's own and registered ones: positional encodings, self-attention.
 
-@register_positions("nothing_but_parity", "input")
+@register_positions("parity", "input")
 class Parity(nn.Module):
     def __init__(self, config, bidirectional): ...
     def forward(self, start, length): ...  # [length, d_model], added to the embeddings

@@ -28,7 +28,7 @@ from regard.errors import RegardError, UserError
 from regard.page.assets import SERVED_POLICY, assets
 from regard.serving.browser_ticket import Ticket
 from regard.serving.look_store import LookStore, Refused
-from regard.verbs.look import Looker, Request
+from regard.verbs.look import Looker, LookRequest
 from regard.verbs.views.files import json_text, npy_bytes
 
 HOST = "127.0.0.1"
@@ -276,7 +276,7 @@ def _json_bytes(value: Any) -> bytes:
     return json_text(value).encode("utf-8", "surrogatepass")
 
 
-def serve(looker: Looker, request: Request | None = None, *, port: int = 0, browser: bool = True) -> None:
+def serve(looker: Looker, request: LookRequest | None = None, *, port: int = 0, browser: bool = True) -> None:
     """Serve looks until Ctrl-C; the first is that of `request`, if given.
 
     Raises:

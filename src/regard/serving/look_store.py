@@ -16,7 +16,7 @@ from regard.verbs.look import Looker
 from regard.verbs.views.look import Look
 from regard.verbs.views.memory_size import memory_size
 from regard.verbs.views.recorded_pass import Resource
-from regard.verbs.views.request import Request
+from regard.verbs.views.request import LookRequest
 
 MAX_LOOKS = 8
 MAX_BYTES = 512 << 20  # of all looks together; of a single larger look only the summary stays
@@ -34,11 +34,11 @@ class Refused(RegardError):
 class LookStore:
     """Looks of one model by id; the first may be requested before the page is open."""
 
-    def __init__(self, looker: Looker, first: Request | None = None) -> None:
+    def __init__(self, looker: Looker, first: LookRequest | None = None) -> None:
         self._looker, self._first = looker, first
         self._first_id: str | None = None
         self._looks: OrderedDict[str, Look] = OrderedDict()
-        self._requests: dict[str, Request] = {}  # oldest first
+        self._requests: dict[str, LookRequest] = {}  # oldest first
         self._request_bytes: dict[str, int] = {}
         self._lock, self._first_lock = threading.Lock(), threading.Lock()
 
@@ -84,12 +84,12 @@ class LookStore:
         """The tokens of the greedy answer to a request, as they are generated."""
         return (token.to_dict() for token in self._looker.stream(self._request(body)))
 
-    def _request(self, body: Any) -> Request:
+    def _request(self, body: Any) -> LookRequest:
         if not isinstance(body, dict) or not all(isinstance(name, str) for name in body):
             raise Refused(HTTPStatus.BAD_REQUEST, "the body is not a JSON object", 'send {"text": "..."}')
-        return Request.from_json(body)
+        return LookRequest.from_json(body)
 
-    def _add(self, look_id: str, request: Request) -> Look:
+    def _add(self, look_id: str, request: LookRequest) -> Look:
         look = self._looker(request)
         with self._lock:
             self._looks[look_id] = look

@@ -22,7 +22,7 @@ from torch import Tensor
 Products = Literal["auto", "float32"]
 MatmulPrecision = Literal["highest", "medium"]  # values of torch.set_float32_matmul_precision
 
-ROWS = 1024
+PRODUCT_ROWS = 1024
 REPEATS = 7
 MIN_SPEED_UP = 1.5  # the speed-up from which oneDNN is used; less could be noise and is not worth other bits
 KERNEL_CACHE_SIZE = "32"  # size of the kernel caches of oneDNN and of PyTorch, which read it when first used
@@ -66,7 +66,7 @@ def speed_up(precision: MatmulPrecision, d_model: int) -> float:
 
 def _factors(d_model: int) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(ROWS, d_model, generator=generator)
+    x = torch.randn(PRODUCT_ROWS, d_model, generator=generator)
     return x, torch.randn(d_model, 4 * d_model, generator=generator)
 
 

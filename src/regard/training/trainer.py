@@ -382,20 +382,20 @@ class Trainer:
             return
         self._saved_step = self.state.step
         self.state.random = self.group.all_gather(random_state(self.device))
-        beside = {"optimizer.safetensors": optimizer_tensors(self.model, self.optimizer)}
+        extra_files = {"optimizer.safetensors": optimizer_tensors(self.model, self.optimizer)}
         if self.average:
-            beside["average.safetensors"] = self.average.tensors()
-        gathered = {name: self.distributed.gather(tensors) for name, tensors in beside.items()}
+            extra_files["average.safetensors"] = self.average.tensors()
+        gathered = {name: self.distributed.gather(tensors) for name, tensors in extra_files.items()}
         with self.distributed.full_model() as model:
             if self.group.is_first:
                 self._write_checkpoint(model, gathered)
         self.group.wait()
 
-    def _write_checkpoint(self, model: nn.Module, beside: Mapping[str, Mapping[str, Tensor]]) -> None:
+    def _write_checkpoint(self, model: nn.Module, extra_files: Mapping[str, Mapping[str, Tensor]]) -> None:
         files: dict[str, Any] = {
             **self.model_files,
             **weight_files(model),
-            **beside,
+            **extra_files,
             "state.json": json.dumps(self.state.to_dict(), indent=1, sort_keys=True).encode(),
         }
         self.run.save(self.state.step, files)
@@ -431,7 +431,7 @@ def _width(model: nn.Module, settings: TrainingSettings) -> int:
         return model.config.d_model
     if settings.schedule.kind == "noam":
         raise RecipeError(
-            f"schedule.kind = 'noam' scales by d_model, which a {type(model).__name__} does not tell",
+            f"schedule.kind = 'noam' scales by d_model, and a {type(model).__name__} has no d_model",
             "take inverse_square_root, with the peak as learning_rate",
         )
     return 1

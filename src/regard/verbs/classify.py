@@ -11,7 +11,7 @@ from regard.data.texts import EncodedText, encoded_text
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.lines import stream
+from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.load_encoder import encoder_that, probabilities
 from regard.verbs.shared.runtime import RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
@@ -161,7 +161,7 @@ def classify_file(
         model: a model or run folder, or what `regard.load` returns.
     """
     classifier = Classifier(model, options=options, runtime=runtime)
-    return [_answer(each, options.top) for each in classifier(stream(input))]
+    return [_answer(each, options.top) for each in classifier(stream_lines(input))]
 
 
 def _answer(classified: Classified, top: int) -> ClassAnswer:

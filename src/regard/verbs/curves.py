@@ -14,7 +14,7 @@ LOSS_UNITS = {  # by task kind
     "classification": "nats per text",
     "images": "nats per image",
     "language_model": "nats per token",
-    "masked_language_model": "nats per hidden token",
+    "masked_language_model": "nats per masked token",
     "nodes": "nats per node",
     "regression": "squared standard deviations",
     "tagging": "nats per word",

@@ -19,7 +19,7 @@ from regard.fast.native.build import try_again, why_none
 from regard.fast.native.compiler import own_compiler
 from regard.fast.training import fusible_parts
 from regard.models.model import Model
-from regard.verbs.shared.model_loading import included_model, load
+from regard.verbs.shared.model_loading import included_model, load_named_model
 from regard.weights.folder import verify_folder
 
 CORE = ("torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "jaxtyping", "click", "rich")
@@ -47,7 +47,7 @@ def doctor(model: str | Path | None = None) -> list[Finding]:
         FolderError: `model` is no model folder.
     """
     found = [*_versions(), *_processors(), *_disk(), *_data(), _box()]
-    return found if model is None else [*found, *forms(load(model, torch.device("cpu")).model)]
+    return found if model is None else [*found, *forms(load_named_model(model, torch.device("cpu")).model)]
 
 
 def forms(model: Model) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from regard.models.heads import pooled
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.lines import stream
+from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.runtime import RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
@@ -89,7 +89,7 @@ class Embedder(TextVerb[str, Embedded]):
             yield Embedded(line=number, text=line, vector=vector)
 
     def similar(self, texts: Iterable[Embedded], to: str) -> list[Similar]:
-        """All texts by their similarity to `to`, most similar first; of equal ones the earlier."""
+        """All texts by their similarity to `to`, most similar first, then by line."""
         [other] = self([to])
         found = [
             Similar(
@@ -178,7 +178,7 @@ def embed_file(
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
         model: a model or run folder, or what `regard.load` returns.
     """
-    return _stacked(Embedder(model, options=options, runtime=runtime), stream(input))
+    return _stacked(Embedder(model, options=options, runtime=runtime), stream_lines(input))
 
 
 def _stacked(embedder: Embedder, texts: Iterable[str]) -> Float[Tensor, "texts d_model"]:

@@ -19,7 +19,7 @@ from regard.errors import DataError
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.lines import stream
+from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.load_encoder import encoder_that, probabilities
 from regard.verbs.shared.runtime import RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
@@ -202,7 +202,7 @@ def fill_file(
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
         model: a model or run folder, or what `regard.load` returns.
     """
-    return [_pairs(each) for each in Filler(model, options=options, runtime=runtime)(stream(input))]
+    return [_pairs(each) for each in Filler(model, options=options, runtime=runtime)(stream_lines(input))]
 
 
 def _pairs(filled: Filled) -> Guesses:

@@ -27,7 +27,7 @@ from regard.verbs.generation.search_results import samples_for, selected_texts
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.lines import stream as stream_lines
+from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.precision import compute_in, with_precision
 from regard.verbs.shared.runtime import DECODING_RUNTIME, DecodingRuntime, Precision
@@ -45,7 +45,7 @@ class Continuation:
     """The continuation of a prompt, without it; its probability, the end included, is conditional on it."""
 
     text: str
-    score: float  # by which a beam ranks texts, minimum Bayes risk too
+    score: float  # that ranks the texts of a beam; with minimum Bayes risk the expected utility
     log_prob: float  # nats
     tokens: tuple[str, ...]
     token_log_probs: tuple[float, ...]  # the end's too, where there is one
@@ -55,7 +55,7 @@ class Continuation:
 class Generated:
     """A prompt, its line (from 1), and its continuations; best first, or samples in their order.
 
-    An empty line has none if the model knows no beginning of a text.
+    An empty line has none if the model has no begin token.
     """
 
     line: int
@@ -104,7 +104,7 @@ class Generator(TextVerb[str, Generated]):
         num: int = 1,
         runtime: DecodingRuntime = DECODING_RUNTIME,
     ) -> None:
-        """Load the model; controls that are not given are its own."""
+        """Load the model; controls that are not given have the model's defaults."""
         self.loaded = open_model(model, runtime)
         device = self.loaded.model.device
         self.model = model_that("continues texts", DecoderOnly, self.loaded)
@@ -145,7 +145,7 @@ class Generator(TextVerb[str, Generated]):
         """The continuations of one prompt.
 
         Raises:
-            DataError: the prompt is empty, and the model knows no beginning of a text.
+            DataError: the prompt is empty, and the model has no begin token.
         """
         self._prompt(self.tokenizer.encode(prompt), 0)
         [generated] = self.answers([prompt], 1)
@@ -189,7 +189,7 @@ class Generator(TextVerb[str, Generated]):
         strategy = self._strategy
         if not isinstance(strategy, DecodingLoop) or strategy.n_best > 1:
             raise ConfigError(
-                "only a single text can be streamed; a beam and minimum Bayes risk know it at the end only",
+                "only a single text can be streamed; a beam search and --mbr finish it only at the end",
                 "leave out --num, --beam-size, --search and --mbr, or --stream",
             )
         start = self._prompt(self.tokenizer.encode(prompt), line - 1)
@@ -204,7 +204,7 @@ class Generator(TextVerb[str, Generated]):
         return before_stop(in_characters(self.tokenizer, start.ids, ids), self.settings.stop)
 
     def begins(self, prompt: str) -> bool:
-        """True if the prompt has tokens, or the model knows the beginning of a text."""
+        """True if the prompt has tokens, or the model has a begin token."""
         return self._begins(self.tokenizer.encode(prompt))
 
     def _begins(self, ids: Sequence[int]) -> bool:
@@ -250,9 +250,9 @@ def context_limit(model: DecoderOnly, max_context: int | None) -> int | None:
 
 
 def in_characters(tokenizer: Tokenizer, before: Sequence[int], ids: Iterable[int]) -> Iterator[str]:
-    """The text of tokens that come one by one after others, in whole characters.
+    """The text of `ids`, which follow the tokens `before`, in whole characters, as soon as it is known.
 
-    A character of several tokens comes with the last of them; an incomplete one is left out.
+    A character of several tokens is yielded with the last of them; an incomplete one is left out.
     """
     context, waiting = list(before[-WINDOW:]), []
     shown = tokenizer.decode(context)
@@ -299,7 +299,7 @@ def generate(
     """The prompt and its continuation, or those of each prompt of several.
 
     For many calls, or to stream the text, keep a `Generator`. Of several prompts an empty one stays empty if
-    the model knows no beginning of a text.
+    the model has no begin token.
 
     Args:
         prompt: one text to continue, or several.

@@ -22,12 +22,12 @@ from regard.verbs.views.encoder_decoder_reader import EncoderDecoderReader
 from regard.verbs.views.encoder_only_reader import EncoderOnlyReader
 from regard.verbs.views.inspected_run import AnswerToken, InspectedRun
 from regard.verbs.views.look import Look
-from regard.verbs.views.request import Changes, Request
+from regard.verbs.views.request import Changes, LookRequest
 from regard.verbs.views.streaming import ModelLock
 from regard.verbs.views.vision_reader import VisionReader
 from regard.weights.model_folder import LoadedModel
 
-__all__ = ["Changes", "Look", "Looker", "Request", "look"]
+__all__ = ["Changes", "Look", "LookRequest", "Looker", "look"]
 
 
 @runtime_checkable
@@ -38,9 +38,9 @@ class ModelReader(Protocol):
         DataError: the text is empty or too long.
     """
 
-    def read(self, request: Request) -> InspectedRun: ...
+    def read(self, request: LookRequest) -> InspectedRun: ...
 
-    def stream(self, request: Request, lock: ModelLock) -> Iterator[AnswerToken]: ...
+    def stream(self, request: LookRequest, lock: ModelLock) -> Iterator[AnswerToken]: ...
 
 
 class Looker:
@@ -82,7 +82,7 @@ class Looker:
     ) -> Look:
         """What the model does with a text; see `look`."""
         return self(
-            Request(
+            LookRequest(
                 text=text,
                 target=target,
                 prefix=prefix,
@@ -93,7 +93,7 @@ class Looker:
             )
         )
 
-    def __call__(self, request: Request) -> Look:
+    def __call__(self, request: LookRequest) -> Look:
         """What the model does with a request.
 
         Raises:
@@ -103,12 +103,12 @@ class Looker:
             run = self._reader.read(request)
         return Look(run, lock=self._lock, with_changes=lambda: self._with_changes(request), factory=self)
 
-    def stream(self, request: Request) -> Iterator[AnswerToken]:
+    def stream(self, request: LookRequest) -> Iterator[AnswerToken]:
         """The tokens of the greedy answer as they are generated; none if the model does not generate."""
         return self._reader.stream(request, lambda: self._exclusive(request))
 
-    def _with_changes(self, request: Request) -> AbstractContextManager[Any]:
-        """Within, the parts that the request switches off are off."""
+    def _with_changes(self, request: LookRequest) -> AbstractContextManager[Any]:
+        """A context in which the parts that the request switches off are off."""
         changes = request.changes
         if not changes:
             return ExitStack()
@@ -118,8 +118,8 @@ class Looker:
         )
 
     @contextmanager
-    def _exclusive(self, request: Request) -> Iterator[None]:
-        """Within, this thread alone uses the model, with the request's changes."""
+    def _exclusive(self, request: LookRequest) -> Iterator[None]:
+        """A context in which only this thread uses the model, with the request's changes."""
         with self._lock, self._with_changes(request):
             yield
 
@@ -177,7 +177,7 @@ def look(
     Raises:
         FolderError: there are no looks for this kind of model. DataError: the text is empty or too long.
     """
-    request = Request(
+    request = LookRequest(
         text=text,
         target=target,
         prefix=prefix,

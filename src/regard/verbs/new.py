@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.verbs.proposals.budget import Budget
-from regard.verbs.proposals.input_files import Files, InputFiles, input_files
+from regard.verbs.proposals.input_files import InputFiles, Paths, input_files
 from regard.verbs.proposals.labelled import new_labelled
 from regard.verbs.proposals.language_model import new_language_model
 from regard.verbs.proposals.proposal import WrittenRecipe
@@ -49,8 +49,8 @@ def new(
     target: str | Path | None = None,
     *,
     task: str | None = None,
-    valid: Files = (),
-    test: Files = (),
+    valid: Paths = (),
+    test: Paths = (),
     columns: Sequence[str] = (),
     minutes: float | None = None,
     cores: int | None = None,

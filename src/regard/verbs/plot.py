@@ -10,7 +10,7 @@ from regard import console
 from regard.errors import ConfigError, FolderError, did_you_mean
 from regard.inspection.curves import draw_curves
 from regard.inspection.fonts import font_families
-from regard.inspection.plots import Size, draw_attention, draw_positions, draw_schedule
+from regard.inspection.plots import FigureSize, draw_attention, draw_positions, draw_schedule
 from regard.inspection.positional import positions_of
 from regard.models.build import build_model, config_class
 from regard.models.encoder_only import EncoderOnlyConfig
@@ -42,7 +42,7 @@ def plot_attention(
     heads: tuple[int, ...] = (),
     target: str | None = None,
     runtime: Runtime = RUNTIME,
-    size: Size = "screen",
+    size: FigureSize = "screen",
 ) -> Path:
     """Draw the weights of each head of one attention for `text`.
 
@@ -97,7 +97,7 @@ def plot_alignment(
     model: AnyModel | None = None,
     target: str | None = None,
     runtime: Runtime = RUNTIME,
-    size: Size = "screen",
+    size: FigureSize = "screen",
 ) -> Path:
     """Draw the attention from each token of the answer, or of `target`, to the source tokens.
 

@@ -57,9 +57,9 @@ def recipe_path(recipe: str | Path) -> Path:
 def recipe_folder() -> Path:
     """The folder of recipes, in the installed package or in the checkout."""
     package = Path(str(resources.files("regard")))
-    inside, beside = package / "recipes", package.parent.parent / "recipes"
-    if not inside.is_dir() and not beside.is_dir():
+    inside, outside = package / "recipes", package.parent.parent / "recipes"
+    if not inside.is_dir() and not outside.is_dir():
         raise RecipeError(
             "the recipes are missing from this installation", "pip install --force-reinstall regard"
         )
-    return inside if inside.is_dir() else beside
+    return inside if inside.is_dir() else outside

@@ -8,7 +8,7 @@ from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.lines import stream
+from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.runtime import DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import SummaryOptions
@@ -24,7 +24,7 @@ class Summary(Translation):
 
 
 class Summarizer(Translator):
-    """A model, loaded once, that summarizes documents, each a line.
+    """A model, loaded once, that summarizes documents, one in each line.
 
     Args:
         model: a model or run folder, or what `regard.load` returns.
@@ -46,7 +46,7 @@ class Summarizer(Translator):
         options: SummaryOptions = OPTIONS,
         runtime: DecodingRuntime = DECODING_RUNTIME,
     ) -> None:
-        """Load the model; controls that are not given are its own."""
+        """Load the model; controls that are not given have the model's defaults."""
         self._load(model, controls, options, runtime, split=None)
 
 
@@ -86,7 +86,7 @@ def summarize_file(
     options: SummaryOptions = OPTIONS,
     runtime: DecodingRuntime = DECODING_RUNTIME,
 ) -> int:
-    """Summarize each line of a file into another, which appears when it is whole; the number of lines.
+    """Summarize each line of a file into another, which appears when it is complete; returns the line count.
 
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
@@ -95,4 +95,4 @@ def summarize_file(
         as_json: write a line of JSON for each line.
     """
     summarizer = Summarizer(model, controls=controls, options=options, runtime=runtime)
-    return write(summarizer(stream(input)), Path(output), ranked=options.n_best > 1, as_json=as_json)
+    return write(summarizer(stream_lines(input)), Path(output), ranked=options.n_best > 1, as_json=as_json)

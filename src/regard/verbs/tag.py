@@ -15,14 +15,14 @@ from regard.errors import FolderError
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.lines import stream
+from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.load_encoder import encoder_that, probabilities
 from regard.verbs.shared.runtime import RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import TaggingOptions
 from regard.verbs.shared.text_verb import TextVerb
 from regard.verbs.shared.texts import refuse_one
-from regard.verbs.tasks.tagging import WORDS
+from regard.verbs.tasks.tagging import WORDS_FILE
 from regard.verbs.tasks.text import logits_of
 from regard.weights.model_folder import LoadedModel
 
@@ -146,11 +146,11 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
 
 def _column(loaded: LoadedModel) -> str:
     """The column that the model folder names; UPOS where it names none, as a Hugging Face folder does."""
-    if loaded.folder is None or WORDS not in loaded.folder.names:
+    if loaded.folder is None or WORDS_FILE not in loaded.folder.names:
         return "upos"
-    column = loaded.folder.read_json(WORDS).get("column")
+    column = loaded.folder.read_json(WORDS_FILE).get("column")
     if column not in COLUMNS:
-        raise FolderError(f"{loaded.path / WORDS}: no column {column!r}", f"known: {', '.join(COLUMNS)}")
+        raise FolderError(f"{loaded.path / WORDS_FILE}: no column {column!r}", f"known: {', '.join(COLUMNS)}")
     return column
 
 
@@ -203,7 +203,7 @@ def tag_file(
         words: split lines at white space only.
     """
     tagger = Tagger(model, options=options, runtime=runtime)
-    lines = stream(input)
+    lines = stream_lines(input)
     if conllu or is_conllu(input):
         found = tagger(sentence.forms for sentence in read_sentences(lines, str(input)))
     else:

@@ -44,7 +44,7 @@ from regard.verbs.training_run.process_agreement import (
 )
 from regard.verbs.training_run.recipe_data import refuse_missing_data
 from regard.verbs.training_run.run_length import change_length, refuse_another_recipe
-from regard.verbs.training_run.run_summary import outlook
+from regard.verbs.training_run.run_summary import training_summary
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json
@@ -93,7 +93,8 @@ def train(
         resume: raise an error if there is no run to resume.
         dry_run: read all data, build the model, do some updates, and print the time and memory of the run;
             keep nothing.
-            faster than one of two. Under torchrun leave it 1: torchrun starts the processes.
+        workers: processes of this machine that train together. Two processes of one thread are often faster
+            than one of two. Under torchrun leave it 1: torchrun starts the processes.
         quiet: print warnings only: no notes, no progress, no scores.
         on_report: called with each record of `metrics.jsonl` when it is written: records of `kind` "train"
             every `training.report_every` updates, "validation", "collapse" and others. An exception in it
@@ -231,7 +232,7 @@ def _train(
             _warn_of_other_hardware(before, device, group)
     entropy = None
     if group.is_first:
-        say(outlook(recipe.training, loader, before))
+        say(training_summary(recipe.training, loader, before))
         entropy = task.target_entropy(loader) if not recipe.training.loss else None
     with ExitStack() as stack:
         stop = stack.enter_context(_stop_signal(say))

@@ -26,7 +26,7 @@ from regard.verbs.shared.suggested_recipes import needs_model
 
 BATCH_FRAMES = 16_384  # padded frames in a batch
 
-Recording = Float[np.ndarray, "_ features"]
+RecordedFrames = Float[np.ndarray, "_ features"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class Transcriber:
             )
         self.search = alignment_search(beam if beam.has_beam else default_beam(self.loaded))
 
-    def __call__(self, recordings: Sequence[Recording]) -> list[Transcribed]:
+    def __call__(self, recordings: Sequence[RecordedFrames]) -> list[Transcribed]:
         """The transcript of each recording, an array frames x features.
 
         Raises:
@@ -96,7 +96,7 @@ class Transcriber:
         """The transcripts of the recordings in an NPZ file (arrays `frames` and `lengths`)."""
         return self(read_frames(Path(path)))
 
-    def _decode(self, recordings: Sequence[Recording]) -> list[Transcript]:
+    def _decode(self, recordings: Sequence[RecordedFrames]) -> list[Transcript]:
         if not recordings:
             return []
         frames, lengths = pad_frames(recordings)
@@ -109,7 +109,7 @@ class Transcriber:
 @checked
 @keyword_fields
 def transcribe(
-    input: str | Path | Sequence[Recording],
+    input: str | Path | Sequence[RecordedFrames],
     *,
     model: AnyModel,
     beam: BeamSize = MODEL_BEAM,

@@ -29,12 +29,12 @@ from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.device import choose_workers
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.lines import chunks, numbered, stream
+from regard.verbs.shared.lines import chunks, numbered, stream_lines
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.precision import compute_in, with_precision
 from regard.verbs.shared.runtime import DECODING_RUNTIME, DecodingRuntime, Precision
 from regard.verbs.shared.sentence_splitting import Splitter, WholeTexts, joined
-from regard.verbs.shared.text_options import Split, SummaryOptions, TranslationOptions
+from regard.verbs.shared.text_options import SplitMode, SummaryOptions, TranslationOptions
 from regard.verbs.shared.texts import several
 
 FEW = 32  # lines for each worker; fewer are decoded in one process
@@ -106,7 +106,7 @@ class Translator:
         options: TranslationOptions = OPTIONS,
         runtime: DecodingRuntime = DECODING_RUNTIME,
     ) -> None:
-        """Load the model; controls that are not given are its own."""
+        """Load the model; controls that are not given have the model's defaults."""
         self._load(model, controls, options, runtime, options.split)
 
     def _load(
@@ -115,7 +115,7 @@ class Translator:
         controls: Controls,
         options: SummaryOptions,
         runtime: DecodingRuntime,
-        split: Split | None,
+        split: SplitMode | None,
     ) -> None:
         """Load the model; without `split` texts are not split into sentences."""
         self.loaded = open_model(model, runtime)
@@ -325,7 +325,7 @@ def translate_file(
     options: TranslationOptions = OPTIONS,
     runtime: DecodingRuntime = DECODING_RUNTIME,
 ) -> int:
-    """Translate a file line by line into another, which appears when it is whole; the number of lines.
+    """Translate a file line by line into another, which appears when it is complete; returns the line count.
 
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
@@ -334,7 +334,7 @@ def translate_file(
         as_json: write a line of JSON for each line.
     """
     translator = Translator(model, controls=controls, options=options, runtime=runtime)
-    return write(translator(stream(input)), Path(output), ranked=options.n_best > 1, as_json=as_json)
+    return write(translator(stream_lines(input)), Path(output), ranked=options.n_best > 1, as_json=as_json)
 
 
 def answers(translator: Translator, text: str | Iterable[str]) -> Texts:

@@ -28,7 +28,7 @@ from regard.weights.environment import environment_differences
 from regard.weights.folder import (
     MANIFEST,
     Files,
-    find,
+    find_folder,
     os_errors,
     recover,
     remove_folder,
@@ -107,7 +107,7 @@ class Checkpoint(VerifiedFolder):
         raise FolderError(f"{path} is a model folder, not a checkpoint", "resume from a run folder")
 
 
-def digest(checkpoint: VerifiedFolder) -> str:
+def checkpoint_digest(checkpoint: VerifiedFolder) -> str:
     """The SHA-256 of weights, optimiser and state, without times.
 
     It is equal for an uninterrupted run and one that was killed and resumed.
@@ -239,7 +239,7 @@ class RunFolder:
 
     def best(self, names: Collection[str] | None = None) -> VerifiedFolder | None:
         """The best model so far; None if there is none. With `names`, only these files are verified."""
-        path = find(self.path / "best")
+        path = find_folder(self.path / "best")
         return VerifiedFolder.open(path, names) if path else None
 
     def environment_warnings(self) -> list[str]:

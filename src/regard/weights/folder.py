@@ -2,7 +2,7 @@
 
 The files are written into `.NAME.PID.partial` and flushed to disk; `MANIFEST.json`, with the size and
 SHA-256 of each file, is written last; then the folder is renamed. An existing folder of that name is first
-renamed to `.NAME.aside` and removed afterwards; `find` and `recover` handle both names.
+renamed to `.NAME.aside` and removed afterwards; `find_folder` and `recover` handle both names.
 """
 
 import contextlib
@@ -87,7 +87,7 @@ def verify_folder(path: Path, names: Collection[str] | None = None) -> dict[str,
     return manifest
 
 
-def find(target: Path) -> Path | None:
+def find_folder(target: Path) -> Path | None:
     """The present path of the folder `target`, which may be renamed while it is replaced; None if absent."""
     return next((path for path in (target, _hidden_sibling(target, "aside")) if os.path.isdir(path)), None)
 

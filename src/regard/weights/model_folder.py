@@ -21,7 +21,7 @@ from regard.models.build import MODELS, build_uninitialised, config_class, count
 from regard.models.config import ModelConfig
 from regard.models.model import Model
 from regard.weights.checkpoint import RunFolder, VerifiedFolder
-from regard.weights.folder import MANIFEST, find
+from regard.weights.folder import MANIFEST, find_folder
 from regard.weights.huggingface_files import is_huggingface
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import restore_model
@@ -124,7 +124,9 @@ def open_model_folder(path: str | Path, names: Collection[str] | None = None) ->
             f"{path} is a Hugging Face folder, not one of regard",
             f"convert it: regard convert {path} --out DIR",
         )
-    if not os.path.isfile(path / MANIFEST) and (find(path / "best") or find(path / "checkpoints")):
+    if not os.path.isfile(path / MANIFEST) and (
+        find_folder(path / "best") or find_folder(path / "checkpoints")
+    ):
         run = RunFolder(path)
         folder = run.best(names) or run.latest()
         if folder is None:

@@ -1,4 +1,4 @@
-"""Kernels as other processors have them: those without AVX-512, and those without AVX."""
+"""Kernels for other processors: without AVX-512, and without AVX."""
 
 import ctypes
 import platform
@@ -16,7 +16,7 @@ NARROWER = {"AVX2": ["-mno-avx512f"], "SSE": ["-mno-avx"]} if X86 else {}
 
 @pytest.fixture(scope="session", params=[[], *NARROWER.values()], ids=["own", *NARROWER])
 def width(request):
-    """What the compiler is told of vectors: nothing, or to leave out the wide ones."""
+    """Compiler options: none, or those that switch off wide vectors."""
     return request.param
 
 

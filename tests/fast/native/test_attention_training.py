@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from regard.fast.dropout import drawn, fast_dropout
+from regard.fast.dropout import dropout_bits, fast_dropout
 from regard.fast.native import attention_training, kernels
 from regard.fast.native.attention_training import TrainingAttention
-from regard.fast.native.residual import Drawn
+from regard.fast.native.residual import DropoutBits
 from regard.layers.masks import causal_mask, padding_mask
 from regard.layers.scaled_dot_product import (
     attention_weights,
@@ -37,7 +37,7 @@ def agree(given, mask=None, p=0.0):
     query, key = given[:2]
     exact = [each.detach().double().requires_grad_() for each in given]
     torch.manual_seed(7)
-    chosen = drawn((*query.shape[:3], key.size(2)), p) if p else Drawn(None)
+    chosen = dropout_bits((*query.shape[:3], key.size(2)), p) if p else DropoutBits(None)
     found = TrainingAttention.apply(*given, mask, *chosen)
     torch.manual_seed(7)
     weights = attention_weights(*exact[:2], mask)
@@ -69,7 +69,7 @@ def test_masks_of_any_breadth_forbid_to_look(p):
 def test_parts_of_a_projection_may_be_given_and_gradients_too():
     whole = torch.randn(2, 7, 3 * 4 * 16, requires_grad=True)
     query, key, value = (part.unflatten(2, (4, 16)).transpose(1, 2) for part in whole.chunk(3, dim=2))
-    found = TrainingAttention.apply(query, key, value, None, *Drawn(None))
+    found = TrainingAttention.apply(query, key, value, None, *DropoutBits(None))
     expected = plain_attention(query, key, value)
     torch.testing.assert_close(found, expected)
     (gradient,) = torch.autograd.grad(found.sum(), whole)
@@ -80,7 +80,5 @@ def test_what_is_not_a_number_stays_so():
     query, key, value = parts(1, 1, 1, 2, 3)
     with torch.no_grad():
         query[0, 0, 0] = torch.nan
-    assert TrainingAttention.apply(query, key, value, None, *Drawn(None))[0, 0].isnan().any(1).tolist() == [
-        True,
-        False,
-    ]
+    found = TrainingAttention.apply(query, key, value, None, *DropoutBits(None))
+    assert found[0, 0].isnan().any(1).tolist() == [True, False]

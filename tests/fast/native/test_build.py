@@ -18,7 +18,7 @@ from regard.fast.native.attention import attend_to_memory
 from regard.fast.native.build import built, find_library, library, why_none
 from regard.fast.native.compiler import FLAGS, THREADS, find_compiler
 from regard.fast.native.linear import PackedLinear
-from regard.fast.native.norm import Norm
+from regard.fast.native.norm import PackedNorm
 
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
 posix = pytest.mark.skipif(os.name != "posix", reason="no such commands")
@@ -26,7 +26,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="no such commands")
 
 @pytest.fixture
 def one_file(monkeypatch, tmp_path_factory):
-    """One small C file in the place of all: where it does not matter what the library holds."""
+    """One small C file instead of all, for tests that do not use the kernels."""
     source = tmp_path_factory.mktemp("source") / "one.c"
     source.write_text("int one(void) { return 1; }\n")
     monkeypatch.setattr(compiler, "SOURCES", [source])
@@ -70,7 +70,7 @@ def test_vectors_of_any_width_compute_the_same():
     packed = PackedLinear(linear.weight, linear.bias)
     torch.testing.assert_close(packed(x), exact, rtol=1e-5, atol=1e-5)
     expected = exact.log_softmax(dim=1).topk(5)
-    values, ids, _told = packed.top_candidates(x, 5, torch.zeros(14, dtype=torch.int64))
+    values, ids, _asked_log_probs = packed.top_candidates(x, 5, torch.zeros(14, dtype=torch.int64))
     torch.testing.assert_close(values, expected.values, rtol=1e-5, atol=1e-5)
     assert torch.equal(ids, expected.indices)
     if kernels.has_int8():
@@ -79,7 +79,7 @@ def test_vectors_of_any_width_compute_the_same():
         torch.testing.assert_close(packed(x), int8.plain(x), rtol=1e-4, atol=1e-4)
     gain = torch.rand(50)
     torch.testing.assert_close(
-        Norm(gain, None, 1e-5, center=True)(x), torch.layer_norm(x, (50,), gain), rtol=1e-5, atol=1e-5
+        PackedNorm(gain, None, 1e-5, center=True)(x), torch.layer_norm(x, (50,), gain), rtol=1e-5, atol=1e-5
     )
     query, key, value = torch.randn(1, 20), torch.randn(9, 20), torch.randn(9, 20)
     found = attend_to_memory(query, key, value, torch.tensor([0]), torch.tensor([9]), 9, 20, 0.3)
@@ -130,7 +130,7 @@ def test_a_compiler_that_makes_nothing_leaves_nothing(command, tmp_path):
     assert libraries(tmp_path) == []
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path):
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"file: Not a directory|cannot be made") as caught:
         built(("/bin/false",), tmp_path / "file")
@@ -261,7 +261,7 @@ def test_what_should_be_there_and_is_not_is_warned_of_once(asked, monkeypatch, c
     assert "CC" in record.getMessage()
 
 
-def test_a_user_without_a_home_is_told(monkeypatch):
+def test_a_user_without_a_home_is_reported(monkeypatch):
     monkeypatch.delenv("REGARD_NATIVE", raising=False)
     monkeypatch.setenv("CC", sys.executable)
 

@@ -1,4 +1,4 @@
-"""A C compiler is found, with the options that CC gives it; what it cannot do is told in one line."""
+"""A C compiler is found, with the options in CC; its failures are reported in one line."""
 
 import os
 import subprocess
@@ -70,7 +70,7 @@ def test_without_a_compiler_none_is_found(monkeypatch):
 
 @posix
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "reported"),
     [
         ("/bin/false", "ended with 1"),
         ("/bin/true", "made no library"),
@@ -78,14 +78,14 @@ def test_without_a_compiler_none_is_found(monkeypatch):
         ("/", "cannot be run: Permission denied"),
     ],
 )
-def test_a_compiler_that_makes_nothing_is_told_with_the_reason(command, told, tmp_path):
-    with pytest.raises(RegardError, match=f"{command} .*{told}") as caught:
+def test_a_compiler_that_produces_nothing_is_reported_with_the_reason(command, reported, tmp_path):
+    with pytest.raises(RegardError, match=f"{command} .*{reported}") as caught:
         compile_library((command,), tmp_path / "made.so")
     assert "CC" in caught.value.hint
 
 
 @needs_compiler
-def test_what_the_compiler_says_is_told(tmp_path, monkeypatch):
+def test_the_error_of_the_compiler_is_reported(tmp_path, monkeypatch):
     wrong = tmp_path / "wrong.c"
     wrong.write_text("int f(void) { return nothing; }\n")
     monkeypatch.setattr(module, "SOURCES", [wrong])

@@ -114,7 +114,7 @@ def test_two_libraries_of_one_process_are_two(kept, tmp_path):
     assert [load_library(kept.parent, key).one() for key in ("key", "other", "key")] == [1, 2, 1]
 
 
-def test_a_whole_library_that_cannot_be_loaded_is_told_and_kept(tmp_path):
+def test_an_undamaged_library_that_cannot_be_loaded_is_reported_and_kept(tmp_path):
     (tmp_path / "made.so").write_bytes(b"no library at all" * 100)
     keep_library(tmp_path / "made.so", tmp_path, "key")
     (file,) = tmp_path.iterdir()
@@ -125,12 +125,12 @@ def test_a_whole_library_that_cannot_be_loaded_is_told_and_kept(tmp_path):
     assert file.exists()
 
 
-def test_a_file_system_mounted_noexec_is_told(kept, monkeypatch):
+def test_a_file_system_mounted_noexec_is_reported(kept, monkeypatch):
     if not hasattr(os, "ST_NOEXEC"):
         pytest.skip("no such flag")
     refuse_noexec(kept.parent)
-    told = type("Told", (), {"f_flag": os.ST_NOEXEC | os.ST_NOSUID})
-    monkeypatch.setattr(kept_library.os, "statvfs", lambda path: told)
+    reported = type("FileSystem", (), {"f_flag": os.ST_NOEXEC | os.ST_NOSUID})
+    monkeypatch.setattr(kept_library.os, "statvfs", lambda path: reported)
     with pytest.raises(UserError, match="mounted noexec"):
         refuse_noexec(kept.parent)
 

@@ -44,7 +44,7 @@ def close(found, expected, tolerance=1e-5):
 @pytest.mark.parametrize("features", [1, 3, 24, 256, 1000])
 @pytest.mark.parametrize("columns", [1, 31, 32, 33, 100, 1000])
 @pytest.mark.parametrize("bias", [True, False])
-def test_it_is_a_linear_map(features, columns, bias):
+def test_it_is_a_linear_layer(features, columns, bias):
     weight, bias, x = case(features, columns, bias=bias)
     packed = PackedLinear(weight, bias)
     assert packed.shape == (columns, features)
@@ -103,8 +103,8 @@ def test_inputs_may_lie_in_any_way():
     assert torch.equal(packed(x[:1].expand(5, -1), None), packed(x[:1]).expand(5, -1))
     assert torch.equal(PackedLinear(weight.t().contiguous().t(), bias)(x, plus), expected)
     asked = torch.arange(60)[::2]
-    told = packed.top_candidates(x[:30], 1, asked % 33)[2]
-    assert torch.equal(told, packed.top_candidates(x[:30].clone(), 1, (asked % 33).clone())[2])
+    reported = packed.top_candidates(x[:30], 1, asked % 33)[2]
+    assert torch.equal(reported, packed.top_candidates(x[:30].clone(), 1, (asked % 33).clone())[2])
 
 
 def test_no_rows_give_no_rows():
@@ -184,27 +184,27 @@ def test_top_candidates_are_the_head_of_a_stable_sort(columns, size, rows):
     weight, bias, x = whole_numbers(3, columns, rows)
     logits = x @ weight.T + bias
     asked = torch.randint(columns, (rows,), generator=torch.Generator().manual_seed(rows))
-    values, ids, told = PackedLinear(weight, bias).top_candidates(x, size, asked)
+    values, ids, reported = PackedLinear(weight, bias).top_candidates(x, size, asked)
     expected, places = ranking(logits, size)
     assert torch.equal(ids, places)
     close(values, expected)
-    close(told, logits.log_softmax(dim=1).gather(1, asked[:, None])[:, 0])
+    close(reported, logits.log_softmax(dim=1).gather(1, asked[:, None])[:, 0])
 
 
 @pytest.mark.parametrize("columns", [40, 2500])
 def test_where_all_are_equal_the_first_come_first(columns):
     packed = PackedLinear(torch.zeros(columns, 2), torch.ones(columns))
-    values, ids, told = packed.top_candidates(torch.randn(3, 2), 4, torch.tensor([0, 7, columns - 1]))
+    values, ids, reported = packed.top_candidates(torch.randn(3, 2), 4, torch.tensor([0, 7, columns - 1]))
     assert torch.equal(ids, torch.arange(4).expand(3, -1))
     close(values, torch.full((3, 4), 1 / columns).log())
-    close(told, torch.full((3,), 1 / columns).log())
+    close(reported, torch.full((3,), 1 / columns).log())
 
 
 @pytest.mark.parametrize("rising", [True, False])
 def test_the_largest_may_stand_anywhere(rising):
     """Each larger than all before, or none."""
     bias = torch.arange(2500.0) / 100 * (1 if rising else -1)
-    values, ids, _told = PackedLinear(torch.zeros(2500, 1), bias).top_candidates(
+    values, ids, _asked_log_probs = PackedLinear(torch.zeros(2500, 1), bias).top_candidates(
         torch.ones(1, 1), 6, torch.zeros(1, dtype=torch.int64)
     )
     expected = bias.log_softmax(dim=0).sort(descending=True, stable=True)
@@ -214,7 +214,9 @@ def test_the_largest_may_stand_anywhere(rising):
 
 def test_behind_the_last_there_is_nothing():
     weight, bias, x = whole_numbers(3, 5, 4)
-    values, ids, _told = PackedLinear(weight, bias).top_candidates(x, 9, torch.zeros(4, dtype=torch.int64))
+    values, ids, _asked_log_probs = PackedLinear(weight, bias).top_candidates(
+        x, 9, torch.zeros(4, dtype=torch.int64)
+    )
     expected, places = ranking(x @ weight.T + bias, 5)
     close(values[:, :5], expected)
     assert torch.equal(ids[:, :5], places)
@@ -242,23 +244,23 @@ def test_a_single_logit_that_is_nan_is_seen(column):
     """As in log-softmax, which it makes all NaN."""
     weight, bias, x = case(24, 2500, rows=5)
     weight[column, 3] = torch.nan
-    values, _ids, told = PackedLinear(weight, bias).top_candidates(x, 2, torch.full((5,), 7))
+    values, _ids, reported = PackedLinear(weight, bias).top_candidates(x, 2, torch.full((5,), 7))
     assert values.isnan().all()
-    assert told.isnan().all()
+    assert reported.isnan().all()
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_large_logits_do_not_overflow(sign):
     weight, bias, x = whole_numbers(3, 1500, 6)
     bias = bias + sign * 1e4
-    values, ids, told = PackedLinear(weight, bias).top_candidates(x, 4, torch.full((6,), 3))
+    values, ids, reported = PackedLinear(weight, bias).top_candidates(x, 4, torch.full((6,), 3))
     exact = (x @ weight.T + bias).double()
     expected, places = ranking(exact, 4)
     assert torch.equal(ids, places)
     torch.testing.assert_close(
         values.double(), expected, rtol=0, atol=2e-3
     )  # a unit in the last place of 1e4
-    torch.testing.assert_close(told.double(), exact.log_softmax(dim=1)[:, 3], rtol=0, atol=2e-3)
+    torch.testing.assert_close(reported.double(), exact.log_softmax(dim=1)[:, 3], rtol=0, atol=2e-3)
     spread = PackedLinear(weight * 1e4, None).top_candidates(x, 4, torch.full((6,), 3))
     assert not any(part.isnan().any() for part in spread)
 
@@ -268,11 +270,11 @@ def test_ids_that_are_ruled_out_count_for_nothing():
     bias = torch.randn(2500)
     bias[:1100] = -torch.inf
     packed = PackedLinear(torch.zeros(2500, 1), bias)
-    values, ids, told = packed.top_candidates(torch.ones(2, 1), 3, torch.tensor([5, 2000]))
+    values, ids, reported = packed.top_candidates(torch.ones(2, 1), 3, torch.tensor([5, 2000]))
     expected = bias.log_softmax(dim=0)
     close(values, expected.topk(3).values.expand(2, -1))
     assert torch.equal(ids, expected.topk(3).indices.expand(2, -1))
-    close(told, expected[[5, 2000]])
+    close(reported, expected[[5, 2000]])
 
 
 @needs_int8
@@ -280,8 +282,8 @@ def test_ids_that_are_ruled_out_count_for_nothing():
 def test_top_candidates_of_int8_are_those_of_its_outputs(columns):
     _plain, packed, x = rounded(24, columns)
     asked = torch.arange(130) % columns
-    values, ids, told = packed.top_candidates(x, 4, asked)
+    values, ids, reported = packed.top_candidates(x, 4, asked)
     expected, places = ranking(packed(x), 4)
     close(values, expected)
     assert torch.equal(ids, places)
-    close(told, packed(x).log_softmax(dim=1).gather(1, asked[:, None])[:, 0])
+    close(reported, packed(x).log_softmax(dim=1).gather(1, asked[:, None])[:, 0])

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.fast.native import kernels
-from regard.fast.native.norm import Norm
+from regard.fast.native.norm import PackedNorm
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C compiler")
 
@@ -26,7 +26,7 @@ def close(found, expected):
 @pytest.mark.parametrize("with_bias", [True, False])
 def test_a_layer_norm_is_that_of_pytorch(features, eps, with_bias):
     x, gain, bias = case(features)
-    found = Norm(gain, bias if with_bias else None, eps, center=True)(x)
+    found = PackedNorm(gain, bias if with_bias else None, eps, center=True)(x)
     shift = bias.double() if with_bias else None
     close(found, torch.layer_norm(x.double(), (features,), gain.double(), shift, eps))
 
@@ -35,7 +35,7 @@ def test_a_layer_norm_is_that_of_pytorch(features, eps, with_bias):
 @pytest.mark.parametrize("eps", [1e-6, 1e-2])
 def test_an_rms_norm_is_that_of_pytorch(features, eps):
     x, gain, _bias = case(features)
-    found = Norm(gain, None, eps, center=False)(x)
+    found = PackedNorm(gain, None, eps, center=False)(x)
     close(found, torch.rms_norm(x.double(), (features,), gain.double(), eps))
 
 
@@ -43,7 +43,7 @@ def test_a_mean_far_from_0_takes_no_digits_away():
     """The variance is that of differences."""
     x, gain, bias = case(50)
     x = (x + 4096).round(decimals=2)
-    found = Norm(gain, bias, 1e-5, center=True)(x)
+    found = PackedNorm(gain, bias, 1e-5, center=True)(x)
     expected = torch.layer_norm(x.double(), (50,), gain.double(), bias.double(), 1e-5)
     torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-3)
 
@@ -51,7 +51,7 @@ def test_a_mean_far_from_0_takes_no_digits_away():
 @pytest.mark.parametrize("center", [True, False])
 def test_rows_are_apart(center):
     x, gain, bias = case(50)
-    norm = Norm(gain, bias, 1e-5, center=center)
+    norm = PackedNorm(gain, bias, 1e-5, center=center)
     whole = norm(x)
     assert all(torch.equal(norm(x[[row]])[0], whole[row]) for row in range(7))
     wide = torch.randn(7, 90)

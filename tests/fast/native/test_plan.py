@@ -9,7 +9,7 @@ from regard.fast.int8 import Int8Linear
 from regard.fast.native import kernels
 from regard.fast.native.activation import GELU, activate
 from regard.fast.native.linear import PackedLinear
-from regard.fast.native.norm import Norm
+from regard.fast.native.norm import PackedNorm
 from regard.fast.native.plan import AttentionInputs, Plan, Planned, Unplanned, add
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C compiler")
@@ -30,7 +30,7 @@ def maps(*shapes, relu=False):
 def residuals(x):
     """Maps of many widths, of which some results are read late and parts of others."""
     wide, narrow, back, again = maps((70, 20), (9, 70), (20, 9), (20, 35))
-    norm = Norm(torch.rand(20), torch.rand(20), 1e-5, center=True)
+    norm = PackedNorm(torch.rand(20), torch.rand(20), 1e-5, center=True)
     first = wide(norm(x))
     second = back(narrow(first), x)
     third = again(activate(first[:, 35:], GELU, first[:, :35]), second)
@@ -98,7 +98,7 @@ def test_linear_layers_and_sums_want_whole_rows(whole):
 def test_a_norm_as_wide_as_a_head_is_of_each_head(first, last, center):
     """Of all heads in some columns, be there one or more."""
     torch.manual_seed(5)
-    norm, x = Norm(torch.rand(4), torch.rand(4), 1e-5, center=center), torch.randn(3, 20)
+    norm, x = PackedNorm(torch.rand(4), torch.rand(4), 1e-5, center=center), torch.randn(3, 20)
     expected = norm(x[:, first:last].reshape(-1, 4)).view(3, -1)
     assert torch.equal(Plan(20, lambda given: norm(given[:, first:last]))(x, NOTHING_SEEN), expected)
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.fast.dropout import drawn
+from regard.fast.dropout import dropout_bits
 from regard.fast.native import residual
-from regard.fast.native.residual import AddDropped, AddNorm, Drawn, FeedForwardReLU
+from regard.fast.native.residual import AddDropped, AddNorm, DropoutBits, FeedForwardReLU
 
 pytestmark = pytest.mark.usefixtures("any_width")
 SHAPES = [(1, 1), (3, 15), (2, 5, 16), (7, 33), (40, 64)]
@@ -25,7 +25,7 @@ def tensors(*shapes):
 def dropping(shape, p):
     """What is dropped, and the same as a mask in float64."""
     torch.manual_seed(5)
-    chosen = drawn(shape, p) if p else Drawn(None)
+    chosen = dropout_bits(shape, p) if p else DropoutBits(None)
     mask = torch.ones(shape) if chosen.bits is None else (chosen.bits >= chosen.dropped) * chosen.kept
     return chosen, mask.double()
 
@@ -75,7 +75,7 @@ def test_a_feed_forward_network_is_two_maps_with_relu_between(rows, d_model, d_f
 
 def test_rows_may_stand_apart():
     x, residual = tensors((8, 6), (8, 6))
-    agree(lambda a, b: AddDropped.apply(a.T, b.T, Drawn(None)), lambda a, b: a.T + b.T, [x, residual])
+    agree(lambda a, b: AddDropped.apply(a.T, b.T, DropoutBits(None)), lambda a, b: a.T + b.T, [x, residual])
 
 
 def test_gradients_have_the_same_bits_each_time():
@@ -90,6 +90,6 @@ def test_gradients_have_the_same_bits_each_time():
 def test_what_is_not_a_number_stays_so():
     x = torch.tensor([[1.0, torch.nan, -2.0]], requires_grad=True)
     one = torch.eye(3)
-    hidden = FeedForwardReLU.apply(x, one, torch.zeros(3), one, torch.zeros(3), Drawn(None))
+    hidden = FeedForwardReLU.apply(x, one, torch.zeros(3), one, torch.zeros(3), DropoutBits(None))
     assert hidden.isnan().any()
-    assert AddNorm.apply(x, x, torch.ones(3), torch.zeros(3), 1e-5, Drawn(None)).isnan().all()
+    assert AddNorm.apply(x, x, torch.ones(3), torch.zeros(3), 1e-5, DropoutBits(None)).isnan().all()

@@ -16,6 +16,6 @@ def test_they_are_those_of_the_layer(d_head, position):
     positions, heads = RotaryPositions(d_head), 3
     wide = torch.randn(5, heads * d_head + 2, generator=torch.Generator().manual_seed(d_head))
     x = wide[:, 1:-1]
-    found = rotate(x, *positions.turns(position, 1), d_head)
+    found = rotate(x, *positions.sines_and_cosines(position, 1), d_head)
     expected = positions(x.unflatten(1, (heads, 1, d_head)), position).flatten(1)
     torch.testing.assert_close(found, expected)

@@ -12,7 +12,7 @@ from regard.verbs.translate import Translator, translate
 
 PROMPTS = ["To be", "", "that is the question, and a long one\n", "Ä", "or not to be: that"]
 LINES = ["1 2 3", "", "4", "9 8 7 6 5 4 3 2 1 0", "0 0"]
-TEXT = [  # of a model that goes on with texts
+TEXT = [  # of a model that continues texts
     {"sample": False},
     {"beam_size": 4, "length_penalty": "power", "alpha": 1.0, "early_stopping": True},
     {"beam_size": 4, "beam_groups": 2, "diversity": 1.0},
@@ -44,7 +44,7 @@ def model(decoder_folder):
 
 
 @pytest.mark.parametrize("given", TEXT, ids=lambda given: " ".join(given))
-def test_a_prompt_goes_on_the_same_alone_and_in_company(model, given):
+def test_a_prompt_is_continued_the_same_alone_and_in_a_batch(model, given):
     generator = Generator(model, **given)
     together = list(generator(PROMPTS))
     for each in together:
@@ -53,7 +53,7 @@ def test_a_prompt_goes_on_the_same_alone_and_in_company(model, given):
 
 
 @pytest.mark.parametrize("given", LINE, ids=lambda given: " ".join(given))
-def test_a_line_is_translated_the_same_alone_and_in_company(untrained, given):
+def test_a_line_is_translated_the_same_alone_and_in_a_batch(untrained, given):
     translator = Translator(untrained, workers=1, **given)
     together = list(translator(LINES))
     backwards = list(translator(reversed(LINES)))[::-1]
@@ -96,7 +96,7 @@ def test_guesses_change_no_text(model, decoder_folder, untrained):
         Generator(model, draft_model=str(decoder_folder("bytes")))
 
 
-def test_of_samples_the_likest_is_told_with_its_expected_utility(model):
+def test_minimum_risk_reports_the_best_sample_with_its_expected_utility(model):
     found = Generator(model, mbr="chrf", mbr_samples=8, num=3, max_new_tokens=6).one("To be").continuations
     drawn = {each.text for each in Generator(model, num=8, max_new_tokens=6).one("To be").continuations}
     assert {each.text for each in found} <= drawn
@@ -108,7 +108,7 @@ def test_of_samples_the_likest_is_told_with_its_expected_utility(model):
         Generator(model, mbr="chrf").stream("To be")
 
 
-def test_log_probabilities_are_told_token_by_token(model):
+def test_log_probabilities_are_reported_token_by_token(model):
     [found] = Generator(model, seed=2).one("To be").continuations
     assert len(found.token_log_probs) == len(found.tokens) + 1
     assert sum(found.token_log_probs) == pytest.approx(found.log_prob, abs=1e-5)

@@ -31,9 +31,9 @@ def folder(**generation: Any) -> Any:
 
 @pytest.fixture
 def warned(monkeypatch):
-    told = []
-    monkeypatch.setattr(module, "console", SimpleNamespace(warn=told.append))
-    return told
+    reported = []
+    monkeypatch.setattr(module, "console", SimpleNamespace(warn=reported.append))
+    return reported
 
 
 def test_usual_defaults_are_taken_as_they_are(warned):
@@ -52,7 +52,7 @@ def test_usual_defaults_are_taken_as_they_are(warned):
         (ContinuationSettings, {"max_new_tokens": 10**5, "mbr": "chrf", "mbr_samples": 1000}),
     ],
 )
-def test_what_takes_hours_by_default_is_lowered_and_told(warned, cls, given):
+def test_defaults_that_take_hours_are_lowered_with_a_warning(warned, cls, given):
     found = decoding_defaults(cls, folder(**given))
     rows = max(1, *(getattr(found, name, None) or 0 for name in module.names_in(cls, "hypotheses")))
     length = max(getattr(found, name, None) or 0 for name in module.names_in(cls, "tokens"))
@@ -74,15 +74,15 @@ def test_a_user_may_ask_for_more(warned):
 @pytest.mark.parametrize("cls", [GenerationSettings, ContinuationSettings])
 def test_no_number_of_a_folder_is_an_exception_of_pythons(warned, cls, number):
     """Each setting that is a number takes it, or says in one line that it does not."""
-    told = {}
+    reported = {}
     for field in dataclasses.fields(cls):
         try:
             decoding_defaults(cls, folder(**{field.name: number}))
         except (ConfigError, RecipeError) as error:
-            told[field.name] = error
-    assert len(told) > 10
-    assert [name for name, error in told.items() if name not in error.message or not error.hint] == []
-    assert max(len(error.message) for error in told.values()) < 200
+            reported[field.name] = error
+    assert len(reported) > 10
+    assert [name for name, error in reported.items() if name not in error.message or not error.hint] == []
+    assert max(len(error.message) for error in reported.values()) < 200
 
 
 @pytest.mark.parametrize("size", [0, -1, 10**30, 1.5, "x", None, True])

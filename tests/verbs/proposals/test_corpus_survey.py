@@ -101,7 +101,7 @@ def test_tasks_within_one_language_have_no_findings(corpus):
 
 def test_repeated_pairs_are_counted_with_their_places(corpus):
     finding = only(survey(corpus([*ENGLISH, *ENGLISH[10:14]], [*GERMAN, *GERMAN[10:14]])))
-    assert (finding.kind, finding.count, finding.is_note) == ("duplicates", 4, True)
+    assert (finding.kind, finding.count, finding.is_usual) == ("duplicates", 4, True)
     assert "4 of 804 pairs" in finding.text
     assert (
         "train.en:801 (as line 11), train.en:802 (as line 12), train.en:803 (as line 13), ..." in finding.text
@@ -116,7 +116,7 @@ def test_sources_with_several_targets_are_counted(corpus):
 
 def test_untranslated_copies_are_counted_with_their_places(corpus):
     finding = only(survey(corpus(ENGLISH, [*GERMAN[:50], *ENGLISH[50:60], *GERMAN[60:]])))
-    assert (finding.kind, finding.count, finding.is_note) == ("copies", 10, False)
+    assert (finding.kind, finding.count, finding.is_usual) == ("copies", 10, False)
     assert "train.de:51, train.de:52, train.de:53, ..." in finding.text
 
 
@@ -182,7 +182,7 @@ def test_a_piece_with_its_sides_swapped_is_found(corpus, start, end):
     source = ENGLISH[:start] + GERMAN[start:end] + ENGLISH[end:]
     target = GERMAN[:start] + ENGLISH[start:end] + GERMAN[end:]
     finding = only(survey(corpus(source, target)))
-    assert (finding.kind, finding.is_note) == ("swapped", False)
+    assert (finding.kind, finding.is_usual) == ("swapped", False)
     assert abs(finding.count - (end - start)) <= 0.05 * (end - start)
     assert f"train.en:{start + 1}" in finding.text
 
@@ -218,4 +218,4 @@ DATA = os.environ.get("REGARD_DATA")
 def test_published_corpora_have_only_true_findings(name, pair):
     source, target = (f"{name}.{side}" for side in pair.split())
     found = survey(open_corpus(CorpusSettings(source=source, target=target), LinePolicy(), Path()))
-    assert all(finding.is_note for finding in found.findings)
+    assert all(finding.is_usual for finding in found.findings)

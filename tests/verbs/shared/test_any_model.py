@@ -22,7 +22,7 @@ def test_translating_verbs_take_a_path_a_string_and_a_loaded_model(untrained, te
     assert regard.translate("1 2 3", model=str(untrained)) == wanted
     loaded = regard.load(untrained)
     scores = regard.score(model=untrained, src=texts, ref=texts).scores
-    monkeypatch.setattr("regard.verbs.shared.any_model.load", None)  # nothing is read any more
+    monkeypatch.setattr("regard.verbs.shared.any_model.load_named_model", None)  # nothing is read any more
     assert regard.translate("1 2 3", model=loaded) == wanted
     assert next(regard.Translator(loaded)(["1 2 3"])).text == wanted
     assert regard.summarize("1 2 3", model=loaded) == wanted

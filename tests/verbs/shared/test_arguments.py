@@ -69,19 +69,19 @@ WRONG = [
 
 @pytest.mark.parametrize(("verb", "given", "message"), WRONG, ids=str)
 def test_a_wrong_value_is_named_before_the_model_is_loaded(verb, given, message):
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as raised:
         ONE_TEXT[verb]("a text", **{"model": NOWHERE, **given})
-    assert message in told.value.message
-    assert told.value.hint
+    assert message in raised.value.message
+    assert raised.value.hint
 
 
 @pytest.mark.parametrize("verb", ONE_TEXT)
 @pytest.mark.parametrize("text", [5, None, b"a text", Path("a text"), ["a", 5], ("a", None)], ids=str)
 def test_what_is_no_text_is_refused_before_the_model_is_loaded(verb, text):
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as raised:
         ONE_TEXT[verb](text, model=NOWHERE)
-    assert isinstance(told.value, DataError)
-    assert told.value.hint
+    assert isinstance(raised.value, DataError)
+    assert raised.value.hint
 
 
 def test_one_text_is_not_taken_for_its_letters(untrained, decoder_folder, encoder_folder):
@@ -89,10 +89,10 @@ def test_one_text_is_not_taken_for_its_letters(untrained, decoder_folder, encode
     with pytest.raises(DataError, match="'a film' is one text, not several"):
         tagger("a film")
     for several in (regard.Translator(untrained), regard.Generator(decoder_folder())):
-        with pytest.raises(DataError, match="'1 2 3' is one text, not several") as told:
+        with pytest.raises(DataError, match="'1 2 3' is one text, not several") as raised:
             several("1 2 3")
-        assert "[text]" in told.value.hint
-        assert ("Translator.texts" in told.value.hint) == isinstance(several, regard.Translator)
+        assert "[text]" in raised.value.hint
+        assert ("Translator.texts" in raised.value.hint) == isinstance(several, regard.Translator)
         with pytest.raises(DataError, match="text 2 is int, not a string"):
             list(several(iter(["1", 2])))
 
@@ -127,16 +127,16 @@ def test_the_other_verbs_are_checked_too(tmp_path):
         (regard.load, {"model": 5}, "model must be a str or a path"),
         (regard.load, {"model": NOWHERE, "threads": True}, "threads must be a whole number, not True"),
     ):
-        with pytest.raises(UserError) as told:
+        with pytest.raises(UserError) as raised:
             call(**given)
-        assert message in told.value.message
+        assert message in raised.value.message
 
 
 def test_the_limit_of_threads_is_that_of_the_machine():
     assert LIMITS["threads"].most == THREADS_PER_CORE * cores() >= THREADS_PER_CORE
-    with pytest.raises(UserError, match="threads is") as told:
+    with pytest.raises(UserError, match="threads is") as raised:
         regard.load(NOWHERE, threads=LIMITS["threads"].most + 1)
-    assert f"{THREADS_PER_CORE} threads for " in told.value.hint
+    assert f"{THREADS_PER_CORE} threads for " in raised.value.hint
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,9 @@ def test_the_limit_of_threads_is_that_of_the_machine():
 )
 def test_the_command_line_refuses_what_python_refuses(capsys, option, value):
     assert run(["translate", "a text", "--model", str(NOWHERE), option, str(value)]) == 2
-    told = capsys.readouterr().err
-    assert option in told or option[2:].replace("-", "_") in told
-    assert str(value) in told
+    reported = capsys.readouterr().err
+    assert option in reported or option[2:].replace("-", "_") in reported
+    assert str(value) in reported
     with pytest.raises(UserError):
         regard.translate("a text", model=NOWHERE, **{option[2:].replace("-", "_"): value})
 
@@ -167,12 +167,12 @@ def test_training_is_refused_more_processes_than_fit(capsys):
 
 def test_where_a_device_is_missing_the_hint_is_for_python_and_for_the_command_line():
     name = "cuda" if torch.backends.mps.is_available() else "mps"
-    with pytest.raises(UserError, match=f"device {name} is not available here") as told:
+    with pytest.raises(UserError, match=f"device {name} is not available here") as raised:
         regard.load(NOWHERE, device=name)
-    assert 'device="auto" (--device auto)' in told.value.hint
-    with pytest.raises(UserError, match="workers is 2, but several decode on a CPU only") as told:
+    assert 'device="auto" (--device auto)' in raised.value.hint
+    with pytest.raises(UserError, match="workers is 2, but several decode on a CPU only") as raised:
         choose_workers(2, torch.device("cuda"), None)
-    assert 'device="cpu" (--device cpu)' in told.value.hint
+    assert 'device="cpu" (--device cpu)' in raised.value.hint
 
 
 def test_what_is_right_comes_through_as_it_is():
@@ -183,14 +183,14 @@ def test_what_is_right_comes_through_as_it_is():
         share: float = 0.5,
         name: str | None = None,
         files: tuple[str | Path, ...] = (),
-        told: Callable[[str, int], None] | None = None,
+        reported: Callable[[str, int], None] | None = None,
     ) -> tuple:
-        return number, share, name, files if told is None else told
+        return number, share, name, files if reported is None else reported
 
     assert given(3) == (3, 0.5, None, ())
     assert given(np.int64(3), share=1, files=["a", Path("b")]) == (3, 1, None, ["a", Path("b")])
     assert type(given(np.int64(3))[0]) is int
-    assert given(3, told=print)[-1] is print
+    assert given(3, reported=print)[-1] is print
     with pytest.raises(TypeError, match="naem"):
         given(3, naem="x")
     with pytest.raises(TypeError, match="number"):

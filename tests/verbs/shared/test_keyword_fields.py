@@ -24,7 +24,7 @@ def painted(what: str, *, colour: Colour = Colour(hue=60), times: int = 1, size:
     return what, colour, times, size
 
 
-def test_fields_of_several_values_may_stand_beside_other_keywords():
+def test_fields_of_several_values_can_be_given_with_other_keywords():
     found = painted("door", width=3, times=2, hue=120)
     assert found == ("door", Colour(hue=120), 2, Size(width=3))
     assert painted("door") == ("door", Colour(hue=60), 1, Size())

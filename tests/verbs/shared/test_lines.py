@@ -39,7 +39,7 @@ def test_a_pipe_gives_the_lines_that_a_file_gives(pipe, tmp_path):
     assert [line for chunk in arriving(reader) for line in chunk] == lines_of(tmp_path / "file")
 
 
-def test_what_stands_before_a_line_that_is_not_utf8_comes_out_before_it_is_told(pipe):
+def test_lines_before_one_that_is_not_utf8_are_answered_before_its_error(pipe):
     reader, writer = pipe
     os.write(writer, b"good\nalso\nb\xe4d\nnever\n")
     os.close(writer)

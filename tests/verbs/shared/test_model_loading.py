@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.data.catalogue import find
+from regard.data.catalogue import find_file
 from regard.data.corpus import read_lines
 from regard.errors import DataError, FolderError
 from regard.fast.native import kernels
@@ -158,7 +158,7 @@ Tom drinks too much coffee.""".splitlines()
 def lines_to_translate():
     """A slice of Multi30k's test set, or sentences like it; an empty line and one of 200 words among them."""
     try:
-        lines = list(itertools.islice(read_lines(find("multi30k:test_2016_flickr.en")), 12))
+        lines = list(itertools.islice(read_lines(find_file("multi30k:test_2016_flickr.en")), 12))
     except DataError:
         lines = SPOKEN
     words = " ".join(lines).split()

@@ -1,4 +1,4 @@
-"""int8 is near float32, for translators and writers, in any company; where it is no faster that is said."""
+"""int8 is close to float32 for all models and in any batch; a warning if it is no faster."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ PROMPTS = [
 @pytest.fixture
 def any_size(monkeypatch):
     """Maps of any size are rounded."""
-    monkeypatch.setattr("regard.fast.int8.WORTH", 0)
+    monkeypatch.setattr("regard.fast.int8.MIN_WEIGHTS", 0)
 
 
 @pytest.fixture
@@ -52,13 +52,13 @@ def test_a_text_is_what_it_is_without_kernels(writer, any_size, monkeypatch):
 
 
 def test_scores_that_are_not_float32_s_say_so(untrained, writer, any_size):
-    """A told log-probability that is not that of `regard score` is told as such."""
+    """JSON names the precision if log-probabilities differ from those of `regard score`."""
     for kind, model in ((Translator, untrained), (Generator, writer)):
-        for precision, told in (("float32", {}), ("int8", {"precision": "int8"})):
+        for precision, reported in (("float32", {}), ("int8", {"precision": "int8"})):
             made = kind(model, precision=precision)
             for found in made(["1 2 3"]):
                 table = found.to_dict()
-                assert {name: table[name] for name in table if name == "precision"} == told
+                assert {name: table[name] for name in table if name == "precision"} == reported
     split = next(Translator(untrained, precision="int8").texts(["1 2. 3 4."])).to_dict()
     assert split["precision"] == "int8"
 
@@ -92,7 +92,7 @@ def test_neighbours_change_no_text(writer, any_size, temperature):
     assert [next(generator([prompt])).texts for prompt in PROMPTS] == together
 
 
-def test_where_it_is_no_faster_that_is_said(untrained, writer, capsys, monkeypatch):
+def test_a_warning_if_it_is_no_faster(untrained, writer, capsys, monkeypatch):
     monkeypatch.setattr(kernels, "has_int8", lambda: False)
     for kind, model in ((Translator, untrained), (Generator, writer)):
         made = kind(model, precision="int8")

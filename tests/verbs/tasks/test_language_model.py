@@ -18,7 +18,7 @@ from regard.models.decoder_only import DecoderOnlyConfig
 from regard.verbs.generate import generate
 from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks import language_model
-from regard.verbs.tasks.language_model import LanguageModel, score_text
+from regard.verbs.tasks.language_model import LanguageModel, score_stream
 from regard.verbs.train import train
 from regard.weights.model_folder import load_model
 
@@ -110,7 +110,7 @@ def test_the_trained_length_is_that_of_the_blocks_or_of_the_pretrained_model(fol
 def scored(
     folder, kind: str, document: str, file: str, *, block: int, context: int, apart: bool, marks: bool
 ):
-    """The score of a file by `score_text`, the model, and the file's tokens."""
+    """The score of a file by `score_stream`, the model, and the file's tokens."""
     documents = Documents(DocumentSettings(file=file, document=document), folder)
     tokenizer = train_tokenizer(documents, kind, TokenizerSettings(kind=kind, vocab_size=300))
     stream = write_stream(documents, tokenizer, folder / "stream", special_tokens=marks)
@@ -123,7 +123,7 @@ def scored(
     ).eval()
     for parameter in model.parameters():
         parameter.data *= 20.0
-    found = score_text(model, stream, block=block, context=context, apart=apart, batch_tokens=50)
+    found = score_stream(model, stream, block=block, context=context, apart=apart, batch_tokens=50)
     return found, model, stream
 
 
@@ -180,7 +180,9 @@ def test_more_context_is_no_worse_for_a_model_that_uses_it(folder, monkeypatch):
     result = train("rhyme.toml", threads=1)
     model, stream = load_model(result.model).model, language_model.TokenStream(result.run / "data" / "valid")
     losses = [
-        score_text(model, stream, block=16, context=context, apart=False, batch_tokens=512).metrics()["loss"]
+        score_stream(model, stream, block=16, context=context, apart=False, batch_tokens=512).metrics()[
+            "loss"
+        ]
         for context in (0, 8, 15)
     ]
     assert losses[0] > losses[1] >= losses[2] - 1e-3

@@ -89,7 +89,7 @@ def test_training_predicts_better_than_token_frequencies(folder, monkeypatch):
     assert "by:word" in (result.model / "README.md").read_text()
 
 
-def test_hidden_tokens_are_the_same_in_each_validation_and_change_in_training(folder):
+def test_masked_tokens_are_the_same_in_each_validation_and_change_in_training(folder):
     task = prepared(folder)
     again = prepared(folder)
     for one, other in zip(task._valid, again._valid, strict=True):

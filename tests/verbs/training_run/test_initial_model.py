@@ -14,7 +14,7 @@ from regard.models.adapters import adapters_of
 from regard.verbs.shared.settings import recipe_from
 from regard.verbs.train import train
 from regard.verbs.training_run.initial_model import START, begin
-from regard.weights.checkpoint import RunFolder, digest
+from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from regard.weights.model_folder import load_model
 from regard.weights.tensors import model_tensors
 
@@ -110,7 +110,9 @@ def test_the_option_replaces_a_preset_and_a_path_in_the_recipe_is_relative_to_it
     assert load_model(by_option.model).config.d_model == 16
     recipe = write(tmp_path / "b.toml", pairs("reverse", model={"init": "model"}))
     by_key = train(recipe, out=tmp_path / "b", threads=1)
-    assert digest(RunFolder(by_option.run).latest()) == digest(RunFolder(by_key.run).latest())
+    assert checkpoint_digest(RunFolder(by_option.run).latest()) == checkpoint_digest(
+        RunFolder(by_key.run).latest()
+    )
 
 
 def test_a_run_resumes_without_the_pretrained_model(trained, tmp_path):
@@ -121,7 +123,9 @@ def test_a_run_resumes_without_the_pretrained_model(trained, tmp_path):
     shutil.rmtree(tmp_path / "model")
     shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-00000004")
     train(tmp_path / "run", resume=True, threads=1)
-    assert digest(RunFolder(tmp_path / "run").latest()) == digest(RunFolder(whole.run).latest())
+    assert checkpoint_digest(RunFolder(tmp_path / "run").latest()) == checkpoint_digest(
+        RunFolder(whole.run).latest()
+    )
 
 
 def test_adapters_leave_a_plain_model_folder_and_print_the_trained_parameters(trained, tmp_path, capsys):

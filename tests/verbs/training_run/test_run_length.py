@@ -7,7 +7,7 @@ import pytest
 from regard.errors import FolderError
 from regard.verbs.train import train
 from regard.verbs.translate import Translator
-from regard.weights.checkpoint import RunFolder, digest
+from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from tests.verbs.test_train import RECIPE
 
 
@@ -29,9 +29,9 @@ def test_a_longer_run_resumes_from_its_last_checkpoint_and_records_its_length(re
     records = RunFolder(run).metrics()
     assert {"kind": "length", "step": 8, "before": 8, "max_steps": 12} in records
     assert [record["step"] for record in records if record["kind"] == "validation"] == [4, 8, 12]
-    before = digest(RunFolder(run).latest())
+    before = checkpoint_digest(RunFolder(run).latest())
     assert train(run).steps == 12, "the run folder knows its length"
-    assert digest(RunFolder(run).latest()) == before
+    assert checkpoint_digest(RunFolder(run).latest()) == before
 
 
 def test_a_run_made_longer_before_its_first_update_equals_a_run_of_that_length(recipe, tmp_path):

@@ -1,1 +1,1 @@
-"""Inner loops in C, compiled where they run. Whoever calls them has a plain form too."""
+"""Kernels in C, compiled on the machine that runs them; each caller has a plain form too."""

@@ -1,9 +1,9 @@
-// Activations. An element has the same bits wherever it stands, which those of PyTorch have not.
+// Activations. The result of an element does not depend on its place in the tensor, to the bit; that of PyTorch's kernels does.
 #include "kernels.h"
 
 enum { SILU, GELU_TANH, GELU };
 
-// erfc(z) for z >= 0, to 1.2e-7 of it. (Press et al. 1992, section 6.2: a fraction, a polynomial, an exponential.)
+// erfc(z) for z >= 0, with a relative error of 1.2e-7 (Press et al. 1992, section 6.2).
 INLINE vector complement(vector z) {
     const float factors[] = {0.17087277f, -0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f, -0.18628806f, 0.09678418f, 0.37409196f, 1.00002368f, -1.26551223f};
     vector t = 1 / (1 + 0.5f * z), sum = (vector){0};
@@ -11,7 +11,7 @@ INLINE vector complement(vector z) {
     return t * exponential(sum - z * z);
 }
 
-// GELU: x times the normal distribution's function of it. SiLU: x sigmoid(x). GELU by tanh (Hendrycks and Gimpel 2016, section 2): x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)).
+// GELU: x Phi(x), Phi the normal distribution function. SiLU: x sigmoid(x). GELU by tanh (Hendrycks and Gimpel 2016, section 2): x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)).
 INLINE vector activated(vector x, int kind) {
     vector z = x;
     if (kind == GELU) {

@@ -1,4 +1,4 @@
-"""Activations that give an element the same bits wherever it stands (activation.c)."""
+"""Activations whose result for an element does not depend on its place, to the bit (activation.c)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -28,11 +28,11 @@ def kind_of(activation: Callable[[Tensor], Tensor]) -> int | None:
 def activate(x: Rows, kind: int, times: Rows | None = None) -> Rows:
     """The activation of x, multiplied by `times`: [rows, features].
 
-    Features of a row lie beside each other in memory.
+    The features of a row must be contiguous in memory.
     """
     if isinstance(x, Planned):
         assert times is None or isinstance(times, Planned)
-        return x.plan.note(ACTIVATE, x, times, features=x.features, flag=kind)  # pyright: ignore[reportReturnType]
+        return x.plan.record(ACTIVATE, x, times, features=x.features, flag=kind)  # pyright: ignore[reportReturnType]
     assert times is None or isinstance(times, Tensor)
     return _activated(x, kind, times)  # pyright: ignore[reportReturnType]
 

@@ -1,11 +1,11 @@
-// Attention of one query a head. A row has the same bits in any batch and on any number of threads.
+// Attention of one query a head. A row's result depends neither on its batch nor on the number of threads, to the bit.
 #include "kernels.h"
 
-// SIDE: vectors of features that are mixed together. BLOCK: positions that all heads read before they read others, so that
+// SIDE: vectors of features that are summed together. BLOCK: positions that all heads read before they read others, so that
 // those stay in the processor's cache.
 enum { SIDE = 4, BLOCK = 32 };
 
-// Scores -> weights, in place; `scores` has room up to a multiple of LANES.
+// Scores -> weights, in place; `scores` is allocated up to a multiple of LANES.
 INLINE void softmax(float *scores, long length) {
     long room = (length + LANES - 1) / LANES * LANES;
     for (long place = length; place < room; place++) scores[place] = -INFINITY;
@@ -27,8 +27,7 @@ INLINE float product(const float *a, const float *b, long size) {
     return sum;
 }
 
-// Where a head's keys or values are: that of a position `step` floats after that of the one before, and where
-// rows have slots, those `slot` floats apart.
+// Where a head's keys or values are in memory: positions are `step` floats apart; slots, if there are any, `slot` floats.
 typedef struct {
     const float *first;
     long step, slot;
@@ -38,7 +37,7 @@ INLINE const float *at(Held held, const int32_t *slots, long place) {
     return held.first + place * held.step + (slots ? slots[place] * held.slot : 0);
 }
 
-// To `count` vectors of features, from `feature` on, what the values from `begin` to `end` add by their weights.
+// Add the weighted values of positions `begin` to `end` to `count` vectors of features, from `feature` on.
 INLINE void add(int count, const float *weights, Held values, const int32_t *slots, long begin, long end, long feature, float *out) {
     vector sums[SIDE];
     for (int each = 0; each < count; each++) sums[each] = AT(out + feature + each * LANES);
@@ -49,7 +48,7 @@ INLINE void add(int count, const float *weights, Held values, const int32_t *slo
     for (int each = 0; each < count; each++) AT(out + feature + each * LANES) = sums[each];
 }
 
-// The same to all d features.
+// The same for all d features.
 INLINE void mix(const float *weights, Held values, const int32_t *slots, long begin, long end, long d, float *out) {
     long feature = 0;
     for (; feature + SIDE * LANES <= d; feature += SIDE * LANES) add(SIDE, weights, values, slots, begin, end, feature, out);
@@ -80,8 +79,8 @@ INLINE void attend(const Heads *heads, const float *query, Held keys, Held value
     }
 }
 
-// To a memory. query: rows of `query_row` floats; key, value: positions, `key_row` and `value_row` floats each, of all
-// sequences one after the other; row i attends to `lengths[i]` of them from `starts[i]` on. weights: threads x heads x their
+// Attention to a memory. query: rows of `query_row` floats; key, value: positions, `key_row` and `value_row` floats each, of all
+// sequences concatenated; row i attends to `lengths[i]` of them from `starts[i]` on. weights: scratch of threads x heads x
 // room. out: rows x heads x d.
 void attend_to_memory(const Heads *heads, const float *query, long query_row, const float *key, long key_row,
                       const float *value, long value_row, const int64_t *starts, const int64_t *lengths, float *weights,
@@ -97,9 +96,9 @@ void attend_to_memory(const Heads *heads, const float *query, long query_row, co
         }
 }
 
-// To the positions before and to this one, whose keys and values (rows of `key_row` and `value_row` floats) are
-// kept first. keys, values: positions x slots x groups x d; row i has those of position p in slot `table[i][p]`, and
-// its own of this position in slot i. The rest as above.
+// Self-attention to the earlier positions and to this one, whose keys and values (rows of `key_row` and `value_row`
+// floats) are stored first. keys, values: positions x slots x groups x d; row i has those of position p in slot
+// `table[i][p]`, and those of this position in slot i. The rest is as above.
 void attend_to_self(const Heads *heads, const float *query, long query_row, const float *key, long key_row, const float *value,
                     long value_row, float *keys, float *values, long slots, int32_t *table, long table_row, long position,
                     float *weights, float *out) {

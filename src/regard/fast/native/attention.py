@@ -11,7 +11,7 @@ from regard.fast.native.plan import TO_MEMORY, TO_SELF, Planned
 
 
 class Heads(ctypes.Structure):
-    """As attention.c has it."""
+    """The struct `Heads` of kernels.h."""
 
     _fields_ = [
         *[(name, ctypes.c_long) for name in ("rows", "groups", "share", "d", "room")],
@@ -29,10 +29,10 @@ def attend_to_memory(
     d_head: int,
     scale: float,
 ) -> Float[Tensor, "rows width"]:
-    """softmax(q K^T scale) V of each row with `lengths` positions from `starts` on, `longest` at most.
+    """softmax(q K^T scale) V: each row attends to `lengths` (`longest` at most) positions from `starts` on.
 
-    Vaswani et al. 2017, equation 1. The keys of a group are shared by neighbouring heads. Features of a row
-    lie beside each other in memory.
+    Vaswani et al. 2017, equation 1. The keys of a group are shared by neighbouring heads. The features of a
+    row must be contiguous in memory.
     """
     heads = _heads(query.size(0), key.size(1) // d_head, query.size(1), d_head, longest, scale)
     weights, out = torch.empty(heads.threads, query.size(1) // d_head, heads.room), torch.empty(query.shape)
@@ -55,10 +55,10 @@ def attend_to_self(
     d_head: int,
     scale: float,
 ) -> Float[Tensor, "rows width"]:
-    """Self-attention of this position to itself and those before; its keys and values are stored first.
+    """Self-attention of one position to itself and earlier ones; its keys and values are stored first.
 
-    Row i has its key of position p in `keys[p, table[i, p]]`, and that of this position in
-    `keys[position, i]`, which is written into the table. Features of a row lie beside each other in memory.
+    The key of row i at position p is in `keys[p, table[i, p]]`. That of this position is stored in
+    `keys[position, i]` and entered in the table. The features of a row must be contiguous in memory.
     """
     heads = _heads(query.size(0), key.size(1) // d_head, query.size(1), d_head, position + 1, scale)
     weights, out = torch.empty(heads.threads, query.size(1) // d_head, heads.room), torch.empty(query.shape)
@@ -71,14 +71,14 @@ def attend_to_self(
 
 
 def plan_to_memory(query: Planned, layer: int, groups: int, d_head: int, scale: float) -> Planned:
-    """`attend_to_memory` in a plan: with the memory of a layer, of so many groups."""
+    """`attend_to_memory` in a plan; `layer` is the number of the memory, `groups` its number of key heads."""
     return _plan(TO_MEMORY, query, layer=layer, groups=groups, d_head=d_head, scale=scale)
 
 
 def plan_to_self(
     query: Planned, key: Planned, value: Planned, layer: int, d_head: int, scale: float
 ) -> Planned:
-    """`attend_to_self` in a plan: with the keys and values of a layer."""
+    """`attend_to_self` in a plan; `layer` is the number of the keys and values."""
     return _plan(
         TO_SELF, query, key, value, layer=layer, groups=key.features // d_head, d_head=d_head, scale=scale
     )
@@ -88,7 +88,7 @@ def _plan(
     kind: int, query: Planned, *held: Planned, layer: int, groups: int, d_head: int, scale: float
 ) -> Planned:
     heads, features = query.features // d_head, query.features
-    return query.plan.note(
+    return query.plan.record(
         kind, query, *held, features=features, heads=heads, groups=groups, layer=layer, number=scale
     )
 

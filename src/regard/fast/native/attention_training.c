@@ -1,10 +1,10 @@
-// Attention of many queries a head, and its gradients: short sentences make products too small for a library of products.
-// A head is computed by one thread, so results are the same on any number of them.
+// Attention of many queries a head, and its gradients: for short sentences a BLAS library is slow on such small products.
+// A head is computed by one thread, so results do not depend on the number of threads.
 #include "vectors.h"
 
-enum { ROWS = 8 }; // of a tile: its sums stay in the registers
+enum { ROWS = 8 }; // of a tile, whose sums fit into the registers
 
-// Floats of which those of a row lie beside each other: where a batch's, a head's and a position's begin.
+// A tensor whose rows are contiguous: the strides of batch, head and position.
 typedef struct {
     float *first;
     long batch, head, position;
@@ -12,23 +12,23 @@ typedef struct {
 
 INLINE float *at(View view, long batch, long head) { return view.first + batch * view.batch + head * view.head; }
 
-// What all heads have in common. Each group of keys is shared by `share` heads in turn.
+// What all heads have in common. Each group of keys is shared by `share` neighbouring heads.
 typedef struct {
-    View query, key, value, out; // of the gradients: that of `out`
+    View query, key, value, out; // in the backward pass `out` is its gradient
     const uint8_t *mask;         // or NULL; 1: may attend
     long mask_batch, mask_head, mask_query;
     const int16_t *bits; // or NULL: batch x heads x queries x keys; below `dropped` a weight is dropped
-    float *weights;      // batch x heads x queries x room; a weight that is dropped has a minus
+    float *weights;      // batch x heads x queries x room; dropped weights are negative
     long batch, groups, share, queries, keys, room, d; // room: keys up to a multiple of LANES
-    float scale, kept;                                 // kept: what makes up for the dropped ones
+    float scale, kept;                                 // kept: 1 / (1 - dropout)
     int dropped, threads;
-    float *scratch; // a part for each thread
+    float *scratch; // one part for each thread
     long part;
 } Attention;
 
 int lanes(void) { return LANES; }
 
-// out (+)= A B for `count` rows (known to the compiler) and `wide` vectors of columns; element (row, i) of A is
+// out (+)= A B for `count` rows (a compile-time constant) and `wide` vectors of columns; element (row, i) of A is
 // a[row * a_row + i * a_inner].
 INLINE void tile(int count, int wide, const float *a, long a_row, long a_inner, const float *b, long b_row, float *out,
                  long out_row, long inner, int add) {
@@ -54,7 +54,7 @@ INLINE void tile(int count, int wide, const float *a, long a_row, long a_inner, 
         if (column < columns) tile(count, 1, a, a_row, a_inner, b + column, b_row, out + column, out_row, inner, add); \
         break;
 
-// out (+)= A B; `columns` is a multiple of LANES. Tiles are of like heights.
+// out (+)= A B; `columns` is a multiple of LANES. Tiles have almost equal heights.
 static void multiply(const float *a, long a_row, long a_inner, const float *b, long b_row, float *out, long out_row, long rows,
                      long inner, long columns, int add) {
     for (long tiles = (rows + ROWS - 1) / ROWS; rows; tiles--) {
@@ -72,7 +72,7 @@ static void transpose(const float *from, long step, long rows, long d, long room
     }
 }
 
-// Scores -> shares of 1 in place, zeros where `mask` (or NULL) forbids to attend.
+// Softmax of scores in place; 0 where `mask` (or NULL) forbids attention.
 INLINE void softmax(float *scores, const uint8_t *mask, float scale, long keys, long room) {
     vector most = (vector){0} - INFINITY, sums = {0};
     if (mask)
@@ -87,7 +87,7 @@ INLINE void softmax(float *scores, const uint8_t *mask, float scale, long keys, 
     for (long key = 0; key < room; key += LANES) AT(scores + key) *= share;
 }
 
-// Marks the weights that are dropped with a minus; `left` gets what the others become.
+// Negates the weights that are dropped; `left` gets the weights after dropout.
 INLINE void drop(float *weights, const int16_t *bits, int dropped, float kept, long keys, long room, float *left) {
     for (long key = 0; key < keys; key++) {
         int stays = bits[key] >= dropped;
@@ -128,7 +128,7 @@ void attention_forward(const Attention *all) {
     }
 }
 
-// Gradients of a row's dropped weights -> those of its scores, in place; `left` gets the weights that were not dropped.
+// Gradients of a row's weights after dropout -> gradients of its scores, in place; `left` gets the weights after dropout.
 INLINE void softmax_gradient(float *gradient, const float *weights, float kept, float scale, long room, float *left) {
     vector sums = {0};
     for (long key = 0; key < room; key += LANES) {

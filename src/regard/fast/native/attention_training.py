@@ -19,7 +19,7 @@ class _View(ctypes.Structure):
 
 
 class _Attention(ctypes.Structure):
-    """As attention_training.c has it."""
+    """The struct `Attention` of attention_training.c."""
 
     _fields_ = [
         *[(name, _View) for name in ("query", "key", "value", "out")],
@@ -36,8 +36,8 @@ class _Attention(ctypes.Structure):
 class TrainingAttention(torch.autograd.Function):
     """dropout(softmax(Q K^T / sqrt(d_head))) V, Vaswani et al. 2017, equation 1.
 
-    Heads in turn share the keys of a group. Weights are kept for the gradients, those that are dropped with a
-    minus. `bits` say which are: those below `dropped`; the others are multiplied by `kept`.
+    Neighbouring heads share the keys of a group. Weights are kept for the backward pass; dropped ones are
+    negated. A weight is dropped if its `bits` are below `dropped`; the others are multiplied by `kept`.
     """
 
     @staticmethod
@@ -85,7 +85,7 @@ class TrainingAttention(torch.autograd.Function):
 def _all(
     query: Tensor, key: Tensor, value: Tensor, weights: Tensor, dropped: int, kept: float, *, pieces: int
 ) -> tuple[_Attention, Tensor]:
-    """What both kernels take, and the scratch that it holds the address of: `pieces` are those of a head."""
+    """The argument of both kernels, and the scratch memory that it points to (`pieces` for each head)."""
     batch, heads, queries, d = query.shape
     groups, keys, room = key.size(1), key.size(2), weights.size(3)
     threads = threads_for(weights.numel() * d)
@@ -99,12 +99,12 @@ def _all(
 
 
 def _beside(x: Tensor) -> Tensor:
-    """The numbers of a row beside each other."""
+    """The tensor with contiguous rows."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def _like(x: Float[Tensor, "batch heads len d_head"]) -> Float[Tensor, "batch heads len d_head"]:
-    """In memory positions are outside of heads, as the maps before and after have them."""
+    """An empty tensor of this shape, with the memory layout of the linear layers: positions before heads."""
     return torch.empty_like(x.transpose(1, 2), memory_format=torch.contiguous_format).transpose(1, 2)
 
 

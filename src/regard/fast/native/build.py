@@ -1,7 +1,7 @@
-"""C files -> a library for this very processor, compiled once and kept in the user's cache.
+"""C files -> a library for this processor, compiled once and kept in the user's cache.
 
-It takes two to four seconds, once, so nobody is asked: where a C compiler is found there are kernels,
-elsewhere none.
+Compiling takes two to four seconds, once, so it happens without asking. Without a C compiler there are no
+kernels.
 """
 
 import contextlib
@@ -25,16 +25,16 @@ from regard.user_cache import user_cache
 if sys.platform != "win32":
     import fcntl
 
-BUILD = "build-"  # begins the names of the folders that compilers work in
+BUILD = "build-"  # prefix of the folders in which compilers work
 log = logging.getLogger(__name__)
 
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """The kernels, or None where there are none: `why_none` says why.
+    """The kernels, or None if there are none; `why_none` says why.
 
-    If that is neither asked for nor for want of a compiler, a warning is logged: work is slower than it
-    could be.
+    If compiling fails, a warning is logged that regard is slower than it could be; not if there is no
+    compiler, or if the user switched the kernels off.
     """
     if error := why_none():
         expected = os.environ.get("REGARD_NATIVE") == "0" or not (find_compiler() or os.environ.get("CC"))
@@ -51,7 +51,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def why_none() -> RegardError | None:
-    """What keeps this machine from having kernels, and what would mend it; None if it has them."""
+    """Why this machine has no kernels, with a hint what to do; None if it has them."""
     found = _found()
     return found if isinstance(found, RegardError) else None
 
@@ -65,10 +65,10 @@ def _found() -> ctypes.CDLL | RegardError:
 
 
 def find_library() -> ctypes.CDLL:
-    """The kernels, compiled if they have not been.
+    """The kernels, compiled if necessary.
 
     Raises:
-        RegardError: there are none, and why.
+        RegardError: there are none; the message says why.
     """
     if os.environ.get("REGARD_NATIVE") == "0":
         raise UserError("REGARD_NATIVE is 0")
@@ -95,10 +95,10 @@ def _cache() -> Path:
 
 
 def built(compiler: Sequence[str], folder: Path) -> ctypes.CDLL:
-    """The library that is kept in `folder`, made first if it is not there or damaged.
+    """The library in `folder`, compiled first if it is missing or damaged.
 
     Raises:
-        RegardError: it cannot be made, kept or loaded; or other users could change it.
+        RegardError: it cannot be compiled, stored or loaded; or other users could change it.
     """
     try:
         folder = private_folder(folder)
@@ -127,7 +127,7 @@ def built(compiler: Sequence[str], folder: Path) -> ctypes.CDLL:
 
 @contextlib.contextmanager
 def _build_folder(folder: Path) -> Iterator[Path]:
-    """A folder below, for this process alone, while it compiles; those of killed ones are swept first."""
+    """A temporary folder for this process while it compiles; those of killed processes are removed first."""
     with (
         _sharing(folder),
         tempfile.TemporaryDirectory(prefix=BUILD, dir=folder, ignore_cleanup_errors=True) as between,
@@ -137,9 +137,9 @@ def _build_folder(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _sharing(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock with others who compile. Whoever has it alone sweeps: nobody is at work then.
+    """Hold a shared lock of the folder. Leftovers are removed if no other process holds it.
 
-    The system drops the lock of a process that is killed. Where there are no locks nothing is swept.
+    The system releases the lock of a killed process. On systems without locks nothing is removed.
     """
     if sys.platform == "win32":
         yield

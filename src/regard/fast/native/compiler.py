@@ -1,4 +1,4 @@
-"""The C compiler of this machine, and how it makes a library of the C files."""
+"""The C compiler of this machine, and its call that compiles the C files to a library."""
 
 import hashlib
 import os
@@ -24,13 +24,13 @@ FLAGS = (
     "-fPIC",
     "-fvisibility=protected",
 )
-THREADS = ("-fopenmp",)  # whose library is the one that PyTorch has loaded
-SECONDS = 60  # a compiler that takes longer is given up
+THREADS = ("-fopenmp",)  # uses the OpenMP library that PyTorch has loaded
+SECONDS = 60  # a compiler that takes longer is stopped
 ANOTHER = "set CC to another C compiler"
 
 
 def find_compiler() -> tuple[str, ...] | None:
-    """The path of a C compiler and the options that $CC gives it (`gcc -m64`); None if there is none."""
+    """The path of a C compiler and its options in $CC (such as `gcc -m64`); None if there is none."""
     asked = os.environ.get("CC", "").strip()
     if not asked:
         found = next(filter(None, map(shutil.which, COMPILERS)), None)
@@ -39,14 +39,14 @@ def find_compiler() -> tuple[str, ...] | None:
         return (found,)
     try:
         name, *options = shlex.split(asked)
-    except ValueError:  # a quotation mark that stands alone
+    except ValueError:  # an unmatched quotation mark
         return None
     found = shutil.which(name)
     return None if found is None else (found, *options)
 
 
 def own_compiler() -> tuple[str, ...]:
-    """The same; UserError if there is none."""
+    """`find_compiler`; UserError if there is none."""
     if found := find_compiler():
         return found
     if asked := os.environ.get("CC", "").strip():
@@ -57,7 +57,7 @@ def own_compiler() -> tuple[str, ...]:
 
 
 def library_key(compiler: Sequence[str]) -> str:
-    """A digest of all that the library depends on: a cache may be shared by machines of other processors."""
+    """A digest of all that the library depends on; machines with other processors may share the cache."""
     parts = [
         *(file.read_bytes() for file in (*SOURCES, *HEADERS)),
         " ".join((*compiler, *FLAGS, *THREADS)).encode(),
@@ -67,10 +67,10 @@ def library_key(compiler: Sequence[str]) -> str:
 
 
 def compile_library(compiler: Sequence[str], made: Path) -> None:
-    """Compile the C files into the library `made`. All that lies between goes to its folder too.
+    """Compile the C files into the library `made`; intermediate files are in its folder too.
 
     Raises:
-        RunError: the compiler fails, and why.
+        RunError: the compiler failed; the message says why.
     """
     try:
         _link(compiler, [*FLAGS, *THREADS], made)
@@ -81,7 +81,7 @@ def compile_library(compiler: Sequence[str], made: Path) -> None:
 
 
 def _link(compiler: Sequence[str], flags: Sequence[str], made: Path) -> None:
-    """The sources side by side, then the library of them all."""
+    """Compile the sources in parallel, then link the library."""
     objects = [str(made.with_name(f"{source.stem}.o")) for source in SOURCES]
     commands = [
         [*compiler, *flags, "-c", str(source), "-o", each]
@@ -93,7 +93,7 @@ def _link(compiler: Sequence[str], flags: Sequence[str], made: Path) -> None:
 
 
 def _run(command: Sequence[str], folder: Path) -> None:
-    """Run the compiler, whose temporary files go to `folder`: nobody else can change them there."""
+    """Run the compiler with its temporary files in `folder`, where no other user can change them."""
     environment = os.environ | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(folder))
     try:
         done = subprocess.run(  # noqa: S603 (the user's compiler)
@@ -111,12 +111,12 @@ def _run(command: Sequence[str], folder: Path) -> None:
 
 
 def _processor() -> bytes:
-    """What the processor is and can do."""
-    told = f"{platform.machine()} {platform.processor()}".encode()
+    """Name and features of the processor."""
+    machine = f"{platform.machine()} {platform.processor()}".encode()
     try:
         lines = Path("/proc/cpuinfo").read_bytes().split(b"\n\n")[0].splitlines()
     except OSError:
-        return told
+        return machine
     return b"\n".join(
-        [told, *(line for line in lines if line.startswith((b"model name", b"flags", b"Features")))]
+        [machine, *(line for line in lines if line.startswith((b"model name", b"flags", b"Features")))]
     )

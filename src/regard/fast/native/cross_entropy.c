@@ -19,7 +19,7 @@ INLINE void survey(const float *logits, long classes, float *top, float *mean) {
     *mean = (sum + total(sums)) / classes;
 }
 
-// logits -> e^(logit - top), in place; their sum.
+// logits -> e^(logit - top), in place; returns their sum.
 INLINE float exponentials(float *logits, long classes, float top) {
     vector sums = {0};
     long place = 0;
@@ -31,7 +31,7 @@ INLINE float exponentials(float *logits, long classes, float top) {
     return sum;
 }
 
-// logits -> gradients of (1 - s) -log p(label) + s mean(-log p), in place. losses: of each row this, and -log p(label).
+// logits -> gradients of (1 - s) -log p(label) + s mean(-log p), in place. losses: for each row this value, and -log p(label).
 void cross_entropy(float *logits, const int64_t *labels, long rows, long classes, float smoothing, float *losses, int threads) {
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (long row = 0; row < rows; row++) {

@@ -9,14 +9,14 @@ from torch.autograd.function import once_differentiable
 
 from regard.fast.native.kernels import kernel, threads_for
 
-ROWS = 256  # predictions a piece: their logits stay in the processor's cache
+ROWS_AT_A_TIME = 256  # predictions at a time: their logits fit into the processor's cache
 
 
 class LinearCrossEntropy(torch.autograd.Function):
-    """Summed cross-entropy of softmax(x W^T + bias) with label smoothing, and without it, in nats.
+    """Summed cross-entropies of softmax(x W^T + bias) in nats: with label smoothing, and without.
 
-    Smoothing as Szegedy et al. 2016, section 7, have it. Gradients are found on the way, while the logits are
-    there; there is none of the second sum. No label is ignored.
+    Smoothing is that of Szegedy et al. 2016, section 7. Gradients are computed in the forward pass, while the
+    logits are in memory; the second sum has none. No label is ignored.
     """
 
     @staticmethod
@@ -34,12 +34,12 @@ class LinearCrossEntropy(torch.autograd.Function):
             raise IndexError(f"labels must be 0 to {len(weight) - 1}")
         labels, losses = labels.to(torch.int64).contiguous(), x.new_empty(len(x), 2)
         of_x = torch.empty_like(x)
-        of_weight, of_bias = (  # or None: they may be frozen
+        of_weight, of_bias = (  # None if frozen
             torch.zeros_like(each) if each is not None and wanted else None
             for each, wanted in zip((weight, bias), ctx.needs_input_grad[1:3], strict=True)
         )
-        for first in range(0, len(x), ROWS):
-            piece = slice(first, first + ROWS)
+        for first in range(0, len(x), ROWS_AT_A_TIME):
+            piece = slice(first, first + ROWS_AT_A_TIME)
             logits = torch.nn.functional.linear(x[piece], weight, bias)
             kernel("cross_entropy")(
                 logits.data_ptr(), labels[piece].data_ptr(), *logits.shape, smoothing,
@@ -59,6 +59,6 @@ class LinearCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         found = ctx.saved_tensors
-        if gradient != 1:  # the loss itself is what a trainer derives
+        if gradient != 1:  # it is 1 if the loss itself is differentiated, as in training
             found = [each if each is None else each * gradient for each in found]
         return *found, None, None

@@ -9,9 +9,9 @@ from regard.fast.native.plan import EMBED, Planned, refuse_ids
 
 
 def plan_embedding(ids: Planned, table: Float[Tensor, "size features"], scale: float) -> Planned:
-    """`embed` in a plan, with the vector of the position with which the plan is run."""
+    """`embed` in a plan; the vector of the position is an argument of each run."""
     size, features = table.shape
-    return ids.plan.note(
+    return ids.plan.record(
         EMBED, ids, features=features, kept=table, weights=table.data_ptr(), layer=size, number=scale
     )
 
@@ -22,10 +22,10 @@ def embed(
     scale: float,
     positional: Float[Tensor, "1 features"] | None,
 ) -> Float[Tensor, "rows features"]:
-    """Rows of a table, scaled, and the same row `positional` added to all.
+    """Rows of `table`, scaled; the vector `positional` is added to each.
 
     Raises:
-        IndexError: an id is none of the table's.
+        IndexError: an id is outside the table.
     """
     size, features = table.shape
     ids, out = ids.contiguous(), torch.empty(len(ids), features)

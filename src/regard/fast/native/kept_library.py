@@ -1,4 +1,4 @@
-"""A library in the cache: kept with the checksum of its content, and loaded only if it matches."""
+"""A library in the cache, with the checksum of its content; it is loaded only if it matches."""
 
 import contextlib
 import ctypes
@@ -12,17 +12,17 @@ from regard.fast.native.private_folder import is_trusted
 
 
 def keep_library(made: Path, folder: Path, key: str) -> None:
-    """Move `made` to its place in the folder; it is on disk when this returns.
+    """Move `made` into the folder; it is on disk when this returns.
 
-    Its name holds the SHA-256 of its content. So one rename brings both, and no moment has a library with the
-    checksum of another.
+    Its file name holds the SHA-256 of its content, so that one rename stores both: there is never a library
+    with the checksum of another.
     """
     made.chmod(0o700)
     with made.open("r+b") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         os.fsync(file.fileno())
     os.replace(made, folder / f"kernels-{key}-{digest}.so")
-    if os.name == "posix":  # elsewhere folders cannot be opened
+    if os.name == "posix":  # on other systems folders cannot be opened
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -31,22 +31,22 @@ def keep_library(made: Path, folder: Path, key: str) -> None:
 
 
 def load_library(folder: Path, key: str) -> ctypes.CDLL | None:
-    """The library that was kept under this key; None if there is none. Damaged ones are removed.
+    """The library stored under this key; None if there is none. Damaged ones are removed.
 
     Raises:
-        RegardError: it is whole, and this machine does not load it.
+        RegardError: it is undamaged, but this machine cannot load it.
     """
     for file in sorted(folder.glob(f"kernels-{key}-*.so")):
         descriptor = _open_whole(file, digest=file.stem.rpartition("-")[2])
         if descriptor is not None:
             return _load(descriptor, file)
-        with contextlib.suppress(OSError):  # what cannot be removed is passed over at each start
+        with contextlib.suppress(OSError):  # a file that cannot be removed is skipped again at the next start
             file.unlink()
     return None
 
 
 def refuse_noexec(folder: Path) -> None:
-    """Raise a UserError if no library in the folder can be loaded, because programs are forbidden there."""
+    """Raise a UserError if the folder's file system is mounted with noexec, which forbids libraries."""
     if hasattr(os, "ST_NOEXEC") and os.statvfs(folder).f_flag & os.ST_NOEXEC:
         raise UserError(
             f"{folder} is on a file system that is mounted noexec, so that no library can be loaded from it",
@@ -55,7 +55,7 @@ def refuse_noexec(folder: Path) -> None:
 
 
 def _open_whole(file: Path, digest: str) -> int | None:
-    """A descriptor of the file; None if it is not this user's or has not this content."""
+    """A descriptor of the file; None if it is not this user's or its digest differs."""
     try:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
@@ -69,7 +69,7 @@ def _open_whole(file: Path, digest: str) -> int | None:
 
 
 def _is_ours_alone(found: os.stat_result) -> bool:
-    """True of a plain file that nobody else owns or may write to."""
+    """True for a regular file of this user that no other user may write to."""
     if not stat.S_ISREG(found.st_mode):
         return False
     return os.name != "posix" or (
@@ -78,13 +78,13 @@ def _is_ours_alone(found: os.stat_result) -> bool:
 
 
 def _load(descriptor: int, file: Path) -> ctypes.CDLL:
-    """Load what was verified, whatever lies under its name by now.
+    """Load the verified file by its descriptor, even if its name now belongs to another file.
 
-    The descriptor stays open as long as the process lives: the loader knows a library by its path, so the
-    number must never come to stand for another one.
+    The descriptor stays open as long as the process lives: the loader identifies a library by its path, which
+    contains the descriptor's number, so the number must not be reused.
     """
     path = f"/proc/self/fd/{descriptor}"
-    if not os.path.exists(path):  # not Linux: its name will do, in a folder that nobody else can change
+    if not os.path.exists(path):  # not Linux: the name is safe, since no other user can change the folder
         os.close(descriptor)
         path = str(file)
     try:

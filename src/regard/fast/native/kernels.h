@@ -1,12 +1,12 @@
-// What the files of this folder compute; each says of its own how its arguments lie.
+// The functions of the files of this folder; each file documents the memory layout of its arguments.
 #pragma once
 #include "product.h"
 
-enum { WORTH = 1 << 19 }; // multiplications: fewer are done by one thread, which waits for no other
+enum { WORTH = 1 << 19 }; // multiplications; fewer are done by a single thread, because starting others takes longer
 
-// The sizes of an attention. Each group of keys is shared by `share` heads in turn.
+// The sizes of an attention. Each group of keys is shared by `share` neighbouring heads.
 typedef struct {
-    long rows, groups, share, d, room; // room: of a head's weights, LANES - 1 more than there are positions, or more
+    long rows, groups, share, d, room; // room: floats allocated for a head's weights, at least positions + LANES - 1
     float scale;
     int threads;
 } Heads;

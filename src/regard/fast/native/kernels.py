@@ -55,13 +55,13 @@ def has_int8() -> bool:
 
 
 def threads_for(multiplications: int) -> int:
-    """The number of PyTorch's threads that so many multiplications are shared by."""
+    """How many of PyTorch's threads share so many multiplications."""
     return torch.get_num_threads() if multiplications >= constant("worth") else 1
 
 
 @functools.cache
 def constant(name: str) -> int:
-    """A number that the C files were compiled with."""
+    """The value of a constant of the C files."""
     return kernel(name)()
 
 

@@ -1,10 +1,10 @@
-// A linear layer, and what may follow it.
+// A linear layer, with an optional residual and ReLU.
 #include "kernels.h"
 
 int panel_width(void) { return WIDTH; }
 
-// out = x W + bias (+ residual), then ReLU where `weights` say so. x: rows x features; out, residual: rows x columns.
-// For weights in int8 `levels` has room for rows x features (a multiple of 4), `level_scales` for one a row.
+// out = x W + bias (+ residual), then ReLU if `weights->relu`. x: rows x features; out, residual: rows x columns.
+// Scratch for int8 weights: `levels` for rows x features (a multiple of 4), `level_scales` for one float a row.
 void linear(const float *x, long rows, const Weights *weights, const float *residual, float *out, uint8_t *levels,
             float *level_scales, int threads) {
     Inputs inputs = inputs_of(x, rows, weights, levels, level_scales);

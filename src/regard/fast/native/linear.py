@@ -1,4 +1,4 @@
-"""Linear layers with weights as linear.c and top_candidates.c read them."""
+"""Linear layers with their weights in the layout of linear.c and top_candidates.c."""
 
 import ctypes
 
@@ -10,11 +10,11 @@ from regard.fast.native.kernels import constant, kernel, threads_for
 from regard.fast.native.plan import LINEAR, Planned, Rows
 
 QUAD = 4  # features of int8 that are multiplied together
-MIDDLE = 128  # the level of 0 among those of int8 inputs
+MIDDLE = 128  # the integer that stands for 0 in quantised inputs
 
 
 class Weights(ctypes.Structure):
-    """As product.h has it."""
+    """The struct `Weights` of product.h."""
 
     _fields_ = [
         ("panels", ctypes.c_void_p), ("int8_panels", ctypes.c_void_p), ("bias", ctypes.c_void_p),
@@ -25,10 +25,10 @@ class Weights(ctypes.Structure):
 
 
 class PackedLinear:
-    """A linear layer, followed by ReLU where `relu`, with its weights in panels as the kernels read them.
+    """A linear layer, followed by ReLU if `relu`, with its weights in the kernels' layout (panels).
 
     Weights are float32, or int8 with a `scale` for each output; then the inputs of each row are quantised
-    with a scale of the row's own. A row has the same bits in any batch, and on any number of threads.
+    with the row's own scale. A row's result depends neither on its batch nor on the number of threads.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class PackedLinear:
             held["int8_panels"] = _panels(weight, QUAD)
             held["scales"] = _filled(scale)
             held["offsets"] = _filled(weight.sum(dim=1, dtype=torch.int32) * MIDDLE)
-        self._held = held  # what the addresses below are of
+        self._held = held  # keeps the tensors alive whose addresses are below
         self._weights = Weights(
             features=self.features, columns=columns, relu=relu, **{k: v.data_ptr() for k, v in held.items()}
         )
@@ -64,7 +64,7 @@ class PackedLinear:
         return self._computed(x, residual)  # pyright: ignore[reportReturnType]
 
     def _planned(self, x: Planned, residual: Planned | None) -> Planned:
-        return x.plan.note(
+        return x.plan.record(
             LINEAR, x, residual, features=self.shape[0], weights=self._address, kept=self, levels=self._levels
         )
 
@@ -82,9 +82,9 @@ class PackedLinear:
         return out
 
     def prefetch(self, other: "PackedLinear") -> None:
-        """Fetch the first weights of `other` from memory while the last of these are multiplied.
+        """Prefetch the first weights of `other` while the last weights of this layer are multiplied.
 
-        No harm is done if they are gone by then.
+        It is safe if `other` has been freed by then.
         """
         self._weights.after = other._weights.panels
 
@@ -93,9 +93,9 @@ class PackedLinear:
     ) -> tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"], Float[Tensor, " rows"]]:
         """The `size` largest log-probabilities of each row, their ids, and the log-probability of `asked`.
 
-        Of the log-softmax of the outputs, in descending order; of equal ones that with the lower id comes
-        first. All logits are never held: those of 160 rows with 8,000 classes took longer to write, read and
-        sort than to compute.
+        The log-probabilities (log-softmax of the outputs) are in descending order; of equal ones the lower id
+        comes first. The logits are not stored: those of 160 rows with 8,000 classes took longer to write,
+        read and sort than to compute.
         """
         x, asked, rows = x.contiguous(), asked.contiguous(), x.size(0)
         values, ids = torch.empty(rows, size), torch.empty(rows, size, dtype=torch.int64)
@@ -110,14 +110,14 @@ class PackedLinear:
         return values, ids, asked_log_probs
 
     def _room(self, rows: int) -> tuple[Tensor, int, int]:
-        """For the levels of int8 inputs and their scales behind them; where each begins."""
+        """Scratch for quantised inputs, followed by their scales; the address of each."""
         room = torch.empty(rows * (self._levels + 4), dtype=torch.uint8)
         levels = room.data_ptr()
         return room, levels, levels + rows * self._levels
 
 
 def _panels(weight: Tensor, together: int = 1) -> Tensor:
-    """Columns of a panel side by side, `together` features of each at a time; filled up with zeros."""
+    """Weights as panels: columns interleaved, `together` features of each; padded with zeros."""
     width = constant("panel_width")
     columns, features = (
         -(-size // unit) * unit for size, unit in zip(weight.shape, (width, together), strict=True)
@@ -128,7 +128,7 @@ def _panels(weight: Tensor, together: int = 1) -> Tensor:
 
 
 def _filled(of_columns: Tensor) -> Tensor:
-    """One number a column, zeros for the spare ones of the last panel."""
+    """One number for each column, padded with zeros to the end of the last panel."""
     width = constant("panel_width")
     filled = of_columns.new_zeros(-(-len(of_columns) // width) * width)
     filled[: len(of_columns)] = of_columns

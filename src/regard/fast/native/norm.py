@@ -8,8 +8,8 @@ from regard.fast.native.kernels import kernel
 from regard.fast.native.plan import NORM, Planned, Rows
 
 
-class Norm:
-    """Layer norm; RMS norm where the mean is not subtracted (`center`)."""
+class PackedNorm:
+    """Layer norm; RMS norm if not `center` (the mean is not subtracted)."""
 
     def __init__(
         self,
@@ -19,7 +19,7 @@ class Norm:
         *,
         center: bool,
     ) -> None:
-        self._held = gain, bias  # what the addresses below are of
+        self._held = gain, bias  # keeps the tensors alive whose addresses are below
         self._features = gain.numel()
         self._ends = center, eps, gain.data_ptr(), None if bias is None else bias.data_ptr()
         self._norm = kernel("norm")
@@ -32,7 +32,7 @@ class Norm:
         center, eps, gain, bias = self._ends
         heads = 0 if x.is_whole and x.features == self._features else x.features // self._features
         assert heads * self._features in (0, x.features)
-        return x.plan.note(
+        return x.plan.record(
             NORM, x, features=x.features, kept=self, weights=gain, bias=bias, number=eps, flag=center,
             heads=heads,
         )  # fmt: skip

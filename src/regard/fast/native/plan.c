@@ -1,10 +1,10 @@
-// Kernels that follow one another, run by one call: for few rows the call of each from Python takes as long as itself.
+// A sequence of kernels, run by one call: for few rows a call from Python takes as long as the kernel itself.
 #include "kernels.h"
 
 enum { EMBED, LINEAR, NORM, ACTIVATE, ROTATE, TO_SELF, TO_MEMORY, ADD }; // a call's `kind`
-enum { NOTHING = -1, INPUT = -2, OUTPUT = -3 }; // an operand's `place`, if it is none in the buffer
+enum { NOTHING = -1, INPUT = -2, OUTPUT = -3 }; // an operand's `place`, if it is not in the buffer
 
-// Rows of `width` floats, of which those from `column` on are meant. `place`: floats a row that lie before it in the buffer.
+// The part of rows of `width` floats that begins at `column`. `place`: its offset in the buffer, in floats a row.
 typedef struct {
     long place, width, column;
 } Operand;
@@ -12,16 +12,16 @@ typedef struct {
 typedef struct {
     Operand x, y, z, out; // y: a residual, or a factor, or keys; z: values
     long kind, features, heads, groups, layer;
-    const void *weights, *bias; // Weights, or the gain and the bias of a norm, or a table, which has `layer` rows
+    const void *weights, *bias; // Weights; or the gain and the bias of a norm; or an embedding table with `layer` rows
     float number; // epsilon, or the scale of scores or of embeddings
-    int flag;     // of a norm whether the mean is taken off, of an activation which one
+    int flag;     // norm: whether the mean is subtracted; activation: which one
 } Call;
 
-// The rows of a run, and the keys and values of attention, layer by layer (attention.c).
+// The inputs of a run, its memory, and the keys and values of attention, layer by layer (attention.c).
 typedef struct {
-    const void *input; // what the first call reads: rows of floats, or ids
-    float *output, *buffer, *scores; // scores: threads x heads x their room
-    uint8_t *levels;                // int8: room for the widest inputs, and `level_scales` for one a row
+    const void *input; // of the first call: rows of floats, or ids
+    float *output, *buffer, *scores; // scores: threads x heads x room
+    uint8_t *levels;                // int8: scratch for the widest inputs; `level_scales`: one float a row
     float *level_scales;
     const float *plus, *sine, *cosine; // of this position
     float **keys, **values;

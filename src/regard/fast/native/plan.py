@@ -1,6 +1,6 @@
-"""A plan: kernels that follow one another, noted once and run by one call (plan.c).
+"""A plan: a sequence of kernel calls, recorded once and run by one call (plan.c).
 
-It is made by calling the kernels with a `Planned` in the place of each tensor of rows.
+To record it, the kernels are called with a `Planned` instead of each tensor of rows.
 """
 
 import ctypes
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from regard.fast.native.kernels import constant, kernel
 
-EMBED, LINEAR, NORM, ACTIVATE, ROTATE, TO_SELF, TO_MEMORY, ADD = range(8)  # as plan.c has them
-NOTHING, INPUT, OUTPUT = -1, -2, -3  # places of operands that are not in the buffer, as plan.c has them
+EMBED, LINEAR, NORM, ACTIVATE, ROTATE, TO_SELF, TO_MEMORY, ADD = range(8)  # as in plan.c
+NOTHING, INPUT, OUTPUT = -1, -2, -3  # places of operands that are not in the buffer, as in plan.c
 SCALE = 4  # bytes
 
 
@@ -24,7 +24,7 @@ class Unplanned(Exception):
 
 
 class Planned:
-    """Stands for a tensor of rows that a call will give: `features` of its columns, from `column` on."""
+    """A placeholder for the result of a planned call: `features` of its columns, from `column` on."""
 
     def __init__(self, plan: "Plan", call: int, column: int, features: int) -> None:
         self.plan, self.call, self.column, self.features = plan, call, column, features
@@ -42,14 +42,14 @@ class Planned:
         return (self.column, self.features) == (0, self.plan.width(self.call))
 
 
-Rows = TypeVar("Rows", Tensor, Planned)  # [rows, features], there already or planned
+Rows = TypeVar("Rows", Tensor, Planned)  # [rows, features], a tensor or planned
 
 
 @dataclass(frozen=True)
 class AttentionInputs:
-    """Keys and values of a step's attentions (attention.py), layer by layer, and its position's vectors."""
+    """Keys and values of a step's attentions (attention.py) by layer, and the vectors of its position."""
 
-    position: int  # of this step among those that `keys` hold
+    position: int  # the index of this step in `keys`
     keys: Sequence[Float[Tensor, "capacity slots features"]]
     values: Sequence[Float[Tensor, "capacity slots features"]]
     table: Int32[Tensor, "rows capacity"]
@@ -62,7 +62,7 @@ class AttentionInputs:
 
 
 class Operand(ctypes.Structure):
-    """As plan.c has it, and so the next two."""
+    """The struct of plan.c; so are the next two classes."""
 
     _fields_ = [(name, ctypes.c_long) for name in ("place", "width", "column")]
 
@@ -102,27 +102,27 @@ class Details(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """A call of a kernel as it was noted."""
+    """A recorded call of a kernel."""
 
     kind: int
     inputs: Sequence[Planned | None]
     features: int  # of its result
     details: Details
-    kept: object  # holds the memory of the weights
+    kept: object  # keeps the memory of the weights alive
 
 
 class Plan:
-    """The kernels that `path` calls, as one call."""
+    """All kernels that `path` calls, as one call."""
 
     def __init__(self, features: int, path: Callable[[Planned], Planned]) -> None:
         """`path` is called once, with a `Planned` of so many features, or of ids (1).
 
         Raises:
-            Unplanned: it asks for more than kernels, or does not end in one.
+            Unplanned: it calls something that is not a kernel, or does not return a kernel's result.
         """
         self._noted: list[PlannedCall] = []
         self._input = features
-        self._levels = 0  # the most that int8 needs for a row
+        self._levels = 0  # bytes of a row's quantised inputs, at most
         last = path(Planned(self, INPUT, 0, features))
         if not self._noted or last.call != len(self._noted) - 1 or last.features != self._noted[-1].features:
             raise Unplanned("a plan ends in the whole of what its last kernel gives")
@@ -134,10 +134,10 @@ class Plan:
 
     @property
     def linears(self) -> list[object]:
-        """The linear layers, in their order."""
+        """The linear layers, in the order of their calls."""
         return [call.kept for call in self._noted if call.kind == LINEAR]
 
-    def note(
+    def record(
         self,
         kind: int,
         *inputs: Planned | None,
@@ -146,10 +146,10 @@ class Plan:
         levels: int = 0,
         **details: Unpack[Details],
     ) -> Planned:
-        """One more call of a kernel, and what it will give. `kept` holds the memory of its weights.
+        """Record a call of a kernel; returns its future result. `kept` keeps the memory of its weights alive.
 
         Raises:
-            Unplanned: it reads whole rows, and these are parts.
+            Unplanned: the kernel reads whole rows, but was given some columns only.
         """
         whole = kind in (LINEAR, ADD) or (kind == NORM and not details.get("heads"))
         if whole and not all(given is None or given.is_whole for given in inputs):
@@ -159,13 +159,13 @@ class Plan:
         return Planned(self, len(self._noted) - 1, 0, features)
 
     def width(self, call: int) -> int:
-        """The features of what a call gives, or of the input."""
+        """The number of features of a call's result, or of the input."""
         return self._input if call == INPUT else self._noted[call].features
 
     def __call__(
         self, x: Float[Tensor, "rows in_features"] | Int64[Tensor, " rows"], seen: AttentionInputs
     ) -> Float[Tensor, "rows features"]:
-        """Run it.
+        """Run the plan.
 
         Raises:
             IndexError: an id has no embedding.
@@ -200,12 +200,12 @@ def add(x: Rows, y: Rows) -> Rows:
     """x + y."""
     if isinstance(x, Planned):
         assert isinstance(y, Planned)
-        return x.plan.note(ADD, x, y, features=x.features)  # pyright: ignore[reportReturnType]
+        return x.plan.record(ADD, x, y, features=x.features)  # pyright: ignore[reportReturnType]
     return x + y
 
 
 def allocated(noted: Sequence[PlannedCall], input_features: int) -> tuple[ctypes.Array[Call], int]:
-    """The calls with places in a buffer, and its floats a row; results that nobody reads later make room."""
+    """The calls with places in a buffer, and its floats a row; places of unused results are reused."""
     last_read = {
         given.call: number for number, each in enumerate(noted) for given in each.inputs if given is not None
     }
@@ -226,7 +226,7 @@ def allocated(noted: Sequence[PlannedCall], input_features: int) -> tuple[ctypes
 
 
 def _gap(held: Sequence[tuple[int, int]], features: int) -> int:
-    """The first place where so many fit between those that are held."""
+    """The first free place for so many features between those in use."""
     place = 0
     for start, width in held:
         if start - place >= features:

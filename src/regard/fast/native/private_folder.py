@@ -14,22 +14,22 @@ if sys.platform != "win32":
     import pwd
 
 HINT = "set XDG_CACHE_HOME to a folder that only you can write to"
-ACCESS_LIST = "system.posix_acl_access"  # the extended attribute in which Linux keeps one
+ACCESS_LIST = "system.posix_acl_access"  # the extended attribute with Linux's access-control list
 
 
 def private_folder(folder: Path) -> Path:
-    """The real path of `folder`, made for this user alone if it is missing.
+    """The real path of `folder`, created for this user alone if it is missing.
 
-    From the root down, each folder belongs to this user or to root, and no other user may write to it. Above
-    the last one, a folder with the sticky bit (such as /tmp) is good too: there others cannot rename what is
-    not theirs. So nobody else can put something in the place of what lies in the folder, now or later.
+    From the root down, each folder must belong to this user or to root, and no other user may write to it.
+    Above the last one, a folder with the sticky bit (such as /tmp) is allowed too: others cannot rename files
+    there that are not theirs. So no other user can replace files in the folder, now or later.
 
     Raises:
         UserError: another user could.
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     real = Path(os.path.realpath(folder))
-    if sys.platform == "win32":  # where the user's own folders are private already
+    if sys.platform == "win32":  # there a user's own folders are private already
         real.mkdir(parents=True, exist_ok=True)
         return real
     for path in reversed(real.parents):
@@ -39,7 +39,7 @@ def private_folder(folder: Path) -> Path:
 
 
 def is_trusted(user: int) -> bool:
-    """True of this user and of root, who can do anything anyway."""
+    """True for this user and for root, who has all rights anyway."""
     return user in (0, os.geteuid())
 
 
@@ -67,9 +67,10 @@ def _found_or_made(path: Path) -> os.stat_result:
 
 
 def _is_own_group(path: Path, group: int) -> bool:
-    """True if this user alone is in the group: many systems give each user a group of the same name.
+    """True if this user is the only member of the group: many systems give each user such a group.
 
-    With an access-control list the group's bits stand for all whom it names, so then it is False.
+    False if there is an access-control list, because the group's permission bits then apply to all its
+    entries.
     """
     try:
         user, members = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
@@ -80,9 +81,9 @@ def _is_own_group(path: Path, group: int) -> bool:
 
 
 def _has_access_list(path: Path) -> bool:
-    if not hasattr(os, "listxattr"):  # not Linux: one that cannot be asked for is taken to be there
+    if not hasattr(os, "listxattr"):  # not Linux: assume that there may be such a list
         return True
     try:
         return ACCESS_LIST in os.listxattr(path)
     except OSError as error:
-        return error.errno != errno.ENOTSUP  # a file system without attributes has no such list
+        return error.errno != errno.ENOTSUP  # a file system without extended attributes has no such list

@@ -1,4 +1,4 @@
-// Tiles of rows and panels (product.h), in float32 and in int8.
+// Products of tiles of rows with panels of weights (product.h), in float32 and in int8.
 #include "product.h"
 
 #if defined(__AVX512VNNI__)
@@ -10,12 +10,12 @@
 #endif
 
 #if defined(__AVX512F__)
-enum { ROWS = 12 }; // of a tile: its sums and two vectors of weights fit into the registers
+enum { ROWS = 12 }; // of a tile, whose sums fit into the registers with two vectors of weights
 #else
 enum { ROWS = 4 };
 #endif
 enum { STREAMS = 4 };
-enum { QUAD = 4, MIDDLE = 128 }; // features of int8 multiplied together; MIDDLE: the level of 0 among those of inputs
+enum { QUAD = 4, MIDDLE = 128 }; // features of int8 multiplied together; MIDDLE: the integer that stands for 0 in inputs
 
 int has_int8(void) {
 #ifdef DOT
@@ -29,14 +29,14 @@ INLINE long quads(long features) { return (features + QUAD - 1) / QUAD * QUAD; }
 
 INLINE void keep(vector sum, const float *residual, float *out, int relu) {
     if (residual) sum += SEEN(residual);
-    if (relu) sum = (vector)((integers)sum & ~(sum < 0)); // what is not a number stays so
+    if (relu) sum = (vector)((integers)sum & ~(sum < 0)); // NaN stays NaN
     AT(out) = sum;
 }
 
-// A row of a panel's outputs, of which `width` are to be written. `residual` may be NULL.
+// Write the first `width` outputs of a panel for one row. `residual` may be NULL.
 static __attribute__((noinline)) void finish(vector left, vector right, const float *residual, float *out, long width, int relu) {
     float edge[WIDTH], residue[WIDTH], *place = out;
-    if (width < WIDTH) { // the last panel: its spare columns are no part of `out`
+    if (width < WIDTH) { // the padding columns of the last panel are not part of `out`
         if (residual) residual = memcpy(residue, residual, sizeof(float) * width);
         place = edge;
     }
@@ -45,9 +45,9 @@ static __attribute__((noinline)) void finish(vector left, vector right, const fl
     if (width < WIDTH) memcpy(out, edge, sizeof(float) * width);
 }
 
-// Where a quarter of each of the next STREAMS panels begins, which is fetched while this one is multiplied: from memory
-// several streams come faster than one. Behind the last are those of what is wanted afterwards.
-INLINE const float *wanted(const Weights *weights, long column) {
+// The address that is prefetched while the panel at `column` is multiplied: one part of the next group of STREAMS panels, each
+// read as its own stream, because memory delivers several streams faster than one. After the last panel: the next layer's.
+INLINE const float *prefetched(const Weights *weights, long column) {
     long panel = column / WIDTH, next = (panel / STREAMS + 1) * STREAMS, part = weights->features / STREAMS * WIDTH;
     const float *from = weights->panels + next * weights->features * WIDTH;
     if (next * WIDTH >= weights->columns) from = weights->after ? weights->after : weights->panels;
@@ -62,13 +62,13 @@ INLINE void add(int count, vector sums[][2], const float *panel, const float *x,
     }
 }
 
-// `count` rows (known to the compiler, so that sums stay in registers) by the panel that begins at `column`.
+// `count` rows (a compile-time constant, so that sums stay in registers) times the panel that begins at `column`.
 INLINE void tile(int count, Inputs in, const Weights *weights, long column, const float *residual, float *out, long stride,
                  long width) {
     vector sums[ROWS][2];
     long features = weights->features, feature = 0;
     const float *panel = weights->panels + column * features, *bias = weights->bias + column;
-    const float *next = in.first ? wanted(weights, column) : panel;
+    const float *next = in.first ? prefetched(weights, column) : panel;
     for (int row = 0; row < count; row++) sums[row][0] = SEEN(bias), sums[row][1] = SEEN(bias + LANES);
     for (; feature + STREAMS <= features; next += WIDTH)
         for (int stream = 0; stream < STREAMS; stream++, feature++) {
@@ -81,7 +81,7 @@ INLINE void tile(int count, Inputs in, const Weights *weights, long column, cons
         finish(sums[row][0], sums[row][1], residual ? residual + row * stride : 0, out + row * stride, width, weights->relu);
 }
 
-// One row by GROUP panels, each a stream from memory, of which it takes no other.
+// One row times GROUP panels, each read as its own stream from memory, without prefetching.
 INLINE void row_by_group(Inputs in, const Weights *weights, long column, const float *residual, float *out) {
     vector sums[GROUP][2];
     long features = weights->features;
@@ -123,10 +123,10 @@ INLINE void tile_int8(int count, Inputs in, const Weights *weights, long column,
     }
 }
 
-// Each row in whole steps of its scale, 127 from 0 to the largest; MIDDLE stands for 0.
+// Quantises a row: 127 steps from 0 to its largest value; MIDDLE stands for 0.
 INLINE void round_row(const float *x, long features, uint8_t *levels, float *scale) {
     vector tops = {0};
-    vector zeros = {0}; // not zeros where an input is not a number
+    vector zeros = {0}; // becomes NaN if an input is NaN or infinite
     float top = 0;
     long place = 0;
     for (; place + LANES <= features; place += LANES) {
@@ -140,7 +140,7 @@ INLINE void round_row(const float *x, long features, uint8_t *levels, float *sca
     }
     *scale = (top < 1e-30f ? 1e-30f : top) / 127 + total(zeros);
     float steps = 1 / *scale;
-    for (place = 0; place < features; place++) levels[place] = (uint8_t)(x[place] * steps + (MIDDLE + 0.5f)); // cut off, so rounded
+    for (place = 0; place < features; place++) levels[place] = (uint8_t)(x[place] * steps + (MIDDLE + 0.5f)); // truncation rounds
     for (; place < quads(features); place++) levels[place] = MIDDLE;
 }
 #else
@@ -155,7 +155,7 @@ Inputs inputs_of(const float *x, long rows, const Weights *weights, uint8_t *lev
     return (Inputs){x, levels, scales, rows, 1};
 }
 
-// The rows from `row` on that make a tile, by the panel that begins at `column`.
+// The tile of rows from `row` on times the panel that begins at `column`.
 static void by_panel(Inputs in, long row, const Weights *weights, long column, const float *residual, float *out, long stride) {
     long width = weights->columns - column < WIDTH ? weights->columns - column : WIDTH;
     Inputs from = {in.x + row * weights->features, in.levels + row * quads(weights->features), in.scales + row, 0, !row};
@@ -186,7 +186,7 @@ static void by_panel(Inputs in, long row, const Weights *weights, long column, c
 void multiply(Inputs in, const Weights *weights, long column, const float *residual, float *out, long stride) {
     if (in.rows == 1 && weights->panels && column + GROUP * WIDTH <= weights->columns)
         return row_by_group(in, weights, column, residual, out);
-    for (long row = 0; row < in.rows; row += ROWS) // a tile of rows stays near while panels pass by
+    for (long row = 0; row < in.rows; row += ROWS) // a tile of rows stays in the cache for all panels
         for (long each = 0; each < GROUP * WIDTH && column + each < weights->columns; each += WIDTH)
             by_panel(in, row, weights, column + each, residual ? residual + each : 0, out + each, stride);
 }

@@ -1,9 +1,9 @@
-// A residual connection and its gradients, in one pass over memory: dropout, residual, layer norm.
+// Dropout, residual connection and layer norm with their gradients, in one pass over memory.
 #include "vectors.h"
 
 typedef int16_t shorts __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
 
-// An element is dropped, whatever it is, where its 16 bits are below `dropped`; the others are multiplied by `kept`.
+// An element is set to 0 (even NaN) if its 16 random bits are below `dropped`; the others are multiplied by `kept`.
 typedef struct {
     const int16_t *bits; // or NULL: nothing is dropped
     int dropped;
@@ -63,7 +63,7 @@ void post_norm(const float *residual, const float *x, const int16_t *bits, int d
     }
 }
 
-// The gradient of a row of sums for that of its norm; those of gain and bias are added to theirs.
+// The gradient of a row's layer norm -> the gradient of its sum; the gradients of gain and bias are accumulated.
 INLINE void norm_gradient(const float *gradient, const float *sum, const float *moments, long features, const float *gain,
                           float *of_sum, float *of_gain, float *of_bias) {
     float mean = moments[0], scale = moments[1], first = 0, second = 0;
@@ -116,7 +116,7 @@ void relu_dropped(float *x, const float *bias, const int16_t *bits, int dropped,
         long begin = row * features, place = 0;
         for (; place + LANES <= features; place += LANES) {
             vector sum = SEEN(x + begin + place) + SEEN(bias + place);
-            sum = (vector)((integers)sum & ~(sum < 0)); // what is not a number stays so
+            sum = (vector)((integers)sum & ~(sum < 0)); // NaN stays NaN
             AT(x + begin + place) = left_of(sum, dropout, begin + place);
         }
         for (; place < features; place++) {
@@ -126,7 +126,7 @@ void relu_dropped(float *x, const float *bias, const int16_t *bits, int dropped,
     }
 }
 
-// The gradient of what it gave -> of what it took, in place, and added up over the rows of each thread for the bias.
+// The gradient of `relu_dropped`'s output -> of its input, in place; the bias gradient is summed over the rows of each thread.
 void relu_dropped_backward(float *gradient, const float *out, float kept, long rows, long features, float *of_bias, int threads) {
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int thread = 0; thread < threads; thread++) {

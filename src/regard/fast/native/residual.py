@@ -9,36 +9,36 @@ from torch.autograd.function import once_differentiable
 
 from regard.fast.native.kernels import kernel, threads_for
 
-PASS = 16  # multiplications that take as long as an element's way through memory
+PASS = 16  # multiplications that take as long as reading and writing an element
 
 
-class Drawn(NamedTuple):
-    """What is dropped: elements whose `bits` are below `dropped`; the others are multiplied by `kept`."""
+class DropoutBits(NamedTuple):
+    """Elements whose random `bits` are below `dropped` are dropped; the others are multiplied by `kept`."""
 
     bits: Int16[Tensor, "*shape"] | None
     dropped: int = 0
     kept: float = 1.0
 
-    def given(self) -> tuple[int | None, int, float]:
-        """As the kernels take it."""
+    def arguments(self) -> tuple[int | None, int, float]:
+        """The arguments of the kernels."""
         return None if self.bits is None else self.bits.data_ptr(), self.dropped, self.kept
 
 
 class AddDropped(torch.autograd.Function):
-    """residual + dropout(x); without a residual dropout alone."""
+    """residual + dropout(x); without a residual only dropout(x)."""
 
     @staticmethod
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, residual: Float[Tensor, "*shape"] | None, x: Float[Tensor, "*shape"], drawn: Drawn
+        ctx: Any, residual: Float[Tensor, "*shape"] | None, x: Float[Tensor, "*shape"], dropped: DropoutBits
     ) -> Float[Tensor, "*shape"]:
-        ctx.drawn = drawn
-        return _added(residual, x, drawn)
+        ctx.dropped = dropped
+        return _added(residual, x, dropped)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         of_residual = gradient if ctx.needs_input_grad[0] else None
-        return of_residual, _added(None, gradient, ctx.drawn), None
+        return of_residual, _added(None, gradient, ctx.dropped), None
 
 
 class AddNorm(torch.autograd.Function):
@@ -52,18 +52,18 @@ class AddNorm(torch.autograd.Function):
         gain: Float[Tensor, " features"],
         bias: Float[Tensor, " features"],
         eps: float,
-        drawn: Drawn,
+        dropped: DropoutBits,
     ) -> Float[Tensor, "*rows features"]:
         residual, x = residual.contiguous(), x.contiguous()
         added, out = torch.empty_like(x), torch.empty_like(x)
         rows, features = x.numel() // x.size(-1), x.size(-1)
         moments = x.new_empty(rows, 2)
         kernel("post_norm")(
-            residual.data_ptr(), x.data_ptr(), *drawn.given(), rows, features, eps, gain.data_ptr(),
+            residual.data_ptr(), x.data_ptr(), *dropped.arguments(), rows, features, eps, gain.data_ptr(),
             bias.data_ptr(), added.data_ptr(), moments.data_ptr(), out.data_ptr(),
             threads_for(PASS * x.numel()),
         )  # fmt: skip
-        ctx.drawn = drawn
+        ctx.dropped = dropped
         ctx.save_for_backward(added, moments, gain)
         return out
 
@@ -74,12 +74,12 @@ class AddNorm(torch.autograd.Function):
         gradient, rows, features = gradient.contiguous(), len(moments), len(gain)
         threads = threads_for(PASS * added.numel())
         of_sum = torch.empty_like(added)
-        of_x = of_sum if ctx.drawn.bits is None else torch.empty_like(added)
+        of_x = of_sum if ctx.dropped.bits is None else torch.empty_like(added)
         of_gain, of_bias = added.new_zeros(2, threads, features)
         kernel("post_norm_backward")(
-            gradient.data_ptr(), added.data_ptr(), moments.data_ptr(), *ctx.drawn.given(), rows, features,
-            gain.data_ptr(), of_sum.data_ptr(), of_x.data_ptr(), of_gain.data_ptr(), of_bias.data_ptr(),
-            threads,
+            gradient.data_ptr(), added.data_ptr(), moments.data_ptr(), *ctx.dropped.arguments(), rows,
+            features, gain.data_ptr(), of_sum.data_ptr(), of_x.data_ptr(), of_gain.data_ptr(),
+            of_bias.data_ptr(), threads,
         )  # fmt: skip
         return of_sum, of_x, of_gain.sum(0), of_bias.sum(0), None, None
 
@@ -95,14 +95,14 @@ class FeedForwardReLU(torch.autograd.Function):
         inner_bias: Float[Tensor, " d_ff"],
         outer: Float[Tensor, "d_model d_ff"],
         outer_bias: Float[Tensor, " d_model"],
-        drawn: Drawn,
+        dropped: DropoutBits,
     ) -> Float[Tensor, "rows d_model"]:
         hidden = x @ inner.T
         kernel("relu_dropped")(
-            hidden.data_ptr(), inner_bias.data_ptr(), *drawn.given(), *hidden.shape,
+            hidden.data_ptr(), inner_bias.data_ptr(), *dropped.arguments(), *hidden.shape,
             threads_for(PASS * hidden.numel()),
         )  # fmt: skip
-        ctx.kept = drawn.kept
+        ctx.kept = dropped.kept
         ctx.save_for_backward(x, hidden, inner, outer)
         return torch.addmm(outer_bias, hidden, outer.T)
 
@@ -127,11 +127,11 @@ class FeedForwardReLU(torch.autograd.Function):
         )
 
 
-def _added(residual: Tensor | None, x: Tensor, drawn: Drawn) -> Tensor:
+def _added(residual: Tensor | None, x: Tensor, dropped: DropoutBits) -> Tensor:
     residual, x = None if residual is None else residual.contiguous(), x.contiguous()
     out = torch.empty_like(x)
     kernel("add_dropped")(
-        None if residual is None else residual.data_ptr(), x.data_ptr(), *drawn.given(), x.numel(),
+        None if residual is None else residual.data_ptr(), x.data_ptr(), *dropped.arguments(), x.numel(),
         out.data_ptr(), threads_for(PASS * x.numel()),
     )  # fmt: skip
     return out

@@ -1,7 +1,8 @@
-// Rotary positions.
+// Rotary position embedding.
 #include "kernels.h"
 
-// Features i and i + d/2 of each head turned together (Su et al. 2021), all rows by the angles of `sine` and `cosine`, d each.
+// Features i and i + d/2 of each head are rotated together (Su et al. 2021); all rows by the same angles, `sine` and `cosine`
+// of d numbers each.
 // x: rows of `x_row` floats; out: rows x heads x d.
 void rotate(const float *x, long x_row, long rows, long heads, long d, const float *sine, const float *cosine, float *out) {
     for (long row = 0; row < rows; row++, x += x_row, out += heads * d)

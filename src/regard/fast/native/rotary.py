@@ -1,4 +1,4 @@
-"""Rotary positions of one step (rotary.c)."""
+"""Rotary position embedding of one step (rotary.c)."""
 
 import torch
 from jaxtyping import Float
@@ -16,7 +16,7 @@ def rotate(
 ) -> Float[Tensor, "rows features"]:
     """Features i and i + d_head / 2 of each head, rotated together: [rows, features].
 
-    Features of a row lie beside each other in memory.
+    The features of a row must be contiguous in memory.
     """
     rows, features = x.shape
     out = torch.empty(rows, features)
@@ -28,5 +28,5 @@ def rotate(
 
 
 def plan_rotation(x: Planned, d_head: int) -> Planned:
-    """`rotate` by the sines and cosines with which the plan is run."""
-    return x.plan.note(ROTATE, x, features=x.features, heads=x.features // d_head)
+    """`rotate` in a plan; sines and cosines are arguments of each run."""
+    return x.plan.record(ROTATE, x, features=x.features, heads=x.features // d_head)

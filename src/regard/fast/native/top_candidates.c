@@ -1,12 +1,12 @@
-// The most likely outputs of a linear layer and softmax, found while they are computed: all are never held.
+// The most likely outputs of a linear layer and softmax, found while the logits are computed, which are not stored.
 #include "product.h"
 
-enum { BLOCK = 32 * WIDTH, CHUNK = 4 * LANES }; // outputs that are searched while they lie in the processor's cache
+enum { BLOCK = 32 * WIDTH, CHUNK = 4 * LANES }; // outputs that are searched while they are in the processor's cache
 
 
-// What is known of a row's outputs after some of them: their sum is that of e^(output - most).
+// A row's statistics over the outputs so far; `sum` is that of e^(output - most).
 typedef struct {
-    float *values; // the `size` largest, the largest first; of equal ones that with the lower number
+    float *values; // the `size` largest in descending order; of equal ones the lower number comes first
     int64_t *ids;
     long size;
     float most;
@@ -35,7 +35,7 @@ INLINE void insert(Known *known, float value, int64_t id) {
     known->ids[place] = id;
 }
 
-// `count` outputs more, of which the first has the number `first`; behind them is room to fill a chunk.
+// Add `count` outputs, numbered from `first`; the memory after them is allocated up to a whole chunk.
 static void learn(Known *known, float *outputs, long count, int64_t first) {
     long room = (count + CHUNK - 1) / CHUNK * CHUNK;
     for (long place = count; place < room; place++) outputs[place] = -INFINITY;
@@ -43,7 +43,7 @@ static void learn(Known *known, float *outputs, long count, int64_t first) {
     for (long place = LANES; place < room; place += LANES) tops = larger(tops, SEEN(outputs + place));
     float most = known->most;
     for (int lane = 0; lane < LANES; lane++) most = tops[lane] > most ? tops[lane] : most;
-    if (most == -INFINITY) { // all are ruled out, but for what is not a number
+    if (most == -INFINITY) { // all are minus infinity or NaN
         for (long place = 0; place < count; place++)
             if (outputs[place] != outputs[place]) known->sum = NAN;
         return;
@@ -58,8 +58,8 @@ static void learn(Known *known, float *outputs, long count, int64_t first) {
     }
 }
 
-// log softmax(x W + bias): of each row the `size` largest and their numbers, and that of the output `asked`.
-// `block` has room for rows x BLOCK outputs, `known` for a Known a row, `levels` and `level_scales` as in `linear`.
+// log softmax(x W + bias): the `size` largest of each row and their numbers, and the value of the output `asked`.
+// Scratch: `block` for rows x BLOCK outputs, `known` for one Known a row, `levels` and `level_scales` as in `linear`.
 void top_candidates(const float *x, long rows, const Weights *weights, const int64_t *asked, long size, float *values,
                int64_t *ids, float *asked_log_probs, float *block, Known *known, uint8_t *levels, float *level_scales, int threads) {
     Inputs inputs = inputs_of(x, rows, weights, levels, level_scales);

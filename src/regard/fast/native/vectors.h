@@ -1,4 +1,4 @@
-// Vectors of float32 as wide as the processor's: those of GCC and Clang, so no processor has a text of its own.
+// Vectors of float32 as wide as the processor's, by the vector extensions of GCC and Clang: one source for all processors.
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@ typedef int32_t integers __attribute__((vector_size(4 * LANES), aligned(4), may_
 #define SEEN(address) (*(const vector *)(address))
 #define INLINE static inline __attribute__((always_inline))
 
-// Where the part of a thread begins, in whole rows.
+// The first row of a thread's part.
 INLINE long part(long rows, int thread, int threads) { return rows * thread / threads; }
 
 INLINE vector larger(vector a, vector b) {

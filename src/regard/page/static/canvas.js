@@ -9,8 +9,8 @@ export function canvas(width, height, draw) {
 }
 
 /**
- * The same for what is moved by hand: nothing is drawn at first, `ask()` on it draws with the next frame, once however
- * often it is asked. `opaque`: `draw` fills all of it.
+ * A canvas that is redrawn by `ask()`, in the next frame and at most once a frame; it is empty at first. For charts that
+ * are dragged or zoomed. `opaque`: `draw` paints every pixel.
  */
 export function moving(width, height, draw, { opaque = false } = {}) {
   const node = blank(width, height, { most: 2, alpha: !opaque, style: { width: `${width}px`, height: `${height}px` } }, draw);
@@ -26,7 +26,7 @@ export function moving(width, height, draw, { opaque = false } = {}) {
   return node;
 }
 
-/** `most`: pixels of the screen to one of CSS at the most. */
+/** `most`: the maximum of screen pixels for a CSS pixel. */
 function blank(width, height, { most, style, alpha = true }, draw) {
   const ratio = Math.min(most, globalThis.devicePixelRatio || 1);
   const node = element("canvas", {

@@ -1,4 +1,4 @@
-// A drawing as it is saved: on white, in the light theme's colours, whatever theme the page has.
+// Saves a drawing: on white, in the light theme's colours, whatever theme the page has.
 import { PAPER } from "./colour.js";
 
 const COPIED = [
@@ -8,8 +8,8 @@ const COPIED = [
 const SHAPES = new Set(["rect", "line", "path", "circle", "ellipse", "polygon", "polyline", "text", "tspan", "g"]);
 
 /**
- * What is seen of `drawing` (an SVG or a canvas) in `holder`, its place in the page: {svg, picture, width, height}, the
- * text of an .svg file, and the pixels where it is a canvas (else null).
+ * A capture of `drawing` (an SVG or a canvas) inside the element `holder`: {svg, picture, width, height}, with the text of
+ * an .svg file, and the pixels if it is a canvas (else null).
  */
 export function capture(drawing, holder) {
   return inLight(holder, () => {
@@ -22,7 +22,7 @@ export function capture(drawing, holder) {
   });
 }
 
-/** What `work` makes while `holder` is in the light theme; the screen shows nothing of it, for it is done at once. */
+/** The result of `work()`, called while `holder` has the light theme; it is synchronous, so the screen does not change. */
 function inLight(holder, work) {
   const redraw = () => holder.querySelectorAll("canvas").forEach((canvas) => canvas.redraw?.());
   holder.dataset.theme = "light";
@@ -37,7 +37,7 @@ function inLight(holder, work) {
   }
 }
 
-/** What `work` makes of a drawing while it is in the page, where styles reach it. */
+/** The result of `work(drawing)`, called while the drawing is in the page, so that style sheets apply to it. */
 function mounted(drawing, holder, work) {
   if (drawing.isConnected) return work(drawing);
   drawing.style.position = "absolute";
@@ -62,7 +62,7 @@ function svgText(drawing) {
     node.removeAttribute("tabindex");
   });
   copy.removeAttribute("class");
-  copy.removeAttribute("style"); // how it was hidden while it was measured
+  copy.removeAttribute("style"); // which hid it while it was measured
   copy.removeAttribute("aria-hidden");
   copy.prepend(background(copy));
   return new XMLSerializer().serializeToString(copy);

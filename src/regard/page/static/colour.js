@@ -1,13 +1,13 @@
-// Colours that people who see colours differently can tell apart, on light paper and on dark.
+// Colours that people with colour blindness can distinguish, on light and on dark backgrounds ("paper").
 //
 // Scales run in lightness, which every eye sees; a diverging one runs from blue to orange, which the common
 // kinds of colour blindness keep apart. The colours of heads stand out from their paper by 3 : 1 or more
-// (WCAG 2.2, 1.4.11). Any two of the first eight are 30 apart or more in CIELAB, any two of the second eight 20,
-// any two of all 15, also for eyes without red or green cones: they were searched for by that. No view tells heads
-// apart by colour alone: strokes.js adds dashes, and every head is named.
+// (WCAG 2.2, 1.4.11). In CIELAB the first eight have a distance of 30 or more, the second eight 20, all sixteen 15, also
+// with red-blind or green-blind vision. No view distinguishes heads by colour alone: strokes.js adds dashes, and every
+// head is named.
 //
-// Without a paper a colour is CSS's light-dark() of both: its mark follows the theme of the place where it stands. So a
-// page that changes its theme need not be drawn anew, and what is saved is on white. A canvas has to name its paper.
+// If no paper is given, a colour is CSS's light-dark() of both, which follows the theme of its element. So nothing is
+// redrawn if the theme changes, and files are saved on white. A canvas has to name its paper.
 
 export const PAPER = { light: "#ffffff", dark: "#15181d" };
 export const INK = { light: "#16191d", dark: "#e8eaed" };
@@ -31,7 +31,7 @@ const HEADS = {
   ],
 };
 
-/** "light" or "dark": what `root`, or the page around it, is set in. */
+/** "light" or "dark": the theme of `root`, or of the page around it. */
 export function theme(root = null) {
   const chosen = (root?.closest?.("[data-theme]") ?? document.querySelector(".regard[data-theme]"))?.dataset.theme;
   if (chosen === "light" || chosen === "dark") return chosen;
@@ -50,7 +50,7 @@ export function sequential(value, paper = null) {
   return onPaper(paper, (own) => css(between(stops(SEQUENTIAL, own), value)));
 }
 
-/** A change in -1..1: orange below nought, blue above, paper at nought. */
+/** A change in -1..1: orange below 0, blue above, paper at 0. */
 export function diverging(value, paper = null) {
   return onPaper(paper, (own) => css(between(stops(DIVERGING, own), (value + 1) / 2)));
 }
@@ -59,7 +59,7 @@ function onPaper(paper, colourOf) {
   return paper ? colourOf(paper) : `light-dark(${colourOf("light")}, ${colourOf("dark")})`;
 }
 
-/** Black or white, whichever reads better on `colour`, as this module writes colours: 4.5 : 1 at the least. */
+/** Black or white, whichever has more contrast with `colour` (4.5 : 1 or more), a text as this module returns it. */
 export function inkOn(colour) {
   const both = /^light-dark\((.+), (.+)\)$/.exec(colour);
   if (both) return `light-dark(${inkOn(both[1])}, ${inkOn(both[2])})`;
@@ -88,7 +88,7 @@ function tableOf(rgbOf) {
   return table;
 }
 
-const read = new Map(); // scale's texts -> numbers
+const read = new Map(); // colours of a scale as texts -> as numbers
 
 function stops(scale, paper) {
   const texts = scale[paper];

@@ -1,4 +1,4 @@
-// Elements are made here and nowhere else: text enters as text nodes, so no string is ever read as markup.
+// The only file that creates elements. Text becomes text nodes, so no string is parsed as markup.
 
 /**
  * An HTML element. In `properties`: `class`, `data` and `aria` (objects), `on` (event -> listener), `style`
@@ -34,7 +34,7 @@ function dress(node, properties, children) {
 }
 
 function aria(name, value) {
-  return name === "aria" && typeof value === "boolean" ? String(value) : value; // aria-x="false" says something
+  return name === "aria" && typeof value === "boolean" ? String(value) : value; // aria-x="false" differs from no attribute
 }
 
 function attribute(node, name, value) {
@@ -49,7 +49,7 @@ function nodes(children) {
     .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
 }
 
-/** Puts `children` in the place of all that `root` held. */
+/** Replaces the children of `root` by `children`. */
 export function fill(root, ...children) {
   root.replaceChildren(...nodes(children));
   return root;
@@ -74,12 +74,12 @@ export function select({ label, options, value, onchange, hint }) {
   return element("label", { class: "field" }, element("span", {}, label), list, hint && element("small", {}, hint));
 }
 
-/** A labelled slider with its value in words behind it; `oninput` gets a number. */
+/** A labelled slider, followed by its value as text; `oninput` gets a number. */
 export function slider({ label, min, max, step, value, oninput, format = String }) {
   const shown = element("output", {}, format(value));
   const input = element("input", {
     type: "range", min, max, step, value,
-    aria: { label, valuetext: format(value) }, // a <label> around an <output> would name that
+    aria: { label, valuetext: format(value) }, // a <label> around an <output> would label the output
     on: {
       input: () => {
         const number = Number(input.value);
@@ -104,7 +104,7 @@ export function controls(...children) {
   return element("div", { class: "controls" }, ...children);
 }
 
-/** Many buttons as one stop of the tab key: the arrow keys, Home and End go from one to the next. Gives `holder`. */
+/** Makes many buttons one tab stop (roving tabindex): arrow keys, Home and End move among them. Returns `holder`. */
 export function roving(holder, items, at = 0) {
   let here = Math.min(items.length - 1, Math.max(0, at));
   items.forEach((item, i) => item.setAttribute("tabindex", i === here ? "0" : "-1"));

@@ -1,6 +1,6 @@
-// Files that are handed to the reader: numbers as CSV, and whatever else was made for them.
+// Downloads: numbers as CSV, and other files.
 
-/** Rows of cells as CSV (RFC 4180). A text that a spreadsheet would take for a formula gets a quote before it. */
+/** Rows of cells as CSV (RFC 4180). A text that a spreadsheet would read as a formula gets a quote in front. */
 export function csv(rows) {
   return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
 }
@@ -12,7 +12,7 @@ function cell(value) {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** Hands a file to the reader. `content`: text or a Blob. */
+/** Starts the download of a file. `content`: text or a Blob. */
 export function download(name, content, type = "text/plain") {
   const blob = content instanceof Blob ? content : new Blob([content], { type });
   const url = URL.createObjectURL(blob);
@@ -20,5 +20,5 @@ export function download(name, content, type = "text/plain") {
   link.href = url;
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000); // after the browser has taken it up
+  setTimeout(() => URL.revokeObjectURL(url), 10_000); // after the download has begun
 }

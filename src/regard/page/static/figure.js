@@ -1,4 +1,4 @@
-// A chart with all that belongs to it: caption, table of its numbers, and ways to take it away.
+// A chart with its caption, the table of its numbers, and buttons to save it.
 import { capture, png } from "./capture.js";
 import { button, element, fill } from "./elements.js";
 import { csv, download } from "./export.js";
@@ -8,12 +8,12 @@ import { table } from "./table.js";
  * A figure.
  * @param {object} options
  * @param {string} options.name  of exported files, without an ending
- * @param {string} options.caption  what is seen, in one sentence
+ * @param {string} options.caption  what the chart shows, in one sentence
  * @param {Element} options.chart  an SVG drawing, a canvas, or an element that holds one of them
  * @param {() => {columns: Array, rows: Array, onMove?: Function, selected?: number[]}} options.table  see table.js;
- *   called when the reader opens it or takes the CSV
- * @param {() => SVGElement | Promise<SVGElement>} [options.svg]  the drawing to save where the chart is a canvas, on white
- * @returns {HTMLElement} with `refresh(chart)` on it: another chart in its place, the table made anew
+ *   called when the reader opens it or saves the CSV
+ * @param {() => SVGElement | Promise<SVGElement>} [options.svg]  the drawing to save if the chart is a canvas, on white
+ * @returns {HTMLElement} with `refresh(chart)` on it, which replaces the chart and its table
  */
 export function figure({ name, caption, chart, table: numbers, svg = null }) {
   const holder = element("div", { class: "drawing" }, chart);
@@ -59,7 +59,7 @@ export function figure({ name, caption, chart, table: numbers, svg = null }) {
   return root;
 }
 
-/** While the drawing is wider than its place and holds nothing that takes the keyboard, its place does: to scroll. */
+/** Makes the holder focusable, to scroll it by keys, while the drawing is wider and has nothing focusable in it. */
 function reachable(holder, label) {
   new ResizeObserver(() => {
     const needed = holder.scrollWidth > holder.clientWidth && !holder.querySelector("[tabindex='0'], button, a[href], input, select");

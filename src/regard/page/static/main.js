@@ -1,4 +1,4 @@
-// The page around the views: who is looked at, which views there are, and what all of them share.
+// The page around the views: header, list of views, and what all views share.
 import { button, element, fill } from "./elements.js";
 import { counted } from "./numbers.js";
 import { asked, askedBy } from "./question.js";
@@ -27,13 +27,13 @@ export const GROUPS = [
   ["Importance", [ablation, attribution, lens]],
   ["The model", [positions, neighbours, architecture]],
 ];
-const SCROLL_BAR = 24; // pixels, at the most
+const SCROLL_BAR = 24; // pixels; no scroll bar is wider
 const KINDS = {
   encoder_decoder: "encoder and decoder", decoder_only: "decoder", encoder_only: "encoder",
   recurrent: "recurrent, with attention", vision: "vision",
 };
 
-/** Puts the page into `root`: what `source` holds, as `state` selects. Gives a function that takes it out again. */
+/** Shows the page in `root`: the resources of `source`, as `state` selects. Returns a function that removes it. */
 export function start(root, source, state) {
   root.classList.add("regard");
   const parts = {
@@ -73,7 +73,7 @@ export function start(root, source, state) {
 
 function changed(page, keys) {
   if (keys.includes("ask") && page.state.get("ask") !== asked(page.source.request)) {
-    page.source.ask(askedBy(page.state)).catch((problem) => console.error(problem)); // a step back to another Look
+    page.source.ask(askedBy(page.state)).catch((problem) => console.error(problem)); // the browser's back button, to another Look
   }
   if (keys.some((key) => ["view", "theme", "tour", "toured"].includes(key))) frame(page);
   if (keys.some((key) => ["view", "theme"].includes(key))) draw(page);
@@ -82,7 +82,7 @@ function changed(page, keys) {
   else page.parts.main.focus();
 }
 
-/** The views that this Look has something for. */
+/** The views for which this Look has resources. */
 function possible(source) {
   return GROUPS.map(([title, views]) => [title, views.filter((view) => source.summary && view.possible(source.summary))])
     .filter(([, views]) => views.length);
@@ -155,7 +155,7 @@ function navigation(page) {
   return [opener, element("div", { class: "lists" }, lists)];
 }
 
-/** What is switched off in this run, and the way back. */
+/** The list of what is switched off in this Look, and a button to switch it on again. */
 function banner({ source }) {
   const { changes, sequences } = source.summary ?? {};
   if (!changes) return null;
@@ -187,7 +187,7 @@ function footer(state) {
   );
 }
 
-/** Charts are drawn for a width: another one draws them anew, when the window rests. A scroll bar that comes is none. */
+/** Redraws charts when the window has a new width and rests. A change by a scroll bar's width does not count. */
 function resized(page) {
   clearTimeout(page.waiting);
   page.waiting = setTimeout(() => Math.abs(page.parts.main.clientWidth - page.width) > SCROLL_BAR && draw(page), 200);
@@ -217,7 +217,7 @@ async function draw(page) {
   }
 }
 
-/** What is drawn anew keeps the keyboard where it was: on the element of the same name in `data-focus`. */
+/** Keeps the keyboard focus when elements are redrawn: on the element with the same `data-focus`. */
 function refocus(root, name) {
   const same = [...root.querySelectorAll("[data-focus]")].find((node) => node.dataset.focus === name);
   (same ?? root).focus({ preventScroll: true });

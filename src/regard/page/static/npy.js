@@ -31,7 +31,7 @@ function described(header) {
   return { kind, shape: shape.split(",").filter((size) => size.trim()).map(Number) };
 }
 
-let halves; // all 65 536 half floats, made when first wanted
+let halves; // all 65 536 half floats, computed at the first use
 
 function widened(raw) {
   halves ??= Float32Array.from({ length: 65536 }, (_, bits) => half(bits));

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Numbers as text.
 
 /** `digits` after the point; very small ones in scientific notation. */
 export function number(value, digits = 3) {

@@ -1,4 +1,4 @@
-// Where the page begins: in a file that holds its own data, or in front of regard's server.
+// The entry of the page: in a file that holds its own data, or on regard's server.
 import { element, fill } from "./elements.js";
 import { start } from "./main.js";
 import { askedBy } from "./question.js";
@@ -9,10 +9,10 @@ async function begin() {
   const root = document.getElementById("regard");
   const held = document.getElementById("regard-look");
   try {
-    const state = makeState({ linked: location.protocol !== "about:" }); // a frame of a notebook has no address
+    const state = makeState({ linked: location.protocol !== "about:" }); // a notebook's frame has no address
     const source = held ? fromDocument(held) : await fromServer();
     const request = askedBy(state);
-    // What the address asks for may not be had any more: then the Look at the start is shown.
+    // If the Look of the address is no longer available, the Look at the start is shown.
     if (request && source.live) await source.ask(request).catch((problem) => console.error(problem));
     start(root, source, state);
   } catch (problem) {

@@ -1,6 +1,6 @@
 // The image that a model read, pixel by pixel.
 
-/** The pixels of an array [height, width, channels] (grey, RGB or RGBA, in bytes) as a canvas to draw from. */
+/** The pixels of an array [height, width, channels] (grey, RGB or RGBA, in bytes) as a canvas. */
 export function picture({ data, shape: [height, width, channels] }) {
   const node = document.createElement("canvas");
   node.width = width;

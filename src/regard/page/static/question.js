@@ -1,7 +1,7 @@
-// What was asked of the model, as text in the address: a link leads to the same Look, not to its view alone.
+// The request of a Look as text in the address, so that a link leads to the same Look and not only to the same view.
 
 const KEYS = ["text", "target", "prefix", "prefix_ids", "beam_size", "max_new_tokens", "changes"];
-const LONGEST = 2000; // characters; a longer question is not kept
+const LONGEST = 2000; // characters; a longer request is not put into the address
 
 /** The request as text; null for none, and for one that is too long. */
 export function asked(request) {
@@ -13,7 +13,7 @@ export function asked(request) {
   return words.length <= LONGEST ? words : null;
 }
 
-/** The request in this state's text; null where there is none that can be read. */
+/** The request in this state; null if there is none or it cannot be parsed. */
 export function askedBy(state) {
   try {
     const held = JSON.parse(state.get("ask") ?? "null");

@@ -1,21 +1,21 @@
-// Where the page's data come from: a server, this very file, or a notebook. The views cannot tell which.
+// The source of the page's data: a server, the page's own file, or a notebook, all with one interface.
 import { parseNpy } from "./npy.js";
 
 /**
- * What every source has in common. `fetchResource(path, kind)` gives JSON, or the bytes of an .npy file;
- * `request(body)` makes a new Look and gives {summary, adopt}, of which `adopt()` is called when it becomes the
- * current one; `stream(body, onToken, signal)` an answer as it grows.
+ * What all sources have in common. `fetchResource(path, kind)` returns JSON, or the bytes of an .npy file.
+ * `request(body)` makes a new Look and returns {summary, adopt}; `adopt()` is called when it becomes the current one.
+ * `stream(body, onToken, signal)` reports each token of a new answer.
  */
 function makeSource({ summary, fetchResource, problem = null, request = null, stream = null }) {
   let cache = new Map();
   let asked = 0;
-  let base = isWhole(summary) ? summary.request : null; // what was asked for the last Look with everything on
+  let base = isWhole(summary) ? summary.request : null; // the request of the last Look with nothing switched off
 
   function cached(path, kind) {
     if (!cache.has(path)) {
       const held = cache;
       const promise = fetchResource(path, kind).catch((problem) => {
-        held.delete(path); // the next one to ask tries again
+        held.delete(path); // so that the next call tries again
         throw problem;
       });
       cache.set(path, promise);
@@ -29,24 +29,24 @@ function makeSource({ summary, fetchResource, problem = null, request = null, st
     problem,
     /** The summary of the Look before this one, for views that compare. */
     before: null,
-    /** What was asked for this Look; null for the one that was there at the start. */
+    /** The request of this Look; null for the one at the start. */
     request: null,
-    /** What to ask for to have this Look with everything switched on: what was asked before anything was off. */
+    /** The request that gives this Look with everything switched on. */
     whole() {
       const { text, request: own } = source.summary;
       return { ...(base?.text === text ? base : (own ?? { text })), changes: null };
     },
-    /** Whether a new Look can be asked for. */
+    /** True if new Looks can be requested. */
     live: request !== null,
     has: (path) => (path === "summary" ? source.summary !== null : Boolean(source.summary?.resources.includes(path))),
     json: async (path) => (path === "summary" ? source.summary : cached(path, "json")),
     array: async (path) => cached(path, "array").then((bytes) => parsed(bytes)),
-    /** A new Look, the current one from then on; of null the one that was there at the start. */
+    /** Requests a Look, which becomes the current one; null stands for the one at the start. */
     async ask(body) {
       if (!request) throw new Error("this page was saved: it cannot run the model");
       const mine = ++asked;
       const { summary: next, adopt } = await request(body);
-      if (mine !== asked) return source.summary; // a later question was answered first, or is about to be
+      if (mine !== asked) return source.summary; // a later request replaces this one
       adopt?.();
       cache = new Map();
       source.request = body;
@@ -56,7 +56,7 @@ function makeSource({ summary, fetchResource, problem = null, request = null, st
       window.dispatchEvent(new CustomEvent("look", { detail: { source } }));
       return next;
     },
-    /** An answer as it grows, before it is asked for: what was asked earlier and is not answered yet is void. */
+    /** Reports the tokens of an answer before its Look is requested; earlier requests without an answer are dropped. */
     async stream(body, onToken, signal) {
       asked++;
       if (stream) await stream(body, onToken, signal);
@@ -65,13 +65,13 @@ function makeSource({ summary, fetchResource, problem = null, request = null, st
   return source;
 }
 
-/** Whether this is a Look, and one in which nothing is switched off. */
+/** True if this is a Look with nothing switched off. */
 export function isWhole(summary) {
   const { heads = {}, layers = [], tokens = [] } = summary?.changes ?? {};
   return Boolean(summary) && !Object.values(heads).flat().length && !layers.length && !tokens.length;
 }
 
-const arrays = new WeakMap(); // bytes -> the array in them
+const arrays = new WeakMap(); // bytes -> their array
 
 function parsed(bytes) {
   if (!arrays.has(bytes)) arrays.set(bytes, parseNpy(bytes));
@@ -79,8 +79,8 @@ function parsed(bytes) {
 }
 
 /**
- * From regard's own server. It hands out the Look it was started with under api/look: {id, summary} or null.
- * Addresses are relative to the page's, which has the server's token in it.
+ * From regard's own server. api/look has the Look that it was started with: {id, summary} or null.
+ * Addresses are relative to the page's, which contains the server's token.
  */
 export async function fromServer(base = ".") {
   const post = (where, body, signal) =>
@@ -89,7 +89,7 @@ export async function fromServer(base = ".") {
     });
   let problem = null;
   const first = await reached(`${base}/api/look`).then(answered).catch((found) => {
-    problem = found.message; // the page has a box to ask for another text in
+    problem = found.message; // the page still shows the box for another text
     return null;
   });
   let id = first?.id ?? null;
@@ -144,17 +144,17 @@ async function lines(body, onLine) {
     rest += value ?? "";
     const whole = rest.split("\n");
     rest = done ? "" : whole.pop();
-    for (const line of whole) if (line.trim()) told(JSON.parse(line), onLine);
+    for (const line of whole) if (line.trim()) deliver(JSON.parse(line), onLine);
     if (done) return;
   }
 }
 
-/** What is wrong, and what to do about it. */
+/** An error message: what is wrong, and what to do. */
 function withHint({ error, hint }) {
   return hint ? `${error}; ${hint}` : error;
 }
 
-function told(line, onLine) {
+function deliver(line, onLine) {
   if (line.error) throw new Error(withHint(line));
   onLine(line);
 }

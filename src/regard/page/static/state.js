@@ -1,23 +1,23 @@
-// What is selected, shared by all views and kept in the address, so that a link shows what its sender saw.
+// The selection, shared by all views and kept in the address, so that a link shows what its sender saw.
 
-const REST = 200; // milliseconds without a change, after which the address is written
+const REST = 200; // milliseconds without a change, before the address is written
 
 /**
- * A state: strings by key. `linked`: kept in the address's fragment (the page), or in memory alone (a notebook,
- * whose address is not ours). Each change fires "state" on window with {state, keys} in its detail.
+ * A state: strings by key. `linked`: kept in the address's fragment (the page), or only in memory (a notebook,
+ * whose address is not regard's). Each change fires "state" on window with {state, keys} in its detail.
  */
 export function makeState({ linked = true, initial = {} } = {}) {
   let values = linked ? read() : new Map(Object.entries(initial));
   let waiting = null;
 
-  /** A new view or Look is a step in the browser's history. A new cell is none, and waits: addresses may not change often. */
+  /** A new view or Look is an entry of the browser's history. A new cell is not, and waits: browsers limit address changes. */
   function record(step) {
     clearTimeout(waiting);
     if (step) history.pushState(null, "", `#${written(values)}`);
     else waiting = setTimeout(() => history.replaceState(null, "", `#${written(values)}`), REST);
   }
 
-  function told(keys) {
+  function notify(keys) {
     window.dispatchEvent(new CustomEvent("state", { detail: { state, keys } }));
   }
 
@@ -27,21 +27,21 @@ export function makeState({ linked = true, initial = {} } = {}) {
     get(key, fallback = null) {
       return values.get(key) ?? fallback;
     },
-    /** The same as a number; what is not one is `fallback`. */
+    /** The value as a number, or `fallback`. */
     number(key, fallback = null) {
       const text = values.get(key);
       return text === undefined || text === "" || !Number.isFinite(Number(text)) ? fallback : Number(text);
     },
-    /** set(key, value) or set({key: value, ...}); null takes a key out. Nothing is told if nothing changed. */
+    /** set(key, value) or set({key: value, ...}); null removes a key. No event if nothing changed. */
     set(key, value) {
       const changes = typeof key === "string" ? { [key]: value } : key;
       const keys = Object.keys(changes).filter((name) => (values.get(name) ?? null) !== text(changes[name]));
       if (!keys.length) return;
       values = changed(values, changes);
       if (linked) record(keys.includes("view") || keys.includes("ask"));
-      told(keys);
+      notify(keys);
     },
-    /** Calls `listener` with each change of this very state, of which a notebook may have several. */
+    /** Calls `listener` at each change of this state; a notebook may have several states. */
     listen(listener, options) {
       window.addEventListener("state", (event) => event.detail.state === state && listener(event), options);
     },
@@ -57,7 +57,7 @@ export function makeState({ linked = true, initial = {} } = {}) {
       const before = values;
       values = read();
       const keys = [...new Set([...before.keys(), ...values.keys()])].filter((key) => before.get(key) !== values.get(key));
-      if (keys.length) told(keys);
+      if (keys.length) notify(keys);
     });
   }
   return state;

@@ -2,7 +2,7 @@
 import { svgElement } from "./elements.js";
 import { shortened } from "./tokens.js";
 
-/** A drawing of this size in pixels that shrinks with its container. Its twin for readers is the figure's table. */
+/** A drawing of this size in pixels that shrinks with its container. Screen readers get the figure's table instead. */
 export function drawing(width, height, ...children) {
   return svgElement(
     "svg",
@@ -31,13 +31,13 @@ export function group(properties = {}, ...children) {
   return svgElement("g", properties, ...children);
 }
 
-/** Text at a point; `anchor` is "start", "middle" or "end", `turn` turns it by degrees about the point. */
+/** Text at a point; `anchor` is "start", "middle" or "end", `turn` rotates it by degrees about the point. */
 export function text(x, y, content, { anchor = "start", turn = 0, ...properties } = {}) {
   const transform = turn ? `rotate(${turn} ${x} ${y})` : null;
   return svgElement("text", { x, y, "text-anchor": anchor, transform, ...properties }, content);
 }
 
-/** A token as text at a point: visible glyphs, cut to `length` characters, the whole of it as a tool tip. */
+/** A token as text at a point: visible glyphs, cut to `length` characters, with the whole token as a tool tip. */
 export function tokenText(x, y, content, { length = 14, special = false, ...properties } = {}) {
   const node = text(x, y, shortened(content, length), properties);
   node.classList.add("token");
@@ -45,7 +45,7 @@ export function tokenText(x, y, content, { length = 14, special = false, ...prop
   return node;
 }
 
-/** Something said about a mark when the pointer rests on it. */
+/** The tool tip of a mark. */
 export function titled(node, words) {
   node.append(svgElement("title", {}, words));
   return node;
@@ -65,17 +65,17 @@ export function widest(tokens, length = 14) {
   return Math.ceil(Math.max(0, ...tokens.map((token) => textWidth(shortened(token, length)))));
 }
 
-/** How wide a drawing in `root` may be: as wide as the page lets it; a drawing without a page has 720 pixels. */
+/** The width of a drawing in `root`: that of the page; 720 pixels without a page. */
 export function room(root) {
   return Math.max(280, Math.floor(root.getBoundingClientRect().width) || 720);
 }
 
-/** How high a chart may be for all of it to be in sight at once, beside its title and controls. */
+/** The height of a chart that is fully visible together with its title and controls. */
 export function sight() {
   return Math.max(420, Math.floor(0.75 * globalThis.innerHeight));
 }
 
-/** A function from `domain` to `range`, both [from, to], in a straight line. */
+/** The linear function from `domain` to `range`, both [from, to]. */
 export function scaled([from, to], [low, high]) {
   return (value) => low + ((value - from) / (to - from || 1)) * (high - low);
 }

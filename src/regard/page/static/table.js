@@ -1,4 +1,4 @@
-// The table behind each chart: the same numbers, walked with the arrow keys, whatever their count.
+// The table of a chart's numbers, of any size, navigated with the arrow keys.
 //
 // A grid with one cell in the tab order (roving tabindex). Only a window of rows and columns is in the page at a
 // time: a map of 512 x 512 weights is 262 144 cells. The arrow keys move the window along.
@@ -14,8 +14,8 @@ const STEPS = {
 
 /**
  * A table. `columns`: texts, or {label, kind: "text"|"token"|"number", digits, labelKind: "token"}; the first column
- * names its rows. `rows`: arrays of cells: texts, numbers, or null for what there is not.
- * `onMove(row, column)` hears where the reader is, without the naming column; `selected` is where they begin.
+ * names its rows. `rows`: arrays of cells: texts, numbers, or null for no value.
+ * `onMove(row, column)` is called with the reader's cell, not counting the naming column; `selected` is the first cell.
  * @returns {HTMLElement} with `move(row, column)` on it
  */
 export function table({ label, columns, rows, onMove = null, selected = [0, 0] }) {

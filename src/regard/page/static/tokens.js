@@ -1,4 +1,4 @@
-// How a token is shown: isolated from its neighbours' writing direction, with nothing in it invisible.
+// Tokens as text: isolated from the writing direction of their neighbours, with visible glyphs for invisible characters.
 import { element } from "./elements.js";
 
 const NAMES = new Map(
@@ -12,9 +12,9 @@ const NAMES = new Map(
 const CONTROLS = (
   "NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
 ).split(" ");
-// A joiner shapes the letters around it and is left alone there; standing by itself it is named.
+// A joiner shapes the letters around it, so it stays within a word; alone it is shown by its name.
 const LONE = new Map([["\u200c", "⟨ZWNJ⟩"], ["\u200d", "⟨ZWJ⟩"]]);
-// What else leaves no trace on the page, and what is no character, which no SVG may hold; but what shapes its neighbours.
+// Other invisible characters, and code points that are no characters, which SVG forbids; but not those that shape neighbours.
 const UNSEEN = /(?![\u200c\u200d\ufe00-\ufe0f])[\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\ufff9-\ufffb]/u;
 
 /** The token's text with control and bidi characters, and spaces at its ends, as visible glyphs. */
@@ -29,9 +29,9 @@ function glyph(character) {
   const named = NAMES.get(character);
   if (named) return named;
   const code = character.codePointAt(0);
-  if (code < 0x20) return `⟨${CONTROLS[code]}⟩`; // the pictures ␀ ␁ ... are in few fonts
+  if (code < 0x20) return `⟨${CONTROLS[code]}⟩`; // few fonts have the glyphs ␀ ␁ ...
   if (code >= 0x80 && code < 0xa0) return `⟨${code.toString(16).toUpperCase()}⟩`;
-  if (code >= 0xd800 && code < 0xe000) return "\ufffd"; // half of a pair
+  if (code >= 0xd800 && code < 0xe000) return "\ufffd"; // half of a surrogate pair
   if (code >= 0xe0000 && code < 0xe0080) return `⟨TAG ${code.toString(16).toUpperCase()}⟩`;
   if (UNSEEN.test(character)) return `⟨${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
   return character;
@@ -51,7 +51,7 @@ export function shortened(text, length = 14) {
   return characters.length > length ? `${characters.slice(0, length - 1).join("")}…` : characters.join("");
 }
 
-/** "3 Haus": a token with its place, counted from 0 as in Pharaoh's pairs, for where two tokens may look alike. */
+/** "3 Haus": a token with its position, counted from 0 as in Pharaoh's pairs, because two tokens may look alike. */
 export function numbered(text, index) {
   return `${index} ${visible(text)}`;
 }

@@ -1,4 +1,4 @@
-// A walk through the views in at most ten steps: it can be left at any of them and taken up again there.
+// A tour of the views in at most ten steps, which can be left and resumed at any step.
 import { button, element } from "./elements.js";
 
 const STEPS = [
@@ -27,7 +27,7 @@ export function tourButton(state) {
   return button(label, () => state.set({ tour: left ?? 1, toured: null, view: null }), { class: "quiet" });
 }
 
-/** The card of the step that `state` is at; nothing when there is no tour on. It leads the page to its view. */
+/** The card of the tour's current step in `state`, which also opens the step's view; nothing if there is no tour. */
 export function tourCard(state, views) {
   const steps = route(views);
   const at = Math.min(steps.length, Math.max(1, state.number("tour", 0)));

@@ -3,7 +3,7 @@ import { start } from "./main.js";
 import { fromWidget } from "./resources.js";
 import { makeState } from "./state.js";
 
-/** The notebook's own theme, where it says so: JupyterLab and VS Code mark their body. */
+/** The notebook's theme, if it is known: JupyterLab and VS Code mark their body element. */
 function notebookTheme() {
   const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
   if (jpThemeLight !== undefined) return jpThemeLight === "false" ? "dark" : "light";

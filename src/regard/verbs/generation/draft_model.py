@@ -9,7 +9,7 @@ from regard.decoding.step import ModelStepper
 from regard.errors import FolderError
 from regard.models.decoder_only import DecoderOnly
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.verbs.shared.model_loading import load
+from regard.verbs.shared.model_loading import load_named_model
 from regard.weights.model_folder import LoadedModel
 
 
@@ -23,7 +23,7 @@ def drafter_of(
     """
     if settings.draft_model is None:
         return None
-    draft = load(settings.draft_model, device)
+    draft = load_named_model(settings.draft_model, device)
     draft.model.eval()
     if draft.tokenizers.digest() != loaded.tokenizers.digest():
         raise FolderError(

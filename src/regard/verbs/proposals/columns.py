@@ -22,7 +22,7 @@ SAMPLED_RECORDS = 20_000  # at the beginning of a table
 MAX_CLASSES = 500
 MAX_LABEL_LENGTH = 40  # mean characters of a label
 
-Kind = Literal["text", "label", "number", "other"]
+CellKind = Literal["text", "label", "number", "other"]
 TableTask = Literal["translation", "classification", "regression", "language_model"]
 
 
@@ -62,7 +62,7 @@ class Column:
         return self.characters / max(self.filled, 1)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> CellKind:
         """What the column holds: labels have few different values, numbers are not record numbers."""
         few = 1 < len(self.values) <= min(MAX_CLASSES, max(2, self.filled // 8))
         if not self.filled or self.short_name in ("id", "idx", "index") or (self.rising and self.filled > 2):
@@ -123,7 +123,7 @@ def _task_of_columns(named: Sequence[Column], table: Table) -> TableTask:
         return "language_model"
     if len(named) != 2:
         raise DataError(f"{table.path}: {len(named)} columns are named", "name two: --columns FIRST,SECOND")
-    kinds: dict[Kind, TableTask] = {"label": "classification", "number": "regression"}
+    kinds: dict[CellKind, TableTask] = {"label": "classification", "number": "regression"}
     return kinds.get(named[1].kind, "translation")
 
 
@@ -148,7 +148,9 @@ def _pair_without_label(columns: Sequence[Column]) -> list[Column]:
     return [] if label and {each.short_name for each in pair}.isdisjoint(SOURCE_NAMES) else pair
 
 
-def _text_and(kind: Kind, otherwise: Kind | None = None) -> Callable[[Sequence[Column]], list[Column]]:
+def _text_and(
+    kind: CellKind, otherwise: CellKind | None = None
+) -> Callable[[Sequence[Column]], list[Column]]:
     """A finder of text and label, a column of `kind`: by names, else the longest text and the only label."""
 
     def find(columns: Sequence[Column]) -> list[Column]:

@@ -9,13 +9,13 @@ import numpy as np
 
 from regard.data.corpus import Corpus, Pair
 from regard.data.corpus_statistics import CorpusStatistics
-from regard.data.duplicates import digest, pair_digest
+from regard.data.duplicates import pair_digest, text_digest
 from regard.data.language_profile import LanguageProfiles
 from regard.data.scripts import Script, detect_script
 from regard.verbs.proposals.language_codes import script_of_name
 
 _NOT_LATIN = re.compile("[^\0-\u024f\u1e00-\u1eff\u2000-\u206f]")  # a quick check: most lines are Latin
-Kind = Literal[
+FindingKind = Literal[
     "swapped", "misaligned", "language", "script", "overlap", "copies", "duplicates", "several targets"
 ]
 # A finding needs at least this many lines and this share of the sampled lines:
@@ -30,13 +30,13 @@ MIN_LETTERS = 10  # of a line, to determine its script
 class CorpusFinding:
     """One problem of a corpus; `text` describes it in one sentence."""
 
-    kind: Kind
+    kind: FindingKind
     text: str
     count: int  # of lines or pairs
     lines: tuple[int, ...] = field(default=(), repr=False)  # the sampled lines that have the problem
 
     @property
-    def is_note(self) -> bool:
+    def is_usual(self) -> bool:
         """True for findings that good corpora have too; others look like mistakes."""
         return self.kind in ("duplicates", "several targets")
 
@@ -58,7 +58,7 @@ class Overlap:
         """The digests of a held-out corpus, before any training pair is added."""
         overlap = cls()
         for pair in corpus:
-            overlap.sources.setdefault(digest(pair.source), []).append(pair.line)
+            overlap.sources.setdefault(text_digest(pair.source), []).append(pair.line)
             overlap.pairs.setdefault(pair_digest(pair), []).append(pair.line)
         return overlap
 

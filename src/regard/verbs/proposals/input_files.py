@@ -10,9 +10,9 @@ from pathlib import Path
 from regard.data.corpus import locate
 from regard.errors import DataError, RecipeError
 
-HEAD = 1 << 16  # bytes at the beginning of a file that must be text
+HEAD_BYTES = 1 << 16  # bytes at the beginning of a file that must be text
 
-Files = str | Path | Sequence[str | Path]
+Paths = str | Path | Sequence[str | Path]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class InputFiles:
         return path_of(getattr(self, part)[0])
 
 
-def input_files(train: Files, valid: Files = (), test: Files = ()) -> InputFiles:
+def input_files(train: Paths, valid: Paths = (), test: Paths = ()) -> InputFiles:
     """The files of each part, after checking that each exists and is text.
 
     Raises:
@@ -59,7 +59,7 @@ def path_of(file: str) -> Path:
     return locate(file, Path(), once=True)
 
 
-def _names(files: Files) -> tuple[str, ...]:
+def _names(files: Paths) -> tuple[str, ...]:
     return (str(files),) if isinstance(files, str | Path) else tuple(map(str, files))
 
 
@@ -70,10 +70,10 @@ def _refuse_other_than_text(path: Path) -> None:
         raise DataError(f"{path} cannot be read twice, as a pipe", "write its text to a file first")
     try:
         with path.open("rb") as plain:
-            head = plain.read(HEAD)
+            head = plain.read(HEAD_BYTES)
         if head[:2] == b"\x1f\x8b":
             with gzip.open(path) as file:
-                head = file.read(HEAD)
+                head = file.read(HEAD_BYTES)
     except (EOFError, gzip.BadGzipFile, zlib.error):
         return  # reading the file reports where it is damaged
     except OSError as error:

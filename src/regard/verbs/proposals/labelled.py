@@ -10,7 +10,7 @@ from typing import Literal
 from regard.data.tables import Table, format_of, is_number, open_table
 from regard.errors import DataError, did_you_mean
 from regard.verbs.proposals.input_files import InputFiles, path_of
-from regard.verbs.proposals.proposal import WrittenRecipe, digest, held_out
+from regard.verbs.proposals.proposal import WrittenRecipe, held_out, split_digest
 from regard.verbs.proposals.published import (
     PART_COMMENTS,
     RELATIVE_PATHS,
@@ -29,7 +29,7 @@ COMMON = 0.75  # with a class of a larger share, a model that always predicts it
 # low and high: bytes of the training texts of TREC and of SST-5, on which the recipe was measured
 CLASSIFICATION = Published(recipe="sst2", low=240_000, high=800_000)
 
-Kind = Literal["classification", "regression"]
+LabelledKind = Literal["classification", "regression"]
 
 
 @dataclass(kw_only=True)
@@ -53,7 +53,7 @@ def table_of(file: str) -> Table:
 
 
 def new_labelled(
-    kind: Kind, files: InputFiles, columns: Sequence[str], location: RecipeLocation, folder: Path
+    kind: LabelledKind, files: InputFiles, columns: Sequence[str], location: RecipeLocation, folder: Path
 ) -> WrittenRecipe:
     """Write the texts of a table, with `columns` for text and label, and the recipe for them.
 
@@ -86,7 +86,7 @@ def new_labelled(
     )
 
 
-def _class_count(kind: Kind, train: LabelledTexts) -> str:
+def _class_count(kind: LabelledKind, train: LabelledTexts) -> str:
     return "" if kind == "regression" else f"{len({label for _, label, _ in train.rows})} classes, "
 
 
@@ -155,18 +155,18 @@ def _check_numbers(parts: Mapping[str, LabelledTexts]) -> list[str]:
     return []
 
 
-def _split(train: LabelledTexts, kind: Kind) -> dict[str, LabelledTexts]:
+def _split(train: LabelledTexts, kind: LabelledKind) -> dict[str, LabelledTexts]:
     """The texts to train on and to validate on: a share of each class, chosen by the text's digest."""
     groups: dict[str, list[str]] = {}
     for text, label, _ in train.rows:
         groups.setdefault(label if kind == "classification" else "", []).append(text)
     chosen = set[int]().union(*(held_out(texts) for texts in groups.values() if len(set(texts)) > 1))
     for texts in groups.values():  # the same text may have been chosen in another class
-        if (digests := set(map(digest, texts))) <= chosen:
+        if (digests := set(map(split_digest, texts))) <= chosen:
             chosen -= digests
     parts = {"train": LabelledTexts(path=train.path), "valid": LabelledTexts(path=train.path)}
     for row in train.rows:
-        parts["valid" if digest(row[0]) in chosen else "train"].rows.append(row)
+        parts["valid" if split_digest(row[0]) in chosen else "train"].rows.append(row)
     if not parts["valid"].rows:
         raise DataError(f"{train.path}: all its texts are the same", "give a file with different texts")
     parts["train"].skipped = train.skipped
@@ -174,7 +174,7 @@ def _split(train: LabelledTexts, kind: Kind) -> dict[str, LabelledTexts]:
 
 
 def _recipe(
-    kind: Kind, files: InputFiles, parts: Mapping[str, LabelledTexts], location: RecipeLocation
+    kind: LabelledKind, files: InputFiles, parts: Mapping[str, LabelledTexts], location: RecipeLocation
 ) -> tuple[str, int]:
     """The recipe's text, and its number of updates."""
     train = parts["train"]

@@ -12,7 +12,7 @@ from regard.errors import DataError
 from regard.verbs.proposals.columns import roles_of
 from regard.verbs.proposals.input_files import InputFiles, path_of
 from regard.verbs.proposals.labelled import table_of
-from regard.verbs.proposals.proposal import WrittenRecipe, digest, held_out
+from regard.verbs.proposals.proposal import WrittenRecipe, held_out, split_digest
 from regard.verbs.proposals.published import (
     PART_COMMENTS,
     RELATIVE_PATHS,
@@ -100,8 +100,8 @@ def _split(documents: list[str]) -> dict[str, list[str]]:
     if len(documents) > 1:
         chosen = held_out(documents, HELD_OUT_SHARE)
         return {
-            "train": [text for text in documents if digest(text) not in chosen],
-            "valid": [text for text in documents if digest(text) in chosen],
+            "train": [text for text in documents if split_digest(text) not in chosen],
+            "valid": [text for text in documents if split_digest(text) in chosen],
         }
     [text] = documents
     end = len(text) - min(int(HELD_OUT_SHARE * len(text)), MAX_HELD_OUT)

@@ -27,7 +27,7 @@ MIN_TOKENS_PER_PARAMETER = 2.0  # target tokens of all epochs; with fewer a smal
 
 
 @dataclass(frozen=True, kw_only=True)
-class Size:
+class ModelSize:
     """A model and its training settings for corpora of up to `pairs` pairs.
 
     Pre-norm, RMS norm, SwiGLU and rotary positions were best in every comparison, so all sizes have them.
@@ -55,7 +55,7 @@ class Size:
 
 
 SIZES = (
-    Size(
+    ModelSize(
         pairs=2e3,
         d_model=128,
         d_ff=288,
@@ -68,7 +68,7 @@ SIZES = (
         warmup=0.05,
         epochs=100,
     ),
-    Size(
+    ModelSize(
         pairs=1e4,
         d_model=128,
         d_ff=288,
@@ -81,7 +81,7 @@ SIZES = (
         warmup=0.05,
         epochs=80,
     ),
-    Size(
+    ModelSize(
         pairs=1e5,
         d_model=192,
         d_ff=432,
@@ -94,7 +94,7 @@ SIZES = (
         warmup=0.05,
         epochs=50,
     ),
-    Size(
+    ModelSize(
         pairs=1e6,
         d_model=256,
         d_ff=640,
@@ -107,7 +107,7 @@ SIZES = (
         warmup=0.05,
         epochs=40,
     ),
-    Size(
+    ModelSize(
         pairs=float("inf"),
         d_model=512,
         d_ff=1280,
@@ -127,7 +127,7 @@ SIZES = (
 class Proposal:
     """The tokeniser, model and training settings of a new recipe."""
 
-    size: Size
+    size: ModelSize
     joint: bool  # one vocabulary for both sides
     vocab_size: int
     max_steps: int = 1000
@@ -219,7 +219,7 @@ def drafts(pairs: int, shared_letters: float, characters: int = 0) -> Iterator[P
         yield Proposal(size=size, joint=shared_letters >= 0.5, vocab_size=vocab_size)
 
 
-def _width(size: Size) -> int:
+def _width(size: ModelSize) -> int:
     return size.d_model
 
 

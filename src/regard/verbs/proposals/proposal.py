@@ -31,7 +31,7 @@ class WrittenRecipe:
     notes: Sequence[str] = ()
 
 
-def digest(text: str) -> int:
+def split_digest(text: str) -> int:
     """The first 64 bits of the SHA-256 of a text."""
     return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8])
 
@@ -41,6 +41,6 @@ def held_out(texts: Iterable[str], share: float = HELD_OUT_SHARE, limit: int = M
 
     A repeated text counts once. At least one text is held out, and at least one is kept.
     """
-    digests = set(map(digest, texts))
+    digests = set(map(split_digest, texts))
     count = min(max(1, round(share * len(digests))), limit, len(digests) - 1)
     return set(heapq.nsmallest(count, digests))

@@ -15,7 +15,7 @@ ENDINGS = ("gz", "csv", "tsv", "tab", "txt", "jsonl", "ndjson", "json", "conllu"
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeLocation:
-    """The path of a new recipe, and of the folder beside it for its data."""
+    """The path of a new recipe, and of the folder next to it for its data."""
 
     recipe: Path
 

@@ -8,7 +8,7 @@ from regard.data.conllu import NO_VALUE, Column, Sentence, labels_of
 from regard.data.word_columns import LABEL_COLUMN, WordFormat, read_words, word_format
 from regard.errors import DataError, did_you_mean
 from regard.verbs.proposals.input_files import InputFiles
-from regard.verbs.proposals.proposal import WrittenRecipe, digest, held_out
+from regard.verbs.proposals.proposal import WrittenRecipe, held_out, split_digest
 from regard.verbs.proposals.published import (
     PART_COMMENTS,
     RELATIVE_PATHS,
@@ -46,8 +46,8 @@ def new_tagging(
     column = _column(train, path, formats["train"], columns)
     if "valid" not in sentences:
         chosen = held_out(map(_text, train), HELD_OUT_SHARE)
-        sentences["valid"] = [each for each in train if digest(_text(each)) in chosen]
-        sentences["train"] = [each for each in train if digest(_text(each)) not in chosen]
+        sentences["valid"] = [each for each in train if split_digest(_text(each)) in chosen]
+        sentences["train"] = [each for each in train if split_digest(_text(each)) not in chosen]
     if not sentences["valid"] or not sentences["train"]:
         raise DataError(f"{path}: all its sentences are the same", "give a file with different sentences")
     names = {}

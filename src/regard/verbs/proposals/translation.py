@@ -15,7 +15,7 @@ from regard.verbs.proposals.experiments import expected_bleu
 from regard.verbs.proposals.input_files import InputFiles
 from regard.verbs.proposals.pairs import pairs_of
 from regard.verbs.proposals.plan import Proposal, propose
-from regard.verbs.proposals.proposal import WrittenRecipe, digest
+from regard.verbs.proposals.proposal import WrittenRecipe, split_digest
 from regard.verbs.proposals.published import PART_COMMENTS, RELATIVE_PATHS, RecipeSection
 from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.proposals.template import recipe_text
@@ -64,8 +64,8 @@ def new_translation(
         unit="pairs",
         skipped=Counter(corpus.skipped),
         summary=_summary(proposal, budget),
-        warnings=[str(finding) for finding in survey.findings if not finding.is_note],
-        notes=[str(finding) for finding in survey.findings if finding.is_note] + _expected_score(expected),
+        warnings=[str(finding) for finding in survey.findings if not finding.is_usual],
+        notes=[str(finding) for finding in survey.findings if finding.is_usual] + _expected_score(expected),
     )
 
 
@@ -98,7 +98,7 @@ def _survey(corpus: Corpus, held_out: Mapping[str, Corpus]) -> tuple[Survey, int
     def digests() -> Iterator[int]:
         for pair in corpus:
             surveyor.add(pair)
-            yield digest(pair.source)
+            yield split_digest(pair.source)
 
     smallest = heapq.nsmallest(MAX_HELD_OUT, digests())
     if surveyor.pairs < MIN_PAIRS:
@@ -118,7 +118,7 @@ def _split(corpus: Corpus, folder: Path, last: int | None) -> int:
         opened = {part: _open_pairs(folder, part, files) for part in parts}
         train_pairs = 0
         for pair in corpus:
-            part = "train" if last is None or digest(pair.source) > last else "valid"
+            part = "train" if last is None or split_digest(pair.source) > last else "valid"
             train_pairs += part == "train"
             for file, text in zip(opened[part], (pair.source, pair.target), strict=True):
                 file.write(text + "\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from regard.errors import UserError
 from regard.verbs.shared.device import choose_device
-from regard.verbs.shared.model_loading import load
+from regard.verbs.shared.model_loading import load_named_model
 from regard.verbs.shared.runtime import RUNTIME, Runtime
 from regard.weights.model_folder import LoadedModel
 
@@ -14,16 +14,17 @@ AnyModel = str | Path | LoadedModel
 
 
 def open_model(model: AnyModel | None, runtime: Runtime = RUNTIME) -> LoadedModel:
-    """The model on the device of this runtime. One that is loaded already is used where it is.
+    """The model on the device of this runtime; a loaded model stays on its device.
 
     A runtime that changes the weights gets a copy of a loaded model.
 
     Raises:
-        UserError: a loaded model is on another device than the runtime's. FolderError: see `box.load`.
+        UserError: a loaded model is on another device than the runtime's. FolderError: see
+        `load_named_model`.
     """
     device = choose_device(runtime)
     if not isinstance(model, LoadedModel):
-        return load(model, device)
+        return load_named_model(model, device)
     current = model.model.device.type
     if runtime.device not in ("auto", current):
         raise UserError(

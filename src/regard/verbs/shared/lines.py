@@ -18,7 +18,7 @@ MOST = 1 << 18  # bytes of one read
 CHUNK = 1024  # lines that are processed together
 
 
-def stream(file: str | Path) -> Iterator[str]:
+def stream_lines(file: str | Path) -> Iterator[str]:
     """The lines of a file, plain or gzipped, one at a time; `NAME:FILE` is a file of a known data set.
 
     Raises:
@@ -28,7 +28,7 @@ def stream(file: str | Path) -> Iterator[str]:
 
 
 def count_of(file: str | Path) -> int:
-    """How many lines `stream` yields of a file; 0 of a pipe or a device, which can be read only once."""
+    """The number of lines of a file; 0 for a pipe or a device, which can be read only once."""
     path = locate(str(file), Path(), once=True)
     return count_lines(path) if path.is_file() else 0
 
@@ -49,7 +49,7 @@ def numbered(chunks: Iterable[Sequence[Line]]) -> Iterator[tuple[int, Sequence[L
 
 def lines_of(file: str | Path) -> list[str]:
     """All lines of a file."""
-    return list(stream(file))
+    return list(stream_lines(file))
 
 
 def references_of(files: str | Path | Iterable[str | Path]) -> list[list[str]]:

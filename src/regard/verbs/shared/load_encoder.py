@@ -10,7 +10,7 @@ from regard.weights.model_folder import LoadedModel
 
 USES = {
     "classification": "classifies texts: `regard classify`",
-    "regression": "gives texts a number: `regard classify`",
+    "regression": "predicts a number for texts: `regard classify`",
     "tokens": "labels words: `regard tag`",
     "masked_language_model": "predicts masked tokens: `regard fill`",
 }

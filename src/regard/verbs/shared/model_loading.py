@@ -15,7 +15,7 @@ from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.model import Model
 from regard.verbs.shared.unfinished_run import unfinished
-from regard.weights.folder import find
+from regard.weights.folder import find_folder
 from regard.weights.huggingface_files import is_huggingface
 from regard.weights.model_folder import LoadedModel, load_model, read_config_class
 from regard.weights.pretrained import huggingface_config_class, load_pretrained
@@ -59,7 +59,7 @@ def model_path(model: str | Path, base: Path = Path()) -> Path:
         FolderError: there is no such path and no such included model.
     """
     path = base / Path(model).expanduser()
-    if find(path) is not None or os.path.exists(path):
+    if find_folder(path) is not None or os.path.exists(path):
         return path
     known = included_models()
     if str(model) in known:
@@ -71,7 +71,7 @@ def model_path(model: str | Path, base: Path = Path()) -> Path:
     )
 
 
-def load(model: str | Path | None, device: torch.device) -> LoadedModel:
+def load_named_model(model: str | Path | None, device: torch.device) -> LoadedModel:
     """Load a model from a regard or Hugging Face folder, or an included model by name (None: en-de)."""
     path = model_path(model) if model is not None else included_model()
     if where := unfinished(path):

@@ -10,8 +10,8 @@ from regard.data.sentences import split_lines, split_sentences
 from regard.decoding.controls import Controls
 from regard.errors import ConfigError
 
-Split = Literal["auto", "on", "off"]
-WHOLE = ("must_contain", "stop")  # controls that apply to a whole line, not to each sentence
+SplitMode = Literal["auto", "on", "off"]
+WHOLE_LINE_CONTROLS = ("must_contain", "stop")  # controls that apply to a whole line, not to each sentence
 
 
 class Splitter:
@@ -25,10 +25,12 @@ class Splitter:
     def __init__(
         self, split: str, controls: Controls, is_long: Callable[[Sequence[str]], list[bool]]
     ) -> None:
-        if split not in get_args(Split):
-            raise ConfigError(f"split = {split!r} is none of {', '.join(get_args(Split))}", "split = 'auto'")
+        if split not in get_args(SplitMode):
+            raise ConfigError(
+                f"split = {split!r} is none of {', '.join(get_args(SplitMode))}", "split = 'auto'"
+            )
         self.split, self.is_long = split, is_long
-        self.whole = next((name for name in WHOLE if controls.is_set(name)), "")
+        self.whole = next((name for name in WHOLE_LINE_CONTROLS if controls.is_set(name)), "")
         if self.whole and split == "on":
             raise ConfigError(
                 f"{self.whole} = {getattr(controls, self.whole)} and split = 'on' do not go together:"

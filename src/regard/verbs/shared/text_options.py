@@ -8,7 +8,7 @@ from typing import Literal
 
 from regard.verbs.shared.keyword_fields import keyword
 
-Split = Literal["auto", "on", "off"]
+SplitMode = Literal["auto", "on", "off"]
 
 
 @dataclass(frozen=True, kw_only=True)

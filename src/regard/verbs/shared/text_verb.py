@@ -8,10 +8,10 @@ from regard.verbs.shared.lines import chunks, numbered
 from regard.verbs.shared.texts import strings
 
 Text = TypeVar("Text")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-class TextVerb(ABC, Generic[Text, Answer]):
+class TextVerb(ABC, Generic[Text, Result]):
     """Answers each text, whatever the other texts are.
 
     Texts are read in chunks of `chunk`, which are sorted by length and computed together.
@@ -19,7 +19,7 @@ class TextVerb(ABC, Generic[Text, Answer]):
 
     chunk: ClassVar[int] = 1024
 
-    def __call__(self, texts: Iterable[Text]) -> Iterator[Answer]:
+    def __call__(self, texts: Iterable[Text]) -> Iterator[Result]:
         """The answer to each text, in order; `texts` may be endless.
 
         Raises:
@@ -27,7 +27,7 @@ class TextVerb(ABC, Generic[Text, Answer]):
         """
         return self.in_chunks(chunks(self.checked(texts), self.chunk))
 
-    def in_chunks(self, chunks: Iterable[Sequence[Text]]) -> Iterator[Answer]:
+    def in_chunks(self, chunks: Iterable[Sequence[Text]]) -> Iterator[Result]:
         """The answers to texts that come in chunks; those of a chunk are computed together."""
         for first, chunk in numbered(chunks):
             yield from self.answers(chunk, first)
@@ -37,12 +37,12 @@ class TextVerb(ABC, Generic[Text, Answer]):
         return strings(texts)
 
     @abstractmethod
-    def answers(self, texts: Sequence[Text], first: int) -> Iterator[Answer]:
+    def answers(self, texts: Sequence[Text], first: int) -> Iterator[Result]:
         """The answers to the texts of one chunk, whose first has the number `first`, from 1."""
 
 
 def one_or_several(
-    verb: TextVerb[str, Answer], text: str | Iterable[str], shown: Callable[[Answer], Any]
+    verb: TextVerb[str, Result], text: str | Iterable[str], shown: Callable[[Result], Any]
 ) -> Any:
     """What is shown of the answer to a text; a list for several texts."""
     found = [shown(each) for each in verb([text] if isinstance(text, str) else text)]

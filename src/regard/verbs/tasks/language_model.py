@@ -91,7 +91,7 @@ class LanguageValidationSettings:
     def __post_init__(self) -> None:
         if self.context is not None and self.context < 0:
             raise RecipeError(
-                f"validation.context must be 0 or more, not {self.context}", "0 does as nanoGPT"
+                f"validation.context must be 0 or more, not {self.context}", "0 is the evaluation of nanoGPT"
             )
         if self.batch_tokens < 1:
             raise RecipeError(
@@ -146,7 +146,7 @@ class TextScore:
         }
 
 
-def score_text(
+def score_stream(
     model: DecoderOnly, stream: TokenStream, *, block: int, context: int, apart: bool, batch_tokens: int
 ) -> TextScore:
     """The negative log-likelihood of a whole text, each token predicted exactly once.
@@ -204,7 +204,7 @@ class LanguageModel(Task):
 
 
 def _score(model: DecoderOnly, stream: TokenStream, recipe: LanguageModelRecipe) -> TextScore:
-    return score_text(
+    return score_stream(
         model,
         stream,
         block=recipe.task.block,

@@ -32,7 +32,7 @@ from regard.verbs.tasks.validation_split import PARTS
 from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 
-WHOLE = np.zeros(1, np.int64)  # the number of the only example, the graph
+WHOLE_GRAPH = np.zeros(1, np.int64)  # the number of the only example, the graph
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +107,7 @@ def _loss_and_confusion(
     model: Model, graph: Graph, examples: GraphExamples, split: Split
 ) -> tuple[float, np.ndarray]:
     """The mean loss of the nodes of a split, and the confusion matrix (rows: true, columns: predicted)."""
-    batch = examples.batch(WHOLE, 0).to(model.device)
+    batch = examples.batch(WHOLE_GRAPH, 0).to(model.device)
     nodes = graph.splits[split].to(model.device)
     with torch.no_grad():
         logits = model(*batch.inputs)[nodes].float()
@@ -152,7 +152,7 @@ def structural_inputs(
 ) -> tuple[
     tuple[Int64[Tensor, "2 pairs"], Int64[Tensor, " pairs"]] | None, Float[Tensor, "nodes places"] | None
 ]:
-    """The inputs of a graph Transformer beside features and edges: pairs of near nodes, node positions.
+    """Additional inputs of a graph Transformer: pairs of near nodes, and node positions.
 
     The pairs are index pairs and the distance of each; positions are encodings of `config.node_positions`.
     Both are None for other models.

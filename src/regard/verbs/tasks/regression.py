@@ -130,7 +130,7 @@ def _evaluate(model: Any, texts: Sequence[EncodedText], pad_id: int) -> ScoreRep
 def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """Test texts and their numbers."""
     recipe = cast(RegressionRecipe, source.recipe)
-    model = encoder_that("gives texts a number", ("regression",), loaded, allow_fresh=False)
+    model = encoder_that("predicts a number for texts", ("regression",), loaded, allow_fresh=False)
     settings, base = settings_of_test_data(recipe.data, data, source.base)
     corpus, pairs = read_test_pairs(settings, recipe.data.lines, base)
     tokenizer = loaded.tokenizers.source

@@ -39,7 +39,7 @@ from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
 
 CACHED_WORDS = 100_000  # words whose pieces are cached
-WORDS = "words.json"  # file of a model folder: the CoNLL-U column of its labels
+WORDS_FILE = "words.json"  # file of a model folder: the CoNLL-U column of its labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class TaggingRecipe(Recipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggedSentence:
+class LabelledSentence:
     """The words of a sentence, the number of each word's label, and the sentence's first line in its file.
 
     A label that is not in the training data is IGNORED: it counts as wrong, and adds nothing to the loss.
@@ -101,13 +101,13 @@ class Tagging(Task):
         self,
         recipe: TaggingRecipe,
         labels: tuple[str, ...],
-        parts: Mapping[str, Sequence[TaggedSentence]],
+        parts: Mapping[str, Sequence[LabelledSentence]],
         tokenizer: Tokenizer,
         files: Mapping[str, bytes],
     ) -> None:
         self.recipe: TaggingRecipe = recipe
         self.labels, self.tokenizer = labels, tokenizer
-        self.files = {**files, WORDS: json_bytes({"column": recipe.data.column})}
+        self.files = {**files, WORDS_FILE: json_bytes({"column": recipe.data.column})}
         self.config = encoder_config(
             recipe, head="tokens", vocab_size=tokenizer.vocab_size, num_labels=len(labels)
         )
@@ -228,7 +228,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
 
 
 def _in_windows(
-    sentences: Sequence[TaggedSentence], tokenizer: Tokenizer, encode: Encode, max_tokens: int
+    sentences: Sequence[LabelledSentence], tokenizer: Tokenizer, encode: Encode, max_tokens: int
 ) -> list[EncodedText]:
     """The sentences, each cut into windows of at most `max_tokens`."""
     pieces = lru_cache(CACHED_WORDS)(partial(encode_word, encode=encode, prefix=word_prefix(tokenizer)))
@@ -278,15 +278,15 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     return Tagging(recipe, labels.names, parts, tokenizer, files)
 
 
-def _tagged(sentence: Sentence, column: Column, labels: LabelSet, name: str) -> TaggedSentence:
-    return TaggedSentence(
+def _tagged(sentence: Sentence, column: Column, labels: LabelSet, name: str) -> LabelledSentence:
+    return LabelledSentence(
         words=sentence.forms,
         labels=tuple(labels.numbers.get(label, IGNORED) for label in labels_of(sentence, column, name)),
         line=sentence.first_line,
     )
 
 
-def _unseen_labels(sentences: Sequence[TaggedSentence], name: str) -> str:
+def _unseen_labels(sentences: Sequence[LabelledSentence], name: str) -> str:
     """A sentence that counts the words whose label is not in the training data; empty if there are none.
 
     Raises:

@@ -33,7 +33,7 @@ class Task(ABC):
 
     Attributes:
         config: the model's settings, with the sizes that follow from the data.
-        files: files of the model folder beside weights, config and recipe: tokenisers, `generation.json`.
+        files: files of the model folder besides weights, config and recipe: tokenisers, `generation.json`.
         labels: the names of the classes, in the order of the model's logits; empty if there are none.
         use: a shell command that uses the model, for the model card.
         dry_run_share: the share of a full validation's work that a dry run does; NaN if unknown.

@@ -95,7 +95,8 @@ def max_text_tokens(recipe: Recipe, config: EncoderOnlyConfig) -> int:
         limit = min(limit, config.max_positions)
     if limit < 3:
         raise RecipeError(
-            f"{limit} tokens a text leave no room beside the two special tokens", "raise batches.max_tokens"
+            f"{limit} tokens a text leave no room for words after the two special tokens",
+            "raise batches.max_tokens",
         )
     return limit
 

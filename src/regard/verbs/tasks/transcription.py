@@ -18,7 +18,7 @@ from regard.data.transcriptions import (
     TranscriptionExamples,
     TranscriptionSettings,
     label_ids,
-    labels_of,
+    label_set,
     read_recordings,
     refuse_other_features,
     refuse_too_short,
@@ -210,7 +210,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     }
     refuse_other_data({part: (each.name, each.fingerprint()) for part, each in parts.items()}, folder)
     train = parts["train"]
-    labels = labels_of(train)
+    labels = label_set(train)
     config = cast(
         ConformerConfig, model_config(recipe, num_features=train.num_features, num_labels=len(labels))
     )

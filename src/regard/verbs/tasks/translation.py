@@ -77,7 +77,7 @@ class TranslationRecipe(Recipe):
         return self.validation.metrics
 
 
-class Translation(Task):
+class TranslationTask(Task):
     """Tokenisers, the folder of training shards, validation and test pairs."""
 
     use = 'regard translate --model . "..."'
@@ -185,7 +185,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     )
 
 
-def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> Translation:
+def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> TranslationTask:
     """Train the tokenisers and tokenise the training corpus into `folder`, unless `folder` has both."""
     recipe = cast(TranslationRecipe, source.recipe)
     corpora = {
@@ -216,7 +216,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     if valid and "bleu" in recipe.validation.metrics:  # refuse it now rather than after hours of training
         scoring_for([[pair.target for pair in valid]], recipe.validation.tokenize, say)
     count = examples_kept("valid", limit)
-    task = Translation(recipe, tokenizers, folder / "train", valid[:count], test[:count])
+    task = TranslationTask(recipe, tokenizers, folder / "train", valid[:count], test[:count])
     task.dry_run_share = min(DRY_RUN_EXAMPLES / (recipe.validation.sentences or len(valid) or 1), 1.0)
     return task
 

@@ -19,7 +19,7 @@ def refuse_missing_data(table: Mapping[str, Any]) -> None:
     """
     for spec in data_of(table):
         if not catalogue.is_available(spec):
-            catalogue.find(spec)
+            catalogue.find_file(spec)
 
 
 def missing_data_sets(table: Mapping[str, Any]) -> list[str]:

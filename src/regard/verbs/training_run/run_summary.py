@@ -10,7 +10,7 @@ from regard.training.settings import TrainingSettings
 from regard.training.state import Timed
 
 
-def outlook(settings: TrainingSettings, loader: Loader, state: Mapping[str, Any] | None) -> str:
+def training_summary(settings: TrainingSettings, loader: Loader, state: Mapping[str, Any] | None) -> str:
     """The summary of a new run, or of a run resumed from a checkpoint's `state`, with its remaining time."""
     done = 0 if state is None else state["step"]
     per_epoch = loader.batches_in_epoch(0) / settings.accumulate

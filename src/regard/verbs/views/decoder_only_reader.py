@@ -27,7 +27,7 @@ from regard.verbs.views.inspected_run import (
     as_prefix,
     token_sequence,
 )
-from regard.verbs.views.request import MAX_TOKENS, Request, refuse_long
+from regard.verbs.views.request import MAX_TOKENS, LookRequest, refuse_long
 from regard.verbs.views.streaming import ModelLock, is_worth_streaming, stream_tokens
 from regard.weights.model_folder import LoadedModel
 
@@ -53,7 +53,7 @@ class DecoderOnlyReader:
         self.tokenizer = loaded.tokenizers.source
         self._begin_id = self.tokenizer.bos_id if self.settings.begin else None
 
-    def read(self, request: Request) -> InspectedRun:
+    def read(self, request: LookRequest) -> InspectedRun:
         forced_text = self._forced_text(request)
         prompt = self._prompt(forced_text)
         search = self._search(request)
@@ -95,7 +95,7 @@ class DecoderOnlyReader:
             else self._search_record(search, prompt, request),
         )
 
-    def stream(self, request: Request, lock: ModelLock) -> Iterator[AnswerToken]:
+    def stream(self, request: LookRequest, lock: ModelLock) -> Iterator[AnswerToken]:
         prompt = self._prompt(self._forced_text(request))
         if not is_worth_streaming(self.model, len(prompt.context), self._search(request)):
             return iter(())
@@ -108,7 +108,7 @@ class DecoderOnlyReader:
             search, lambda: self._stepper(prompt), decoding_request, self.tokenizer, self.model, lock
         )
 
-    def _forced_text(self, request: Request) -> ForcedText:
+    def _forced_text(self, request: LookRequest) -> ForcedText:
         """The ids of the text and of its forced continuation, tokenised as one text."""
         prompt = tuple(self.tokenizer.encode(request.text))
         if request.prefix_ids is not None:
@@ -118,7 +118,7 @@ class DecoderOnlyReader:
         refuse_long(len(forced_text.prompt) + len(forced_text.forced) + 1, "the text", self.model.max_length)
         return forced_text
 
-    def _tokenize(self, request: Request, prompt: tuple[int, ...]) -> ForcedText:
+    def _tokenize(self, request: LookRequest, prompt: tuple[int, ...]) -> ForcedText:
         after = request.target if request.target is not None else request.prefix or ""
         whole = tuple(self.tokenizer.encode(as_prefix(request.text + after, self.tokenizer)))
         if whole[: len(prompt)] != prompt:  # together they have other token boundaries
@@ -138,7 +138,7 @@ class DecoderOnlyReader:
     def _prompt(self, forced_text: ForcedText) -> Prompt:
         return prompt_of((*forced_text.prompt, *forced_text.forced), begin_id=self._begin_id)
 
-    def _new_tokens(self, prompt: Prompt, request: Request) -> int:
+    def _new_tokens(self, prompt: Prompt, request: LookRequest) -> int:
         """The number of tokens to generate; beyond the trained length only if the request says so."""
         length, trained = len(prompt.context), self.model.trained_length
         wanted = request.max_new_tokens or min(DEFAULT_NEW_TOKENS, self.settings.max_new_tokens)
@@ -155,7 +155,7 @@ class DecoderOnlyReader:
             tokenizer=self.tokenizer,
         )
 
-    def _search_record(self, search: Search, prompt: Prompt, request: Request) -> SearchRecord:
+    def _search_record(self, search: Search, prompt: Prompt, request: LookRequest) -> SearchRecord:
         new = self._new_tokens(prompt, request)
         return SearchRecord(
             search=search,

@@ -26,7 +26,7 @@ from regard.verbs.views.inspected_run import (
     as_prefix,
     token_sequence,
 )
-from regard.verbs.views.request import Request, refuse_long
+from regard.verbs.views.request import LookRequest, refuse_long
 from regard.verbs.views.streaming import ModelLock, is_worth_streaming, stream_tokens
 from regard.weights.model_folder import LoadedModel
 
@@ -42,7 +42,7 @@ class EncoderDecoderReader:
         usual = default_prefix(self.settings.prefixes, "translation")
         self.prefix_rule = prefix_of(usual, self.source, lower_capitals=self.settings.lower_capitals)
 
-    def read(self, request: Request) -> InspectedRun:
+    def read(self, request: LookRequest) -> InspectedRun:
         src_ids = self._source_ids(request)
         search = self._search(request)
         tgt_ids, log_prob, forced = self._answer(request, src_ids, search)
@@ -69,7 +69,7 @@ class EncoderDecoderReader:
             else self._search_record(request, src_ids, search),
         )
 
-    def stream(self, request: Request, lock: ModelLock) -> Iterator[AnswerToken]:
+    def stream(self, request: LookRequest, lock: ModelLock) -> Iterator[AnswerToken]:
         src_ids = self._source_ids(request)
         if not is_worth_streaming(self.model, len(src_ids), self._search(request)):
             return iter(())
@@ -80,7 +80,9 @@ class EncoderDecoderReader:
             search, lambda: self._stepper(src_ids), decoding_request, self.target, self.model, lock
         )
 
-    def _answer(self, request: Request, src_ids: list[int], search: Search) -> tuple[list[int], float, int]:
+    def _answer(
+        self, request: LookRequest, src_ids: list[int], search: Search
+    ) -> tuple[list[int], float, int]:
         """The answer's ids without end token, its log-probability, and the number of forced ids."""
         if request.target is not None:
             ids = self.target.encode(request.target.strip())
@@ -97,7 +99,7 @@ class EncoderDecoderReader:
         found = self._hypotheses(search, src_ids, prefix)
         return found[0].ids, found[0].log_prob, len(prefix)
 
-    def _search_record(self, request: Request, src_ids: list[int], search: Search) -> SearchRecord:
+    def _search_record(self, request: LookRequest, src_ids: list[int], search: Search) -> SearchRecord:
         prefix = self._prefix(request)
         return SearchRecord(search=search, decode=lambda search: self._hypotheses(search, src_ids, prefix))
 
@@ -108,7 +110,7 @@ class EncoderDecoderReader:
             raise DataError("the model found no answer", "raise max_length in generation.json")
         return found
 
-    def _prefix(self, request: Request) -> tuple[int, ...]:
+    def _prefix(self, request: LookRequest) -> tuple[int, ...]:
         if request.prefix_ids is not None:
             size = self.target.vocab_size
             if any(not 0 <= number < size for number in request.prefix_ids):
@@ -118,7 +120,7 @@ class EncoderDecoderReader:
             return request.prefix_ids
         return tuple(self.target.encode(as_prefix(request.prefix, self.target))) if request.prefix else ()
 
-    def _source_ids(self, request: Request) -> list[int]:
+    def _source_ids(self, request: LookRequest) -> list[int]:
         text = request.text
         ids = self.prefix_rule.first(self.source.encode(self.prefix_rule.before(text.strip())), self.source)
         if not text.strip():

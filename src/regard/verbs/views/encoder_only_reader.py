@@ -19,12 +19,12 @@ from regard.verbs.shared.load_encoder import probabilities
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.views.inspected_run import AnswerToken, InspectedRun, token_sequence
 from regard.verbs.views.pieces import pieces
-from regard.verbs.views.request import Request, refuse_answers, refuse_long
+from regard.verbs.views.request import LookRequest, refuse_answers, refuse_long
 from regard.verbs.views.streaming import ModelLock
 from regard.weights.model_folder import LoadedModel
 
 MAX_LABELS = 10  # of a classifier, most probable first
-MASK_NAME = "?"  # the name of a masked token beside its prediction
+MASK_NAME = "?"  # the name of a masked token next to its prediction
 HEADS_WITH_ANSWER = ("classification", "regression", "tokens", "masked_language_model")
 
 
@@ -37,7 +37,7 @@ class EncoderOnlyReader:
         self.tokenizer = loaded.tokenizers.source
         self.head = self.model.config.head
 
-    def read(self, request: Request) -> InspectedRun:
+    def read(self, request: LookRequest) -> InspectedRun:
         if not request.text.strip():
             raise DataError("the text is empty", "give a sentence to look at")
         refuse_answers(request)
@@ -56,7 +56,7 @@ class EncoderOnlyReader:
             answer=self._answer(forced, words, request.text),
         )
 
-    def stream(self, request: Request, lock: ModelLock) -> Iterator[AnswerToken]:
+    def stream(self, request: LookRequest, lock: ModelLock) -> Iterator[AnswerToken]:
         return iter(())
 
     def _words(self, text: str) -> list[list[int]]:

@@ -12,7 +12,7 @@ from regard.decoding.base_search import Search
 from regard.decoding.hypothesis import Hypothesis
 from regard.inspection.passes import ForcedPass, SequenceName
 from regard.verbs.views.pieces import pieces
-from regard.verbs.views.request import Request
+from regard.verbs.views.request import LookRequest
 from regard.weights.model_folder import LoadedModel
 
 
@@ -68,7 +68,7 @@ class InspectedRun:
     """What a model read and answered, and the forced pass that repeats it for recording."""
 
     loaded: LoadedModel
-    request: Request
+    request: LookRequest
     forced: ForcedPass
     sequences: dict[SequenceName, TokenSequence]
     tokenizer: Tokenizer | None  # of the written tokens or the text; None for an image

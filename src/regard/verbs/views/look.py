@@ -15,7 +15,7 @@ from regard.verbs.views.memory_size import memory_size
 from regard.verbs.views.page_file import MAX_NOTEBOOK_BYTES, in_iframe, page_html
 from regard.verbs.views.plain_text import text_lines
 from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction
-from regard.verbs.views.request import Request
+from regard.verbs.views.request import LookRequest
 from regard.verbs.views.resources import resources_of
 from regard.verbs.views.summary import make_summary
 from regard.verbs.views.widget import make_widget
@@ -28,9 +28,9 @@ MAX_REPR_CHARACTERS = 60  # of each text in a repr
 class LookFactory(Protocol):
     """Creates further looks of the same model."""
 
-    def __call__(self, request: Request) -> "Look": ...
+    def __call__(self, request: LookRequest) -> "Look": ...
 
-    def stream(self, request: Request) -> Iterator[AnswerToken]: ...
+    def stream(self, request: LookRequest) -> Iterator[AnswerToken]: ...
 
 
 class Look:
@@ -68,7 +68,7 @@ class Look:
         )
 
     @property
-    def request(self) -> Request:
+    def request(self) -> LookRequest:
         return self.run.request
 
     @property
@@ -132,11 +132,11 @@ class Look:
         with self._lock, self._with_changes():
             return heads_linking(self._recorded, attended, attending)
 
-    def ask(self, request: Request) -> "Look":
+    def ask(self, request: LookRequest) -> "Look":
         """A look of the same model for another request."""
         return self._factory(request)
 
-    def stream(self, request: Request) -> Iterator[AnswerToken]:
+    def stream(self, request: LookRequest) -> Iterator[AnswerToken]:
         """The tokens of the same model's greedy answer to a request, as they are generated."""
         return self._factory.stream(request)
 

@@ -44,7 +44,7 @@ class Changes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request(BeamSize):
+class LookRequest(BeamSize):
     """One text to look at.
 
     `target` forces the whole answer and `prefix` its beginning. `prefix_ids` forces the beginning of all
@@ -89,7 +89,7 @@ class Request(BeamSize):
         return {name: value for name, value in found.items() if value is not None}
 
     @classmethod
-    def from_json(cls, table: Mapping[str, Any]) -> "Request":
+    def from_json(cls, table: Mapping[str, Any]) -> "LookRequest":
         """The request that the page sends; null values are ignored.
 
         Raises:
@@ -98,7 +98,7 @@ class Request(BeamSize):
         return read(cls, {name: value for name, value in table.items() if value is not None})
 
 
-def refuse_answers(request: Request) -> None:
+def refuse_answers(request: LookRequest) -> None:
     """Raise a DataError if the request has settings of generation, for a model that does not generate."""
     for name in (each.name for each in fields(request) if each.name not in ("text", "changes")):
         if getattr(request, name) is not None:

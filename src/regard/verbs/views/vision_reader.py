@@ -15,7 +15,7 @@ from regard.models.vision import VisionTransformer
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.views.encoder_only_reader import top_labels
 from regard.verbs.views.inspected_run import AnswerToken, InspectedImage, InspectedRun, TokenSequence
-from regard.verbs.views.request import Request, refuse_answers, refuse_long
+from regard.verbs.views.request import LookRequest, refuse_answers, refuse_long
 from regard.verbs.views.streaming import ModelLock
 from regard.weights.model_folder import LoadedModel
 
@@ -29,7 +29,7 @@ class VisionReader:
         self.loaded = loaded
         self.model = model_that("classifies images", VisionTransformer, loaded)
 
-    def read(self, request: Request) -> InspectedRun:
+    def read(self, request: LookRequest) -> InspectedRun:
         refuse_answers(request)
         config = self.model.config
         pixels = read_image(request.text.strip())
@@ -56,7 +56,7 @@ class VisionReader:
             image=image,
         )
 
-    def stream(self, request: Request, lock: ModelLock) -> Iterator[AnswerToken]:
+    def stream(self, request: LookRequest, lock: ModelLock) -> Iterator[AnswerToken]:
         return iter(())
 
 

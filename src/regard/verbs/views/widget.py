@@ -10,7 +10,7 @@ from regard.page.assets import stylesheet, widget_script
 from regard.verbs.views.files import json_value, npy_bytes
 from regard.verbs.views.inspected_run import AnswerToken
 from regard.verbs.views.recorded_pass import Resource
-from regard.verbs.views.request import Request
+from regard.verbs.views.request import LookRequest
 
 Send = Callable[[dict[str, Any], list[bytes]], None]
 
@@ -21,9 +21,9 @@ class LookLike(Protocol):
 
     def get(self, path: str) -> Resource: ...
 
-    def ask(self, request: Request) -> "LookLike": ...
+    def ask(self, request: LookRequest) -> "LookLike": ...
 
-    def stream(self, request: Request) -> Iterator[AnswerToken]: ...
+    def stream(self, request: LookRequest) -> Iterator[AnswerToken]: ...
 
 
 class WidgetSession:
@@ -43,11 +43,11 @@ class WidgetSession:
                 case {"do": "get", "path": str(path)}:
                     self._send_resource(number, self.look.get(path))
                 case {"do": "ask", "request": dict(request)}:
-                    self.look = self.look.ask(Request.from_json(request))
+                    self.look = self.look.ask(LookRequest.from_json(request))
                     self._send_resource(number, self.look.get("summary"))
                     self._on_summary(json_value(self.look.get("summary")))
                 case {"do": "stream", "request": dict(request)}:
-                    for token in self.look.stream(Request.from_json(request)):
+                    for token in self.look.stream(LookRequest.from_json(request)):
                         self._send({"id": number, "token": token.to_dict()}, [])
                     self._send({"id": number, "done": True}, [])
                 case _:

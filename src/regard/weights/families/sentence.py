@@ -22,7 +22,7 @@ LENGTHS = tuple(  # the possible names of the first module's file
 )
 POOLINGS = {"cls": "cls", "mean": "mean", "max": "max"}
 OLD_POOLINGS = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max"}
-KNOWN = ("Transformer", "Pooling", "Normalize")
+MODULE_NAMES = ("Transformer", "Pooling", "Normalize")
 
 
 def sentence_settings(folder: Path) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _modules(path: Path) -> dict[str, str]:
                 name = kind.rpartition(".")[2]
             case _:
                 raise FolderError(f"{path} is not a list of modules", "copy the folder again")
-        if name not in KNOWN or name in found:
+        if name not in MODULE_NAMES or name in found:
             raise FolderError(
                 f"{path}: {name} is not supported", "only one each of Transformer, Pooling, Normalize is"
             )

@@ -1,4 +1,4 @@
-// What changes when a head, a layer or a source token is switched off: the answer's own log-probability says so.
+// Ablation: the change of the answer's log-probability when a head, a layer or a source token is switched off.
 import { element, select } from "../elements.js";
 import { redrawn, refill } from "./picker.js";
 import { effectFigure } from "./effects.js";

@@ -1,4 +1,4 @@
-// Cross-attention as a ribbon: source above, what was written below, a band from each word to those it came from.
+// Cross-attention as a ribbon chart: source above, output below, bands from each word to the words it attends to.
 import { element, select, slider } from "../elements.js";
 import { figure } from "../figure.js";
 import { number } from "../numbers.js";
@@ -131,7 +131,7 @@ function sentence({ side, index }, summary, weights) {
   return `${name(side, index)} ${side === "written" ? "comes from" : "became"} ${best.map(({ at, weight }) => `${name(other, at)} ${number(weight, 2)}`).join(", ") || "nothing"}`;
 }
 
-/** The alignment as other tools read it. */
+/** The alignment in the Pharaoh format. */
 function pharaoh({ pharaoh: pairs }) {
   const words = "Pharaoh pairs (source-written, counted from 0)";
   const code = element("code", {}, pairs || "none");

@@ -1,4 +1,4 @@
-// What else a token could have been. Where the model can be asked, a choice forces it and the rest is written anew.
+// The alternatives of a token. If the model is available, choosing one forces it and generates the rest again.
 import { button, element, fill } from "../elements.js";
 import { percent } from "../numbers.js";
 import { token } from "../tokens.js";
@@ -6,7 +6,7 @@ import { ask } from "./asking.js";
 
 const SHOWN = 10;
 
-/** The candidates at `place`, the likeliest first; each a button where there is someone to ask. */
+/** The candidates at `place`, the most probable first; each is a button if the model is available. */
 export function alternatives({ source, state, steps, place }) {
   const step = steps[place];
   const ids = source.summary.sequences.written.ids;

@@ -1,4 +1,4 @@
-// What the model answered, token by token: how sure it was, what else it thought of, and what if it had said that.
+// The model's answer, token by token, with probabilities, alternatives, and a way to force one of them.
 import { canvas } from "../canvas.js";
 import { inkOn, sequential } from "../colour.js";
 import { element, fill, roving } from "../elements.js";
@@ -28,7 +28,7 @@ export default {
   },
 };
 
-/** The image that was read, where it was one. */
+/** The image that the model read, if it read one. */
 async function seen(source) {
   if (!source.summary.image || !source.has("image")) return null;
   const image = picture(await source.array("image"));
@@ -56,7 +56,7 @@ function written({ source, state, signal, steps, whole }) {
   state.listen((event) => {
     if (!event.detail.keys.includes("row")) return;
     show();
-    panel.scrollIntoView({ block: "nearest" }); // under a long answer it stands far below
+    panel.scrollIntoView({ block: "nearest" }); // it is far below a long answer
   }, { signal });
   show();
   return [
@@ -107,7 +107,7 @@ function legend(answer, forced, start) {
   return element("p", { class: "legend" }, element("span", {}, "certain ", ...shades, " uncertain"), element("span", {}, facts.join(" · ")));
 }
 
-/** Bars of probability, with a mark where the best alternative stood. */
+/** Bars of probability, with a mark at that of the best alternative. */
 function chart(steps, special, whole) {
   const [left, height, foot] = [52, 160, 84];
   const column = Math.max(34, Math.min(120, (whole - left - 12) / steps.length));

@@ -1,4 +1,4 @@
-// What the model is made of: every module as it stands in memory, with what it costs at this text.
+// The model's architecture: the tree of its modules, with their parameters, shapes and costs for this text.
 import { button, controls, element, fill } from "../elements.js";
 import { figure } from "../figure.js";
 import { bytes, counted, percent } from "../numbers.js";
@@ -70,11 +70,11 @@ function label({ name, type }, parent) {
 
 function flat(node, parent = null, above = "") {
   const path = [above, label(node, parent)].filter(Boolean).join(".");
-  const inside = parent ? path : ""; // the model itself is in no module's path
+  const inside = parent ? path : ""; // the model's own path is not part of its modules' paths
   return [{ path, node }, ...(node.children ?? []).flatMap((child) => flat(child, node, inside))];
 }
 
-/** A tree whose boxes lie under their parents, in proportion. */
+/** An icicle chart: boxes below their parents, with widths in proportion. */
 function icicle(tree, width) {
   const row = 44;
   const marks = [];

@@ -1,4 +1,4 @@
-// How one weight is made: query row, key row, products, dot product, scale, bias, mask and softmax, with the model's numbers.
+// How one weight is computed: query, key, products, dot product, scale, bias, mask and softmax, with the model's numbers.
 import { diverging, sequential } from "../colour.js";
 import { element, select } from "../elements.js";
 import { figure } from "../figure.js";
@@ -52,7 +52,7 @@ async function drawn(root, { source, state, signal }) {
   );
 }
 
-/** What one row of a head is made of. */
+/** The arrays from which a row of a head is computed. */
 async function numbersOf(source, { name }, head, row) {
   const optional = async (kind) => (source.has(`${kind}/${name}`) ? source.array(`${kind}/${name}`) : null);
   const [query, key, weights, mask, bias] = await Promise.all([
@@ -76,7 +76,7 @@ function cellPickers({ axes, cell, state }) {
   ];
 }
 
-/** Whether the page's own arithmetic gives what the model recorded, over the whole row. */
+/** True if the page's arithmetic agrees with the recorded weights of the whole row. */
 function verdict({ computed, numbers, cell }) {
   const apart = Math.max(...computed.cells.map(({ weight }, i) => Math.abs(weight - numbers.weights[i])));
   const same = computed.cells.every(({ weight }, i) => agrees(weight, numbers.weights[i]));
@@ -165,7 +165,7 @@ function stripsDrawing(strips, width) {
   };
 }
 
-/** The whole row, as the softmax shares it out. */
+/** The weights of the whole row. */
 function rowFigure({ attention, head, axes, cell, numbers, computed, state }, width) {
   const chart = rowDrawing(axes.columns, computed, cell, width - 4);
   const field = stage({

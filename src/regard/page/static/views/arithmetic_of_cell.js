@@ -1,6 +1,6 @@
-// The arithmetic of one row of attention, done again from the model's own numbers (Vaswani et al. 2017, equation 1).
+// The arithmetic of one row of attention, computed from the model's numbers (Vaswani et al. 2017, equation 1).
 
-/** Element by element, what a query and a key give: their sum is the dot product. */
+/** The products of the elements of a query and a key; their sum is the dot product. */
 export function products(query, key) {
   return Float64Array.from(query, (value, i) => value * key[i]);
 }
@@ -12,10 +12,10 @@ export function sum(values) {
 }
 
 /**
- * Every step of one row: `query` [d_head], `keys` [columns][d_head], `mask` [columns] (1 = may look) or null,
+ * Every step of one row: `query` [d_head], `keys` [columns][d_head], `mask` [columns] (1 = may attend) or null,
  * `bias` [columns] or null. Returns one entry a column: {dot, scaled, bias, score, allowed, exponential, weight}.
- * The largest allowed score is taken away before exp, as the model's kernels do: the weights stay the same.
- * A row that may look nowhere has weights of 0.
+ * The largest allowed score is subtracted before exp, as in the model's kernels; this does not change the weights.
+ * A row that may attend to nothing has weights of 0.
  */
 export function rowOfAttention({ query, keys, mask, bias }) {
   const scale = Math.sqrt(query.length);
@@ -33,8 +33,8 @@ export function rowOfAttention({ query, keys, mask, bias }) {
 }
 
 /**
- * How far two weights may stand apart and still be the same number: the page's copy has half precision
- * (11 bits, so 2^-11 of its size), and the model's kernel adds its terms in another order.
+ * The difference below which two weights count as equal: the page's copy has half precision (11 bits, a relative
+ * error of 2^-11), and the model's kernel adds its terms in another order.
  */
 export function agrees(recomputed, recorded) {
   return Math.abs(recomputed - recorded) <= 1e-4 + 2 ** -10 * Math.abs(recorded);

@@ -1,11 +1,11 @@
-// The box in which one asks the model: a text, a beginning or a whole answer to hold it to, a number of beams.
+// The form with which the reader asks the model: a text, an answer or its beginning to force, a beam size.
 import { button, checkbox, element, fill, select } from "../elements.js";
 import { direction, visible } from "../tokens.js";
 
 const BEAMS = ["1", "2", "4", "5", "8"];
-const drafts = new WeakMap(); // source -> the text typed and not yet answered, which stays when the view is drawn anew
+const drafts = new WeakMap(); // source -> the typed text without an answer yet, which is kept when the view is redrawn
 
-/** The form; in a saved page a sentence that says why there is none. */
+/** The form; in a saved page, a sentence that explains why there is none. */
 export function asking({ source, state, signal }) {
   const { summary } = source;
   if (!source.live) {
@@ -49,15 +49,15 @@ export function asking({ source, state, signal }) {
   });
   begin.addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;
-    event.preventDefault(); // the form would send the text alone
+    event.preventDefault(); // the browser would send the text only
     force();
   });
   return form;
 }
 
-let underway = null; // one question at a time: a new one ends the stream of the last
+let underway = null; // one request at a time: a new one ends the stream of the one before
 
-/** Asks for a new Look. While it is made, the likeliest answer grows in `said`. */
+/** Requests a new Look. Meanwhile the tokens of the answer are shown in `said`. */
 export async function ask({ source, state, said, body }) {
   underway?.abort();
   const mine = (underway = new AbortController());
@@ -67,7 +67,7 @@ export async function ask({ source, state, said, body }) {
   try {
     await preview(source, request, said, mine.signal);
     if (mine.signal.aborted) return;
-    if (request.text !== source.summary?.text) state.set({ row: null, column: null }); // cells of other words
+    if (request.text !== source.summary?.text) state.set({ row: null, column: null }); // its cells belong to the old words
     await source.ask(request);
     if (drafts.get(source) === request.text) drafts.delete(source);
   } catch (problem) {
@@ -76,7 +76,7 @@ export async function ask({ source, state, said, body }) {
   }
 }
 
-/** What stays switched off from one question to the next: of another text no token, for it has other ones. */
+/** What stays switched off in the next request; tokens only if the text is the same. */
 function kept({ summary }, { text }) {
   if (!summary) return {};
   const { heads = {}, layers = [], tokens = [] } = summary.changes ?? {};

@@ -1,4 +1,4 @@
-// Which tokens a written token leans on, by gradients, beside where attention looked.
+// The attribution of a written token to input tokens by gradients, next to the attention weights.
 import { diverging, sequential } from "../colour.js";
 import { element, select } from "../elements.js";
 import { figure } from "../figure.js";
@@ -48,7 +48,7 @@ async function drawn(root, { source, state, signal }) {
     refill(root, element("p", { class: "hint" }, "The answer is empty, so there are no attributions."));
     return;
   }
-  const chosen = facts.rows?.indexOf(wholeNumber(state, "row")) ?? 0; // in the address a token's place in the whole text
+  const chosen = facts.rows?.indexOf(wholeNumber(state, "row")) ?? 0; // in the address it is the token's position in the whole text
   const row = Math.max(0, chosen);
   const width = root.clientWidth || 720;
   refill(
@@ -63,7 +63,7 @@ async function drawn(root, { source, state, signal }) {
   );
 }
 
-/** What the answer's parts are called: tokens written, tags of words, guesses of what is hidden, a class. */
+/** The name of the answer's parts: written tokens, tags of words, predictions of masked tokens, a class. */
 function rowsOf({ sequences, answer }, places) {
   if (places === null) return { tokens: [answer?.labels?.[0]?.label ?? "the answer"], special: [false] };
   const { tokens, special } = sequences.written ?? sequences.text;
@@ -71,7 +71,7 @@ function rowsOf({ sequences, answer }, places) {
   return { tokens: places.map((place) => tags.get(place) ?? tokens[place]), special: places.map((place) => special[place] && !tags.has(place)) };
 }
 
-/** Attention over the same columns: what aligns, or the mean of the last layer that looks at them; or null. */
+/** Attention over the same columns: the alignment, or the mean of the last layer that attends to them; or null. */
 async function besideIt(source, { columns, rows }, like) {
   const { summary } = source;
   const last = summary.attentions.findLast((one) => one.columns === columns && (one.rows !== columns || columns !== "source"));
@@ -143,7 +143,7 @@ function panelsDrawing(panels, columns, width) {
   };
 }
 
-/** The title, or so much of its beginning as has room. */
+/** The title, cut to the available width. */
 function fitting(title, room) {
   return [title, title.split(" (")[0], title.split(" ")[0]].find((words) => textWidth(words) < room - 8) ?? "";
 }

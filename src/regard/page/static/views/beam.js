@@ -1,4 +1,4 @@
-// Beam search as a tree: every beginning that was kept, every one that was dropped, and the scores that decided.
+// Beam search as a tree: every prefix that was kept, every one that was dropped, and their scores.
 import { checkbox, element, fill } from "../elements.js";
 import { figure } from "../figure.js";
 import { number } from "../numbers.js";
@@ -8,7 +8,7 @@ import { stage } from "./stage.js";
 import { MARKS, treeDrawing } from "./tree.js";
 
 const WORDS = { best: "the answer", ended: "finished, not the best", live: "kept", dropped: "dropped" };
-const CALM = 120; // nodes up to which the dropped ones are shown unasked
+const CALM = 120; // with at most so many nodes the dropped ones are shown by default
 
 export default {
   name: "beam",
@@ -67,7 +67,7 @@ function drawn(root, { beam, state }) {
   );
 }
 
-/** The nodes as a tree with places: {byId, order, lines, steps}; a node gets `children` (best first) and `line`. */
+/** The nodes as a tree with its layout: {byId, order, lines, steps}; a node gets `children` (best first) and `line`. */
 export function grown(nodes) {
   const byId = new Map(nodes.map((node) => [node.id, { ...node, children: [], line: 0, wins: node.state === "best" }]));
   const roots = [];
@@ -83,11 +83,11 @@ export function grown(nodes) {
 }
 
 /**
- * Gives each node its line: a node's best child goes on in its parent's line, and each other child begins the first
- * line below that is free as far as it reaches. The longest go first, so that they lie near the top.
+ * Gives each node its line: a node's best child is in its parent's line, and each other child begins the first line below
+ * that is free for its whole length. The longest are placed first, so that they are near the top.
  */
 function placed(roots) {
-  const taken = []; // of each line, its steps that are filled
+  const taken = []; // the occupied steps of each line
   const waiting = roots.map((node) => ({ node, above: -1 }));
   while (waiting.length) {
     waiting.sort((a, b) => b.node.wins - a.node.wins || b.node.reach - b.node.step - (a.node.reach - a.node.step) || a.node.step - b.node.step);
@@ -114,7 +114,7 @@ function walked(key, node, tree) {
   return peers[place] ?? node;
 }
 
-/** The node and its ancestors, the first first. */
+/** The node and its ancestors, beginning with the first. */
 export function lineage(node, byId) {
   const path = [];
   for (let here = node; here; here = byId.get(here.parent)) path.unshift(here);

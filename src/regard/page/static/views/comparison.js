@@ -1,13 +1,13 @@
-// Two answers side by side: with everything on, and with what was switched off.
+// Two answers side by side: with everything on, and with some parts switched off.
 import { element } from "../elements.js";
 import { number } from "../numbers.js";
 import { isWhole } from "../resources.js";
 import { token } from "../tokens.js";
 import { signed } from "./effects.js";
 
-const whole = new WeakMap(); // source -> the last look at a text with everything on: {summary, steps}
+const whole = new WeakMap(); // source -> its last Look with everything on: {summary, steps}
 
-/** Keeps this look if nothing is switched off in it; gives the one that it can be compared with, or null. */
+/** Stores this Look if nothing is switched off in it; returns the one to compare it with, or null. */
 export async function remember(source) {
   const { summary } = source;
   if (isWhole(summary)) {
@@ -19,7 +19,7 @@ export async function remember(source) {
   return { ...before, now: source.has("steps") ? await source.json("steps") : null };
 }
 
-/** The two answers with the difference, or null where there is nothing to compare. */
+/** The two answers with their difference; null if there is nothing to compare. */
 export function comparison(source, before) {
   if (!before) return null;
   const [old, next] = [before.summary.answer, source.summary.answer];

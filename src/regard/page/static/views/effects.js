@@ -1,4 +1,4 @@
-// The bars of an ablation: the change that each head, layer or token makes, the greatest first.
+// The bars of an ablation: the change by each head, layer or token, the greatest first.
 import { diverging } from "../colour.js";
 import { checkbox, element } from "../elements.js";
 import { figure } from "../figure.js";
@@ -8,7 +8,7 @@ import { numbered, shortened } from "../tokens.js";
 import { inDrawing, stage } from "./stage.js";
 
 const HIGH = 24;
-const MOST = 30; // bars that are drawn unasked
+const MOST = 30; // bars that are drawn by default
 
 /** The sequence whose tokens are switched off. */
 export function ablatedSequence(summary) {

@@ -1,4 +1,4 @@
-// All heads as thumbnails, a row a layer; or ranked by what they do, so that a head can be found.
+// All heads as thumbnails, one row a layer; or ranked by a statistic.
 import { pixels } from "../canvas.js";
 import { sequentialTable, theme } from "../colour.js";
 import { element, fill, select } from "../elements.js";
@@ -9,7 +9,7 @@ import { gridDrawing } from "./grid_drawing.js";
 import { redrawn, refill } from "./picker.js";
 import { PARTS, axisOf, headOf, wholeNumber } from "./weights.js";
 
-/** What heads can be ranked by: key -> [name, what it means, whether the largest comes first]. */
+/** Statistics to rank heads by: key -> [name, meaning, true if the largest comes first]. */
 export const STATISTICS = {
   previous: ["attends to the previous token", "mean weight on the previous token", true],
   next: ["attends to the next token", "mean weight on the next token", true],
@@ -159,7 +159,7 @@ function tile(one, rank, place, onclick) {
   );
 }
 
-/** Arrow keys lead from tile to tile, by where they stand. */
+/** Arrow keys move between tiles, by their position on the page. */
 function walk(event) {
   const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
   if (!way || event.altKey || event.metaKey || event.ctrlKey) return;
@@ -175,7 +175,7 @@ function walk(event) {
   ahead.sort((a, b) => cost(a) - cost(b))[0]?.node.focus();
 }
 
-/** Fetches and paints a thumbnail once it comes near the window. */
+/** Fetches and draws a thumbnail when it is scrolled near the window. */
 function drawWhenSeen(ordered, tiles, source, signal) {
   const watcher = new IntersectionObserver((entries) => {
     for (const { isIntersecting, target } of entries) {
@@ -188,7 +188,7 @@ function drawWhenSeen(ordered, tiles, source, signal) {
   signal.addEventListener("abort", () => watcher.disconnect());
 }
 
-/** Every thumbnail with its title, to be saved: on white, and those too that were not in sight yet. */
+/** All thumbnails with their titles, to be saved on white, including those that were not visible yet. */
 function pictures(ordered, tiles, source) {
   return Promise.all(ordered.map(async (one, i) => {
     const canvas = element("canvas");

@@ -1,4 +1,4 @@
-// The thumbnails of all heads as one drawing, to take away.
+// The thumbnails of all heads as one drawing to save.
 import { svgElement } from "../elements.js";
 import { drawing, text } from "../svg.js";
 

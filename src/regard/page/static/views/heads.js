@@ -1,4 +1,4 @@
-// The head view, after BertViz (Vig 2019): the tokens that look at the left, those looked at at the right, a line a weight.
+// The head view, after BertViz (Vig 2019): queries at the left, keys at the right, a line for each weight.
 import { headColour } from "../colour.js";
 import { button, element, slider, svgElement } from "../elements.js";
 import { figure } from "../figure.js";
@@ -47,7 +47,7 @@ async function drawn(root, { source, state, signal }) {
   refill(root, picker({ summary, state, heads: false, more: cut }), chips.node, chart.figure);
 }
 
-/** Which heads are shown: those the state lists, else the one that is chosen, else all. */
+/** The heads to show: those that the state lists, else the chosen one, else all. */
 function shownHeads(attention, state) {
   const all = Array.from({ length: attention.num_heads }, (_, head) => head);
   const listed = state.get("shown");
@@ -57,7 +57,7 @@ function shownHeads(attention, state) {
   return chosen === null ? all : [chosen];
 }
 
-/** Every weight from `least` up of these heads, as {row, column, head, weight}. */
+/** All weights of these heads that are at least `least`, as {row, column, head, weight}. */
 function linesOf(all, heads, least) {
   const lines = [];
   for (const head of heads) {
@@ -72,7 +72,7 @@ function linesOf(all, heads, least) {
   return lines;
 }
 
-/** A button a head: a click toggles it, a double click or "o" shows it alone. */
+/** One button for each head: a click toggles it, a double click or "o" shows it alone. */
 function headChips(attention, state) {
   const set = (heads) => state.set({ shown: heads.length === attention.num_heads ? "all" : heads.join(","), head: heads.length === 1 ? heads[0] : state.get("head") });
   const toggle = (head) => {
@@ -168,7 +168,7 @@ function walked(key, from, axes) {
   return { side: from.side, index: Math.min(length(from.side) - 1, Math.max(0, from.index + step)) };
 }
 
-/** The three strongest lines of a token in words. */
+/** The three strongest lines of a token as a sentence. */
 function sentence({ side, index }, axes, all, heads) {
   const other = side === "rows" ? "columns" : "rows";
   const found = heads.flatMap((head) => {

@@ -1,4 +1,4 @@
-// A matrix as shaded cells: each an SVG element up to 64 tokens, above that a canvas to pan and zoom in.
+// A matrix as shaded cells: SVG elements for up to 64 tokens, a canvas with panning and zooming for more.
 import { inkOn, sequential } from "../colour.js";
 import { element } from "../elements.js";
 import { drawing, group, rect, sight, text, textWidth, tokenText, widest } from "../svg.js";
@@ -6,27 +6,27 @@ import { shortened, visible } from "../tokens.js";
 import { zoomable } from "./zoomable.js";
 import { inDrawing, stage } from "./stage.js";
 
-/** The most tokens a side at which every cell is an element of its own. */
+/** Up to so many tokens a side each cell is an element. */
 export const FEW = 64;
 const LARGEST = 72; // pixels of a cell
-const SLANT = -55; // degrees of a column's name
-const LEAN = Math.cos((SLANT * Math.PI) / 180); // how far to the right its end stands, of its width
+const SLANT = -55; // degrees by which the names of columns are rotated
+const LEAN = Math.cos((SLANT * Math.PI) / 180); // the horizontal extent of a rotated name, as a share of its width
 
 /**
- * A heat map to point into.
+ * A heat map with a pointer.
  * @param {object} options
  * @param {Matrix} options.matrix  of weights in 0..1
  * @param {object} options.rows  an axis: {title, short, tokens, special, after} (weights.js)
  * @param {object} options.columns
- * @param {string} options.label  what it is
- * @param {(cell) => string} options.say  the sentence under the map
- * @param {(cell | null) => void} [options.onPoint]  also while the pointer only passes
+ * @param {string} options.label  its name
+ * @param {(cell) => string} options.say  the sentence under the map about a cell
+ * @param {(cell | null) => void} [options.onPoint]  called for each cell under the pointer
  * @param {(cell) => void} [options.onChoose]
  * @param {(cell) => void} [options.onOpen]
  * @param {{row, column} | null} [options.at]
  * @param {(value: number) => string} [options.colour]  of a value; by default the sequential scale of weights
- * @param {number} [options.signed]  the largest size of a value, where values have a sign: the diverging scale then
- * @param {number} [options.width]  that there is, in pixels
+ * @param {number} [options.signed]  for the diverging scale: the largest absolute value
+ * @param {number} [options.width]  available, in pixels
  * @returns {HTMLElement} with `show(matrix)` and `point(cell)` on it
  */
 export function heatmap(options) {
@@ -57,7 +57,7 @@ export function heatmap(options) {
 }
 
 function cells({ matrix, rows: named, columns, colour = sequential, width = 720 }) {
-  const rows = width < 480 ? { ...named, after: null } : named; // what was read has no room on a telephone
+  const rows = width < 480 ? { ...named, after: null } : named; // a phone has no space for what was read
   const place = layout({ matrix, rows, columns, width });
   const squares = group({ class: "cells" });
   const marks = [];
@@ -115,7 +115,7 @@ function layout({ matrix, rows, columns, width }) {
   const left = 14 + Math.max(textWidth(`${rows.short ?? rows.title} ↓`, "12px system-ui") + 4, rowNameWidth(rows));
   const tail = Math.min(40, widest(columns.tokens.slice(-1)) * LEAN);
   const top = 34 + Math.ceil(widest(columns.tokens) * 0.82);
-  const high = Math.max(34, Math.floor((sight() - top) / matrix.rows)); // 34: smaller ones scroll down more easily than they are read
+  const high = Math.max(34, Math.floor((sight() - top) / matrix.rows)); // smaller cells than 34 pixels are harder to read than to scroll
   const cell = Math.max(15, Math.min(LARGEST, high, Math.floor((width - left - tail - 4) / matrix.columns)));
   return {
     cell, left, top,
@@ -151,13 +151,13 @@ function put(node, x, y, width, height) {
   node.setAttribute("height", Math.max(0, height));
 }
 
-/** How a row is called in a sentence: what is written after what was read, or the token alone. */
+/** The name of a row in a sentence: "<written> after <read>", or the token alone. */
 export function rowWords(axis, row) {
   const own = `“${visible(axis.tokens[row])}”`;
   return axis.after ? `${own} (written after “${visible(axis.after[row])}”)` : own;
 }
 
-/** Colour and ink of a weight, for shaded tokens. */
+/** Background and text colour of a weight, for shaded tokens. */
 export function shades() {
   return { colour: (value) => sequential(value), ink: inkOn };
 }

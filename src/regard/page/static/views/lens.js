@@ -1,4 +1,4 @@
-// The logit lens (nostalgebraist 2020): each layer's hidden state read as if it were the last.
+// The logit lens (nostalgebraist 2020): each layer's hidden state projected as if it were the last.
 import { inkOn, sequential } from "../colour.js";
 import { element, fill, select } from "../elements.js";
 import { figure } from "../figure.js";
@@ -9,7 +9,7 @@ import { redrawn, refill } from "./picker.js";
 import { inDrawing, stage } from "./stage.js";
 import { wholeNumber } from "./weights.js";
 
-/** What a cell is shaded by: [name, how its number is made from the lens at (layer, position), shade in 0..1]. */
+/** What the shade of a cell can mean: [name, its number from the lens at (layer, position), shade in 0..1]. */
 const SHADES = {
   probability: ["probability of the first candidate", (lens, l, p) => Math.exp(lens.cells[l][p][0].log_prob), (value) => value],
   rank: ["rank of the output token", (lens, l, p) => lens.rank[l][p], (value) => 1 / (1 + Math.log(value))],
@@ -85,7 +85,7 @@ function lensDrawing(lens, sequence, [, numberOf, shadeOf], width) {
   const wide = Math.max(least, Math.min(180, Math.floor((width - left - 4) / count)));
   const size = { width: left + wide * count + 4, height: 30 + high * lens.layers.length + 4 };
   const depth = lens.layers.length - 1;
-  const y = (layer) => 30 + (depth - layer) * high; // the last layer at the top, nearest to what was written
+  const y = (layer) => 30 + (depth - layer) * high; // the last layer at the top, next to the output
   const x = (position) => left + position * wide;
   const titles = sequence.tokens.map((content, i) => tokenText(x(i) + wide / 2, 18, content, { anchor: "middle", special: sequence.special[i], length: 10 }));
   const cells = lens.cells.map((positions, layer) => positions.map((candidates, position) => {

@@ -27,7 +27,7 @@ export function fewLines({ axes, width, heads }) {
   let pointed = null;
 
   function line({ row, column, head, weight }) {
-    const shift = (head - (heads - 1) / 2) * Math.min(2.4, 14 / heads); // so that heads do not lie on each other
+    const shift = (head - (heads - 1) / 2) * Math.min(2.4, 14 / heads); // so that lines of different heads do not overlap
     const [y1, y2, middle] = [place.y(row) + shift, place.y(column) + shift, (place.left + place.right) / 2];
     return path(`M${place.left} ${y1}C${middle} ${y1} ${middle} ${y2} ${place.right} ${y2}`, {
       stroke: headColour(head), "stroke-dasharray": headDash(head),
@@ -51,7 +51,7 @@ export function fewLines({ axes, width, heads }) {
     lit.replaceChildren(...own.map(line), ...own.map((one) => mark(one, token.side)));
   }
 
-  /** Beside the other end of a line: its head's colour, as strong as its weight. */
+  /** A mark next to the other end of a line: its head's colour, shaded by the weight. */
   function mark({ row, column, head, weight }, side) {
     const far = side === "rows" ? place.right + 3 + head * place.strip : place.left - 3 - place.gutter + head * place.strip;
     const y = place.y(side === "rows" ? column : row);
@@ -74,12 +74,12 @@ function layout(axes, width, heads) {
   const gutter = heads * strip + 3;
   const narrow = width < 480;
   const length = narrow ? 9 : 14;
-  const room = Math.max(60, (width - 2 * gutter - 100) / 2); // the lines want 100 pixels at least
+  const room = Math.max(60, (width - 2 * gutter - 100) / 2); // the lines need at least 100 pixels
   const before = axes.rows.after && !narrow ? widest(axes.rows.after, 8) + 24 : 0;
-  const held = (axis, more) => Math.max(textWidth(axis.short), Math.min(room, widest(axis.tokens, length) + more)); // its title too
+  const held = (axis, more) => Math.max(textWidth(axis.short), Math.min(room, widest(axis.tokens, length) + more)); // at least as wide as the title
   const left = gutter + 10 + held(axes.rows, before);
   const right = width - gutter - 10 - held(axes.columns, 0);
-  const step = count > 32 ? 20 : Math.min(count > 16 ? 30 : 40, Math.max(27, Math.round(width / 40))); // wide and flat reads badly
+  const step = count > 32 ? 20 : Math.min(count > 16 ? 30 : 40, Math.max(27, Math.round(width / 40))); // a wide and flat chart is hard to read
   return {
     left, right, gutter, strip, length, step, before,
     height: TOP + count * step + 4,

@@ -1,4 +1,4 @@
-// The head view's lines of more than 64 tokens: a canvas that holds still in a field that scrolls, and draws what is in sight.
+// The head view's lines of more than 64 tokens: a fixed canvas in a scrolled field, which draws the visible part.
 import { moving } from "../canvas.js";
 import { headColour, theme } from "../colour.js";
 import { element } from "../elements.js";
@@ -30,7 +30,7 @@ export function manyLines({ axes, width }) {
       if (pointed && !own(one)) continue;
       pen.globalAlpha = Math.min(1, (pointed ? 0.1 : 0.02) + one.weight * (pointed ? 1 : 0.7));
       pen.strokeStyle = headColour(one.head, paper);
-      pen.setLineDash(pointed ? canvasDash(headDash(one.head)) : []); // in a tangle of thousands no dash is seen
+      pen.setLineDash(pointed ? canvasDash(headDash(one.head)) : []); // among thousands of lines dashes are invisible
       pen.lineWidth = 0.8 + 2.6 * one.weight;
       pen.beginPath();
       pen.moveTo(left, y(one.row));
@@ -71,7 +71,7 @@ export function manyLines({ axes, width }) {
       const index = Math.floor(y / STEP);
       return side && index >= 0 && index < axes[side].tokens.length ? { side, index } : null;
     },
-    /** Scrolls so far that the token is in sight. */
+    /** Scrolls until the token is visible. */
     reveal({ index }) {
       const y = index * STEP;
       if (y < field.scrollTop || y > field.scrollTop + field.clientHeight - 2 * STEP) field.scrollTop = y - field.clientHeight / 2;

@@ -1,11 +1,11 @@
-// A mask as a matrix: which tokens a row may look at, whatever it makes of it.
+// The mask of an attention as a matrix: which tokens each row may attend to.
 import { element } from "../elements.js";
 import { figure } from "../figure.js";
 import { visible } from "../tokens.js";
 import { heatmap, rowWords } from "./heatmap.js";
 import { headOf } from "./weights.js";
 
-/** The figure of an attention's mask, folded away; null where there is none. */
+/** The figure of an attention's mask, collapsed at first; null if there is none. */
 export async function maskFigure({ source, attention, head, axes, width }) {
   const path = `mask/${attention.name}`;
   if (!source.has(path)) return null;

@@ -1,4 +1,4 @@
-// One head's attention as a matrix, linked with the two lists of tokens: the view in which a weight is looked up.
+// One head's attention as a matrix, linked with the two lists of tokens.
 import { button, checkbox, element, slider } from "../elements.js";
 import { figure } from "../figure.js";
 import { number } from "../numbers.js";
@@ -9,7 +9,7 @@ import { choiceTitle, picker, redrawn, refill } from "./picker.js";
 import { tokenLine } from "./stage.js";
 import { Matrix, axisOf, chosenAttention, chosenHead, headOf, wholeNumber } from "./weights.js";
 
-const BESIDE = 300; // pixels that the lists of tokens want beside a map
+const BESIDE = 300; // pixels that the lists of tokens need next to the map
 
 export default {
   name: "matrix",
@@ -90,7 +90,7 @@ export function matrixTable({ weights, axes, selected = null, onMove = null, dig
   };
 }
 
-/** The two token lists: each shaded by what the other's chosen token gives it or gets from it. */
+/** The two token lists, each shaded by the weights of the chosen token of the other list. */
 function tokenLines(axes, choose) {
   let cell = null;
   const rows = tokenLine({ axis: axes.rows, label: `Looking: ${axes.rows.title}`, onChoose: (row) => choose({ row, column: cell?.column ?? 0 }) });

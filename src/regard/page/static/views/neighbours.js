@@ -1,4 +1,4 @@
-// Which tokens the model's own table of embeddings puts nearest to each token of the text.
+// The nearest neighbours of each token in the model's embedding table.
 import { button, controls, element, fill, roving, select } from "../elements.js";
 import { figure } from "../figure.js";
 import { number } from "../numbers.js";

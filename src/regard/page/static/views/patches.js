@@ -1,4 +1,4 @@
-// Attention laid over the image that was read: what one place looks at stays, all else fades.
+// Attention over an image: the patches with little weight are faded.
 import { canvas } from "../canvas.js";
 import { INK, PAPER, headColour, sequential, theme } from "../colour.js";
 import { button, checkbox, element, select } from "../elements.js";

@@ -1,4 +1,4 @@
-// The controls with which a reader picks an attention and a head; every view reads the same choice from the state.
+// The controls that choose an attention and a head; all views read this choice from the state.
 import { controls, fill, select } from "../elements.js";
 import { MEAN, PARTS, attentionTitle, chosenAttention, chosenHead, headTitle } from "./weights.js";
 
@@ -43,8 +43,8 @@ export function choiceTitle(attention, head) {
 }
 
 /**
- * Draws now, and again whenever one of `keys` changes in the state, until `signal` ends it. `draw` gets a signal of its
- * own, which ends when the next drawing begins: a slow one that was overtaken sees so, and its listeners go.
+ * Draws now, and again whenever one of `keys` changes in the state, until `signal` is aborted. `draw` gets its own signal,
+ * aborted when the next drawing begins, so that a slow drawing can stop and its listeners are removed.
  */
 export function redrawn({ state, signal, keys, draw }) {
   let own = null;
@@ -57,7 +57,7 @@ export function redrawn({ state, signal, keys, draw }) {
   return again();
 }
 
-/** Puts `children` in the place of all that `root` held; a control that had the focus gives it to its successor. */
+/** Replaces the children of `root`; the focus of a control moves to the control that replaces it. */
 export function refill(root, ...children) {
   const active = root.contains(document.activeElement) ? named(document.activeElement) : null;
   fill(root, ...children);

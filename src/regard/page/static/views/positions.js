@@ -1,4 +1,4 @@
-// How the model knows the order of its tokens: the vectors of positions, or what is added to attention's scores.
+// Positional encodings: the vectors of positions, or the bias of attention scores.
 import { canvas } from "../canvas.js";
 import { INK, diverging, headColour, sequential, theme } from "../colour.js";
 import { controls, element, fill, select } from "../elements.js";
@@ -16,7 +16,7 @@ const SCHEMES = {
   t5: "T5: each head adds a trained number for each range of distances to its scores.",
   none: "None: this model has no information about positions.",
 };
-const WAVES = 6; // dimensions that the second chart can show at once
+const WAVES = 6; // dimensions in the second chart, at most
 
 export default {
   name: "positions",
@@ -127,7 +127,7 @@ function extremes(data) {
   return { low, high };
 }
 
-/** Some dimensions of the table as lines over the positions, from the one that is chosen. */
+/** Some dimensions of the table as lines over the positions, beginning with the chosen one. */
 function wavesOf(table, state, wide) {
   const [length, d] = table.shape;
   const first = Math.min(d - 1, Math.max(0, state.number("wave", 0)));
@@ -143,7 +143,7 @@ function wavesOf(table, state, wide) {
   ];
 }
 
-/** One line a head: what is added to the score of a key that stands so far away. */
+/** One line for each head: the bias of a score by the key's distance. */
 function biases(bias, wide) {
   const [heads, length] = bias.shape;
   const series = Array.from({ length: heads }, (_, head) => ({
@@ -154,7 +154,7 @@ function biases(bias, wide) {
 }
 
 function lines(name, caption, series, length, across, wide) {
-  const beside = wide > 560; // else the key stands below
+  const beside = wide > 560; // else the legend is below
   const [left, height, step] = [52, wide > 1200 ? 320 : 240, 22];
   const width = wide - left - (beside ? 180 : 12);
   const [keyLeft, keyTop] = beside ? [left + width + 20, 16] : [left, height + 64];

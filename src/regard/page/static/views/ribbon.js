@@ -5,7 +5,7 @@ import { shortened } from "../tokens.js";
 import { inDrawing } from "./stage.js";
 import { runsFromRight } from "./weights.js";
 
-const WORD = 170; // pixels that a word may have, where there is room
+const WORD = 170; // maximal width of a word in pixels
 const HEIGHT = 250;
 const TOP = 34; // the foot of the source's words
 const BOTTOM = HEIGHT - 34; // the head of the written words
@@ -86,8 +86,8 @@ function words({ tokens, special }, { slots }, y) {
 }
 
 /**
- * The bands: at its written end each takes its share of the word's width. At the source's end the word's width is shared
- * among all that look at it; where they would need less than there is, each keeps its own width.
+ * The bands. At the output's end each band has its share of the word's width. At the source's end the bands of a word share
+ * its width; if they need less, each keeps its own width.
  */
 function strips(weights, sides, least) {
   const found = [];

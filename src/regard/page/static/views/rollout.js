@@ -1,4 +1,4 @@
-// Attention rollout (Abnar and Zuidema 2020): the attention of all layers multiplied, with the residual paths.
+// Attention rollout (Abnar and Zuidema 2020): the product of all layers' attention matrices, with residual connections.
 import { element, select } from "../elements.js";
 import { figure } from "../figure.js";
 import { number } from "../numbers.js";

@@ -1,4 +1,4 @@
-// What sampling would draw from: temperature, top-k and top-p, worked out here on the logits that were returned.
+// The distribution of sampling with temperature, top-k and top-p, computed in the page from the logits it received.
 import { controls, element, fill, select, slider } from "../elements.js";
 import { figure } from "../figure.js";
 import { at } from "../npy.js";
@@ -29,9 +29,9 @@ export default {
     };
     const place = () => Math.min(tokens.length - 1, Math.max(0, state.number("row", 0)));
     const summary = element("p", { class: "said", role: "status" });
-    let ordered = null; // the logits at the place, the largest first
-    let rest = null; // what is known of those that were not returned
-    let shown = null; // the distribution as drawn last
+    let ordered = null; // the logits at this position, the largest first
+    let rest = null; // count and mass of the tokens whose logits were not sent
+    let shown = null; // the distribution in the chart
     const chart = barChart(room(root));
     const drawn = figure({
       name: "sampling", caption: "", chart: chart.root,
@@ -61,10 +61,10 @@ export default {
         + `like ${even} equally probable tokens · the ${SHOWN} shown have ${percent(shown.probabilities.slice(0, SHOWN).reduce((a, b) => a + b, 0))}`;
     }
 
-    function moved(name, value, nought) {
+    function moved(name, value, unset) {
       settings[name] = value;
       reshape();
-      state.set(name, value === nought ? null : value);
+      state.set(name, value === unset ? null : value);
     }
 
     const sizes = [0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000].filter((size) => size < kept); // 0: all of them
@@ -96,7 +96,7 @@ export default {
   },
 };
 
-/** Bars that are made once and then only change: a slider may move them a hundred times a second. */
+/** Bars that are created once and then updated: a slider may change them a hundred times a second. */
 function barChart(whole) {
   const left = Math.min(170, Math.round(whole * 0.34));
   const [width, row] = [whole - left - 100, 26];

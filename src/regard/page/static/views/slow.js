@@ -1,15 +1,15 @@
-// What takes long is computed only when somebody asks for it: the model works on nothing else meanwhile.
+// Slow resources are computed only on request, because the model can do nothing else meanwhile.
 import { button, element } from "../elements.js";
 
-const agreed = new WeakMap(); // the summary of a Look -> the slow resources that were asked for
+const agreed = new WeakMap(); // the summary of a Look -> the slow resources that were requested
 
-/** Of these resources the ones that take long and that nobody has asked for yet. */
+/** Those of these resources that are slow and were not requested yet. */
 export function slowOf({ summary }, paths) {
   const asked = agreed.get(summary);
   return paths.filter((path) => summary.slow?.includes(path) && !asked?.has(path));
 }
 
-/** An offer to compute them; then `go` is called. */
+/** A button that requests them and calls `go`. */
 export function offer({ source, paths, what, go }) {
   const agree = () => {
     const asked = agreed.get(source.summary) ?? new Set();

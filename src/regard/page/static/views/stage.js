@@ -1,30 +1,30 @@
-// A place to point into: mouse, touch and arrow keys move the same point over a chart's rows and columns.
+// A chart with a pointer: mouse, touch and arrow keys move one point over its rows and columns.
 import { element } from "../elements.js";
 import { token } from "../tokens.js";
 import { runsFromRight } from "./weights.js";
 
-const FAINTEST = 0.01; // weight that is shaded on a token
+const FAINTEST = 0.01; // the least weight that is shaded on a token
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 /**
- * A chart that can be pointed into. Its drawing is hidden from screen readers; the line under it says where the point
- * is, and the figure's table holds the same numbers.
+ * A chart with a pointer. Its drawing is hidden from screen readers; the line under it describes the cell at the point, and
+ * the figure's table has the same numbers.
  * @param {object} options
- * @param {string} options.label  what it is and which keys move in it
+ * @param {string} options.label  its name, and the keys that move the point
  * @param {Element} options.chart
  * @param {{rows: number, columns: number}} options.size
  * @param {(event: PointerEvent) => {row: number, column: number} | null} options.locate
- * @param {(cell: {row: number, column: number} | null) => string} options.onPoint  draws the point; what is said of it
- * @param {(cell) => void} [options.onChoose]  a click, or where the keys went
- * @param {(cell) => void} [options.onOpen]  Enter, or a double click
- * @param {{row: number, column: number}} [options.at]  the chosen point, to which the pointer's leaving returns
- * @param {(key: string, from: cell | null) => cell | null} [options.walk]  where an arrow key leads, if not over a grid
+ * @param {(cell: {row: number, column: number} | null) => string} options.onPoint  draws the point; returns the line under the chart
+ * @param {(cell) => void} [options.onChoose]  after a click or a key
+ * @param {(cell) => void} [options.onOpen]  after Enter or a double click
+ * @param {{row: number, column: number}} [options.at]  the chosen point, shown when the pointer leaves the chart
+ * @param {(key: string, from: cell | null) => cell | null} [options.walk]  the cell that an arrow key leads to, if the chart is no grid
  * @param {string} [options.class]  of the field, besides "stage"
- * @returns {HTMLElement} with `point(cell)` (choose it, and say so) and `size` on it
+ * @returns {HTMLElement} with `point(cell)`, which chooses a cell, and `size` on it
  */
 export function stage({ label, chart, size, locate, onPoint, onChoose = null, onOpen = null, at = null, walk = null, ...more }) {
   let chosen = at;
-  let under = null; // the pointer
+  let under = null; // the cell under the pointer
   const said = element("p", { class: "said reading", aria: { live: "off" } });
   const field = element(
     "div",
@@ -106,7 +106,7 @@ function paint(item, background, ink) {
   item.style.color = ink;
 }
 
-/** Where a pointer event is, in the units of an SVG drawing's view box. */
+/** The place of a pointer event in the units of an SVG drawing's view box. */
 export function inDrawing(drawing, event) {
   const box = drawing.getBoundingClientRect();
   const { width, height } = drawing.viewBox.baseVal;
@@ -114,12 +114,12 @@ export function inDrawing(drawing, event) {
 }
 
 /**
- * A line of tokens shaded by weights, as text runs: one of them is marked. The arrow keys walk along it.
+ * Text whose tokens are shaded by weights; one of them is marked. The arrow keys move the mark.
  * `onChoose(index)`, `onHover(index or null)`. On the result: `shade(weights, colour, ink)`, `mark(index)`.
  */
 export function tokenLine({ axis, label, onChoose, onHover = null }) {
   let marked = 0;
-  let shaded = new Set(); // a long line has few tokens of any weight: only those are touched
+  let shaded = new Set(); // only these are updated: few tokens of a long text have weight
   const items = axis.tokens.map((text, index) =>
     element(
       "span",

@@ -1,12 +1,12 @@
-// Switches for heads, layers and tokens; what is off is sent to the model as one request.
+// Switches for heads, layers and tokens; all that is off is sent to the model as one request.
 import { button, checkbox, element } from "../elements.js";
 import { token } from "../tokens.js";
 import { ablatedSequence, blockTitle } from "./effects.js";
 import { PARTS } from "./weights.js";
 
 /**
- * The switches of this look as they stand, and the button that asks the model again. Needs a live source. `before` is
- * the look with everything on, whose answer is the one that can be forced; null where this one is it.
+ * The switches of this Look, and the button that runs the model again; needs a live source. `before` is the Look with
+ * everything on, whose answer can be forced; null if it is this one.
  */
 export function switches({ source, state, ablation, before, signal }) {
   const { summary } = source;
@@ -58,7 +58,7 @@ function changesOf({ heads, layers, tokens }) {
   return { heads: Object.fromEntries(listed), layers: [...layers], tokens: [...tokens].sort((a, b) => a - b) };
 }
 
-/** A switch of one member of a set of what is off. */
+/** A switch for one member of a set of parts that are off. */
 function toggle(label, set, member, tell, words) {
   const node = button(label, () => {
     const on = set.has(member);

@@ -1,15 +1,15 @@
-// The drawing of a beam: a column a step, a line a beginning, the winning one straight along the top.
+// The drawing of a beam search: one column a step, one line a hypothesis, the best one at the top.
 import { circle, drawing, group, path, rect, text, titled, tokenText, widest } from "../svg.js";
 import { visible } from "../tokens.js";
 import { inDrawing } from "./stage.js";
 
-/** What stands before a node's token, so that its state is not told by colour alone. */
+/** The sign before a node's token, which shows its state in addition to colour. */
 export const MARKS = { best: "★", ended: "■", live: "●", dropped: "×" };
 
 const NODE = { height: 28, down: 36, gap: 26, mark: 34 };
 const ORIGIN = { x: 8, y: 30 };
 
-/** {node, locate(event), point(node), reveal(id)} of a tree with places (beam.js), in `room` pixels if it can be. */
+/** {node, locate(event), point(node), reveal(id)} of a tree with its layout (beam.js), within `room` pixels if possible. */
 export function treeDrawing(tree, room) {
   const { height, down } = NODE;
   const tokens = tree.order.map((node) => node.token);

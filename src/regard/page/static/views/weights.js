@@ -1,4 +1,4 @@
-// Which attention and which head the reader has chosen, and their weights as a matrix: shared by the attention views.
+// The attention and head that the reader has chosen, and their weights as a matrix; used by the attention views.
 
 /** The parts of a model, in the order of the data. */
 export const PARTS = [
@@ -7,10 +7,10 @@ export const PARTS = [
   { part: "cross", title: "cross (decoder to source)" },
 ];
 
-/** The head that stands for the mean of all. */
+/** The value of `head` that stands for the mean of all heads. */
 export const MEAN = "mean";
 
-/** The attention that the state names by part and layer; without one, the one that aligns, else the first. */
+/** The attention that the state names by part and layer; by default the aligning one, else the first. */
 export function chosenAttention(summary, state) {
   const part = state.get("part");
   const ofPart = summary.attentions.filter((attention) => attention.part === part);
@@ -36,7 +36,7 @@ export function wholeNumber(state, key, end = Infinity, fallback = null) {
   return Number.isInteger(number) && number >= 0 && number < end ? number : fallback;
 }
 
-/** The tokens of a sequence of this look. */
+/** The tokens of a sequence of this Look. */
 export function tokensOf(summary, name) {
   return summary.sequences[name].tokens;
 }
@@ -61,7 +61,7 @@ export class Matrix {
     return Float32Array.from({ length: this.rows }, (_, row) => this.at(row, column));
   }
 
-  /** All divided by the largest value, for a scale that ends there. */
+  /** The matrix divided by its largest value, so that the colour scale ends there. */
   largestAsOne() {
     let most = 0;
     for (const value of this.values) most = Math.max(most, value);
@@ -82,7 +82,7 @@ export class Matrix {
     return new Matrix(1, this.columns, values);
   }
 
-  /** At most `most` rows and columns, each the largest of those it stands for: a thin line stays to be seen. */
+  /** Max-pooled to at most `most` rows and columns, so that a thin line stays visible. */
   pooled(most) {
     const step = Math.ceil(Math.max(this.rows, this.columns) / most);
     if (step <= 1) return this;
@@ -98,7 +98,7 @@ export class Matrix {
     return new Matrix(rows, columns, values);
   }
 
-  /** Each row divided by its largest value, so that a faint row can be read too. */
+  /** Each row divided by its largest value, so that rows of small weights are visible too. */
   rowsScaled() {
     const values = new Float32Array(this.values.length);
     for (let row = 0; row < this.rows; row++) {
@@ -129,7 +129,7 @@ export function matrixOf(array) {
   return new Matrix(array.shape[0], array.shape[1], array.data);
 }
 
-/** What an attention is called where a reader sees it: "cross, layer 3"; counted from 0, as the library counts. */
+/** The name of an attention on the page: "cross, layer 3", counted from 0 as in the library. */
 export function attentionTitle(attention) {
   return `${attention.part}, layer ${attention.layer}`;
 }
@@ -142,7 +142,7 @@ export function headTitle(attention, head) {
 
 /**
  * The rows or columns of an attention as an axis: {title, short, tokens, special, after}. A row of attention to the source
- * is named by what the decoder writes there; `after` holds what it has read last (null on every other axis).
+ * is named by the token that the decoder writes there; `after` holds the last token read before it (null on other axes).
  */
 export function axisOf(summary, attention, side) {
   const name = attention[side];
@@ -156,7 +156,7 @@ export function axisOf(summary, attention, side) {
 
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
 
-/** Whether most letters of these tokens are of a script that runs from right to left. */
+/** True if most letters of these tokens belong to a right-to-left script. */
 export function runsFromRight(tokens) {
   const letters = tokens.join("").match(/\p{L}/gu) ?? [];
   return letters.filter((letter) => RIGHT_TO_LEFT.test(letter)).length > letters.length / 2;

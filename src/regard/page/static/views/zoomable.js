@@ -1,4 +1,4 @@
-// A large matrix on a canvas: one pixel a cell, drawn once, then moved and magnified by the graphics alone.
+// A large matrix on a canvas: drawn once with one pixel a cell, then moved and scaled as an image.
 import { moving, pixels } from "../canvas.js";
 import { divergingTable, sequentialTable, theme } from "../colour.js";
 import { button, element } from "../elements.js";
@@ -17,7 +17,7 @@ export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) 
   const chart = moving(size.width, size.height, draw, { opaque: true });
   const whole = Math.min(plot.width / matrix.columns, plot.height / matrix.rows);
   const view = { x: 0, y: 0, cell: whole }; // x, y: the cell at the top left; cell: its size in pixels
-  const pictures = { paper: null, whole: null, small: null }; // small: for less than a pixel a cell
+  const pictures = { paper: null, whole: null, small: null }; // small: for zoom levels below one pixel a cell
   let shown = matrix;
   let pointed = null;
 
@@ -42,7 +42,7 @@ export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) 
     const cell = Math.max(2, view.cell);
     pen.strokeStyle = ink.accent;
     pen.lineWidth = 1;
-    const right = GUTTER.left + (matrix.columns - view.x) * view.cell; // the ends of the matrix, unless the plot ends before
+    const right = GUTTER.left + (matrix.columns - view.x) * view.cell; // the edges of the matrix or of the plot, whichever comes first
     const foot = GUTTER.top + (matrix.rows - view.y) * view.cell;
     pen.strokeRect(GUTTER.left - 2, y - 0.5, right - GUTTER.left + 4, cell + 1);
     pen.strokeRect(x - 0.5, GUTTER.top - 2, cell + 1, foot - GUTTER.top + 4);
@@ -91,7 +91,7 @@ export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) 
     chart.ask();
   }
 
-  /** Magnifies about a point of the plot, in pixels from its corner. */
+  /** Zooms around a point of the plot, in pixels from its corner. */
   function zoom(factor, x = plot.width / 2, y = plot.height / 2) {
     const [column, row] = [view.x + x / view.cell, view.y + y / view.cell];
     view.cell = Math.min(LARGEST, Math.max(whole, view.cell * factor));
@@ -112,7 +112,7 @@ export function zoomable({ matrix, rows, columns, signed = null, width = 720 }) 
     return row < matrix.rows && column < matrix.columns ? { row, column } : null;
   }
 
-  /** Moves the view so far that the cell is in it. */
+  /** Moves the view until the cell is visible. */
   function reveal({ row, column }) {
     const [wide, high] = [plot.width / view.cell, plot.height / view.cell];
     if (column < view.x || column >= view.x + wide - 1) view.x = column - wide / 2;

@@ -8,8 +8,8 @@ from benchmarks.systems.system import BEAM, Job, System, Trained
 from regard.weights.checkpoint import RunFolder
 
 
-class House(System):
-    """As a user would call it, on one core."""
+class Regard(System):
+    """regard as a user would call it, on one core."""
 
     name = "regard"
     about = (
@@ -35,7 +35,7 @@ class House(System):
 
 
 def budget_options(minutes: float) -> list[str]:
-    """How `regard new` is told the budget: processor minutes of one core."""
+    """The options of `regard new` for this budget of processor minutes of one core."""
     return ["--minutes", f"{minutes:g}", "--cores", "1"]
 
 

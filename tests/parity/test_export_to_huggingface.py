@@ -38,9 +38,9 @@ def there(config, tmp_path, labels=()):
         else:
             write_tensors(tmp_path / name, content)
     architecture = json.loads(files["config.json"])["architectures"][0]
-    theirs, told = getattr(transformers, architecture).from_pretrained(tmp_path, output_loading_info=True)
-    assert not told["missing_keys"]
-    assert not told["unexpected_keys"]
+    theirs, reported = getattr(transformers, architecture).from_pretrained(tmp_path, output_loading_info=True)
+    assert not reported["missing_keys"]
+    assert not reported["unexpected_keys"]
     return ours, theirs.eval(), architecture
 
 

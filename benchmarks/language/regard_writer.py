@@ -1,4 +1,4 @@
-"""regard goes on with a text: its continuation, as `regard generate` uses it."""
+"""regard's generation, as in `regard generate`."""
 
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ from regard.verbs.shared.precision import Precision, compute_in
 
 
 class Generator(Writer):
-    """Greedy, with the cache."""
+    """Greedy decoding with the cache."""
 
     def __init__(self, *, precision: Precision = "float32", **settings: Any) -> None:
         super().__init__(**settings)

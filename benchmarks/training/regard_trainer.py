@@ -1,6 +1,6 @@
-"""regard: its trainer, its objective, its loader, as `regard train` puts them together.
+"""regard's trainer, objective and loader, as in `regard train`.
 
-Run as a program it is the second worker of a contender of two.
+Run as a program, this file is the second worker of a contender with two.
 """
 
 import json
@@ -21,15 +21,15 @@ from regard.distributed.workers import workers as started
 from regard.models.build import count_parameters
 
 
-class House:
-    """A contender of `workers` processes; what it counts is of all of them."""
+class Regard:
+    """A contender of `workers` processes; its counts are sums over all of them."""
 
     def __init__(self, *, work: str, dropout: str, threads: int, small: bool, workers: int = 1) -> None:
         torch.set_num_threads(threads)
         self._work = work_of(work)
         self._task = self._work.training_task(dropout, small=small)
         settings = {"work": work, "dropout": dropout, "threads": threads, "small": small, "workers": workers}
-        command = ["-m", "benchmarks.training.house", json.dumps(settings)]
+        command = ["-m", "benchmarks.training.regard_trainer", json.dumps(settings)]
         self._stack = ExitStack()
         group = self._stack.enter_context(started(own_rank(), workers, command))
         places = [Group(rank=rank, size=group.size) for rank in range(group.size)]
@@ -60,7 +60,7 @@ class House:
 
 
 def second_worker(settings: dict[str, Any]) -> None:
-    """The same updates at the pace of the first, until that one stops."""
+    """Run the same updates together with the first worker, until it stops."""
     torch.set_num_threads(settings["threads"])
     task = work_of(settings["work"]).training_task(settings["dropout"], small=settings["small"])
     with started(own_rank(), 1, []) as group, tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""regard: its search on its model; and its Translator, with the workers and the int8 that it may have."""
+"""regard: its search on a batch, and its Translator with workers or int8."""
 
 import inspect
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ from regard.recipe import read
 from regard.verbs.translate import Translator
 from regard.weights.model_folder import load_model
 
-NO_LIMIT = 1 << 30  # batches are the benchmark's
+NO_LIMIT = 1 << 30  # tokens in a batch: the benchmark forms the batches
 
 
 def ends(beam: int) -> dict[str, Any]:
-    """The controls by which a beam ends as those of the others do: as soon as so many hypotheses have."""
+    """The controls that stop a beam search like the others': when `beam` hypotheses have finished."""
     return {"early_stopping": True} if beam > 1 else {}
 
 
-class House(Decoder):
-    """`decode_all` on one batch after the other."""
+class Regard(Decoder):
+    """`decode_all`, batch by batch."""
 
     def __init__(self, *, sentences: str) -> None:
         super().__init__(sentences=sentences)
@@ -30,7 +30,7 @@ class House(Decoder):
 
     @property
     def config(self) -> Any:
-        """Of the model."""
+        """The config of the model."""
         return self._loaded.config
 
     def decode(self, batch: Sequence[int], beam: int, length: int | None) -> list[Ids]:
@@ -58,9 +58,9 @@ class House(Decoder):
 
 
 class Verb(Decoder):
-    """The Translator of `regard translate`: batches are its choice, and tokenising is in the time.
+    """The Translator of `regard translate`: it forms the batches, and its time includes tokenising.
 
-    `patient`: a beam ends as regard's do by itself, when nothing could win any more.
+    `patient`: regard's default stopping rule, when no unfinished hypothesis can win.
     """
 
     def __init__(self, *, sentences: str, patient: bool = False, **options: Any) -> None:
@@ -74,7 +74,7 @@ class Verb(Decoder):
         self._texts: dict[str, list[str]] = {}
 
     def decode(self, batch: Sequence[int], beam: int, length: int | None) -> list[Ids]:
-        raise NotImplementedError  # all at once, or a line at a time
+        raise NotImplementedError  # `decode_all` calls the Translator
 
     def decode_all(
         self, batches: Sequence[Sequence[int]], beam: int, lengths: Sequence[int | None]
