@@ -1,4 +1,4 @@
-"""Each test checks types and shapes anew, however often the tests before it called a function."""
+"""Each test checks types and shapes again, however often the tests before it called a function."""
 
 import jaxtyping
 import pytest

@@ -51,7 +51,7 @@ def test_it_is_run_once_and_its_error_is_the_same_at_the_next_start(failing, tmp
     assert "regard doctor" in second.hint
 
 
-def test_it_is_run_again_when_it_was_installed_anew_or_a_day_has_passed(failing, tmp_path, monkeypatch):
+def test_it_is_run_again_when_it_was_installed_again_or_a_day_has_passed(failing, tmp_path, monkeypatch):
     command, runs = failing
     fails(command, tmp_path / "cache")
     count = runs()

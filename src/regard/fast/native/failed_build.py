@@ -49,6 +49,6 @@ def _file(folder: Path, key: str) -> Path:
 
 
 def _identity(compiler: Sequence[str]) -> list[str]:
-    """Changes when the compiler is installed anew."""
+    """Changes when the compiler is installed again."""
     found = os.stat(shutil.which(compiler[0]) or compiler[0])
     return [*compiler, str(found.st_mtime_ns), str(found.st_size)]
