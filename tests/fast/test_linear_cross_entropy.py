@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.fast.linear_cross_entropy import (
-    ROWS,
+    ROWS_AT_A_TIME,
     can_be_linear_cross_entropy,
     linear_cross_entropy,
     output_layer,
@@ -37,7 +37,7 @@ def form(request, monkeypatch):
 
 
 @needs_pytorch
-@pytest.mark.parametrize("rows", [1, 7, ROWS, ROWS + 1, 3 * ROWS - 5])
+@pytest.mark.parametrize("rows", [1, 7, ROWS_AT_A_TIME, ROWS_AT_A_TIME + 1, 3 * ROWS_AT_A_TIME - 5])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("bias", [True, False])
 def test_it_is_pytorchs_cross_entropy_of_all_logits(rows, smoothing, bias):
