@@ -97,4 +97,4 @@ def test_validation_reports_the_mean_loss_of_all_targets(tmp_path, rows, count):
     )
     (reported,) = (each["loss"] for each in records if each["kind"] == "validation")
     expected = nn.functional.cross_entropy(model(seen.inputs), seen.labels)
-    assert reported == pytest.approx(float(expected), rel=1e-5)
+    assert reported == pytest.approx(expected.item(), rel=1e-5)
