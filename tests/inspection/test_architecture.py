@@ -125,7 +125,7 @@ def test_shapes_are_those_of_the_pass(forced_pass):
 
 def held(caches):
     """What caches really hold, in bytes."""
-    return sum(2 * 4 * cache.held * cache._room.key.size(1) * cache._room.key.size(3) for cache in caches)
+    return sum(2 * 4 * cache.held * cache._buffer.key.size(1) * cache._buffer.key.size(3) for cache in caches)
 
 
 @pytest.mark.parametrize("changes", [{}, {"num_kv_heads": 2}])

@@ -105,7 +105,7 @@ def _run(command: Sequence[str], folder: Path) -> None:
         raise RunError(f"{command[0]} cannot be run: {error.strerror}", ANOTHER) from error
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        why = next((line for line in lines if "error" in line.lower()), "".join(lines[-1:]))
+        why = next((line for line in lines if "error:" in line.lower()), "".join(lines[-1:]))
         why = why or f"it ended with {done.returncode}"
         raise RunError(f"{command[0]} cannot compile the kernels: {why[:300]}", ANOTHER)
 
