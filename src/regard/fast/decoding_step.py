@@ -9,6 +9,7 @@ bit. All other models, and all models on a machine without a C compiler, decode 
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from types import FunctionType
 
 from jaxtyping import Float, Int64
@@ -65,6 +66,7 @@ class DecodingStep:
 
 
 Fingerprint = list[object]
+OF_EACH_MODULE = frozenset(vars(nn.Module()))  # parts, weights, hooks and `training`
 
 _steps: "weakref.WeakKeyDictionary[nn.Module, tuple[Fingerprint, DecodingStep | str]]" = (
     weakref.WeakKeyDictionary()
@@ -139,14 +141,21 @@ def _fingerprint(model: nn.Module) -> Fingerprint:
     while waiting:
         module = waiting.pop()
         kinds.add(type(module))
-        found += type(module), id(module), has_hooks(module)
-        found.extend(_setting(value) for value in module.__dict__.values())
+        attributes = module.__dict__
+        found += type(module), id(module), has_hooks(module), module.training
+        found.extend([_setting(attributes[name]) for name in _own_names(tuple(attributes))])
         for weight in (*module._parameters.values(), *module._buffers.values()):
             if weight is not None:
                 found += weight.data_ptr(), weight._version
         waiting.extend(part for part in module._modules.values() if part is not None)
     found.extend(sorted(kind.__qualname__ for kind in kinds if not class_is_unchanged(kind)))
     return found
+
+
+@cache
+def _own_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The attributes that PyTorch does not give to each module: three quarters of them are PyTorch's."""
+    return tuple(name for name in names if name not in OF_EACH_MODULE)
 
 
 def _setting(value: object) -> object:
