@@ -69,3 +69,44 @@ def test_every_name_that_is_imported_is_there(path):
         for name in filter(None, (each.split(" as ")[0].strip() for each in names.split(","))):
             if not hasattr(importlib.import_module(module), name):
                 importlib.import_module(f"{module}.{name}")
+
+
+TABLE_WIDTH = 120  # characters of a row, so that a table can be read and edited in a terminal
+WRITTEN_BY_PROGRAMS = {  # page -> the program that writes its tables, whatever their width
+    "docs/api.md": "tools/api_page.py",
+    "docs/recipes-by-size.md": "tools/proposals.py",
+    "benchmarks/README.md": "benchmarks/common/report.py",
+}
+HAND_WRITTEN = [
+    path
+    for pattern in ("*.md", "docs/*.md", "recipes/*.md", "benchmarks/*.md")
+    for path in sorted(ROOT.glob(pattern))
+    if path.relative_to(ROOT).as_posix() not in WRITTEN_BY_PROGRAMS
+]
+
+
+def wide_rows(page: str) -> list[str]:
+    """The rows of a page's tables that are wider than `TABLE_WIDTH`, each with its line and its width."""
+    return [
+        f"line {number}: {len(line)} characters"
+        for number, line in enumerate(page.splitlines(), 1)
+        if re.match(r" {0,3}\|", line) and len(line) > TABLE_WIDTH
+    ]
+
+
+@pytest.mark.parametrize("page", HAND_WRITTEN, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_row_of_a_hand_written_table_is_wide(page):
+    assert not wide_rows(page.read_text("utf-8"))
+
+
+def test_a_wide_row_is_found_and_other_long_lines_are_not():
+    row = f"| {'a' * (TABLE_WIDTH - 4)} |"
+    assert wide_rows(f"{row}\n| a |\n") == []
+    assert wide_rows(f"| a |\n{row} \n") == ["line 2: 121 characters"]
+    assert wide_rows(f"    {row}\n{'a' * 200}\n") == []
+
+
+@pytest.mark.parametrize(("page", "program"), WRITTEN_BY_PROGRAMS.items())
+def test_a_program_writes_each_page_that_may_have_wide_rows(page, program):
+    assert (ROOT / page).is_file()
+    assert Path(page).name in (ROOT / program).read_text("utf-8")
