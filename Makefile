@@ -14,6 +14,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 # Two processes of one thread each: the tests' models are tiny, and more threads only wait for each other.
 TEST_WORKERS ?= 2
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
+# Compiled modules are kept: the tests start some hundred processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The benchmarks: `make bench`, or one part of them. They want an idle machine and the extra `bench`.
 PARTS := start train decode gpt growth look profile

@@ -24,7 +24,9 @@ def focal(
 
 SMALL = [  # sequences of five symbols, learned in seconds
     *(f"data.{part}.length=5" for part in ("train", "valid", "test")),
+    "data.train.size=10000",
     "data.test.size=100",
+    "batches.batch_tokens=700",
     "training.max_steps=300",
 ]
 

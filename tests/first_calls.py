@@ -24,13 +24,15 @@ def first_calls(signature: Callable[..., Any]) -> Callable[..., Any]:
 
     jaxtyping gives it a function that does nothing, with the name and the annotations of the one to check.
     """
-    checked = beartype(signature)
+    checker: list[Callable[..., Any]] = []  # made at the first call: a test file calls few of 7,000 functions
 
     @functools.wraps(signature)
     def check(*given: Any, **named: Any) -> Any:
         count = _calls[check] = _calls.get(check, 0) + 1
         if count <= FIRST:
-            return checked(*given, **named)
+            if not checker:
+                checker.append(beartype(signature))
+            return checker[0](*given, **named)
         _stop_checks(signature)
         return None
 

@@ -17,7 +17,7 @@ FOCUS = """() => {
         && ((outlineStyle !== "none" && parseFloat(outlineWidth) >= 2) || boxShadow !== "none");
 }"""
 NIGHTLY = pytest.mark.nightly
-FIRST = {("encoder_decoder", "light"), ("recurrent", "dark"), ("vision", "light")}  # the others nightly
+FIRST = {("encoder_decoder", "light"), ("recurrent", "dark")}  # the others nightly
 ACTIVE = "() => document.activeElement"
 
 

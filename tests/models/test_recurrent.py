@@ -138,8 +138,11 @@ def test_a_cache_moves_the_source_only_when_the_sentences_change():
 
 @pytest.mark.parametrize(
     "table",
-    [{"preset": "rnn"}, {"preset": "bahdanau"}, {"preset": "luong", "num_layers": 1}],
-    ids=["rnn", "bahdanau", "luong"],
+    [
+        pytest.param({"preset": "rnn"}, id="rnn", marks=pytest.mark.nightly),
+        pytest.param({"preset": "bahdanau"}, id="bahdanau"),
+        pytest.param({"preset": "luong", "num_layers": 1}, id="luong", marks=pytest.mark.nightly),
+    ],
 )
 def test_a_copy_is_learned(table):
     """Four symbols of six, in their order, of sequences that training never gave."""

@@ -193,7 +193,11 @@ def default_sighup():
 
 @pytest.mark.parametrize(
     ("number", "code"),
-    [(signal.SIGTERM, 143), (signal.SIGINT, 130), pytest.param(SIGHUP, 129, marks=WITH_SIGHUP)],
+    [
+        (signal.SIGTERM, 143),
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.nightly),
+        pytest.param(SIGHUP, 129, marks=[WITH_SIGHUP, pytest.mark.nightly]),
+    ],
 )
 def test_a_signal_saves_the_current_step_and_prints_how_to_resume(recipe, tmp_path, number, code):
     run = tmp_path / "run"

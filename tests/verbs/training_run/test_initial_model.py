@@ -255,6 +255,7 @@ def test_text_that_the_vocabulary_does_not_know_is_refused(trained, begun, tmp_p
     assert "--init" in caught.value.hint
 
 
+@pytest.mark.nightly
 def test_two_workers_start_from_one_pretrained_model(trained, tmp_path):
     recipe = write(tmp_path / "a.toml", pairs("reverse", training={"adapter": {"rank": 2}}))
     command = [sys.executable, "-m", "regard", "train", str(recipe), "--init", str(trained)]
