@@ -12,7 +12,7 @@ from regard.evaluation import tokenizers, translation
 from regard.evaluation.by_length import bleu_by_length
 from regard.evaluation.tokenizers import (
     PACKAGES,
-    TOKENIZE,
+    TOKENIZERS,
     best_metric_first,
     best_metric_for,
     explain_tokenizer,
@@ -33,7 +33,7 @@ def packages(monkeypatch, *, installed):
 
 
 def test_every_tokeniser_of_sacrebleu_is_offered():
-    assert set(TOKENIZE) == {"auto", *BLEU.TOKENIZERS}
+    assert set(TOKENIZERS) == {"auto", *BLEU.TOKENIZERS}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_dictionary_that_does_not_fit_is_one_line(monkeypatch):
 
     packages(monkeypatch, installed=True)
     monkeypatch.setattr(
-        translation, "BLEU", type("Refusing", (), {"TOKENIZERS": TOKENIZE, "__new__": refused})
+        translation, "BLEU", type("Refusing", (), {"TOKENIZERS": TOKENIZERS, "__new__": refused})
     )
     with pytest.raises(DataError, match="ja-mecab cannot be started: Please make sure"):
         check_tokenizer("ja-mecab")

@@ -30,7 +30,7 @@ def test_requests_are_remembered_by_their_bytes_and_the_first_always(untrained, 
     assert [*store._requests] == [first["id"], large[-1]], "the first and the newest are remembered"
     assert set(store._requests) == set(store._request_bytes)
     for gone in (small[1], large[0]):
-        with pytest.raises(look_store.Refused, match="no longer"):
+        with pytest.raises(look_store.HttpError, match="no longer"):
             store.get(gone, "steps")
     assert store.first() == first
 
@@ -58,7 +58,7 @@ def test_of_a_look_that_is_too_large_alone_nothing_is_kept_but_its_summary(untra
     np.testing.assert_array_equal(store.get(number, "logits"), found[look.paths().index("logits")])
 
 
-def test_large_looks_make_room_for_the_newest(untrained, monkeypatch):
+def test_large_looks_make_room_for_the_most_recently_used(untrained, monkeypatch):
     store = LookStore(Looker(untrained, device="cpu"))
     made = [store.create({"text": text})["id"] for text in ("1", "2", "3")]
     monkeypatch.setattr(look_store, "MAX_BYTES", store._looks[made[2]].bytes_held + 10_000)

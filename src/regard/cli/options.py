@@ -14,7 +14,7 @@ from regard.verbs.generation.controls import Control, Controls
 from regard.verbs.shared.limits import LIMITS
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import BatchOptions
-from regard.verbs.shared.tokenize import TOKENIZE
+from regard.verbs.shared.tokenize import TOKENIZERS
 
 FILE = click.Path(path_type=Path)  # the verb checks that the file exists
 Decorator = Callable[[Any], Any]
@@ -70,7 +70,7 @@ refs = click.option(
 )
 tokenize = click.option(
     "--tokenize",
-    type=click.Choice(TOKENIZE),
+    type=click.Choice(TOKENIZERS),
     default="auto",
     show_default=True,
     help="sacreBLEU's tokeniser. auto: by the script of the references, 13a for words between spaces;"

@@ -23,7 +23,7 @@ Tokenize = Literal[
     "spBLEU-1K",
     "none",
 ]
-TOKENIZE: tuple[Tokenize, ...] = get_args(Tokenize)
+TOKENIZERS: tuple[Tokenize, ...] = get_args(Tokenize)
 _SENTENCEPIECE = ("sentencepiece",), "pip install 'regard[sentencepiece]'"
 PACKAGES: dict[str, tuple[tuple[str, ...], str]] = {  # tokeniser -> its packages, how to install them
     "ja-mecab": (("MeCab", "ipadic"), "pip install 'sacrebleu[ja]'"),

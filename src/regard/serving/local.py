@@ -27,7 +27,7 @@ from regard import console
 from regard.errors import RegardError, UserError
 from regard.page.assets import SERVED_POLICY, assets
 from regard.serving.browser_ticket import Ticket
-from regard.serving.look_store import LookStore, Refused
+from regard.serving.look_store import HttpError, LookStore
 from regard.verbs.look import Looker, LookRequest
 from regard.verbs.views.files import json_text, npy_bytes
 
@@ -113,13 +113,13 @@ class Handler(BaseHTTPRequestHandler):
             return
         file = assets().get("index.html" if path == "/" else path.removeprefix("/"))
         if file is None:
-            raise Refused(HTTPStatus.NOT_FOUND, f"there is nothing at {path[:100]}", ADDRESS)
+            raise HttpError(HTTPStatus.NOT_FOUND, f"there is nothing at {path[:100]}", ADDRESS)
         self._send(HTTPStatus.OK, file.content, file.content_type)
 
     def _post(self) -> None:
         path = self._path
         if path not in ("/api/look", "/api/stream"):
-            raise Refused(
+            raise HttpError(
                 HTTPStatus.NOT_FOUND, f"there is no POST {path[:100]}", "POST to /api/look or /api/stream"
             )
         body = self._body()
@@ -139,18 +139,20 @@ class Handler(BaseHTTPRequestHandler):
         """The JSON value in the request body.
 
         Raises:
-            Refused: the body is missing, too large or not JSON.
+            HttpError: the body is missing, too large or not JSON.
         """
         content_type = self.headers.get_content_type() if self.headers["Content-Type"] else ""
         if content_type != "application/json":
-            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body is not application/json", "send JSON")
+            raise HttpError(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body is not application/json", "send JSON"
+            )
         length = self.headers["Content-Length"]
         if length is None or not length.isdecimal():
-            raise Refused(
+            raise HttpError(
                 HTTPStatus.LENGTH_REQUIRED, "the length of the body is missing", "send Content-Length"
             )
         if len(length) > 9 or int(length) > MAX_BODY_BYTES:
-            raise Refused(
+            raise HttpError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"the body has more than {MAX_BODY_BYTES:,} bytes",
                 "shorten the text",
@@ -159,7 +161,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             return json.loads(content)
         except (ValueError, RecursionError):
-            raise Refused(
+            raise HttpError(
                 HTTPStatus.BAD_REQUEST, "the body is not JSON", "send an object with a text"
             ) from None
 
@@ -174,8 +176,8 @@ class Handler(BaseHTTPRequestHandler):
             answer()
         except (BrokenPipeError, ConnectionResetError, TimeoutError):
             self.close_connection = True
-        except Refused as refused:
-            self._send_error_json(refused.status, refused.message, refused.hint)
+        except HttpError as error:
+            self._send_error_json(error.status, error.message, error.hint)
         except RegardError as error:
             self._send_error_json(HTTPStatus.BAD_REQUEST, error.message, error.hint)
         except Exception as error:  # noqa: BLE001 (nothing above handles it)
@@ -190,17 +192,17 @@ class Handler(BaseHTTPRequestHandler):
         """Refuse requests with another host name or without the token, and set the path after the token."""
         hosts = self.headers.get_all("Host", [])
         if len(hosts) != 1 or not HOST_NAMES.fullmatch(hosts[0]):
-            raise Refused(HTTPStatus.FORBIDDEN, "the Host header does not name this machine", ADDRESS)
+            raise HttpError(HTTPStatus.FORBIDDEN, "the Host header does not name this machine", ADDRESS)
         try:
             path = urlsplit(self.path).path
         except ValueError:
-            raise Refused(HTTPStatus.NOT_FOUND, "the address is not valid", ADDRESS) from None
+            raise HttpError(HTTPStatus.NOT_FOUND, "the address is not valid", ADDRESS) from None
         ticket = path.removeprefix(TICKET_PATH)
         if ticket != path and self._looks_server.ticket.redeem(ticket, self.client_address):
             path = f"/{self._looks_server.token}"
         given, slash, rest = path.removeprefix("/").partition("/")
         if not secrets.compare_digest(given.encode(), self._looks_server.token.encode()):
-            raise Refused(HTTPStatus.FORBIDDEN, "the token in the address is missing or wrong", ADDRESS)
+            raise HttpError(HTTPStatus.FORBIDDEN, "the token in the address is missing or wrong", ADDRESS)
         self._path = slash + rest
 
     def _redirect_to_page(self) -> bool:
@@ -217,9 +219,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         origin = self.headers["Origin"]
         if origin is not None and origin != f"http://{self.headers['Host']}":
-            raise Refused(HTTPStatus.FORBIDDEN, "the request comes from another site", ADDRESS)
+            raise HttpError(HTTPStatus.FORBIDDEN, "the request comes from another site", ADDRESS)
         if self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
-            raise Refused(HTTPStatus.FORBIDDEN, "the request comes from another site", ADDRESS)
+            raise HttpError(HTTPStatus.FORBIDDEN, "the request comes from another site", ADDRESS)
 
     def _send_error_json(self, status: HTTPStatus, message: str, hint: str) -> None:
         self.close_connection = True  # the rest of the body is not read

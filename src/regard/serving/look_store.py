@@ -1,4 +1,4 @@
-"""The looks that a server keeps: the newest few; older ones are computed again from their requests.
+"""A cache of a server's looks: the least recently used are dropped, and computed again from their requests.
 
 A server may run for weeks, so its memory is bounded in bytes.
 """
@@ -23,8 +23,8 @@ MAX_BYTES = 512 << 20  # of all looks together; of a single larger look only the
 MAX_REQUEST_BYTES = 8 << 20  # of requests, from which dropped looks are computed again
 
 
-class Refused(RegardError):
-    """An error that is sent with its own HTTP status."""
+class HttpError(RegardError):
+    """An error that is sent as an HTTP response with this status."""
 
     def __init__(self, status: HTTPStatus, message: str, hint: str) -> None:
         super().__init__(message, hint)
@@ -32,12 +32,12 @@ class Refused(RegardError):
 
 
 class LookStore:
-    """Looks of one model by id; the first may be requested before the page is open."""
+    """Looks of one model by id; `first` is the request that the server was started with, if any."""
 
     def __init__(self, looker: Looker, first: LookRequest | None = None) -> None:
         self._looker, self._first = looker, first
         self._first_id: str | None = None
-        self._looks: OrderedDict[str, Look] = OrderedDict()
+        self._looks: OrderedDict[str, Look] = OrderedDict()  # least recently used first
         self._requests: dict[str, LookRequest] = {}  # oldest first
         self._request_bytes: dict[str, int] = {}
         self._lock, self._first_lock = threading.Lock(), threading.Lock()
@@ -61,7 +61,7 @@ class LookStore:
         """A resource of a look.
 
         Raises:
-            Refused: the look is gone, or there is no such resource.
+            HttpError: the look is gone, or there is no such resource.
         """
         with self._lock:
             look, request = self._looks.get(look_id), self._requests.get(look_id)
@@ -70,9 +70,9 @@ class LookStore:
         if look is None and request is not None:
             look = self._add(look_id, request)
         if look is None:
-            raise Refused(HTTPStatus.NOT_FOUND, "this look is no longer kept", "send the request again")
+            raise HttpError(HTTPStatus.NOT_FOUND, "this look is no longer kept", "send the request again")
         if path not in look.paths():
-            raise Refused(
+            raise HttpError(
                 HTTPStatus.NOT_FOUND, f"this look has no {path[:100]!r}", "see resources in its summary"
             )
         found = look.get(path)
@@ -86,7 +86,7 @@ class LookStore:
 
     def _request(self, body: Any) -> LookRequest:
         if not isinstance(body, dict) or not all(isinstance(name, str) for name in body):
-            raise Refused(HTTPStatus.BAD_REQUEST, "the body is not a JSON object", 'send {"text": "..."}')
+            raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not a JSON object", 'send {"text": "..."}')
         return LookRequest.from_json(body)
 
     def _add(self, look_id: str, request: LookRequest) -> Look:
@@ -99,7 +99,7 @@ class LookStore:
         return look
 
     def _drop_old_requests(self) -> None:
-        """Drop the oldest requests, but keep that of the newest look and that of the first."""
+        """Drop the oldest requests, except the newest one and the one that the server was started with."""
         total = sum(self._request_bytes.values())
         for look_id in [*self._requests][:-1] if total > MAX_REQUEST_BYTES else []:
             if total > MAX_REQUEST_BYTES and look_id != self._first_id:
@@ -107,7 +107,7 @@ class LookStore:
                 del self._requests[look_id]
 
     def _drop_old_looks(self) -> None:
-        """Drop the oldest looks until the others are within both limits."""
+        """Drop the least recently used looks until the others are within both limits."""
         total = sum(look.bytes_held for look in self._looks.values())
         while len(self._looks) > MAX_LOOKS or (total > MAX_BYTES and len(self._looks) > 1):
             _, removed = self._looks.popitem(last=False)

@@ -1,5 +1,5 @@
 """The `tokenize` argument of verbs: sacreBLEU's tokenisers, from `evaluation/tokenizers.py`."""
 
-from regard.evaluation.tokenizers import TOKENIZE, Tokenize
+from regard.evaluation.tokenizers import TOKENIZERS, Tokenize
 
-__all__ = ["TOKENIZE", "Tokenize"]
+__all__ = ["TOKENIZERS", "Tokenize"]

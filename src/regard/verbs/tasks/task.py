@@ -24,7 +24,7 @@ from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.weights.model_folder import LoadedModel
 
 Say = Callable[[str], None]  # prints one line about the progress of a verb
-TOKENIZERS = "tokenizers"  # folder of a run's tokenisers; a task uses those that are there
+TOKENIZERS_FOLDER = "tokenizers"  # in the run folder; a task uses the tokenisers that are there
 TAKEN_FROM = "taken_from"  # key of their manifest: the pretrained model that they were copied from
 
 

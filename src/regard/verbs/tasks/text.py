@@ -19,7 +19,7 @@ from regard.data.tokenizer import Tokenizer, TokenizerPair, TokenizerSettings, t
 from regard.errors import RecipeError
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
 from regard.verbs.tasks.recipe import Recipe
-from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS, Say, model_config
+from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS_FOLDER, Say, model_config
 from regard.verbs.training_run.data_checks import refuse_unknown
 from regard.weights.folder import verify_folder, write_folder
 
@@ -47,14 +47,14 @@ def load_or_train_tokenizer(
     Raises:
         DataError: it was copied from a pretrained model and does not know these texts' characters.
     """
-    if (folder / TOKENIZERS).is_dir():
-        manifest = verify_folder(folder / TOKENIZERS)
-        tokenizer = TokenizerPair.load(folder / TOKENIZERS).source
+    if (folder / TOKENIZERS_FOLDER).is_dir():
+        manifest = verify_folder(folder / TOKENIZERS_FOLDER)
+        tokenizer = TokenizerPair.load(folder / TOKENIZERS_FOLDER).source
         if TAKEN_FROM in manifest:
             refuse_unknown(texts, tokenizer, manifest[TAKEN_FROM])
     else:
         tokenizer = train_tokenizer(texts, settings.kind, settings)
-        write_folder(folder / TOKENIZERS, {"tokenizer.json": tokenizer.to_bytes()})
+        write_folder(folder / TOKENIZERS_FOLDER, {"tokenizer.json": tokenizer.to_bytes()})
         say(f"tokeniser: {settings.kind}, {tokenizer.vocab_size} tokens")
     return tokenizer, {"tokenizer.json": tokenizer.to_bytes()}
 

@@ -26,7 +26,7 @@ from regard.verbs.shared.translation_scoring import scoring_for
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import (
     TAKEN_FROM,
-    TOKENIZERS,
+    TOKENIZERS_FOLDER,
     HeldOutData,
     Say,
     ScoreReport,
@@ -197,7 +197,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     if limit is not None:
         say(f"train: {sum(1 for _ in corpus):,} pairs{counts_of_skipped(corpus.skipped)}")
         corpus = corpus.first(limit)
-    tokenizers = _tokenizers(recipe, corpus, folder / TOKENIZERS, say)
+    tokenizers = _tokenizers(recipe, corpus, folder / TOKENIZERS_FOLDER, say)
     report = write_shards(
         corpus,
         tokenizers,

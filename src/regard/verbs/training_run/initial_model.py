@@ -18,7 +18,7 @@ from regard.training.trainable import choose_trainable
 from regard.verbs.shared.model_loading import model_path
 from regard.verbs.tasks.kinds import task_kind
 from regard.verbs.tasks.recipe import RecipeFile
-from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS, Say, Task
+from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS_FOLDER, Say, Task
 from regard.weights.checkpoint import RunFolder
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import LoadedModel, load_model
@@ -148,10 +148,10 @@ def _with_shape(source: RecipeFile, start: InitialModel, say: Say) -> RecipeFile
 
 def _copy_tokenizers(start: InitialModel, loaded: LoadedModel, folder: Path, say: Say) -> None:
     """Copy the pretrained model's tokenisers into the data folder of the run."""
-    if loaded.text is None or (folder / TOKENIZERS).is_dir():
+    if loaded.text is None or (folder / TOKENIZERS_FOLDER).is_dir():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    write_folder(folder / TOKENIZERS, loaded.text.files(), manifest_extra={TAKEN_FROM: start.path})
+    write_folder(folder / TOKENIZERS_FOLDER, loaded.text.files(), manifest_extra={TAKEN_FROM: start.path})
     sizes = sorted({loaded.text.source.vocab_size, loaded.text.target.vocab_size})
     say(f"tokeniser: from {start.path}, {' and '.join(map(str, sizes))} tokens")
 

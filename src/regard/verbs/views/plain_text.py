@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-Get = Callable[[str], Any]
+GetResource = Callable[[str], Any]
 MIN_WEIGHT = 0.1  # alignment weights below it have no line
 
 
-def text_lines(summary: dict[str, Any], get: Get) -> Iterator[str]:
-    """The lines of a look; each starts with model, text, answer, label, tag, token, aligned or head."""
+def text_lines(summary: dict[str, Any], get: GetResource) -> Iterator[str]:
+    """The lines of a look.
+
+    The first field is model, text, answer, label, tag, token, alignment, pharaoh, aligned or head.
+    """
     model = summary["model"]
     yield _line("model", model["name"], model["kind"], f"{model['parameters']} parameters")
     yield _line("text", summary["text"])
@@ -26,7 +29,7 @@ def text_lines(summary: dict[str, Any], get: Get) -> Iterator[str]:
 
 
 def head_pattern(head: dict[str, Any]) -> tuple[str, float]:
-    """What a head does with most of its weight, and the share of its weight for it."""
+    """The pattern with the largest share of a head's attention weight, and that share."""
     shares = {name: head[name] for name in PATTERNS if head.get(name) is not None}
     best = max(shares, key=lambda name: shares[name], default=None)
     if best is None:
@@ -34,7 +37,7 @@ def head_pattern(head: dict[str, Any]) -> tuple[str, float]:
     return (PATTERNS[best] if shares[best] >= MIN_SHARE else NO_PATTERN), shares[best]
 
 
-MIN_SHARE = 0.5  # of the weight; a head with less in every pattern has no single one
+MIN_SHARE = 0.5  # of the attention weight; if every pattern has less, the head is reported as NO_PATTERN
 NO_PATTERN = "no single pattern"
 PATTERNS = {  # statistic -> name; in a tie the first wins
     "aligning": "aligns",
