@@ -46,7 +46,9 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
             UserError: the name is empty, or one of regard's own.
         """
         if not name:
-            raise UserError(f"{name!r} is no name for a {self.what}", f'{self.how}("my_{_word(self.what)}")')
+            raise UserError(
+                f"{name!r} is not a name for a {self.what}", f'{self.how}("my_{_word(self.what)}")'
+            )
         if name in self.own:
             raise UserError(f"regard has a {self.what} named {name!r}", "choose another name")
 

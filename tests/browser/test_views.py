@@ -34,7 +34,7 @@ def test_every_view_is_drawn_without_outside_requests(visit, addresses, files, k
 
 
 def test_attributions_are_those_of_the_answer_whose_tokens_keep_their_places(visit, addresses, lookers):
-    """A prompt is no part of the answer; a place in the address means the same token in every view."""
+    """A prompt is not part of the answer; a place in the address means the same token in every view."""
     looker, request = lookers["decoder_only"]
     summary = looker(request).summary
     start, written = summary["answer"]["start"], summary["sequences"]["written"]["ids"]

@@ -49,7 +49,7 @@ def test_mistakes_are_one_error_and_one_hint(capsys, model, tmp_path):
         "both TEXT and --input": ["summarize", "x", "--input", "y", "--model", model],
         "several prefixes": ["translate", "x", "--model", model],
         "no such file": ["summarize", "--input", str(tmp_path / "nothing"), "--model", model],
-        ">>fra<< is no language": ["translate", "x", "--prefix", ">>fra<<", "--model", model],
+        ">>fra<< is not a language": ["translate", "x", "--prefix", ">>fra<<", "--model", model],
         "summarize needs a model": ["summarize", "x"],
     }
     for words, arguments in asked.items():

@@ -50,7 +50,7 @@ class BadCorpus:
     name: str
     read: Callable[[], Iterator[Any]]
     skipped: Callable[[], Counter[str]]
-    lines: int | None  # in its files, where every line is an example or counted; None where that is no law
+    lines: int | None  # in its files, where every line is an example or counted; None where that is not a law
     files: tuple[Path, ...]
 
 

@@ -222,7 +222,7 @@ oddities = st.sampled_from(
 @example(pairs=[("a\0", "")], ends=("\n", "\n"), final=(True, True), zipped=False, bom=False)
 def test_every_line_of_any_file_is_read_or_counted(tmp_path, pairs, ends, final, zipped, bom):
     pairs = [(one.replace("\n", " "), other.replace("\n", " ")) for one, other in pairs]
-    if not all(final):  # a last line that is empty and has no end is no line
+    if not all(final):  # a last line that is empty and has no end is not a line
         pairs.append(("end", "end"))
     contents = []
     for side in range(2):

@@ -76,7 +76,7 @@ def test_an_empty_text_is_left_out_and_counted(tmp_path):
         ("text\tclass\na\tb\n", {"format": "tsv", "header": True}, ":1: the header has no column 'label'"),
         ("text\ttext\tlabel\n", {"format": "tsv", "header": True}, ":1: the header has several columns"),
         ('{"text": "a", "label": "b"}\n{"text": "a"}\n', {"format": "jsonl"}, ":2: 'label' is missing"),
-        ('{"text": "a", "label": null}\n', {"format": "jsonl"}, ":1: 'label' is no label"),
+        ('{"text": "a", "label": null}\n', {"format": "jsonl"}, ":1: 'label' is not a label"),
         ('{"text": 3, "label": "b"}\n', {"format": "jsonl"}, ":1: 'text' is not text"),
         ("[1]\n", {"format": "jsonl"}, ":1: a JSON list"),
         ("{\n", {"format": "jsonl"}, ":1: not JSON"),

@@ -64,7 +64,7 @@ def test_windows_lie_end_to_end_and_begin_elsewhere_in_each_epoch(stream_of):
 @pytest.mark.parametrize("tokens", [8, 9, 15, 16, 17, 24])
 def test_a_short_text_has_windows_too(stream_of, tokens, special_tokens):
     if tokens == 8 and not special_tokens:
-        pytest.skip("7 predictions are no block")
+        pytest.skip("7 predictions are not a block")
     examples = WindowExamples(stream_of(tokens, special_tokens=special_tokens), 8, seed=1)
     for epoch in range(20):
         labels = examples.batch(np.arange(len(examples)), epoch).labels

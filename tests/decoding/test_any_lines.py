@@ -68,7 +68,7 @@ def test_each_line_has_its_result_and_no_company_changes_it(exact, model, strate
     assert len(together) == len(lines)
     for index, (line, found) in enumerate(zip(lines, together, strict=True)):
         assert 1 <= len(found) <= search.n_best
-        assert all(not {0, 2, 3} & set(each.ids) for each in found), "marks are no part of an answer"
+        assert all(not {0, 2, 3} & set(each.ids) for each in found), "marks are not part of an answer"
         if "sample" not in STRATEGIES[strategy]:  # these come as they were drawn
             assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
         [alone] = decode_all(search, model, [line], first_index=index)

@@ -128,7 +128,7 @@ def test_guesses_are_as_many_as_are_asked_for_four_of_a_smaller_model():
     ("name", "marks"), [("end_ids", {"ends": (9, 40)}), ("forced_bos_id", {"first": 40})]
 )
 def test_a_token_beyond_the_vocabulary_is_refused_and_its_last_is_not(name, marks):
-    with pytest.raises(ConfigError, match=f"{name} = 40 is no token: there are 40"):
+    with pytest.raises(ConfigError, match=f"{name} = 40 is not a token: there are 40"):
         search_of(Controls(), SpecialTokenIds(pad_id=0, bos_id=2, eos_id=3, **marks), Letters())
     last = {key: (9, 39) if isinstance(value, tuple) else 39 for key, value in marks.items()}
     search_of(Controls(), SpecialTokenIds(pad_id=0, bos_id=2, eos_id=3, **last), Letters())

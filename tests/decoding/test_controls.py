@@ -166,11 +166,11 @@ def test_a_number_that_is_none_is_refused(name, value):
 
 
 def test_an_end_that_is_no_token_is_refused():
-    with pytest.raises(ConfigError, match="end_ids = -3 is no token"):
+    with pytest.raises(ConfigError, match="end_ids = -3 is not a token"):
         Controls(end_ids=(-3,))
     settings = ContinuationSettings(end_ids=(4, 9), temperature=0.0)
     settings.strategy(tokenizer=Sized(10))
-    with pytest.raises(ConfigError, match="end_ids = 9 is no token: there are 9, counted from 0"):
+    with pytest.raises(ConfigError, match="end_ids = 9 is not a token: there are 9, counted from 0"):
         settings.strategy(tokenizer=Sized(9))
 
 

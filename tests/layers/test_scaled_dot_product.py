@@ -110,7 +110,7 @@ def test_what_is_masked_has_no_influence_however_large_it_is(kernel):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_masks_do_not_overflow_in_half_precision(kernel, dtype):
-    """-1e9 is no number of float16."""
+    """float16 cannot represent -1e9."""
     query, key, value = (
         tensor.detach().to(dtype) for tensor in drawn((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4))
     )

@@ -43,7 +43,7 @@ def main() -> None:
 def part(name: str, seconds: float) -> bool:
     """Let it work for so long, and tell how its memory went."""
     with tempfile.TemporaryDirectory() as folder, PARTS[name](Path(folder)) as (process, count):
-        while count() < BEFORE[name]:  # what it needs to begin, and what it keeps, is no growth
+        while count() < BEFORE[name]:  # what it needs to begin, and what it keeps, is not growth
             time.sleep(0.2)
             if process.poll() is not None:
                 sys.exit(f"soak: {name}: ended with {process.returncode} before it began")

@@ -56,7 +56,7 @@ class Reader(html.parser.HTMLParser):
 
 @pytest.fixture(scope="module")
 def fixtures():
-    """tests/browser/fixture.py, which is no package's."""
+    """tests/browser/fixture.py, which belongs to no package."""
     file = Path(__file__).parents[1] / "browser" / "fixture.py"
     spec = importlib.util.spec_from_file_location("page_fixture", file)
     module = importlib.util.module_from_spec(spec)

@@ -83,7 +83,7 @@ def called(pair, ids, types, **more):
 
 
 def answers(pair, ours, theirs):
-    """What both say at places that are no padding, in one form."""
+    """What both say at places that are not padding, in one form."""
     match pair.config.head:
         case "none":
             return ours[REAL], theirs.last_hidden_state[REAL]

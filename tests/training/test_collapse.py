@@ -210,7 +210,7 @@ def test_a_young_run_is_not_judged(shards, tmp_path):
     settings = CollapseSettings()
     assert settings.first_checked_step(1000, 100) == 500
     assert settings.first_checked_step(10_000, 100) == 2500, "a quarter of the run"
-    assert settings.first_checked_step(10_000, 4000) == 6000, "warm-up is no collapse"
+    assert settings.first_checked_step(10_000, 4000) == 6000, "warm-up is not a collapse"
 
 
 # One validation after the other
@@ -233,7 +233,7 @@ def test_a_validation_loss_that_rises_from_the_start_is_a_collapse_unless_someth
     assert "risen" in answer_of(rising, training=flat)
     assert answer_of(rising[:3], training=flat[:3]) is None, "three losses are too few"
     assert answer_of([2.0, 1.9, 2.2, 2.3, 2.4], training=[3.0, *flat]) is None, "it has fallen before"
-    assert answer_of(rising, training=[3.0, 2.5, 2.0, 1.5]) is None, "it overfits, which is no collapse"
+    assert answer_of(rising, training=[3.0, 2.5, 2.0, 1.5]) is None, "it overfits, which is not a collapse"
     assert answer_of(rising, training=flat, best_step=3) is None, "a score has become better"
     assert answer_of([2.0, math.nan, 2.2, 2.3], training=flat) is None
 

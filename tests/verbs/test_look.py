@@ -97,7 +97,7 @@ def test_an_answer_is_what_translate_gives_and_its_steps_add_up(untrained, trans
 
 
 def test_ablation_speaks_of_the_answer_and_of_nothing_before_it(untrained, decoder_folder):
-    """Its baseline is the log-probability that the summary tells: a prompt is no part of the answer."""
+    """Its baseline is the log-probability that the summary tells: a prompt is not part of the answer."""
     writer = decoder_folder()
     for result in (
         look("1 2 3 4", untrained, device="cpu"),

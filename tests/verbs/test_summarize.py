@@ -99,7 +99,7 @@ def test_a_language_is_a_token_that_no_text_makes(marian):
         Translator, marian, TEXT, prefix=">>deu<<"
     )
     assert said(Translator, marian, TEXT) != said(Translator, marian, TEXT, prefix=">>fra<<")
-    with pytest.raises(ConfigError, match=">>fr<< is no language of this model") as refused:
+    with pytest.raises(ConfigError, match=">>fr<< is not a language of this model") as refused:
         translate(TEXT, model=marian, prefix=">>fr<<")
     assert ">>fra<<" in refused.value.hint
 
@@ -132,5 +132,5 @@ def test_a_file_is_summarized_line_by_line(t5, tmp_path):
 
 
 def test_a_model_without_a_source_is_refused(decoder_folder):
-    with pytest.raises(FolderError, match="this is no model that summarizes"):
+    with pytest.raises(FolderError, match="this is not a model that summarizes"):
         summarize(TEXT, model=decoder_folder())

@@ -136,7 +136,7 @@ def test_each_record_is_passed_to_the_callback_and_quiet_prints_nothing(recipe, 
     train(recipe, out=tmp_path / "run", quiet=True, on_report=records.append)
     out, err = capsys.readouterr()
     assert (out, err) == ("", "")
-    # the scores of the test at the end are no report of the training
+    # the scores of the test at the end are not a report of the training
     assert records == [record for record in RunFolder(tmp_path / "run").metrics() if record["kind"] != "test"]
     assert {"train", "validation"} == {record["kind"] for record in records}
     assert train(recipe, dry_run=True, quiet=True).steps == 1

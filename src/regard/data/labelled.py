@@ -130,7 +130,7 @@ def _json_row(line: str, text_key: str, label_key: str, *, classes: bool) -> Row
         return Problem("malformed", str(error))
     label = record.get(label_key)
     if label is None or isinstance(label, dict | list):
-        return Problem("malformed", f"{label_key!r} is {'no label' if label_key in record else 'missing'}")
+        return Problem("malformed", f"{label_key!r} is {'not a label' if label_key in record else 'missing'}")
     if isinstance(label, float) and (classes or not math.isfinite(label)):
         allowed = "neither text nor an integer" if classes else "not a finite number"
         return Problem("malformed", f"{label_key!r} is {label}, {allowed}")

@@ -52,7 +52,7 @@ def assembled(
     for name, token in named.items():
         if tokenizer is not None and token >= tokenizer.vocab_size:
             raise ConfigError(
-                f"{name} = {token} is no token: there are {tokenizer.vocab_size}, counted from 0",
+                f"{name} = {token} is not a token: there are {tokenizer.vocab_size}, counted from 0",
                 "use an id of the vocabulary, or leave it out",
             )
     common: dict[str, Any] = {

@@ -249,7 +249,7 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
     def __post_init__(self) -> None:
         super().__post_init__()
         if any(token < 0 for token in self.end_ids):
-            raise ConfigError(f"end_ids = {min(self.end_ids)} is no token", "token ids begin at 0")
+            raise ConfigError(f"end_ids = {min(self.end_ids)} is not a token", "token ids begin at 0")
         for name in TEXTS:
             if any(not text for text in getattr(self, name)):
                 raise ConfigError(f"{name} has an empty text", f"leave it out of {name}")

@@ -85,7 +85,7 @@ class PrefixBeamSearch:
         in_blank, in_label = both + frame[BLANK], beam.in_label + frame[last]
         before = np.repeat(both[:, None], len(frame), axis=1)  # of the prefix before each label
         before[np.arange(len(last)), last] = beam.in_blank  # a repeated label needs a blank before it
-        before[:, BLANK] = -np.inf  # the blank is no label
+        before[:, BLANK] = -np.inf  # the blank is not a label
         longer = before + frame
         places = {ids: place for place, ids in enumerate(beam.ids)}
         for ids, place in places.items():

@@ -51,9 +51,11 @@ class GenerationSettings(Controls):
                 "leave it out",
             )
         if self.forced_bos_id is not None and self.forced_bos_id < 0:
-            raise ConfigError(f"forced_bos_id = {self.forced_bos_id} is no token", "token ids begin at 0")
+            raise ConfigError(f"forced_bos_id = {self.forced_bos_id} is not a token", "token ids begin at 0")
         if not all(isinstance(text, str) for text in (self.prefixes or {}).values()):
-            raise ConfigError(f"prefixes = {self.prefixes} are no texts", 'summarization = "summarize: "')
+            raise ConfigError(
+                f"prefixes = {self.prefixes}: each value must be a text", 'summarization = "summarize: "'
+            )
         for one, other in (("min_length", "max_length"), ("min_length", "max_new_tokens")):
             most = getattr(self, other)
             if most is not None and self.min_length > most:

@@ -83,7 +83,7 @@ class PlannedDecoder:
 def _block(block: nn.Module, number: int) -> Block:
     """The sub-layers of a block, one after the other; `number` counts the layers of the cache."""
     if type(block) not in (EncoderBlock, DecoderBlock):
-        raise Unplanned(f"{type(block).__name__} is no block with kernels")
+        raise Unplanned(f"{type(block).__name__} is not a block with kernels")
     assert isinstance(block, EncoderBlock | DecoderBlock)
     around_self, to_self = (
         row_residual(block.around_self_attention),

@@ -82,7 +82,7 @@ def _memory(block: nn.Module) -> Callable[[Positions], tuple[Positions, Position
 
 def _block(block: nn.Module) -> Callable[[Positions, Sources], Positions]:
     if type(block) is not EncoderBlock:
-        raise Unplanned(f"{type(block).__name__} is no block with kernels")
+        raise Unplanned(f"{type(block).__name__} is not a block with kernels")
     around_attention, attention = (
         row_residual(block.around_self_attention),
         _self_attention(block.self_attention),

@@ -51,7 +51,7 @@ def row_linear(module: nn.Module, relu: bool = False) -> PackedLinear:
     if type(module) is Int8Linear:
         return PackedLinear(module.weight, module.bias, scale=module.weight_scale, relu=relu)
     if type(module) not in (nn.Linear, StackedLinear):
-        raise Unplanned(f"{type(module).__name__} is no linear layer with a kernel")
+        raise Unplanned(f"{type(module).__name__} is not a linear layer with a kernel")
     assert isinstance(module, nn.Linear)
     bias = None if module.bias is None else module.bias.detach()
     return PackedLinear(module.weight.detach(), bias, relu=relu)
@@ -66,7 +66,7 @@ def row_feed_forward(module: nn.Module) -> RowLayer:
     if kind is GatedFeedForward:
         assert isinstance(module, GatedFeedForward)
         return _gated(module)
-    raise Unplanned(f"{type(module).__name__} is no feed-forward network with a kernel")
+    raise Unplanned(f"{type(module).__name__} is not a feed-forward network with a kernel")
 
 
 def _feed_forward(module: FeedForward) -> RowLayer:
@@ -115,7 +115,7 @@ def row_norm(module: nn.Module) -> RowNorm:
         return PackedNorm(module.weight.detach(), bias, module.eps, center=True)
     if type(module) is RMSNorm and module.weight is not None and module.eps is not None:
         return PackedNorm(module.weight.detach(), None, module.eps, center=False)
-    raise Unplanned(f"{type(module).__name__} is no norm with a kernel")
+    raise Unplanned(f"{type(module).__name__} is not a norm with a kernel")
 
 
 def _same(x: Rows) -> Rows:
@@ -134,7 +134,7 @@ def row_residual(module: nn.Module) -> ResidualConnection:
     if kind is SandwichNorm:
         assert isinstance(module, SandwichNorm)
         return _sandwich_norm(row_norm(module.norm_before), row_norm(module.norm_after))
-    raise Unplanned(f"{type(module).__name__} is no residual connection with kernels")
+    raise Unplanned(f"{type(module).__name__} is not a residual connection with kernels")
 
 
 def _post_norm(after: RowNorm) -> ResidualConnection:

@@ -43,7 +43,7 @@ def why_unsupported(model: nn.Module) -> str | None:
     Building the plan may still fail, for example if a known layer is used in place of another.
     """
     if type(model) not in SUPPORTED_MODELS:
-        return f"{type(model).__name__} is no model that it knows"
+        return f"{type(model).__name__} is not a model that it knows"
     if model.training:
         return "the model is in training mode"
     if not kernels.available():
@@ -60,7 +60,7 @@ def _reasons(module: nn.Module, *, is_output: bool) -> Iterator[str]:
     """What is unsupported in a module, not counting its children."""
     kind = plain_type(module)
     if kind not in SUPPORTED_TYPES:
-        yield f"{type(module).__name__} is no type that it knows"
+        yield f"{type(module).__name__} is not a type that it knows"
         return
     if has_hooks(module):
         yield "it has a hook"
@@ -71,7 +71,7 @@ def _reasons(module: nn.Module, *, is_output: bool) -> Iterator[str]:
     yield from _settings(module, is_output=is_output)
     for name, tensor in (*module._parameters.items(), *module._buffers.items()):
         if tensor is not None and not _is_plain(tensor):
-            yield f"its {name} is no plain float32 tensor on a CPU"
+            yield f"its {name} is not a plain float32 tensor on a CPU"
 
 
 def _settings(module: nn.Module, *, is_output: bool) -> Iterator[str]:

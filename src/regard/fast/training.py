@@ -152,7 +152,7 @@ def fusible_parts(model: nn.Module) -> dict[str, str | None]:
 def _why_not_fused(module: nn.Module) -> str | None:
     kind = plain_type(module)
     if kind not in (*FUSED, *ATTENTIONS):
-        return f"{type(module).__name__} is no type that it knows"
+        return f"{type(module).__name__} is not a type that it knows"
     if not class_is_unchanged(kind) or overrides(module):
         return "a method was replaced"
     if isinstance(module, MultiHeadAttention):
@@ -163,9 +163,9 @@ def _why_not_fused(module: nn.Module) -> str | None:
         known = _is_known_linear(module.inner) and _is_known_linear(module.outer)
         if module.activation is not F.relu:
             return "its activation is not ReLU"
-        return None if known else "its linear layers are no plain ones with bias"
+        return None if known else "its linear layers are not plain ones with bias"
     if isinstance(module, PostNorm):
-        return None if _is_known_norm(module.norm) else "its norm is no layer norm with gain and bias"
+        return None if _is_known_norm(module.norm) else "its norm is not a layer norm with gain and bias"
     return None
 
 

@@ -157,7 +157,7 @@ class LinearBias(nn.Module):
 def alibi_slopes(num_heads: int) -> list[float]:
     """The slopes of n heads: 2^(-8/n), 2^(-16/n), ...
 
-    If n is no power of two: those of the next lower power of two, then every other one of the next higher
+    If n is not a power of two: those of the next lower power of two, then every other one of the next higher
     power, as in the paper's code.
     """
     power = 2 ** math.floor(math.log2(num_heads))

@@ -38,7 +38,7 @@ class ConvolutionalSubsampling(nn.Module):
         super().__init__()
         halvings = factor.bit_length() - 1
         if factor < 2 or factor != 2**halvings:
-            raise ValueError(f"convolutions halve, but factor ({factor}) is no power of two above 1")
+            raise ValueError(f"convolutions halve, but factor ({factor}) is not a power of two above 1")
         self.factor = factor
         self.convolutions = nn.ModuleList(
             nn.Conv2d(d_model if number else 1, d_model, 3, stride=2, padding=1) for number in range(halvings)

@@ -37,7 +37,9 @@ class ScheduleSettings:
                 "0.05 is the first 5 % of the run; warmup_steps counts updates",
             )
         if self.warmup_steps is not None and self.warmup_steps < 1:
-            raise RecipeError(f"warmup_steps must be 1 or more, not {self.warmup_steps}", "1 is no warm-up")
+            raise RecipeError(
+                f"warmup_steps must be 1 or more, not {self.warmup_steps}", "1 means no warm-up"
+            )
         if not 0 <= self.cooldown <= 1:
             raise RecipeError(
                 f"cooldown must lie between 0 and 1, not {self.cooldown}", "0.3 is the last 30 %"
@@ -46,7 +48,7 @@ class ScheduleSettings:
             raise RecipeError(f"final must lie between 0 and 1, not {self.final}", "0 ends at a rate of 0")
 
     def warmup_of(self, max_steps: int) -> int:
-        """The number of warm-up updates in a run of `max_steps`; 1 is no warm-up."""
+        """The number of warm-up updates in a run of `max_steps`; 1 means no warm-up."""
         if self.warmup is not None:
             return max(1, round(self.warmup * max_steps))
         return 1000 if self.warmup_steps is None else self.warmup_steps

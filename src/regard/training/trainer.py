@@ -426,7 +426,7 @@ class Trainer:
 
 
 def _width(model: nn.Module, settings: TrainingSettings) -> int:
-    """`d_model`, by which the schedule of the paper scales; a module that is no `Model` has none."""
+    """`d_model`, by which the schedule of the paper scales; a module that is not a `Model` has none."""
     if isinstance(model, Model):
         return model.config.d_model
     if settings.schedule.kind == "noam":

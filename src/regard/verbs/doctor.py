@@ -38,13 +38,13 @@ class Finding:
 def doctor(model: str | Path | None = None) -> list[Finding]:
     """Report what regard finds on this machine, and which forms a `model` takes on its CPU.
 
-    Changes nothing; missing things are no errors.
+    Changes nothing; missing things are not errors.
 
     Args:
         model: a model or run folder, or the name of an included model; None: the machine alone.
 
     Raises:
-        FolderError: `model` is no model folder.
+        FolderError: `model` is not a model folder.
     """
     found = [*_versions(), *_processors(), *_disk(), *_data(), _box()]
     return found if model is None else [*found, *forms(load_named_model(model, torch.device("cpu")).model)]

@@ -70,7 +70,7 @@ class Embedder(TextVerb[str, Embedded]):
         model: a model or run folder, or what `regard.load` returns.
 
     Raises:
-        FolderError: the model is no encoder.
+        FolderError: the model is not an encoder.
     """
 
     @needs_model
@@ -153,7 +153,7 @@ def embed(
         model: a model or run folder, or what `regard.load` returns.
 
     Raises:
-        FolderError: the model is no encoder. DataError: a text is not a str.
+        FolderError: the model is not an encoder. DataError: a text is not a str.
     """
     embedder = Embedder(model, options=options, runtime=runtime)
     if isinstance(text, str):

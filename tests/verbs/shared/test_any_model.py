@@ -48,7 +48,7 @@ def test_other_verbs_take_a_loaded_model(encoder_folder, decoder_folder):
 def test_models_of_another_kind_and_values_that_are_no_model_are_refused(untrained, encoder_folder):
     translator, encoder = regard.load(untrained), regard.load(encoder_folder("classification", ("a", "b")))
     for call in (regard.classify, regard.generate, regard.fill, regard.embed, regard.tag):
-        with pytest.raises(FolderError, match="this is no model that") as caught:
+        with pytest.raises(FolderError, match="this is not a model that") as caught:
             call("1 2", model=translator)
         assert "regard translate" in caught.value.hint
     with pytest.raises(FolderError, match="no model that translates") as caught:

@@ -107,7 +107,7 @@ def test_every_verb_that_takes_a_model_takes_the_included_model(tmp_path, monkey
     settings = json.loads((included_model() / "config.json").read_text())["settings"]
     assert settings["d_model"] == loaded_width(table)
     assert with_init(table, "en-de")["model"]["init"] == str(included_model())
-    with pytest.raises(FolderError, match=r"en-de.* is no |box.en-de"):
+    with pytest.raises(FolderError, match=r"en-de.* is not a |box.en-de"):
         convert("en-de", out="there")  # it is found, and needs no conversion
 
 

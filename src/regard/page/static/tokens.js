@@ -14,7 +14,7 @@ const CONTROLS = (
 ).split(" ");
 // A joiner shapes the letters around it, so it stays within a word; alone it is shown by its name.
 const LONE = new Map([["\u200c", "⟨ZWNJ⟩"], ["\u200d", "⟨ZWJ⟩"]]);
-// Other invisible characters, and code points that are no characters, which SVG forbids; but not those that shape neighbours.
+// Other invisible characters, and code points that are not characters, which SVG forbids; but not those that shape neighbours.
 const UNSEEN = /(?![\u200c\u200d\ufe00-\ufe0f])[\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\ufff9-\ufffb]/u;
 
 /** The token's text with control and bidi characters, and spaces at its ends, as visible glyphs. */

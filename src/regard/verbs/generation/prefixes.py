@@ -52,7 +52,7 @@ def prefix_of(text: str, tokenizer: Tokenizer, *, lower_capitals: bool = False) 
     if language not in numbers:
         known = [piece for piece in numbers if LANGUAGE.fullmatch(piece)]
         hint = did_you_mean(language, known) if known else "the model has no language tokens"
-        raise ConfigError(f"prefix = {text!r}: {language} is no language of this model", hint)
+        raise ConfigError(f"prefix = {text!r}: {language} is not a language of this model", hint)
     return Prefix(text=rest, ids=(numbers[language],), lower_capitals=lower_capitals)
 
 

@@ -30,7 +30,7 @@ WORDS = {
 def checked(call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """`call` with its arguments checked against its annotations and `LIMITS` first.
 
-    True is no number, neither are NaN and infinity, and a str is no list of str. NumPy integers become
+    True is not a number, neither are NaN and infinity, and a str is not a list of str. NumPy integers become
     Python's.
 
     Raises:

@@ -27,12 +27,12 @@ def encoder_that(does: str, heads: tuple[Head, ...], loaded: LoadedModel, allow_
     head, where = model.config.head, loaded.path
     if head in NO_HEAD:
         raise FolderError(
-            f"{where}: this is no model that {does}: it has no trained head (its head is {head!r})",
+            f"{where}: this is not a model that {does}: it has no trained head (its head is {head!r})",
             "`regard train RECIPE --init DIR` trains one, DIR by `regard convert`; `regard embed` needs none",
         )
     if head not in heads:
         use = USES.get(head, "answers questions with a part of a text, for which there is no command")
-        raise FolderError(f"{where}: this is no model that {does}: its head is {head!r}", f"it {use}")
+        raise FolderError(f"{where}: this is not a model that {does}: its head is {head!r}", f"it {use}")
     refuse_other_labels(loaded, model.config.num_labels)
     if model.config.fresh_head and not allow_fresh:
         raise FolderError(

@@ -115,4 +115,4 @@ def model_that(does: str, kind: type[Expected], loaded: LoadedModel) -> Expected
     if isinstance(loaded.model, kind):
         return loaded.model
     use = USES.get(loaded.config.kind, "has another use").format(path=loaded.path)
-    raise FolderError(f"{loaded.path}: this is no model that {does}", f"it {use}")
+    raise FolderError(f"{loaded.path}: this is not a model that {does}", f"it {use}")

@@ -32,7 +32,7 @@ def load_run(run: Path, overrides: Sequence[str] = (), init: str | Path | None =
     """The recipe of a run folder as it was when the run began, with these overrides."""
     saved, text = read_json(run / RESOLVED), RunFolder(run).recipe() or ""
     if not {"recipe", "base"} <= saved.keys():
-        raise FolderError(f"{run / RESOLVED} is no record of a run", "restore it, or take another --out")
+        raise FolderError(f"{run / RESOLVED} is not a record of a run", "restore it, or take another --out")
     table = with_init(apply_overrides(saved["recipe"], overrides), init)
     return recipe_from(table, text, Path(saved["base"]), str(run))
 

@@ -23,7 +23,7 @@ class TextVerb(ABC, Generic[Text, Result]):
         """The answer to each text, in order; `texts` may be endless.
 
         Raises:
-            DataError: a text is no str, or the model cannot read it. The answers before it come first.
+            DataError: a text is not a str, or the model cannot read it. The answers before it come first.
         """
         return self.in_chunks(chunks(self.checked(texts), self.chunk))
 

@@ -12,7 +12,7 @@ from regard.weights.strict_json import read_json
 def unfinished(model: Path) -> str:
     """How far the training run of `model` (a run folder or its best model) is; empty if it is finished.
 
-    Empty as well if the folder is no run folder, or its state cannot be read.
+    Empty as well if the folder is not a run folder, or its state cannot be read.
     """
     run = model.parent if model.name == "best" else model
     if not (run / RESOLVED).is_file():

@@ -18,7 +18,7 @@ const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
  * @param {(cell) => void} [options.onChoose]  after a click or a key
  * @param {(cell) => void} [options.onOpen]  after Enter or a double click
  * @param {{row: number, column: number}} [options.at]  the chosen point, shown when the pointer leaves the chart
- * @param {(key: string, from: cell | null) => cell | null} [options.walk]  the cell that an arrow key leads to, if the chart is no grid
+ * @param {(key: string, from: cell | null) => cell | null} [options.walk]  the cell that an arrow key leads to, if the chart is not a grid
  * @param {string} [options.class]  of the field, besides "stage"
  * @returns {HTMLElement} with `point(cell)`, which chooses a cell, and `size` on it
  */
