@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from benchmarks.common.unfit import Unfit
 from benchmarks.systems.budget import Budget, last_line, translating
-from benchmarks.systems.system import BEAM, VOCABULARY, Job, System, Trained, affordable
+from benchmarks.systems.system import BEAM, VOCABULARY, Job, System, TrainingReport, affordable
 
 RATE, WARMUP, WIDTH = 2.0, 8000, 512  # of its FAQ
 
@@ -32,7 +32,7 @@ class Eole(System):
     model: ClassVar[dict[str, Any]] = {"architecture": "transformer", "hidden_size": WIDTH}
     tokens, peak = 4096, RATE * WIDTH**-0.5 * WARMUP**-0.5
 
-    def train(self, job: Job, budget: Budget) -> Trained:
+    def train(self, job: Job, budget: Budget) -> TrainingReport:
         corpus = job.corpus
         files = [corpus.file("train", language) for language in (corpus.source, corpus.target)]
         options = [str(VOCABULARY), "unigram", "eole"]
@@ -46,7 +46,7 @@ class Eole(System):
         updates = affordable(measured, budget.left)
         warmup = max(1, updates // 10)
         made = self._run(job, budget, updates, warmup)
-        return Trained(
+        return TrainingReport(
             updates=made,
             settings=f"{updates:,} updates planned, {warmup:,} of them warm-up to {self.peak:.4f}",
         )

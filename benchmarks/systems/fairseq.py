@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.common.unfit import Unfit
 from benchmarks.systems.budget import Budget, last_line, translating
-from benchmarks.systems.system import BEAM, VOCABULARY, Job, System, Trained, affordable
+from benchmarks.systems.system import BEAM, VOCABULARY, Job, System, TrainingReport, affordable
 
 
 class Fairseq(System):
@@ -26,7 +26,7 @@ class Fairseq(System):
     )
     packages = ("fairseq", "torch", "sentencepiece")
 
-    def train(self, job: Job, budget: Budget) -> Trained:
+    def train(self, job: Job, budget: Budget) -> TrainingReport:
         self._prepare(job, budget)
 
         def measured(updates: int) -> float:
@@ -37,7 +37,9 @@ class Fairseq(System):
         updates = affordable(measured, budget.left)
         warmup = max(1, updates // 10)
         made = self._run(job, budget, updates, warmup)
-        return Trained(updates=made, settings=f"{updates:,} updates planned, {warmup:,} of them warm-up")
+        return TrainingReport(
+            updates=made, settings=f"{updates:,} updates planned, {warmup:,} of them warm-up"
+        )
 
     def translate(self, job: Job) -> None:
         pieces, found = job.folder / "test.pieces", job.folder / "generated.txt"

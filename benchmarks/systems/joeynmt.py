@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.common.unfit import Unfit
 from benchmarks.systems.budget import Budget, last_line, translating
-from benchmarks.systems.system import BEAM, VOCABULARY, Job, System, Trained, affordable
+from benchmarks.systems.system import BEAM, VOCABULARY, Job, System, TrainingReport, affordable
 
 ENDLESS = 10**6
 
@@ -36,7 +36,7 @@ class JoeyNmt(System):
     layers, width, heads, dropout = 6, 256, 4, 0.3
     tokens, rate = 4096, 0.0003
 
-    def train(self, job: Job, budget: Budget) -> Trained:
+    def train(self, job: Job, budget: Budget) -> TrainingReport:
         self._subwords(job, budget)
 
         def measured(updates: int) -> float:
@@ -47,7 +47,9 @@ class JoeyNmt(System):
         updates = affordable(measured, budget.left)
         warmup = max(1, updates // 10)
         made = self._run(job, budget, updates, warmup)
-        return Trained(updates=made, settings=f"{updates:,} updates planned, {warmup:,} of them warm-up")
+        return TrainingReport(
+            updates=made, settings=f"{updates:,} updates planned, {warmup:,} of them warm-up"
+        )
 
     def translate(self, job: Job) -> None:
         newest = max(_checkpoints(job.folder / "model"), key=_step)

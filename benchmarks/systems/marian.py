@@ -8,7 +8,7 @@ import shutil
 
 from benchmarks.common.unfit import Unfit
 from benchmarks.systems.budget import Budget, last_line, translating
-from benchmarks.systems.system import BEAM, VOCABULARY, Job, System, Trained, affordable
+from benchmarks.systems.system import BEAM, VOCABULARY, Job, System, TrainingReport, affordable
 
 
 class Marian(System):
@@ -22,7 +22,7 @@ class Marian(System):
     )
     packages = ("transformers", "torch", "tokenizers", "accelerate")
 
-    def train(self, job: Job, budget: Budget) -> Trained:
+    def train(self, job: Job, budget: Budget) -> TrainingReport:
         corpus = job.corpus
         files = [corpus.file("train", language) for language in (corpus.source, corpus.target)]
         script, tokenizer = self.script("marian_trainer.py"), job.folder / "tokenizer"
@@ -43,7 +43,7 @@ class Marian(System):
         made = job.folder / "model" / "updates"
         if not made.exists():
             raise Unfit(f"no model within the budget: {last_line(job.log)}")
-        return Trained(updates=int(made.read_text()), settings=f"{updates:,} updates planned")
+        return TrainingReport(updates=int(made.read_text()), settings=f"{updates:,} updates planned")
 
     def translate(self, job: Job) -> None:
         test = job.corpus.file("test", job.corpus.source)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from benchmarks.common.unfit import Unfit
 from benchmarks.systems.budget import Budget, translating
-from benchmarks.systems.system import BEAM, Job, System, Trained
+from benchmarks.systems.system import BEAM, Job, System, TrainingReport
 from regard.weights.checkpoint import RunFolder
 
 
@@ -17,7 +17,7 @@ class Regard(System):
     )
     packages = ("regard", "torch", "tokenizers")
 
-    def train(self, job: Job, budget: Budget) -> Trained:
+    def train(self, job: Job, budget: Budget) -> TrainingReport:
         corpus = job.corpus
         files = [corpus.file("train", language) for language in (corpus.source, corpus.target)]
         recipe, run = job.folder / "recipe.toml", job.folder / "model"
@@ -25,7 +25,7 @@ class Regard(System):
         budget.run([self.python, "-m", "regard", *proposal], log=job.log)
         training = ["train", recipe, "--out", run, "--threads", "1"]
         budget.run([self.python, "-m", "regard", *training], log=job.log)
-        return Trained(updates=_updates(run), settings="")
+        return TrainingReport(updates=_updates(run), settings="")
 
     def translate(self, job: Job) -> None:
         run = job.folder / "model"

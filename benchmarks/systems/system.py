@@ -35,7 +35,7 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trained:
+class TrainingReport:
     """A system's report of its training: number of updates, and the settings that follow from the budget."""
 
     updates: int
@@ -53,7 +53,7 @@ class System(ABC):
         self.python = python
 
     @abstractmethod
-    def train(self, job: Job, budget: Budget) -> Trained:
+    def train(self, job: Job, budget: Budget) -> TrainingReport:
         """Tokenise, make the vocabulary and train, all of it within `budget`.
 
         Raises:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from regard.distributed.group import Group
-from regard.distributed.replicated import Replicated
+from regard.distributed.replicated import ReplicatedModel
 from regard.errors import Interrupted
 from regard.models.build import build_model
 from regard.training.share_objective import ShareObjective
@@ -37,7 +37,7 @@ def trainer_of(task: Task, group: Group, run: Path, stop: Callable[[], int | Non
         validate=lambda model: {"loss": 0.0},
         report=lambda record: None,
         stop=stop,
-        distributed=Replicated(model, group),
+        distributed=ReplicatedModel(model, group),
     )
 
 

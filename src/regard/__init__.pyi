@@ -21,7 +21,7 @@ from regard.verbs.data import data_show as data_show
 from regard.verbs.demo import DemoResult
 from regard.verbs.doctor import doctor as doctor
 from regard.verbs.embed import Embedder as _Embedder
-from regard.verbs.embed import Similar
+from regard.verbs.embed import SimilarLine
 from regard.verbs.evaluate import Evaluation
 from regard.verbs.fill import Filler as _Filler
 from regard.verbs.generate import Generator as _Generator
@@ -33,7 +33,7 @@ from regard.verbs.plot import plot_curves as plot_curves
 from regard.verbs.plot import plot_schedule as plot_schedule
 from regard.verbs.recipes import recipes as recipes
 from regard.verbs.recipes import recipes_show as recipes_show
-from regard.verbs.score import Scored
+from regard.verbs.score import PairScores
 from regard.verbs.summarize import Summarizer as _Summarizer
 from regard.verbs.tag import Tagger as _Tagger
 from regard.verbs.train import TrainResult
@@ -125,7 +125,7 @@ class Classifier(_Classifier):
         """Args:
             batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
             allow_fresh_head: Accept a model whose head is untrained.
-            top: Give that many classes, most probable first: LINE, LABEL, PROBABILITY between tabs.
+            top: Give that many classes, most probable first: LINE, LABEL, PROBABILITY, separated by tabs.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
         """
@@ -152,7 +152,7 @@ def classify(  # pyright: ignore[reportOverlappingOverload]
         model: a model or run folder, or what `regard.load` returns.
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         allow_fresh_head: Accept a model whose head is untrained.
-        top: Give that many classes, most probable first: LINE, LABEL, PROBABILITY between tabs.
+        top: Give that many classes, most probable first: LINE, LABEL, PROBABILITY, separated by tabs.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
@@ -219,7 +219,7 @@ def classify_file(  # pyright: ignore[reportOverlappingOverload]
         model: a model or run folder, or what `regard.load` returns.
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         allow_fresh_head: Accept a model whose head is untrained.
-        top: Give that many classes, most probable first: LINE, LABEL, PROBABILITY between tabs.
+        top: Give that many classes, most probable first: LINE, LABEL, PROBABILITY, separated by tabs.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -385,14 +385,14 @@ def demo(
 class Embedder(_Embedder):
     """An encoder, loaded once, that embeds texts. A vector depends on its text alone.
 
-    A sentence encoder pools as its folder says (Reimers and Gurevych 2019); any other encoder gives the mean
-    of its token states, normalised to length 1.
+    A sentence encoder pools as its configuration specifies (Reimers and Gurevych 2019); any other encoder
+    gives the mean of its token states, normalised to length 1.
 
     Args:
         model: a model or run folder, or what `regard.load` returns.
 
     Raises:
-        FolderError: the model is no encoder.
+        FolderError: the model is not an encoder.
     """
 
     def __init__(
@@ -430,7 +430,7 @@ def embed(
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
-        FolderError: the model is no encoder. DataError: a text is not a str.
+        FolderError: the model is not an encoder. DataError: a text is not a str.
     """
 
 
@@ -461,7 +461,7 @@ def embed_similar(
     batch_tokens: int = 4096,
     device: str = "auto",
     threads: int | None = None,
-) -> list[Similar]:
+) -> list[SimilarLine]:
     """All texts with their similarity to `similar_to`, most similar first.
 
     Args:
@@ -1287,7 +1287,7 @@ def score(
     prefix: str | None = None,
     device: str = "auto",
     threads: int | None = None,
-) -> Scored:
+) -> PairScores:
     """The log-probability of each line of `ref` as the translation of that line of `src`.
 
     A source is encoded as by `translate`.
@@ -1403,8 +1403,8 @@ class Summarizer(_Summarizer):
             prefix: The text before each source, such as >>fra<<. [default: the model's own]
             workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
                 set]
-            n_best: Give that many candidates of each text: LINE, SCORE, TEXT between tabs. A beam is at
-                least as wide.
+            n_best: Give that many candidates of each text: LINE, SCORE, TEXT, separated by tabs. A beam is
+                at least as wide.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
             precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -1505,8 +1505,8 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
             set]
-        n_best: Give that many candidates of each text: LINE, SCORE, TEXT between tabs. A beam is at
-            least as wide.
+        n_best: Give that many candidates of each text: LINE, SCORE, TEXT, separated by tabs. A beam is
+            at least as wide.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -1760,8 +1760,8 @@ def summarize_file(
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
             set]
-        n_best: Give that many candidates of each text: LINE, SCORE, TEXT between tabs. A beam is at
-            least as wide.
+        n_best: Give that many candidates of each text: LINE, SCORE, TEXT, separated by tabs. A beam is
+            at least as wide.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -2045,8 +2045,8 @@ class Translator(_Translator):
             prefix: The text before each source, such as >>fra<<. [default: the model's own]
             workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
                 set]
-            n_best: Give that many candidates of each text: LINE, SCORE, TEXT between tabs. A beam is at
-                least as wide.
+            n_best: Give that many candidates of each text: LINE, SCORE, TEXT, separated by tabs. A beam is
+                at least as wide.
             split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
                 longer than the lines that the model was trained on.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -2154,8 +2154,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
             set]
-        n_best: Give that many candidates of each text: LINE, SCORE, TEXT between tabs. A beam is at
-            least as wide.
+        n_best: Give that many candidates of each text: LINE, SCORE, TEXT, separated by tabs. A beam is
+            at least as wide.
         split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
             longer than the lines that the model was trained on.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -2415,8 +2415,8 @@ def translate_file(
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
             set]
-        n_best: Give that many candidates of each text: LINE, SCORE, TEXT between tabs. A beam is at
-            least as wide.
+        n_best: Give that many candidates of each text: LINE, SCORE, TEXT, separated by tabs. A beam is
+            at least as wide.
         split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
             longer than the lines that the model was trained on.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.

@@ -16,7 +16,7 @@ from benchmarks.systems.budget import Budget
 from benchmarks.systems.corpora import Corpus, cut, read
 from benchmarks.systems.pieces import Pieces
 from benchmarks.systems.significance import ahead, scored
-from benchmarks.systems.system import MARGIN, Job, System, Trained, affordable
+from benchmarks.systems.system import MARGIN, Job, System, TrainingReport, affordable
 
 POLITE = """
 import pathlib, sys
@@ -145,10 +145,10 @@ class Copy(System):
     def check(self) -> dict[str, str]:
         return {"none": "1.0"}
 
-    def train(self, job: Job, budget: Budget) -> Trained:
+    def train(self, job: Job, budget: Budget) -> TrainingReport:
         type(self).trained += 1
         budget.run(command("pass"), log=job.log)
-        return Trained(updates=3, settings="")
+        return TrainingReport(updates=3, settings="")
 
     def translate(self, job: Job) -> None:
         job.output.write_text(job.corpus.file("test", job.corpus.target).read_text())

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from regard.cli import run
-from regard.verbs.classify import Classifier, printed
+from regard.verbs.classify import Classifier, output_lines
 
 LABELS = ("negative", "positive")
 
@@ -30,7 +30,7 @@ def test_whoever_writes_a_line_and_waits_gets_its_answer(model):
         process.stdin.write(f"{line}\n".encode())
         process.stdin.flush()
         [expected] = Classifier(model)([line])
-        assert process.stdout.readline().decode() == printed(expected)
+        assert process.stdout.readline().decode() == output_lines(expected)
     rest, reported = process.communicate(b"bad\xff\n", timeout=60)
     assert (rest, process.returncode) == (b"", 2)
     assert reported.decode().startswith("error: standard input:4: not UTF-8")
@@ -39,7 +39,7 @@ def test_whoever_writes_a_line_and_waits_gets_its_answer(model):
 @pytest.mark.parametrize("text", ["a good film", "", "bad\n\ngood"])
 def test_a_text_as_argument_is_classified_line_by_line(capsys, model, text):
     assert run(["classify", text, "--model", str(model)]) == 0
-    expected = [printed(each) for each in Classifier(model)(text.split("\n"))]
+    expected = [output_lines(each) for each in Classifier(model)(text.split("\n"))]
     assert capsys.readouterr().out == "".join(expected)
 
 

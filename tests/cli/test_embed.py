@@ -5,7 +5,7 @@ import json
 import pytest
 
 from regard.cli import run
-from regard.verbs.embed import Embedder, printed
+from regard.verbs.embed import Embedder, output_lines
 
 LINES = ["Paris is the capital of France.", "", "a bad film", "a good film"]
 
@@ -22,7 +22,7 @@ def file(tmp_path):
 
 
 def test_each_text_is_a_line_of_numbers(capsys, model, file):
-    expected = "".join(printed(each) for each in Embedder(model)(LINES))
+    expected = "".join(output_lines(each) for each in Embedder(model)(LINES))
     assert run(["embed", "--model", model, "--input", file]) == 0
     assert capsys.readouterr().out == expected
     assert run(["embed", "--model", model, LINES[0] + "\n", *LINES[2:]]) == 0
@@ -48,7 +48,7 @@ def test_lines_are_ranked_by_their_likeness(capsys, model, file):
 def test_mistakes_are_one_error_and_one_hint(capsys, model, file, tmp_path, untrained):
     asked = {
         "both TEXT and --input": ["x", "--input", file, "--model", model],
-        "no model that makes vectors": ["x", "--model", str(untrained)],
+        "not a model that embeds texts": ["x", "--model", str(untrained)],
         "no such file": ["--input", str(tmp_path / "nothing"), "--model", model],
         "embed needs a model": ["x"],
     }

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from regard.cli import run
-from regard.verbs.fill import Filler, printed
+from regard.verbs.fill import Filler, output_lines
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def test_each_guess_is_a_line(capsys, model, tmp_path):
     lines = ["Paris is the [MASK] of France.", "", "a <mask> film [MASK]"]
     (tmp_path / "texts").write_text("".join(f"{line}\n" for line in lines), "utf-8")
     given = ["fill", "--model", model, "--top", "3"]
-    expected = "".join(printed(each) for each in Filler(model, top=3)(lines))
+    expected = "".join(output_lines(each) for each in Filler(model, top=3)(lines))
     assert run([*given, "--input", str(tmp_path / "texts")]) == 0
     assert capsys.readouterr().out == expected
     assert [line.split("\t")[:2] for line in expected.splitlines()] == [

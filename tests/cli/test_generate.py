@@ -194,7 +194,7 @@ def test_a_context_longer_than_the_model_is_reported_in_one_line(capsys, without
 
 def test_a_translator_is_sent_to_its_own_verb(capsys, untrained):
     error, hint = reported(capsys, "1 2", "--model", untrained)
-    assert "no model that continues texts" in error
+    assert "not a model that continues texts" in error
     assert "regard translate" in hint
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from regard.cli import run
-from regard.verbs.tag import Tagger, printed
+from regard.verbs.tag import Tagger, output_lines
 
 LABELS = ("ADJ", "NOUN", "VERB")
 CONLLU = "# a\n" + "".join(
@@ -45,7 +45,7 @@ def test_whoever_writes_a_sentence_and_waits_gets_its_labels(model):
         process.stdin.write(f"{line}\n".encode())
         process.stdin.flush()
         [expected] = Tagger(model)([line])
-        for part in printed(expected).splitlines(keepends=True):
+        for part in output_lines(expected).splitlines(keepends=True):
             assert process.stdout.readline().decode() == part
     assert process.communicate(timeout=60) == (b"", b"")
 

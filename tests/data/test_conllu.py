@@ -92,7 +92,7 @@ def test_any_columns_come_back_unchanged(table):
         ([row(1), row("2-3"), row(2), ""], ":4: a range ends at word 3"),
         ([row(1), "# late", ""], ":2: a comment between words"),
         ([row(1), " ", ""], ":2: white space where an empty line is expected"),
-        ([row(1), "2\tx\t_", ""], ":2: 3 columns between tabs, not 10"),
+        ([row(1), "2\tx\t_", ""], ":2: 3 columns separated by tabs, not 10"),
         ([row(1), row(2) + "\tmore", ""], ":2: 11 columns"),
         ([row(2), ""], ":1: word 2 where word 1 is expected"),
         ([row(1), row(1), ""], ":2: word 1 where word 2 is expected"),

@@ -20,7 +20,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 from regard.weights.model_folder import LoadedModel, load_model
 from regard.weights.names import renamed, write_names
-from regard.weights.pretrained import FAMILIES, Pretrained, load_pretrained, to_huggingface
+from regard.weights.pretrained import FAMILIES, PretrainedModel, load_pretrained, to_huggingface
 from regard.weights.tensors import read_tensors
 
 
@@ -30,7 +30,7 @@ class Pair:
 
     theirs: Any
     ours: Any
-    pretrained: Pretrained
+    pretrained: PretrainedModel
     folder: Path
     kind: str
 

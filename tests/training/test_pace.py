@@ -4,7 +4,7 @@ import pytest
 
 from regard.training.pace import Pace, time_left, validations_after
 from regard.training.settings import TrainingSettings
-from regard.training.state import Timed
+from regard.training.state import TimedCount
 
 SETTINGS = TrainingSettings(max_steps=100, validate_every=30)  # at 30, 60, 90, 100
 
@@ -15,14 +15,14 @@ def test_validations_that_are_to_come(step, count):
 
 
 def test_the_time_left_is_that_of_updates_and_validations():
-    left = time_left(40, SETTINGS, Timed(count=10, seconds=5.0), Timed(count=1, seconds=7.0))
+    left = time_left(40, SETTINGS, TimedCount(count=10, seconds=5.0), TimedCount(count=1, seconds=7.0))
     assert left.seconds == pytest.approx(60 * 0.5 + 3 * 7.0)
     assert left.whole
 
 
 def test_before_the_first_validation_the_estimate_is_incomplete():
-    assert not time_left(10, SETTINGS, Timed(count=10, seconds=5.0), Timed()).whole
-    assert time_left(100, SETTINGS, Timed(count=10, seconds=5.0), Timed()).whole, "none is to come"
+    assert not time_left(10, SETTINGS, TimedCount(count=10, seconds=5.0), TimedCount()).whole
+    assert time_left(100, SETTINGS, TimedCount(count=10, seconds=5.0), TimedCount()).whole, "none is to come"
 
 
 def test_the_first_update_which_is_slow_does_not_count_once_there_are_others(monkeypatch):
@@ -34,4 +34,4 @@ def test_the_first_update_which_is_slow_does_not_count_once_there_are_others(mon
         now[0] += seconds + 5.0
         pace.exclude(5.0)  # a validation
         assert pace.finish() == seconds
-    assert pace.left(90, SETTINGS, Timed(count=1, seconds=4.0)).seconds == pytest.approx(10 * 2.0 + 4.0)
+    assert pace.left(90, SETTINGS, TimedCount(count=1, seconds=4.0)).seconds == pytest.approx(10 * 2.0 + 4.0)

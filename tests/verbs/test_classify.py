@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.errors import DataError, FolderError
-from regard.verbs.classify import MAX_CHARACTERS, Classifier, classify, classify_file, printed
+from regard.verbs.classify import MAX_CHARACTERS, Classifier, classify, classify_file, output_lines
 from regard.verbs.shared.texts import strings
 
 LINES = ["a good film", "", "the cat sat on the mat .", " \t ", "bad", "unbelievability " * 30, "?"]
@@ -29,7 +29,7 @@ def test_a_text_gives_a_label_and_several_give_several(model):
 @pytest.mark.parametrize("batch_tokens", [1, 40, 8192])
 def test_neither_batch_nor_neighbours_change_the_output(model, batch_tokens):
     classifier = Classifier(model, top=3, batch_tokens=batch_tokens)
-    together = [printed(each, as_json=True) for each in classifier(LINES)]
+    together = [output_lines(each, as_json=True) for each in classifier(LINES)]
     for number, line in enumerate(LINES):
         [alone] = Classifier(model, top=3)([line])
         [beside] = [json.loads(together[number])]
@@ -78,9 +78,9 @@ def test_a_model_of_numbers_gives_numbers(encoder_folder):
     assert isinstance(one, float)
     assert classify(["a good film", ""], model=model) == [pytest.approx(one, abs=1e-5), None]
     [first, empty] = Classifier(model)(["a good film", ""])
-    assert float(printed(first)) == pytest.approx(one, rel=1e-5)
-    assert json.loads(printed(first, as_json=True)).keys() == {"line", "text", "value"}
-    assert printed(empty) == "\n"
+    assert float(output_lines(first)) == pytest.approx(one, rel=1e-5)
+    assert json.loads(output_lines(first, as_json=True)).keys() == {"line", "text", "value"}
+    assert output_lines(empty) == "\n"
 
 
 def test_a_head_that_nobody_trained_is_silent_unless_it_is_allowed_to_speak(encoder_folder):
@@ -95,7 +95,7 @@ def test_a_model_for_something_else_says_what_it_is_for(encoder_folder, untraine
     with pytest.raises(FolderError, match="its head is 'tokens'") as caught:
         classify("bad", model=encoder_folder("tokens", ("A", "B")))
     assert "regard tag" in caught.value.hint
-    with pytest.raises(FolderError, match="no model that classifies") as caught:
+    with pytest.raises(FolderError, match="not a model that classifies") as caught:
         classify("bad", model=untrained)
     assert "regard translate" in caught.value.hint
 
@@ -108,11 +108,11 @@ def test_a_file_is_read_line_by_line(model, tmp_path):
 def test_what_is_printed(model):
     good, empty = Classifier(model, top=2)(["a good film", ""])
     first, second = good.candidates
-    assert printed(good) == f"{first.label}\t{first.probability:.4f}\n"
-    ranked = printed(good, ranked=True).splitlines()
+    assert output_lines(good) == f"{first.label}\t{first.probability:.4f}\n"
+    ranked = output_lines(good, ranked=True).splitlines()
     assert ranked == [f"1\t{each.label}\t{each.probability:.4f}" for each in (first, second)]
-    assert (printed(empty), printed(empty, ranked=True)) == ("\n", "")
-    assert json.loads(printed(empty, as_json=True)) == {
+    assert (output_lines(empty), output_lines(empty, ranked=True)) == ("\n", "")
+    assert json.loads(output_lines(empty, as_json=True)) == {
         "line": 2,
         "text": "",
         "label": None,

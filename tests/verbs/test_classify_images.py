@@ -74,7 +74,7 @@ def test_images_of_the_wrong_size_are_refused_by_name(animals, tmp_path):
 
 
 def test_a_model_of_something_else_is_refused(untrained):
-    with pytest.raises(FolderError, match="no model that classifies images"):
+    with pytest.raises(FolderError, match="not a model that classifies images"):
         ImageClassifier(untrained)
 
 

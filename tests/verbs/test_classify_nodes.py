@@ -74,7 +74,7 @@ def test_nodes_of_another_width_are_refused(tmp_path, graph):
 
 
 def test_a_model_of_other_things_is_refused(untrained, graph):
-    with pytest.raises(FolderError, match="no model that classifies nodes"):
+    with pytest.raises(FolderError, match="not a model that classifies nodes"):
         classify_nodes(graph, model=untrained)
 
 
@@ -102,6 +102,6 @@ def test_the_hint_for_a_graph_model_that_is_given_text_is_a_command_that_works(t
     path = write(tmp_path, CONFIGS["gat"])
     assert run(["classify", "a text", "--model", str(path)]) == 2
     error, hint = capsys.readouterr().err.splitlines()
-    assert "no model that classifies texts" in error
+    assert "not a model that classifies texts" in error
     command = hint.split("`")[1].removeprefix("regard ").replace("GRAPH.npz", str(graph)).split()
     assert run(command) == 0

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 import regard
 from regard.errors import DataError, FolderError
-from regard.verbs.embed import Embedder, embed, embed_file, embed_similar, printed
+from regard.verbs.embed import Embedder, embed, embed_file, embed_similar, output_lines
 
 TEXTS = [
     "Paris is the capital of France.",
@@ -105,7 +105,7 @@ def test_a_text_that_is_too_long_is_cut_with_a_warning(minilm, capsys):
 
 
 def test_what_makes_no_vectors_is_refused(decoder_folder, minilm):
-    with pytest.raises(FolderError, match="no model that makes vectors of texts") as raised:
+    with pytest.raises(FolderError, match="not a model that embeds texts") as raised:
         embed("a", model=decoder_folder())
     assert "regard generate" in raised.value.hint
     with pytest.raises(DataError, match="text 2 is int, not a string"):
@@ -115,9 +115,9 @@ def test_what_makes_no_vectors_is_refused(decoder_folder, minilm):
 def test_what_is_printed_is_what_was_found(minilm):
     embedder = Embedder(minilm)
     [one] = embedder(["a film"])
-    numbers = [float(number) for number in printed(one).split("\t")]
+    numbers = [float(number) for number in output_lines(one).split("\t")]
     assert numbers == pytest.approx(one.vector.tolist(), abs=1e-6)
-    assert json.loads(printed(one, as_json=True)) == {"line": 1, "text": "a film", "vector": numbers}
+    assert json.loads(output_lines(one, as_json=True)) == {"line": 1, "text": "a film", "vector": numbers}
     [like] = embedder.similar([one], "a film")
-    assert printed(like) == "1.0000\t1\ta film\n"
-    assert json.loads(printed(like, as_json=True)).keys() == {"line", "text", "similarity"}
+    assert output_lines(like) == "1.0000\t1\ta film\n"
+    assert json.loads(output_lines(like, as_json=True)).keys() == {"line", "text", "similarity"}

@@ -9,7 +9,7 @@ import torch
 import regard
 from regard.data.tokenizer import TokenizerSettings, train_tokenizer
 from regard.errors import DataError, FolderError
-from regard.verbs.fill import Filler, fill, fill_file, in_context, printed
+from regard.verbs.fill import Filler, fill, fill_file, in_context, output_lines
 
 TEXT = "Paris is the {} of France."
 
@@ -138,7 +138,7 @@ def test_a_text_that_is_too_long_is_refused(their_encoder):
 
 def test_a_model_with_another_head_is_refused(encoder_folder, their_encoder):
     with pytest.raises(
-        FolderError, match="no model that predicts masked tokens: its head is 'classification'"
+        FolderError, match="not a model that predicts masked tokens: its head is 'classification'"
     ):
         fill("a [MASK]", model=encoder_folder("classification", ("bad", "good")))
     with pytest.raises(FolderError, match="it has no trained head"):
@@ -147,11 +147,11 @@ def test_a_model_with_another_head_is_refused(encoder_folder, their_encoder):
 
 def test_what_is_printed_is_what_was_found(ours):
     [found] = Filler(ours, top=2)(["[MASK] [MASK]"])
-    lines = [line.split("\t") for line in printed(found).splitlines()]
+    lines = [line.split("\t") for line in output_lines(found).splitlines()]
     assert [line[:2] for line in lines] == [["1", "1"], ["1", "1"], ["1", "2"], ["1", "2"]]
-    reported = json.loads(printed(found, as_json=True))
+    reported = json.loads(output_lines(found, as_json=True))
     assert [guess["token"] for guesses in reported["masks"] for guess in guesses] == [
         line[2] for line in lines
     ]
     [nothing] = Filler(ours)([" "])
-    assert printed(nothing) == ""
+    assert output_lines(nothing) == ""

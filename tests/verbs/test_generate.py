@@ -11,7 +11,7 @@ import regard
 from regard.data.tokenizer import TokenizerSettings, train_tokenizer
 from regard.decoding.phrases import up_to
 from regard.errors import ConfigError, DataError, FolderError
-from regard.verbs.generate import Generator, before_stop, generate, generate_file, in_characters, printed
+from regard.verbs.generate import Generator, before_stop, generate, generate_file, in_characters, output_lines
 
 KINDS = ["characters", "bytes", "bytebpe", "bpe", "unigram", "words", "wordpiece"]
 PROMPTS = ["To be", "", "that is the question, and a long one\n", "Ä", "東京 "]
@@ -197,8 +197,8 @@ def test_among_several_prompts_an_empty_one_stays_empty_where_no_text_ever_began
     assert empty == ""
     assert generate(["", "a"], model=without, num=2)[0] == [""]
     [generated] = Generator(without)([""])
-    assert printed(generated) == "\n"
-    assert json.loads(printed(generated, as_json=True)) == {"line": 1, "prompt": "", "continuations": []}
+    assert output_lines(generated) == "\n"
+    assert json.loads(output_lines(generated, as_json=True)) == {"line": 1, "prompt": "", "continuations": []}
 
 
 def test_no_pair_of_tokens_comes_twice_where_that_is_asked_for(decoder_folder):
@@ -250,8 +250,8 @@ def test_a_beam_finds_more_probable_texts_than_greedy_search(plain):
 def test_what_is_printed_is_the_text_or_a_line_of_json(plain):
     [generated] = Generator(plain, num=2)(["To be"])
     first, second = generated.texts
-    assert printed(generated) == f"{first}\n---\n{second}\n"
-    [line] = printed(generated, as_json=True).splitlines()
+    assert output_lines(generated) == f"{first}\n---\n{second}\n"
+    [line] = output_lines(generated, as_json=True).splitlines()
     record = json.loads(line)
     assert record["line"] == 1
     assert [record["prompt"] + each["text"] for each in record["continuations"]] == [first, second]
@@ -264,7 +264,7 @@ def test_prompts_without_end_are_answered_as_they_come(plain):
 
 
 def test_a_model_that_cannot_continue_texts_is_refused(untrained, plain):
-    with pytest.raises(FolderError, match="no model that continues texts") as raised:
+    with pytest.raises(FolderError, match="not a model that continues texts") as raised:
         generate("1 2", model=untrained)
     assert "translate" in raised.value.hint
     with pytest.raises(FolderError) as raised:

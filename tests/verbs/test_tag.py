@@ -7,7 +7,7 @@ import pytest
 from regard.data.conllu import Sentence
 from regard.data.tagged import split_words
 from regard.errors import DataError, FolderError
-from regard.verbs.tag import Tagger, printed, tag, tag_file
+from regard.verbs.tag import Tagger, output_lines, tag, tag_file
 
 LABELS = ("ADJ", "NOUN", "PUNCT", "VERB")
 SENTENCES = ["the cat sat on the mat.", "", "bad film", " ", "unbelievability " * 400, "a"]
@@ -130,7 +130,7 @@ def test_a_model_for_something_else_says_what_it_is_for(encoder_folder, untraine
     with pytest.raises(FolderError, match="its head is 'classification'") as caught:
         tag("a film", model=encoder_folder("classification", LABELS))
     assert "regard classify" in caught.value.hint
-    with pytest.raises(FolderError, match="no model that labels words"):
+    with pytest.raises(FolderError, match="not a model that labels words"):
         tag("a film", model=untrained)
 
 
@@ -142,11 +142,11 @@ def test_a_folder_with_too_few_labels_is_refused(encoder_folder):
 
 def test_what_is_printed(model):
     one, empty = Tagger(model)(["the cat", ""])
-    assert printed(one) == "".join(f"{word.form}\t{word.label}\n" for word in one.words) + "\n"
-    assert printed(empty) == "\n"
-    record = json.loads(printed(one, as_json=True))
+    assert output_lines(one) == "".join(f"{word.form}\t{word.label}\n" for word in one.words) + "\n"
+    assert output_lines(empty) == "\n"
+    record = json.loads(output_lines(one, as_json=True))
     assert [word["word"] for word in record["words"]] == ["the", "cat"]
-    assert json.loads(printed(empty, as_json=True)) == {"line": 2, "words": []}
+    assert json.loads(output_lines(empty, as_json=True)) == {"line": 2, "words": []}
 
 
 @pytest.mark.parametrize(

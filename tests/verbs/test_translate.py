@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, UserError
 from regard.verbs.shared.device import choose_workers
-from regard.verbs.translate import MAX_CHARACTERS, Translator, printed, translate, translate_file, write
+from regard.verbs.translate import MAX_CHARACTERS, Translator, output_lines, translate, translate_file, write
 
 LINES = ["1 2 3", "", "4", " \t ", "9 8 7 6 5 4 3 2 1 0 " * 4, "unknown words", "0 0"]
 
@@ -90,12 +90,12 @@ def test_a_line_beyond_the_learned_positions_is_cut_to_them(untrained, capsys, m
 
 def test_the_forms_of_print(untrained):
     translations = list(Translator(untrained, n_best=2)(["1 2", ""]))
-    plain = "".join(map(printed, translations))
+    plain = "".join(map(output_lines, translations))
     assert plain == f"{translations[0].text}\n\n"
-    ranked = "".join(printed(each, ranked=True) for each in translations).splitlines()
+    ranked = "".join(output_lines(each, ranked=True) for each in translations).splitlines()
     assert [line.split("\t")[0] for line in ranked] == ["1", "1", "2"]
     assert ranked[0].split("\t")[2] == translations[0].text
-    records = [json.loads(printed(each, as_json=True)) for each in translations]
+    records = [json.loads(output_lines(each, as_json=True)) for each in translations]
     assert [record["line"] for record in records] == [1, 2]
     assert [record["translation"] for record in records] == [each.text for each in translations]
     assert records[0]["hypotheses"][0]["log_prob"] == translations[0].candidates[0].log_prob
@@ -145,7 +145,7 @@ def test_any_lines_are_as_many_in_the_same_order(untrained, lines):
     assert [each.line for each in found] == list(range(1, len(lines) + 1))
     assert [each.source for each in found] == lines
     for line, translation in zip(lines, found, strict=True):
-        assert printed(translation).count("\n") == 1
+        assert output_lines(translation).count("\n") == 1
         assert bool(translation.text) <= bool(line.strip())
 
 

@@ -28,7 +28,7 @@ def command(
     """Classify a text, each line of a file or of a pipe.
 
     Without TEXT and --input standard input is read. Each line of input gives a line of output, LABEL and
-    PROBABILITY between tabs, in the same order; an empty line gives an empty line. A vision model reads
+    PROBABILITY separated by a tab, in the same order; an empty line gives an empty line. A vision model reads
     images from --input, an IDX file or an NPZ file with an array `images`, and gives a line for each. A graph
     model reads a graph from --input, an NPZ file with `features` and `edges`, and gives a line for each node.
     FILE may be NAME:FILE of a known data set.
@@ -36,7 +36,7 @@ def command(
     refuse_two(text is not None, input)
 
     with importing():
-        from regard.verbs.classify import Classifier, printed
+        from regard.verbs.classify import Classifier, output_lines
         from regard.verbs.classify_images import ImageClassifier, reads_images
         from regard.verbs.classify_nodes import NodeClassifier, reads_graphs
 
@@ -48,4 +48,4 @@ def command(
         classifier = Classifier(model, options=options, runtime=runtime)
         lines = None if text is None else text.split("\n")
         found = classifier.in_chunks(chunks_of(lines, input, "type a line to classify it"))
-    write(printed(each, ranked=options.top > 1, as_json=as_json) for each in found)
+    write(output_lines(each, ranked=options.top > 1, as_json=as_json) for each in found)

@@ -19,7 +19,7 @@ from regard.verbs.shared.text_options import BatchOptions
 @click.option(
     "--similar-to",
     metavar="TEXT",
-    help="Rank the lines by their similarity to TEXT: SIMILARITY, LINE, TEXT between tabs.",
+    help="Rank the lines by their similarity to TEXT: SIMILARITY, LINE, TEXT, separated by tabs.",
 )
 @shared.batches
 @shared.as_json
@@ -36,17 +36,17 @@ def command(
     """Embed each text, each line of a file or of a pipe as a vector.
 
     Without TEXT and --input standard input is read. Each line of input gives a line of output, the numbers of
-    its vector between tabs, in the same order. A sentence encoder pools as its folder says; the vector of
-    another encoder is the normalised mean of its token states. With --similar-to all lines are read first,
-    and printed with their cosine similarity, the most similar first.
+    its vector, separated by tabs, in the same order. A sentence encoder pools as its configuration specifies;
+    the vector of another encoder is the normalised mean of its token states. With --similar-to all lines are
+    read first, and printed with their cosine similarity, the most similar first.
     """
     refuse_two(text, input)
 
     with importing():
-        from regard.verbs.embed import Embedder, printed
+        from regard.verbs.embed import Embedder, output_lines
 
     embedder = Embedder(model, options=options, runtime=runtime)
     lines = [line for each in text for line in each.split("\n")] if text else None
     found = embedder.in_chunks(chunks_of(lines, input, "type a line to embed it"))
     ranked = found if similar_to is None else embedder.similar(found, similar_to)
-    write(printed(each, as_json=as_json) for each in ranked)
+    write(output_lines(each, as_json=as_json) for each in ranked)

@@ -25,15 +25,15 @@ def command(
     """Predict the masked tokens of a text, of each line of a file or of a pipe.
 
     A masked token is written [MASK] or <mask>, or by the model's own name for it. Without TEXT and --input
-    standard input is read. Each prediction is a line: LINE, MASK (from 1 in each line), TOKEN and PROBABILITY
-    between tabs, the most probable first; an empty line gives none.
+    standard input is read. Each prediction is a line: LINE, MASK (from 1 in each line), TOKEN and
+    PROBABILITY, separated by tabs, the most probable first; an empty line gives none.
     """
     refuse_two(text is not None, input)
 
     with importing():
-        from regard.verbs.fill import Filler, printed
+        from regard.verbs.fill import Filler, output_lines
 
     filler = Filler(model, options=options, runtime=runtime)
     lines = None if text is None else text.split("\n")
     found = filler.in_chunks(chunks_of(lines, input, "type a line with [MASK] in it"))
-    write(printed(each, as_json=as_json) for each in found)
+    write(output_lines(each, as_json=as_json) for each in found)

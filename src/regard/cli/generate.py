@@ -56,7 +56,7 @@ def command(
         raise UserError("--json prints whole texts only", "leave out --stream or --json")
 
     with importing():
-        from regard.verbs.generate import BETWEEN, Generator, printed
+        from regard.verbs.generate import BETWEEN, Generator, output_lines
 
     generator = Generator(model, controls=controls, num=num, runtime=runtime)
     single = None if prompt in (None, "-") else prompt
@@ -65,7 +65,7 @@ def command(
         write(_streamed(generator, prompts, BETWEEN, single=single is not None))
         return
     found = generator.in_chunks(prompts) if single is None else [generator.one(single)]
-    texts = (printed(each, as_json=as_json) for each in found)
+    texts = (output_lines(each, as_json=as_json) for each in found)
     write(text if number == 0 or as_json else BETWEEN + text for number, text in enumerate(texts))
 
 

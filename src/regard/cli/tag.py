@@ -38,7 +38,7 @@ def command(
     """Label each word of a text, of the lines of a file or of a pipe.
 
     Without TEXT and --input standard input is read, a sentence a line. Each word is printed on a line of its
-    own, WORD and LABEL between tabs, with an empty line after each sentence.
+    own, WORD and LABEL separated by a tab, with an empty line after each sentence.
 
     Text is split into words at white space and at the punctuation on their ends, more coarsely than in
     treebanks: `Don't` is one word here, and two (`Do`, `n't`) in English treebanks. In CoNLL-U, which brings
@@ -48,7 +48,7 @@ def command(
 
     with importing():
         from regard.verbs.shared.lines import STDIN
-        from regard.verbs.tag import Tagger, is_conllu, printed
+        from regard.verbs.tag import Tagger, is_conllu, output_lines
 
     conllu = conllu or (input is not None and is_conllu(input))
     for given, option in ((text is not None, "TEXT"), (words, "--words"), (as_json, "--json")):
@@ -60,4 +60,4 @@ def command(
         write(map(str, tagger.conllu(lines, STDIN if input is None else str(input))))
     else:
         sentences = ([line.split() for line in chunk] if words else chunk for chunk in lines)
-        write(printed(each, as_json=as_json) for each in tagger.in_chunks(sentences))
+        write(output_lines(each, as_json=as_json) for each in tagger.in_chunks(sentences))

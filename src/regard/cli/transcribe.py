@@ -25,7 +25,7 @@ def command(input: Path, model: Path, beam: BeamSize, as_json: bool, runtime: Ru
     `lengths`, the number of frames of each recording. Prints one line per recording.
     """
     with importing():
-        from regard.verbs.transcribe import Transcriber, printed
+        from regard.verbs.transcribe import Transcriber, output_lines
 
     transcriber = Transcriber(model, beam=beam, runtime=runtime)
-    write(printed(each, as_json=as_json) for each in transcriber.file(input))
+    write(output_lines(each, as_json=as_json) for each in transcriber.file(input))

@@ -65,11 +65,11 @@ def _print(
     translator: "Translator", answers: "Iterable[Translation]", output: Path | None, as_json: bool
 ) -> None:
     """To a file, or to standard output as they come."""
-    from regard.verbs.translate import printed
+    from regard.verbs.translate import output_lines
     from regard.verbs.translate import write as write_file
 
     ranked = translator.options.n_best > 1
     if output is not None:
         write_file(answers, output, ranked=ranked, as_json=as_json)
     else:
-        write(printed(each, ranked=ranked, as_json=as_json) for each in answers)
+        write(output_lines(each, ranked=ranked, as_json=as_json) for each in answers)

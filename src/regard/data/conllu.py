@@ -136,7 +136,7 @@ class _Sentence:
         if line.isspace():
             return "white space where an empty line is expected"
         if len(cells) != len(COLUMNS):
-            return f"{len(cells)} columns between tabs, not {len(COLUMNS)}"
+            return f"{len(cells)} columns separated by tabs, not {len(COLUMNS)}"
         for column, cell in zip(COLUMNS, cells, strict=True):
             if not cell or cell.isspace():
                 return f"the column {column.upper()} is empty: write {NO_VALUE!r} for no value"

@@ -78,7 +78,7 @@ def _read_columns(path: Path) -> Iterator[Sentence]:
 
 
 def _cells(line: str) -> list[str]:
-    """The columns of a line. Words with a space are possible only between tabs."""
+    """The columns of a line. Words with a space are possible only if tabs separate the columns."""
 
     if "\t" in line:
         return [re.sub(r"\s+", "\u00a0", cell.strip()) for cell in line.rstrip("\t\r ").split("\t")]

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch import Tensor, nn
 
 from regard.distributed.group import Group
-from regard.distributed.replicated import Replicated
+from regard.distributed.replicated import ReplicatedModel
 from regard.distributed.settings import DistributedSettings
 
 
@@ -47,7 +47,7 @@ class DistributedModel(Protocol):
 def distribute(model: nn.Module, settings: DistributedSettings, group: Group) -> DistributedModel:
     """Distributes `model` over the processes of `group`."""
     if settings.strategy == "fsdp2" and group.size > 1:
-        from regard.distributed.sharded import Sharded  # its import takes a second
+        from regard.distributed.sharded import ShardedModel  # its import takes a second
 
-        return Sharded(model, group)
-    return Replicated(model, group)
+        return ShardedModel(model, group)
+    return ReplicatedModel(model, group)

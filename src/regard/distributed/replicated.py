@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.distributed.group import SINGLE, Group
 
 
-class Replicated:
+class ReplicatedModel:
     """A replica of the model in each process; gradients are summed over the processes before the step.
 
     For a single process, a group of one, it does nothing.

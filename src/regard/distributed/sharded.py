@@ -21,7 +21,7 @@ from regard.distributed.group import Group
 BLOCKS = "blocks"  # the name of the list of layers in the models
 
 
-class Sharded:
+class ShardedModel:
     """Shards `model` over the processes of `group`; its weights become DTensors."""
 
     lockstep = True

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 
 from regard.training.settings import TrainingSettings
-from regard.training.state import Timed
+from regard.training.state import TimedCount
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Pace:
     """Times the updates of this process, without the time for validations."""
 
     def __init__(self) -> None:
-        self.updates = Timed()
+        self.updates = TimedCount()
         self._first = 0.0  # seconds of the first update, which is slower than the others
         self._started = 0.0
 
@@ -52,15 +52,17 @@ class Pace:
         self.updates.seconds += seconds
         return seconds
 
-    def left(self, step: int, settings: TrainingSettings, validations: Timed) -> TimeLeft:
+    def left(self, step: int, settings: TrainingSettings, validations: TimedCount) -> TimeLeft:
         """The remaining time after update `step`; `validations` are those that were timed so far."""
         updates = self.updates
         if updates.count > 1:
-            updates = Timed(count=updates.count - 1, seconds=updates.seconds - self._first)
+            updates = TimedCount(count=updates.count - 1, seconds=updates.seconds - self._first)
         return time_left(step, settings, updates, validations)
 
 
-def time_left(step: int, settings: TrainingSettings, updates: Timed, validations: Timed) -> TimeLeft:
+def time_left(
+    step: int, settings: TrainingSettings, updates: TimedCount, validations: TimedCount
+) -> TimeLeft:
     """The remaining time of a run after update `step`, from the mean times of updates and validations."""
     to_come = validations_after(step, settings)
     seconds = updates.mean * max(settings.max_steps - step, 0) + validations.mean * to_come

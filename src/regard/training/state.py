@@ -15,7 +15,7 @@ ADDED_LATER = {"second_value", "watch", "validations"}  # fields that runs of ol
 
 
 @dataclass(kw_only=True)
-class Timed:
+class TimedCount:
     """A count and the total time."""
 
     count: int = 0
@@ -48,7 +48,7 @@ class TrainingState:
     watch: CollapseDetector = field(default_factory=CollapseDetector)  # for a collapse
     random: list[dict[str, str]] = field(default_factory=list)  # per process: device type -> state, base64
     seconds: float = 0.0  # of training, validation and saving
-    validations: Timed = field(default_factory=Timed)
+    validations: TimedCount = field(default_factory=TimedCount)
 
     def to_dict(self) -> dict[str, Any]:
         """The state as JSON data."""
@@ -67,7 +67,7 @@ class TrainingState:
         return cls(**{**values, **nested})
 
 
-PARTS: dict[str, type] = {"watch": CollapseDetector, "validations": Timed}
+PARTS: dict[str, type] = {"watch": CollapseDetector, "validations": TimedCount}
 
 
 def _read(cls: type, values: Any, name: str) -> Any:

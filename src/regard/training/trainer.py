@@ -15,7 +15,7 @@ from regard.data.batch import Batch
 from regard.data.loader import Cursor, Loader
 from regard.data.noise import derive_seed
 from regard.distributed.distributed_model import DistributedModel
-from regard.distributed.replicated import Replicated
+from regard.distributed.replicated import ReplicatedModel
 from regard.errors import RecipeError, RunError, Stopped
 from regard.fast.training import fused
 from regard.models.adapters import merged
@@ -72,7 +72,7 @@ class Trainer:
         self.model, self.loader = model, loader
         self.settings, self.run, self.model_files = settings, run, model_files
         self.validate, self.report, self.update, self.stop = validate, report, update, stop
-        self.distributed = distributed or Replicated(model)
+        self.distributed = distributed or ReplicatedModel(model)
         self.group = self.distributed.group
         self.device = next(model.parameters()).device
         self.gradients = Gradients(self.distributed, objective, self.device, settings.precision)

@@ -33,7 +33,7 @@ class ClassProbability:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classified:
+class ClassPrediction:
     """A line and its classes, most probable first, none for an empty line; or the `value` of a regression."""
 
     line: int
@@ -59,7 +59,7 @@ class Classified:
         return {"line": self.line, "text": self.text, "label": self.label, "candidates": candidates}
 
 
-class Classifier(TextVerb[str, Classified]):
+class Classifier(TextVerb[str, ClassPrediction]):
     """A model, loaded once, that classifies texts. An answer depends on its text alone.
 
     Args:
@@ -83,12 +83,12 @@ class Classifier(TextVerb[str, Classified]):
         self.tokenizer = self.loaded.tokenizers.source
         self.labels, self.options = self.loaded.labels, options
 
-    def answers(self, texts: Sequence[str], first: int) -> Iterator[Classified]:
+    def answers(self, texts: Sequence[str], first: int) -> Iterator[ClassPrediction]:
         filled = [place for place, line in enumerate(texts) if line and not line.isspace()]
         encoded = [self._encoded(texts[place], first + place) for place in filled]
         found = dict(zip(filled, self._predictions(encoded), strict=True))
         for place, line in enumerate(texts):
-            yield Classified(line=first + place, text=line, **found.get(place, {}))
+            yield ClassPrediction(line=first + place, text=line, **found.get(place, {}))
 
     def _predictions(self, texts: Sequence[EncodedText]) -> Iterator[dict[str, Any]]:
         for logits in logits_of(self.model, texts, self.tokenizer.pad_id, self.options.batch_tokens):
@@ -101,12 +101,12 @@ class Classifier(TextVerb[str, Classified]):
     def _encoded(self, line: str, number: int) -> EncodedText:
         """The ids of a line; a line that is too long is truncated, with a warning."""
         pieces = self.tokenizer.encode_words(line[:MAX_CHARACTERS].strip())
-        most = self.model.max_length
-        if len(line) > MAX_CHARACTERS or (most is not None and sum(map(len, pieces)) + 2 > most):
+        max_tokens = self.model.max_length
+        if len(line) > MAX_CHARACTERS or (max_tokens is not None and sum(map(len, pieces)) + 2 > max_tokens):
             console.warn(
                 f"line {number} is too long ({len(line):,} characters): only its beginning is classified"
             )
-        return encoded_text(pieces, [0], tokenizer=self.tokenizer, line=number, max_tokens=most)
+        return encoded_text(pieces, [0], tokenizer=self.tokenizer, line=number, max_tokens=max_tokens)
 
 
 def candidates(
@@ -164,7 +164,7 @@ def classify_file(
     return [_answer(each, options.top) for each in classifier(stream_lines(input))]
 
 
-def _answer(classified: Classified, top: int) -> ClassAnswer:
+def _answer(classified: ClassPrediction, top: int) -> ClassAnswer:
     if classified.value is not None:
         return classified.value
     if top == 1:
@@ -172,8 +172,8 @@ def _answer(classified: Classified, top: int) -> ClassAnswer:
     return [(each.label, each.probability) for each in classified.candidates]
 
 
-def printed(classified: Classified, *, ranked: bool = False, as_json: bool = False) -> str:
-    """A line: LABEL, PROBABILITY; `ranked`: LINE, LABEL, PROBABILITY for each candidate; or JSON.
+def output_lines(classified: ClassPrediction, *, ranked: bool = False, as_json: bool = False) -> str:
+    """A line of output: LABEL, PROBABILITY; `ranked`: LINE, LABEL, PROBABILITY for each candidate; or JSON.
 
     An empty text gives an empty line, and none when `ranked`.
     """

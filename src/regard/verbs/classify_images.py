@@ -10,7 +10,7 @@ from jaxtyping import UInt8
 from regard.data.corpus import locate
 from regard.data.images import normalise, read_images, refuse_other_sizes
 from regard.models.vision import VisionConfig, VisionTransformer
-from regard.verbs.classify import Classified, candidates
+from regard.verbs.classify import ClassPrediction, candidates
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -48,7 +48,7 @@ class ImageClassifier:
         self.model = model_that("classifies images", VisionTransformer, loaded)
         refuse_other_labels(loaded, self.model.config.num_labels)
 
-    def __call__(self, images: Pixels, name: str = "images") -> Iterator[Classified]:
+    def __call__(self, images: Pixels, name: str = "images") -> Iterator[ClassPrediction]:
         """The classes of each image; `name` is used in messages.
 
         Raises:
@@ -63,9 +63,9 @@ class ImageClassifier:
             with torch.inference_mode():
                 logits = self.model(chunk.to(self.model.device))
             for number, row in enumerate(probabilities(logits), start=start + 1):
-                yield Classified(line=number, text="", candidates=candidates(row, self.labels, self.top))
+                yield ClassPrediction(line=number, text="", candidates=candidates(row, self.labels, self.top))
 
-    def file(self, path: str | Path) -> Iterator[Classified]:
+    def file(self, path: str | Path) -> Iterator[ClassPrediction]:
         """The classes of the images in an IDX file or NPZ file (its array `images`): a path or NAME:FILE."""
         return self(read_images(locate(str(path), Path())), str(path))
 

@@ -9,7 +9,7 @@ from regard.data.catalogue import is_spec
 from regard.data.graph_files import GraphSettings, read_unlabelled_graph
 from regard.errors import DataError
 from regard.models.graph import GraphConfig, GraphModel, GraphTransformerConfig
-from regard.verbs.classify import Classified, candidates
+from regard.verbs.classify import ClassPrediction, candidates
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -44,7 +44,7 @@ class NodeClassifier:
         self.model = model_that("classifies nodes of a graph", GraphModel, loaded)
         refuse_other_labels(loaded, self.model.config.num_labels)
 
-    def __call__(self, file: str | Path) -> Iterator[Classified]:
+    def __call__(self, file: str | Path) -> Iterator[ClassPrediction]:
         """The classes of each node of the graph in an NPZ file (`features`, `edges`), or in NAME:FILE.
 
         Features are normalised as in training. `line` of a result is the number of the node, from 1.
@@ -64,7 +64,7 @@ class NodeClassifier:
         with torch.inference_mode():
             logits = self.model(*(None if each is None else each.to(device) for each in inputs))
         for number, row in enumerate(probabilities(logits), start=1):
-            yield Classified(line=number, text="", candidates=candidates(row, self.labels, self.top))
+            yield ClassPrediction(line=number, text="", candidates=candidates(row, self.labels, self.top))
 
 
 def reads_graphs(model: str | Path) -> bool:

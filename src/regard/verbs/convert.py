@@ -15,13 +15,13 @@ from regard.verbs.shared.model_loading import model_path
 from regard.weights.folder import write_folder
 from regard.weights.huggingface_files import refuse_taken, write_plain_folder
 from regard.weights.model_folder import LoadedModel, load_model, model_files, reads_text
-from regard.weights.pretrained import Pretrained, load_pretrained, to_huggingface
+from regard.weights.pretrained import PretrainedModel, load_pretrained, to_huggingface
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors
 
 
 @dataclass(frozen=True, kw_only=True)
-class Converted:
+class ConversionReport:
     """The folder that was written, the model's family and size, and what was not converted.
 
     `left`: names of tensors that are not in the folder; `undecoded`: decoding defaults that are not.
@@ -42,7 +42,7 @@ def convert(
     to: Literal["regard", "hf"] = "regard",
     family: str | None = None,
     trust_pickle: bool = False,
-) -> Converted:
+) -> ConversionReport:
     """Convert a Hugging Face folder to a regard model folder; with `to` = "hf" the reverse.
 
     The folder is written only if the whole model can be converted.
@@ -68,7 +68,7 @@ def convert(
     return _to_regard(model_path(model), Path(out), trust_pickle)
 
 
-def _to_regard(folder: Path, out: Path, trust_pickle: bool) -> Converted:
+def _to_regard(folder: Path, out: Path, trust_pickle: bool) -> ConversionReport:
     pretrained = load_pretrained(folder, trust_pickle=trust_pickle)
     loaded = pretrained.loaded
     if loaded.text is None and reads_text(loaded.config):
@@ -90,7 +90,7 @@ def _to_regard(folder: Path, out: Path, trust_pickle: bool) -> Converted:
             "README.md": _card(name, parameters, pretrained).encode(),
         },
     )
-    return Converted(
+    return ConversionReport(
         path=out,
         family=pretrained.family,
         parameters=parameters,
@@ -99,7 +99,7 @@ def _to_regard(folder: Path, out: Path, trust_pickle: bool) -> Converted:
     )
 
 
-def _to_huggingface(loaded: LoadedModel, out: Path, family: str | None) -> Converted:
+def _to_huggingface(loaded: LoadedModel, out: Path, family: str | None) -> ConversionReport:
     converted = to_huggingface(loaded, family)
     parameters = count_parameters(loaded.model)
     title = loaded.path.resolve().name
@@ -107,12 +107,12 @@ def _to_huggingface(loaded: LoadedModel, out: Path, family: str | None) -> Conve
         f"# {title}\n\n{parameters:,} parameters; written by regard {version('regard')} for transformers.\n"
     )
     write_plain_folder(out, {**converted.files, "README.md": card.encode()})
-    return Converted(
+    return ConversionReport(
         path=out, family=converted.family, parameters=parameters, undecoded=converted.unused_decoding
     )
 
 
-def _card(name: str, parameters: int, pretrained: Pretrained) -> str:
+def _card(name: str, parameters: int, pretrained: PretrainedModel) -> str:
     """The model card as Markdown: where the weights come from, and what was not converted."""
     parts = [
         f"# {name}",

@@ -26,12 +26,12 @@ from regard.verbs.shared.text_options import BatchOptions
 from regard.verbs.shared.text_verb import TextVerb
 
 MAX_CHARACTERS = 100_000  # of a text; the rest is left out, with a warning
-DIGITS = 6  # decimal places that do not depend on the batch
+DIGITS = 6  # decimal places in the output; rounding hides differences between batches
 OPTIONS = BatchOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Embedded:
+class EmbeddedLine:
     """A line and its vector; an empty line has the vector of its special tokens."""
 
     line: int
@@ -48,7 +48,7 @@ class Embedded:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Similar:
+class SimilarLine:
     """A line, and the cosine similarity of its vector to another."""
 
     line: int
@@ -60,11 +60,11 @@ class Similar:
         return {"line": self.line, "text": self.text, "similarity": round(self.similarity, DIGITS)}
 
 
-class Embedder(TextVerb[str, Embedded]):
+class Embedder(TextVerb[str, EmbeddedLine]):
     """An encoder, loaded once, that embeds texts. A vector depends on its text alone.
 
-    A sentence encoder pools as its folder says (Reimers and Gurevych 2019); any other encoder gives the mean
-    of its token states, normalised to length 1.
+    A sentence encoder pools as its configuration specifies (Reimers and Gurevych 2019); any other encoder
+    gives the mean of its token states, normalised to length 1.
 
     Args:
         model: a model or run folder, or what `regard.load` returns.
@@ -80,19 +80,19 @@ class Embedder(TextVerb[str, Embedded]):
         self, model: AnyModel, *, options: BatchOptions = OPTIONS, runtime: Runtime = RUNTIME
     ) -> None:
         self.loaded = open_model(model, runtime)
-        self.model = model_that("makes vectors of texts", EncoderOnly, self.loaded)
+        self.model = model_that("embeds texts", EncoderOnly, self.loaded)
         self.tokenizer, self.options = self.loaded.tokenizers.source, options
 
-    def answers(self, texts: Sequence[str], first: int) -> Iterator[Embedded]:
+    def answers(self, texts: Sequence[str], first: int) -> Iterator[EmbeddedLine]:
         vectors = self._vectors([self._text(line, number) for number, line in enumerate(texts, first)])
         for number, (line, vector) in enumerate(zip(texts, vectors, strict=True), start=first):
-            yield Embedded(line=number, text=line, vector=vector)
+            yield EmbeddedLine(line=number, text=line, vector=vector)
 
-    def similar(self, texts: Iterable[Embedded], to: str) -> list[Similar]:
+    def similar(self, texts: Iterable[EmbeddedLine], to: str) -> list[SimilarLine]:
         """All texts by their similarity to `to`, most similar first, then by line."""
         [other] = self([to])
         found = [
-            Similar(
+            SimilarLine(
                 line=each.line,
                 text=each.text,
                 similarity=float(F.cosine_similarity(each.vector, other.vector, dim=0)),
@@ -116,10 +116,10 @@ class Embedder(TextVerb[str, Embedded]):
         config = self.model.config
         ids = self.tokenizer.encode(config.sentence_prompt + line[:MAX_CHARACTERS].strip())
         limits = [limit for limit in (self.model.max_length, config.sentence_tokens) if limit is not None]
-        most = min(limits, default=None)
-        if len(line) > MAX_CHARACTERS or (most is not None and len(ids) + 2 > most):
+        max_tokens = min(limits, default=None)
+        if len(line) > MAX_CHARACTERS or (max_tokens is not None and len(ids) + 2 > max_tokens):
             console.warn(f"line {number} is too long ({len(line):,} characters): only its beginning is read")
-        return encoded_text([ids], [0], tokenizer=self.tokenizer, line=number, max_tokens=most)
+        return encoded_text([ids], [0], tokenizer=self.tokenizer, line=number, max_tokens=max_tokens)
 
 
 def sentence_vectors(
@@ -196,7 +196,7 @@ def embed_similar(
     model: AnyModel,
     options: BatchOptions = OPTIONS,
     runtime: Runtime = RUNTIME,
-) -> list[Similar]:
+) -> list[SimilarLine]:
     """All texts with their similarity to `similar_to`, most similar first.
 
     Args:
@@ -208,10 +208,10 @@ def embed_similar(
     return embedder.similar(embedder(text), similar_to)
 
 
-def printed(found: Embedded | Similar, *, as_json: bool = False) -> str:
-    """A line: the numbers of a vector between tabs; SIMILARITY, LINE, TEXT between tabs; or JSON."""
+def output_lines(found: EmbeddedLine | SimilarLine, *, as_json: bool = False) -> str:
+    """One line of output, separated by tabs: the numbers of a vector, or SIMILARITY, LINE, TEXT; or JSON."""
     if as_json:
         return json.dumps(found.to_dict(), ensure_ascii=False) + "\n"
-    if isinstance(found, Similar):
+    if isinstance(found, SimilarLine):
         return f"{found.similarity:.4f}\t{found.line}\t{found.text}\n"
     return "\t".join(f"{number:.{DIGITS}f}" for number in found.vector.tolist()) + "\n"

@@ -41,7 +41,7 @@ class TokenGuess:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filled:
+class FilledLine:
     """A line, and predictions for each of its masked tokens, most probable first. An empty line has none."""
 
     line: int
@@ -57,7 +57,7 @@ class Filled:
         return {"line": self.line, "text": self.text, "masks": masks}
 
 
-class Filler(TextVerb[str, Filled]):
+class Filler(TextVerb[str, FilledLine]):
     """A model, loaded once, that predicts masked tokens. A prediction depends on its text alone.
 
     Args:
@@ -83,7 +83,7 @@ class Filler(TextVerb[str, Filled]):
         self._spellings = dict.fromkeys((*SPELLINGS, *self.tokenizer.tokens([self._mask_id])))
         self._mask = re.compile("|".join(map(re.escape, self._spellings)))
 
-    def answers(self, texts: Sequence[str], first: int) -> Iterator[Filled]:
+    def answers(self, texts: Sequence[str], first: int) -> Iterator[FilledLine]:
         encoded: dict[int, EncodedText] = {}
         end, refused = len(texts), None
         for place, line in enumerate(texts):
@@ -97,7 +97,7 @@ class Filler(TextVerb[str, Filled]):
         logits = logits_of(self.model, list(encoded.values()), self.tokenizer.pad_id, batch_tokens)
         found = dict(zip(encoded, map(self._guesses, logits), strict=True))
         for place in range(end):
-            yield Filled(line=first + place, text=texts[place], masks=found.get(place, ()))
+            yield FilledLine(line=first + place, text=texts[place], masks=found.get(place, ()))
         if refused is not None:
             raise refused
 
@@ -126,11 +126,11 @@ class Filler(TextVerb[str, Filled]):
         for segment in others:
             places.append(1 + len(ids))  # 1 for the token at the beginning
             ids += [self._mask_id, *segment]
-        most = self.model.max_length
-        if most is not None and len(ids) + 2 > most:
+        max_tokens = self.model.max_length
+        if max_tokens is not None and len(ids) + 2 > max_tokens:
             raise DataError(
                 f"text {number} is too long: {len(ids)} tokens and two special tokens, but the model has only"
-                f" {most} positions",
+                f" {max_tokens} positions",
                 "shorten it",
             )
         text = encoded_text([ids], [0] * len(places), tokenizer=self.tokenizer, line=number)
@@ -205,12 +205,12 @@ def fill_file(
     return [_pairs(each) for each in Filler(model, options=options, runtime=runtime)(stream_lines(input))]
 
 
-def _pairs(filled: Filled) -> Guesses:
+def _pairs(filled: FilledLine) -> Guesses:
     return [[(each.token, each.probability) for each in guesses] for guesses in filled.masks]
 
 
-def printed(filled: Filled, *, as_json: bool = False) -> str:
-    """LINE, MASK, TOKEN, PROBABILITY between tabs for each guess; or a line of JSON."""
+def output_lines(filled: FilledLine, *, as_json: bool = False) -> str:
+    """LINE, MASK, TOKEN, PROBABILITY, separated by tabs, for each guess; or a line of JSON."""
     if as_json:
         return json.dumps(filled.to_dict(), ensure_ascii=False) + "\n"
     return "".join(

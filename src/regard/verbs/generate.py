@@ -52,7 +52,7 @@ class Continuation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generated:
+class PromptContinuations:
     """A prompt, its line (from 1), and its continuations; best first, or samples in their order.
 
     An empty line has none if the model has no begin token.
@@ -78,7 +78,7 @@ class Generated:
         return with_precision(found, self.precision)
 
 
-class Generator(TextVerb[str, Generated]):
+class Generator(TextVerb[str, PromptContinuations]):
     """A model, loaded once, that continues texts.
 
     A continuation depends on its prompt and the seed alone, not on the batch. Controls that are not given are
@@ -129,7 +129,7 @@ class Generator(TextVerb[str, Generated]):
     def checked(self, texts: Iterable[str]) -> Iterator[str]:
         return several(texts)
 
-    def answers(self, texts: Sequence[str], first: int) -> Iterator[Generated]:
+    def answers(self, texts: Sequence[str], first: int) -> Iterator[PromptContinuations]:
         """The continuations of each prompt. Of a prompt longer than the context only the end is read."""
         prompts = [
             self._prompt(ids, number)
@@ -139,9 +139,11 @@ class Generator(TextVerb[str, Generated]):
         found = self._continuations(prompts)
         for number, text in enumerate(texts, start=first):
             continuations = found.get(number - 1, ())
-            yield Generated(line=number, prompt=text, continuations=continuations, precision=self.precision)
+            yield PromptContinuations(
+                line=number, prompt=text, continuations=continuations, precision=self.precision
+            )
 
-    def one(self, prompt: str) -> Generated:
+    def one(self, prompt: str) -> PromptContinuations:
         """The continuations of one prompt.
 
         Raises:
@@ -340,7 +342,7 @@ def generate_file(
     return [texts[0] for texts in found] if num == 1 else found
 
 
-def printed(generated: Generated, *, as_json: bool = False) -> str:
+def output_lines(generated: PromptContinuations, *, as_json: bool = False) -> str:
     """The texts, each followed by a line feed, with a line of `---` between two; or a line of JSON."""
     if as_json:
         return json.dumps(generated.to_dict(), ensure_ascii=False) + "\n"

@@ -27,7 +27,7 @@ OPTIONS = PrefixOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scored:
+class PairScores:
     """The score of each pair, in order. Log-probabilities are in nats and include the end of a sentence."""
 
     model: Path
@@ -59,7 +59,7 @@ def score(
     ref: str | Path,
     options: PrefixOptions = OPTIONS,
     runtime: Runtime = RUNTIME,
-) -> Scored:
+) -> PairScores:
     """The log-probability of each line of `ref` as the translation of that line of `src`.
 
     A source is encoded as by `translate`.
@@ -86,7 +86,7 @@ def score(
         bos_id=target.bos_id,
         eos_id=target.eos_id,
     )
-    return Scored(model=loaded.path, scores=found)
+    return PairScores(model=loaded.path, scores=found)
 
 
 def _source_ids(sources: Sequence[str], loaded: LoadedModel, prefix: str | None) -> list[list[int]]:

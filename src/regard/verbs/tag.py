@@ -216,8 +216,8 @@ def is_conllu(file: str | Path) -> bool:
     return str(file).endswith((".conllu", ".conllu.gz"))
 
 
-def printed(tagged: TaggedSentence, *, as_json: bool = False) -> str:
-    """WORD, LABEL between tabs, a line each, and an empty line after the last; or a line of JSON."""
+def output_lines(tagged: TaggedSentence, *, as_json: bool = False) -> str:
+    """A line of WORD, LABEL, separated by a tab, for each word, then an empty line; or a line of JSON."""
     if as_json:
         return json.dumps(tagged.to_dict(), ensure_ascii=False) + "\n"
     return "".join(f"{word.form}\t{word.label}\n" for word in tagged.words) + "\n"

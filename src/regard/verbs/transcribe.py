@@ -30,7 +30,7 @@ RecordedFrames = Float[np.ndarray, "_ features"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transcribed:
+class RecordingTranscript:
     """The transcript of a recording, the recording's number from 1, and the transcript's log-probability."""
 
     line: int
@@ -70,7 +70,7 @@ class Transcriber:
             )
         self.search = alignment_search(beam if beam.has_beam else default_beam(self.loaded))
 
-    def __call__(self, recordings: Sequence[RecordedFrames]) -> list[Transcribed]:
+    def __call__(self, recordings: Sequence[RecordedFrames]) -> list[RecordingTranscript]:
         """The transcript of each recording, an array frames x features.
 
         Raises:
@@ -83,16 +83,18 @@ class Transcriber:
                     f"recording {line} has {len(recording)} frames of {recording.shape[1]} features",
                     f"give one frame or more of {features} features, as the model reads",
                 )
-        transcripts: dict[int, Transcribed] = {}
+        transcripts: dict[int, RecordingTranscript] = {}
         lengths = np.array([len(recording) for recording in recordings], np.int64)
         for group in bucket_by_length(np.arange(len(lengths)), lengths, lengths, BATCH_FRAMES):
             batch = [standardise(recordings[number].astype(np.float32)) for number in group]
             for number, transcript in zip(group.tolist(), self._decode(batch), strict=True):
                 text = " ".join(self.labels[label] for label in transcript.ids)
-                transcripts[number] = Transcribed(line=number + 1, text=text, log_prob=transcript.log_prob)
+                transcripts[number] = RecordingTranscript(
+                    line=number + 1, text=text, log_prob=transcript.log_prob
+                )
         return [transcripts[number] for number in range(len(lengths))]
 
-    def file(self, path: str | Path) -> list[Transcribed]:
+    def file(self, path: str | Path) -> list[RecordingTranscript]:
         """The transcripts of the recordings in an NPZ file (arrays `frames` and `lengths`)."""
         return self(read_frames(Path(path)))
 
@@ -132,7 +134,7 @@ def transcribe(
     return [each.text for each in transcripts]
 
 
-def printed(transcribed: Transcribed, *, as_json: bool = False) -> str:
+def output_lines(transcribed: RecordingTranscript, *, as_json: bool = False) -> str:
     """The line that `regard transcribe` prints: the transcript, or JSON."""
     if as_json:
         return json.dumps(transcribed.to_dict(), ensure_ascii=False) + "\n"

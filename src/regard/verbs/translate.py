@@ -360,7 +360,7 @@ def write(
         with file:
             for translation in translations:
                 with _naming(output):
-                    file.write(printed(translation, ranked=ranked, as_json=as_json))
+                    file.write(output_lines(translation, ranked=ranked, as_json=as_json))
                 count += 1
         if not special:
             with _naming(output):
@@ -381,7 +381,7 @@ def _naming(output: Path) -> Iterator[None]:
         raise DataError(f"{output}: {error.strerror}", "choose another --output") from None
 
 
-def printed(translation: Translation, *, ranked: bool = False, as_json: bool = False) -> str:
+def output_lines(translation: Translation, *, ranked: bool = False, as_json: bool = False) -> str:
     """A translation as a line of text; `ranked`: LINE, SCORE, TEXT for each candidate; or a line of JSON."""
     if as_json:
         return json.dumps(translation.to_dict(), ensure_ascii=False) + "\n"

@@ -58,7 +58,7 @@ def register_family(family: Family) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pretrained:
+class PretrainedModel:
     """A model from a Hugging Face folder, and the parts of the folder that it does not use."""
 
     loaded: LoadedModel
@@ -69,7 +69,7 @@ class Pretrained:
 
 def load_pretrained(
     path: str | Path, device: str | torch.device = "cpu", *, trust_pickle: bool = False
-) -> Pretrained:
+) -> PretrainedModel:
     """Loads the model of a Hugging Face folder; no code of the folder is run.
 
     Raises:
@@ -93,7 +93,7 @@ def load_pretrained(
         generation=decoding.settings,
         path=folder,
     )
-    return Pretrained(loaded=loaded, family=family.name, unused=unused, unused_decoding=decoding.unused)
+    return PretrainedModel(loaded=loaded, family=family.name, unused=unused, unused_decoding=decoding.unused)
 
 
 def huggingface_config_class(path: Path) -> type[ModelConfig]:

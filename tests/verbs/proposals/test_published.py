@@ -7,7 +7,7 @@ import pytest
 from regard.errors import RecipeError
 from regard.verbs.proposals.labelled import CLASSIFICATION
 from regard.verbs.proposals.language_model import CHARACTERS, PIECES
-from regard.verbs.proposals.published import Published, RecipeChange, adapted, toml
+from regard.verbs.proposals.published import PublishedRecipe, RecipeChange, adapted, toml
 from regard.verbs.proposals.tagging import TAGGING
 from regard.verbs.recipes import recipes_show
 
@@ -15,7 +15,7 @@ SECTIONS = "task", "tokenizer", "model", "batches", "training"
 PUBLISHED = CLASSIFICATION, TAGGING, CHARACTERS, PIECES
 
 
-def proposed(published: Published, amount: int) -> dict:
+def proposed(published: PublishedRecipe, amount: int) -> dict:
     text = adapted(published.text(), 'name = "x"\n\n', "[data.train]\n", published.scaled(amount))
     return tomllib.loads(text)
 

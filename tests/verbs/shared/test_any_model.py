@@ -51,12 +51,12 @@ def test_models_of_another_kind_and_values_that_are_no_model_are_refused(untrain
         with pytest.raises(FolderError, match="this is not a model that") as caught:
             call("1 2", model=translator)
         assert "regard translate" in caught.value.hint
-    with pytest.raises(FolderError, match="no model that translates") as caught:
+    with pytest.raises(FolderError, match="not a model that translates") as caught:
         regard.translate("a", model=encoder)
     assert "regard classify" in caught.value.hint
     with pytest.raises(UserError, match="model must be"):
         regard.translate("a", model=translator.model)
-    with pytest.raises(FolderError, match="no model that classifies images"):
+    with pytest.raises(FolderError, match="not a model that classifies images"):
         regard.classify_images(np.zeros((1, 1, 4, 4), np.uint8), model=translator)
 
 

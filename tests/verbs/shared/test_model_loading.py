@@ -19,7 +19,7 @@ from regard.verbs.shared import model_loading as box
 from regard.verbs.shared.model_loading import included_model, included_models, model_path
 from regard.verbs.shared.settings import recipe_from, with_init
 from regard.verbs.training_run.initial_model import _start
-from regard.verbs.translate import Translator, printed, translate
+from regard.verbs.translate import Translator, output_lines, translate
 from regard.weights.checkpoint import RunFolder
 from regard.weights.folder import verify_folder
 
@@ -176,8 +176,8 @@ def test_every_batch_size_gives_the_same_bytes_also_with_an_empty_and_a_long_lin
     assert found[0][5].text == ""
     for other in found[1:]:
         if EXACT:
-            assert [printed(each, as_json=True) for each in other] == [
-                printed(each, as_json=True) for each in found[0]
+            assert [output_lines(each, as_json=True) for each in other] == [
+                output_lines(each, as_json=True) for each in found[0]
             ]
         for one, two in zip(found[0], other, strict=True):
             # the score is the mean over tokens: where the bits differ, only near ties may change

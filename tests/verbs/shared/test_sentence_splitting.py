@@ -17,7 +17,7 @@ from regard.verbs.generation.controls import UNSET
 from regard.verbs.shared.sentence_splitting import Splitter, joined
 from regard.verbs.summarize import Summarizer
 from regard.verbs.tasks.translation import length_quantile
-from regard.verbs.translate import Translator, printed, translate
+from regard.verbs.translate import Translator, output_lines, translate
 
 TEXT = "1 2 3?  4 5!\n\n7 8 9 0! 6?"
 SENTENCES = ["1 2 3?", "4 5!", "7 8 9 0!", "6?"]
@@ -52,9 +52,9 @@ def test_log_probabilities_and_tokens_are_those_of_the_sentences(untrained):
     assert best.tokens == sum((each.candidates[0].tokens for each in alone), ())
     assert len(found.candidates) == 2
     assert found.candidates[0].score >= found.candidates[1].score
-    record = json.loads(printed(found, as_json=True))
+    record = json.loads(output_lines(found, as_json=True))
     assert record["sentences"] == [{"source": each.source, "translation": each.text} for each in alone]
-    assert "sentences" not in json.loads(printed(alone[0], as_json=True))
+    assert "sentences" not in json.loads(output_lines(alone[0], as_json=True))
 
 
 def test_lines_are_split_where_they_are_longer_than_the_model_was_trained_on(untrained):

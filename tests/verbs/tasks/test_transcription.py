@@ -10,7 +10,7 @@ from regard.errors import DataError, FolderError, RecipeError
 from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks import transcription
 from regard.verbs.train import train
-from regard.verbs.transcribe import Transcriber, printed, transcribe
+from regard.verbs.transcribe import Transcriber, output_lines, transcribe
 from regard.weights.model_folder import load_model
 
 RECIPE = """
@@ -119,14 +119,14 @@ def test_tones_are_transcribed(folder, monkeypatch, capsys):
     [first] = transcriber(recordings[:1])
     assert (first.line, first.text) == (1, transcripts[0])
     assert first.log_prob < 0
-    assert printed(first) == f"{first.text}\n"
-    assert printed(first, as_json=True).startswith('{"line": 1, "text": ')
+    assert output_lines(first) == f"{first.text}\n"
+    assert output_lines(first, as_json=True).startswith('{"line": 1, "text": ')
     with pytest.raises(DataError, match="recording 2 has 5 frames of 3 features"):
         transcriber([recordings[0], np.zeros((5, 3), np.float32)])
 
 
 def test_another_model_does_not_transcribe(untrained):
-    with pytest.raises(FolderError, match="no model that transcribes"):
+    with pytest.raises(FolderError, match="not a model that transcribes"):
         Transcriber(untrained)
 
 

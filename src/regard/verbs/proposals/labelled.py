@@ -14,7 +14,7 @@ from regard.verbs.proposals.proposal import WrittenRecipe, held_out, split_diges
 from regard.verbs.proposals.published import (
     PART_COMMENTS,
     RELATIVE_PATHS,
-    Published,
+    PublishedRecipe,
     RecipeChange,
     RecipeSection,
     adapted,
@@ -27,7 +27,7 @@ MAX_CHARACTERS = 100_000  # of a text
 COMMON = 0.75  # with a class of a larger share, a model that always predicts it has a high accuracy
 
 # low and high: bytes of the training texts of TREC and of SST-5, on which the recipe was measured
-CLASSIFICATION = Published(recipe="sst2", low=240_000, high=800_000)
+CLASSIFICATION = PublishedRecipe(recipe="sst2", low=240_000, high=800_000)
 
 LabelledKind = Literal["classification", "regression"]
 

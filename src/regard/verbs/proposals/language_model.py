@@ -16,7 +16,7 @@ from regard.verbs.proposals.proposal import WrittenRecipe, held_out, split_diges
 from regard.verbs.proposals.published import (
     PART_COMMENTS,
     RELATIVE_PATHS,
-    Published,
+    PublishedRecipe,
     RecipeSection,
     adapted,
 )
@@ -28,8 +28,8 @@ HELD_OUT_SHARE, MAX_HELD_OUT = 0.1, 200_000  # of the characters
 MAX_BYTES_BY_CHARACTER = 2_000_000  # a longer text is tokenised into subwords, not characters
 
 # low and high: near the bytes of the training text of Tiny Shakespeare, and of War and Peace
-CHARACTERS = Published(recipe="shakespeare-char-cpu", low=1_000_000, high=1_120_000)
-PIECES = Published(
+CHARACTERS = PublishedRecipe(recipe="shakespeare-char-cpu", low=1_000_000, high=1_120_000)
+PIECES = PublishedRecipe(
     recipe="war-and-peace-bpe", low=2_850_000, high=3_250_000, updates=(200, 50_000), largest_batch=16_384
 )
 

@@ -31,7 +31,7 @@ class RecipeChange:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
+class PublishedRecipe:
     """A published recipe, which is used unchanged for corpora of `low` to `high` bytes of text.
 
     For other corpora the number of updates and the vocabulary scale with the square root of the amount of

@@ -12,7 +12,7 @@ from regard.verbs.proposals.proposal import WrittenRecipe, held_out, split_diges
 from regard.verbs.proposals.published import (
     PART_COMMENTS,
     RELATIVE_PATHS,
-    Published,
+    PublishedRecipe,
     RecipeSection,
     adapted,
 )
@@ -24,7 +24,7 @@ HELD_OUT_SHARE = 0.05  # of the sentences
 COLUMNS: tuple[Column, ...] = ("upos", "xpos", "deprel", "feats")  # searched for labels in this order
 
 # low and high: near the bytes of the words of UD English EWT
-TAGGING = Published(recipe="ud-pos", low=950_000, high=1_050_000)
+TAGGING = PublishedRecipe(recipe="ud-pos", low=950_000, high=1_050_000)
 
 
 def new_tagging(

@@ -15,7 +15,7 @@ from regard.data.corpus import Pair
 from regard.data.loader import bucket_by_length
 from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
 from regard.distributed.group import SINGLE
-from regard.distributed.replicated import Replicated
+from regard.distributed.replicated import ReplicatedModel
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
@@ -97,7 +97,7 @@ def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int
 
 def _train(model: Model, objective: Objective, batches: Sequence[PairBatch], device: torch.device) -> float:
     """The target tokens per second of updates like the trainer's."""
-    distributed = Replicated(model, SINGLE)
+    distributed = ReplicatedModel(model, SINGLE)
     gradients = Gradients(distributed, objective, device, TrainingSettings.precision)
     optimizer, average = build_optimizer(model, OptimizerSettings()), MovingAverage(model, 0.99)
 

@@ -32,7 +32,9 @@ class ClassificationOptions(TaggingOptions):
     """How texts are classified."""
 
     top: int = keyword(
-        1, "Give that many classes, most probable first: LINE, LABEL, PROBABILITY between tabs.", metavar="N"
+        1,
+        "Give that many classes, most probable first: LINE, LABEL, PROBABILITY, separated by tabs.",
+        metavar="N",
     )
 
 
@@ -71,7 +73,8 @@ class SummaryOptions(WorkerOptions, PrefixOptions, BatchOptions):
 
     n_best: int = keyword(
         1,
-        "Give that many candidates of each text: LINE, SCORE, TEXT between tabs. A beam is at least as wide.",
+        "Give that many candidates of each text: LINE, SCORE, TEXT, separated by tabs. A beam is at least as"
+        " wide.",
         metavar="N",
     )
 

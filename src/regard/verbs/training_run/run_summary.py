@@ -7,7 +7,7 @@ from regard import console
 from regard.data.loader import Loader
 from regard.training.pace import time_left, validations_after
 from regard.training.settings import TrainingSettings
-from regard.training.state import Timed
+from regard.training.state import TimedCount
 
 
 def training_summary(settings: TrainingSettings, loader: Loader, state: Mapping[str, Any] | None) -> str:
@@ -24,7 +24,7 @@ def training_summary(settings: TrainingSettings, loader: Loader, state: Mapping[
     line = f"training: {updates} ({epochs} of {per_epoch:,.0f} updates), {validations} validation{plural}"
     if state is None or "validations" not in state:
         return f"{line}; the time will be known after the first update"
-    validated = Timed(**state["validations"])
-    updated = Timed(count=done, seconds=state["seconds"] - validated.seconds)
+    validated = TimedCount(**state["validations"])
+    updated = TimedCount(count=done, seconds=state["seconds"] - validated.seconds)
     left = time_left(done, settings, updated, validated)
     return f"{line}; about {console.duration(left.seconds)} at the speed so far"

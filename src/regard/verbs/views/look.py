@@ -157,7 +157,7 @@ class Look:
         return found
 
     def to_text(self) -> str:
-        """Answer, tokens, alignment and heads as plain lines with tabs between fields."""
+        """Answer, tokens, alignment and heads as plain lines; fields are separated by tabs."""
         return "".join(f"{line}\n" for line in text_lines(self.summary, self.get))
 
     def widget(self) -> Any:
