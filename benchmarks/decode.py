@@ -15,7 +15,7 @@ import argparse
 import statistics
 from typing import Any
 
-from benchmarks.common import part
+from benchmarks.common import program
 from benchmarks.common.contender import Contender, Entry, contenders
 from benchmarks.common.results import Result, Table
 from benchmarks.common.roof import peak_of
@@ -43,12 +43,17 @@ COLUMNS = {
 
 
 def main() -> None:
-    part.own_threads()
-    parser = part.arguments(__doc__)
-    parser.add_argument("--model", help="a model folder, of the paper's parts")
-    parser.add_argument("--sentences", type=int, default=500, help="at batch 32; greedily twice as many")
-    parser.add_argument("--alone", type=int, default=50, help="at batch 1 (50)")
-    part.run(decode, parser)
+    program.limit_threads()
+    parser = program.argument_parser(__doc__)
+    parser.add_argument("--model", help="a model folder whose model has only the paper's parts")
+    parser.add_argument(
+        "--sentences",
+        type=int,
+        default=500,
+        help="sentences at batch size 32, twice as many if greedy [default: 500]",
+    )
+    parser.add_argument("--alone", type=int, default=50, help="sentences at batch size 1 [default: 50]")
+    program.run(decode, parser)
 
 
 def decode(options: argparse.Namespace) -> Result:
@@ -120,7 +125,7 @@ def compared(
     before = {each.name: each.absent for each in here}
     warm_up = {**asked, "count": min(sentences, 8 * size)}
     samples = rounds(here, count, {**asked, "count": sentences}, warm_up=warm_up, say=lambda text: None)
-    part.say(title)
+    program.say(title)
     said = {each.name: each.ask("said") for each in here if each.name in samples}
     table = Table(title=title, columns=COLUMNS)
     for each in here:

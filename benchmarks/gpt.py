@@ -10,7 +10,7 @@ a trained decoder to generate with; without it weights are random.
 import argparse
 from typing import Any
 
-from benchmarks.common import part
+from benchmarks.common import program
 from benchmarks.common.contender import Contender, Entry, contenders
 from benchmarks.common.results import Result, Table
 from benchmarks.common.roof import peak_entry, peak_of
@@ -37,11 +37,13 @@ COLUMNS = {
 
 
 def main() -> None:
-    part.own_threads()
-    parser = part.arguments(__doc__)
-    parser.add_argument("--updates", type=int, default=2, help="of each contender in a round (2)")
+    program.limit_threads()
+    parser = program.argument_parser(__doc__)
+    parser.add_argument(
+        "--updates", type=int, default=2, help="updates of each contender in a round [default: 2]"
+    )
     parser.add_argument("--model", help="a trained decoder without a source, to generate with")
-    part.run(gpt, parser)
+    program.run(gpt, parser)
 
 
 def gpt(options: argparse.Namespace) -> Result:
@@ -117,7 +119,7 @@ def written(
     here: list[Contender], count: int, length: int, *, title: str, gflop: float, roof: float
 ) -> Table:
     samples = rounds(here, count, {"length": length}, warm_up={"length": 16}, say=lambda text: None)
-    part.say(title)
+    program.say(title)
     table = Table(title=title, columns=COLUMNS)
     reference = HUGGING_FACE if HUGGING_FACE in samples else REGARD
     ours = samples[REGARD][-1].answer["said"]

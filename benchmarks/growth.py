@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import part
+from benchmarks.common import program
 from benchmarks.common.contender import Contender, Entry, contenders
 from benchmarks.common.results import Result, Table
 from benchmarks.common.rounds import best, median, rounds
@@ -26,12 +26,14 @@ TRAINERS = {
 
 
 def main() -> None:
-    part.own_threads()
-    parser = part.arguments(__doc__)
+    program.limit_threads()
+    parser = program.argument_parser(__doc__)
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
     parser.add_argument("--lines", type=int, nargs="+", default=LINES)
-    parser.add_argument("--folder", type=Path, help="where the corpora go for a while (a temporary folder)")
-    part.run(growth, parser)
+    parser.add_argument(
+        "--folder", type=Path, help="where the corpora are stored meanwhile [default: a temporary folder]"
+    )
+    program.run(growth, parser)
 
 
 def growth(options: argparse.Namespace) -> Result:
@@ -65,7 +67,7 @@ def by_length(entries: list[Entry], lengths: tuple[int, ...], count: int, title:
         for length in lengths:
             warm_up = {"length": min(length, 64)}
             samples = rounds(here, count, {"length": length}, warm_up=warm_up, say=lambda text: None)
-            part.say(f"{title}: length {length}")
+            program.say(f"{title}: length {length}")
             for name, found in samples.items():
                 rows[name][str(length)] = 1000 / median(found, "steps")
                 rows[name][f"best {length}"] = 1000 / best(found, "steps")
@@ -95,7 +97,7 @@ def memory(sizes: tuple[int, ...], updates: int, options: argparse.Namespace) ->
             entry = _entry(f"{lines:,}", "corpus:Corpus", options.threads, lines=lines, folder=folder)
             with contenders([entry]) as (corpus,):
                 table.rows.append(memory_row(corpus, lines, updates))
-        part.say(f"memory: {lines:,} lines")
+        program.say(f"memory: {lines:,} lines")
     first, last = table.rows[0], table.rows[-1]
     growing = ", ".join(f"{part} x {last[part] / first[part]:.2f}" for part in ("tokenise", "read", "train"))
     table.notes.append(f"from {first['name']} to {last['name']} lines: {growing}")

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import part
+from benchmarks.common import program
 from benchmarks.common.results import Result, Table
 from benchmarks.common.unfit import Unfit
 from benchmarks.look_page import in_browser
@@ -38,7 +38,7 @@ COLUMNS = {
 
 
 def main() -> None:
-    part.run(look, part.arguments(__doc__))
+    program.run(look, program.argument_parser(__doc__))
 
 
 def look(options: argparse.Namespace) -> Result:
@@ -52,12 +52,12 @@ def look(options: argparse.Namespace) -> Result:
     box = Looker(threads=options.threads)
     table = Table(title="seconds", columns=COLUMNS)
     for name, looker, bar in (("in the box", box, None), ("of 63 M parameters", large(box), 0.5)):
-        part.say(f"passes through the model {name}")
+        program.say(f"passes through the model {name}")
         table.rows += passes(name, looker, count, bar)
-    part.say("the server")
+    program.say("the server")
     table.rows += served(box, count)
     result.tables += [table, page()]
-    part.say("the page in a browser")
+    program.say("the page in a browser")
     try:
         result.tables.append(in_browser(box, count))
     except Unfit as unfit:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import part
+from benchmarks.common import program
 from benchmarks.common.results import Result, Table
 from benchmarks.common.roof import peak_of
 
@@ -84,11 +84,13 @@ ELSE, BETWEEN = "other operations element by element", "between the operations: 
 
 
 def main() -> None:
-    part.own_threads()
-    parser = part.arguments(__doc__)
-    parser.add_argument("--updates", type=int, default=4, help="of the training (4)")
-    parser.add_argument("--sentences", type=int, default=320, help="to decode, 32 at a time (320)")
-    part.run(profile, parser)
+    program.limit_threads()
+    parser = program.argument_parser(__doc__)
+    parser.add_argument("--updates", type=int, default=4, help="updates of the training [default: 4]")
+    parser.add_argument(
+        "--sentences", type=int, default=320, help="sentences to decode, 32 at a time [default: 320]"
+    )
+    program.run(profile, parser)
 
 
 def profile(options: argparse.Namespace) -> Result:

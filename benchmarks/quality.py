@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import part
+from benchmarks.common import program
 from benchmarks.common.machine import machine, now
 from benchmarks.common.results import Result
 from benchmarks.common.unfit import Unfit
@@ -30,7 +30,7 @@ from benchmarks.systems.regard_system import Regard
 from benchmarks.systems.significance import ahead, scored
 from benchmarks.systems.system import Job, System
 
-PEERS = part.BUILD / "peers"  # an environment for each, made by `make bench-quality-install`
+PEERS = program.BUILD / "peers"  # an environment for each, made by `make bench-quality-install`
 SYSTEMS: dict[str, tuple[type[System], str]] = {  # name on the command line -> class, environment
     "regard": (Regard, ""),
     "marian": (Marian, "transformers"),
@@ -44,18 +44,27 @@ MINUTES, QUICK = (10.0, 30.0, 60.0), 1.0
 
 
 def main() -> None:
-    part.own_threads()
+    program.limit_threads()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="a minute each, to see that everything works")
+    parser.add_argument(
+        "--quick", action="store_true", help="run for a minute each only, to check that everything works"
+    )
     parser.add_argument("--data", nargs="+", choices=list(LANGUAGES), default=list(LANGUAGES))
-    parser.add_argument("--minutes", nargs="+", type=float, help="CPU-minutes of a training (10 30 60)")
+    parser.add_argument(
+        "--minutes", nargs="+", type=float, help="CPU-minutes of a training [default: 10 30 60]"
+    )
     parser.add_argument("--contender", nargs="+", choices=list(SYSTEMS), default=list(SYSTEMS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--peers", type=Path, default=PEERS, help="folder of the peers' environments")
-    parser.add_argument("--against", choices=list(SYSTEMS), default="regard", help="who is compared (regard)")
-    part.run(quality, parser)
+    parser.add_argument(
+        "--against",
+        choices=list(SYSTEMS),
+        default="regard",
+        help="the system that the others are compared with [default: regard]",
+    )
+    program.run(quality, parser)
 
 
 def quality(options: argparse.Namespace) -> Result:
@@ -82,14 +91,14 @@ def one(pieces: Pieces, system: System, name: str, minutes: float, seed: int) ->
     """Train a system and score it, unless it is stored; its row has the scores or the error."""
     if pieces.done(name, minutes, system.name, seed):
         return
-    part.say(f"{name}, {minutes:g} CPU-minutes, seed {seed}: {system.name}")
+    program.say(f"{name}, {minutes:g} CPU-minutes, seed {seed}: {system.name}")
     row: dict[str, Any] = {"minutes": minutes, "name": system.name, "seed": seed}
     try:
         row |= trained_and_scored(system, name, minutes, seed)
     except Unfit as unfit:
         row["settings"] = str(unfit)
     pieces.store(name, row)
-    part.say(f"  BLEU {row['bleu']}, chrF {row['chrf']}" if "bleu" in row else f"  {row['settings']}")
+    program.say(f"  BLEU {row['bleu']}, chrF {row['chrf']}" if "bleu" in row else f"  {row['settings']}")
 
 
 def trained_and_scored(system: System, name: str, minutes: float, seed: int) -> dict[str, Any]:
@@ -123,7 +132,7 @@ def trained_and_scored(system: System, name: str, minutes: float, seed: int) -> 
 
 def folder_of(system: str, name: str, minutes: float, seed: int) -> Path:
     words = system.lower().replace(",", "").replace(" ", "-")
-    return part.BUILD / "quality" / name / f"{minutes:g}-minutes" / f"{words}-{seed}"
+    return program.BUILD / "quality" / name / f"{minutes:g}-minutes" / f"{words}-{seed}"
 
 
 def compare(pieces: Pieces, name: str, minutes: float, seed: int, baseline: str) -> None:
@@ -137,7 +146,7 @@ def compare(pieces: Pieces, name: str, minutes: float, seed: int, baseline: str)
         return
     own, test = lines.pop(baseline), corpus(name)
     for system, against in ahead(own, lines, test.lines("test", test.target)).items():
-        part.say(f"  {baseline} to {system}: {difference(against.bleu, against.p)}")
+        program.say(f"  {baseline} to {system}: {difference(against.bleu, against.p)}")
         if baseline == Regard.name:
             row = next(row for row in pieces.rows(name, minutes, seed) if row["name"] == system)
             pieces.store(name, row | {"against": difference(against.bleu, against.p)})

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.common import part
+from benchmarks.common import program
 from benchmarks.common.machine import version
 from benchmarks.common.results import Result, Table
 
@@ -43,8 +43,8 @@ COLUMNS = {
 
 
 def main() -> None:
-    parser = part.arguments(__doc__)
-    part.run(start, parser)
+    parser = program.argument_parser(__doc__)
+    program.run(start, parser)
 
 
 def start(options: argparse.Namespace) -> Result:
@@ -61,7 +61,7 @@ def start(options: argparse.Namespace) -> Result:
             taken = timed(command)
             if number >= 0:
                 seconds[name].append(taken)
-        part.say(f"round {number + 1} of {count}")
+        program.say(f"round {number + 1} of {count}")
     result = Result(part="start", settings={"rounds": count})
     result.tables.append(table_of(seconds))
     imported = torch_is_imported()

@@ -10,7 +10,7 @@ another works; a round gives each a few updates.
 import argparse
 from typing import Any
 
-from benchmarks.common import part
+from benchmarks.common import program
 from benchmarks.common.contender import Contender, Entry, contenders
 from benchmarks.common.results import Result, Table
 from benchmarks.common.roof import PEAK, peak_entry
@@ -37,11 +37,13 @@ DROPOUT = {
 
 
 def main() -> None:
-    part.own_threads()
-    parser = part.arguments(__doc__)
-    parser.add_argument("--updates", type=int, default=3, help="of each contender in a round (3)")
+    program.limit_threads()
+    parser = program.argument_parser(__doc__)
+    parser.add_argument(
+        "--updates", type=int, default=3, help="updates of each contender in a round [default: 3]"
+    )
     parser.add_argument("--dropout", nargs="+", choices=list(DROPOUT), default=list(DROPOUT))
-    part.run(train, parser)
+    program.run(train, parser)
 
 
 def train(options: argparse.Namespace) -> Result:
@@ -106,14 +108,14 @@ def compared(
     facts = {each.name: each.ask("about") for each in trainers if each.absent is None}
     losses = {each.name: [each.ask("loss")] for each in trainers if each.absent is None}
     samples: Samples = {each.name: [] for each in trainers if each.absent is None}
-    roof = rounds([peak], 1, {"seconds": 0.5}, again=False, say=part.say)[PEAK]
+    roof = rounds([peak], 1, {"seconds": 0.5}, again=False, say=program.say)[PEAK]
     for number in range(count):
         warm_up = {"updates": 1} if number == 0 else None
         taken = rounds(trainers, 1, {"updates": updates}, warm_up=warm_up, again=False, say=lambda text: None)
         for name, found in taken.items():
             samples[name] += found
         roof += rounds([peak], 1, {"seconds": 0.5}, again=False, say=lambda text: None)[PEAK]
-        part.say(f"{title}: round {number + 1} of {count}")
+        program.say(f"{title}: round {number + 1} of {count}")
     for each in trainers:
         if each.absent is None:
             losses[each.name].append(each.ask("loss"))

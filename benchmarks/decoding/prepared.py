@@ -7,7 +7,7 @@ from typing import Any
 
 import sacrebleu
 
-from benchmarks.common.part import BUILD
+from benchmarks.common.program import BUILD
 from benchmarks.common.unfit import Unfit
 from benchmarks.convert.to_ctranslate2 import write_pair_model
 from benchmarks.decoding.sentences import Sentences

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import cast
 
-from benchmarks.common.part import BUILD
+from benchmarks.common.program import BUILD
 from benchmarks.common.unfit import Unfit
 from benchmarks.convert.to_ctranslate2 import write_text_model
 from benchmarks.language.writer import weights_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.common.part import BUILD
+from benchmarks.common.program import BUILD
 from regard.data.catalogue import find_file
 
 PARTS = ("train", "valid", "test")

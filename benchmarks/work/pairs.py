@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from benchmarks.common.part import BUILD
+from benchmarks.common.program import BUILD
 from benchmarks.work.flops import PairShape
 from regard.data.batch import PairBatch
 from regard.data.catalogue import find_file

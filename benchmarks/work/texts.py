@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from benchmarks.common.part import BUILD
+from benchmarks.common.program import BUILD
 from benchmarks.work.flops import TextShape
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.training.objective import LabelCrossEntropy

@@ -13,21 +13,26 @@ from benchmarks.common.results import Result
 BUILD = Path(__file__).parent.parent.parent / "build" / "benchmarks"  # prepared data, converted models
 
 
-def arguments(description: str | None) -> argparse.ArgumentParser:
+def argument_parser(description: str | None) -> argparse.ArgumentParser:
+    """A parser of the options that all benchmark programs have."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="seconds, to see that everything works")
-    parser.add_argument("--threads", type=int, default=cores(), help="cores to use (all)")
-    parser.add_argument("--rounds", type=int, help="samples of each contender")
+    parser.add_argument(
+        "--quick", action="store_true", help="run for seconds only, to check that everything works"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=cores(), help="number of threads [default: one per core]"
+    )
+    parser.add_argument("--rounds", type=int, help="number of rounds; each measures every contender once")
     return parser
 
 
-def run(part: Callable[[argparse.Namespace], Result], parser: argparse.ArgumentParser) -> None:
+def run(program: Callable[[argparse.Namespace], Result], parser: argparse.ArgumentParser) -> None:
     """Run a benchmark program; a user's error is reported in one line."""
     options = parser.parse_args()
     with _reported_errors():
-        result = part(options)
+        result = program(options)
         path = result.write(quick=options.quick)
     print(f"\n{result.markdown()}\n\nwritten: {path}")
 
@@ -47,6 +52,6 @@ def _reported_errors() -> Iterator[None]:
         sys.exit(2)
 
 
-def own_threads(count: int = 1) -> None:
+def limit_threads(count: int = 1) -> None:
     """Limit the threads of this process, which only prepares data; call it before torch is imported."""
     os.environ["OMP_NUM_THREADS"] = str(count)
