@@ -66,7 +66,7 @@ def test_random_walk_positions_are_the_diagonals_of_matrix_powers(graph, count):
 
 def test_many_walks_agree_with_a_dense_product():
     """Compared with a dense matrix product: more walks than a block, and a node without outgoing edges."""
-    nodes = 3 * graph_structure.COLUMNS + 7
+    nodes = 3 * graph_structure.WALKS_PER_BLOCK + 7
     edges = torch.randint(nodes - 1, (2, 900), generator=torch.Generator().manual_seed(0)).unique(dim=1)
     matrix = adjacency(nodes, edges)
     step = matrix / matrix.sum(dim=1, keepdim=True).clamp(min=1)
@@ -80,7 +80,7 @@ def test_many_walks_agree_with_a_dense_product():
 def test_walks_are_computed_in_blocks(monkeypatch):
     edges = torch.randint(10, (2, 30), generator=torch.Generator().manual_seed(0)).unique(dim=1)
     whole = random_walk_positions(edges, 10, 6)
-    monkeypatch.setattr(graph_structure, "COLUMNS", 3)
+    monkeypatch.setattr(graph_structure, "WALKS_PER_BLOCK", 3)
     torch.testing.assert_close(random_walk_positions(edges, 10, 6), whole)
 
 

@@ -64,7 +64,7 @@ def read_sentences(lines: Iterable[str], name: str) -> Iterator[Sentence]:
     """Reads the sentences of CoNLL-U lines; `name` is the file's name for messages.
 
     Raises:
-        DataError: a line breaks the format; the message has its number.
+        DataError: a line does not follow the format; the message has its number.
     """
     reader = SentenceReader(name)
     for line in lines:
@@ -84,7 +84,7 @@ class SentenceReader:
         """Reads one line; returns the sentence if the line ends it, else None.
 
         Raises:
-            DataError: the line breaks the format.
+            DataError: the line does not follow the format.
         """
         self._number += 1
         if line:

@@ -10,14 +10,14 @@ from regard.data.line_lengths import LineLengths
 from regard.data.line_sample import LineSample
 
 BLOCK = 1000  # pairs whose characters are counted together
-LETTERS = 12  # identical sides with fewer letters may be a name, and are not counted as copies
+MIN_COPY_LETTERS = 12  # identical sides with fewer letters may be a name, and are not counted as copies
 
 
 class CorpusStatistics:
     """Statistics of the pairs that were added with `add`.
 
-    A million pairs take at most about 200 MB: two bytes of lengths per line, digests of up to
-    `duplicates.MAX_DIGESTS` pairs, and a sample of at least `line_sample.PAIRS`.
+    A million pairs take at most about 200 MB: two bytes of lengths per pair, digests of up to
+    `duplicates.MAX_DIGESTS` pairs, and a sample of at most twice `line_sample.PAIRS` pairs.
     """
 
     def __init__(self, name: str, files: Iterable[Path] = ()) -> None:
@@ -27,35 +27,40 @@ class CorpusStatistics:
         self.copies = 0  # pairs whose sides are identical
         self.copied_lines: list[int] = []  # the line numbers of the first three
         self.characters = CharacterCounts(), CharacterCounts()
-        self.lengths, self.sample, self.repeats = LineLengths(), LineSample(), DuplicateCounter()
+        self.lengths, self.sample, self.duplicates = LineLengths(), LineSample(), DuplicateCounter()
         self._block: list[Pair] = []
 
     @classmethod
     def of(cls, corpus: Corpus) -> "CorpusStatistics":
         """The statistics of a whole corpus."""
-        reading = cls(corpus.name, corpus.files)
+        statistics = cls(corpus.name, corpus.files)
         for pair in corpus:
-            reading.add(pair)
-        return reading.finish()
+            statistics.add(pair)
+        return statistics.finish()
 
     def add(self, pair: Pair) -> tuple[int, int]:
         """Adds a pair; returns the digests of its source and of the pair."""
         self.pairs += 1
         self._block.append(pair)
         if len(self._block) == BLOCK:
-            self.finish()
-        if pair.source == pair.target and sum(map(str.isalpha, pair.source)) >= LETTERS:
+            self._count_block()
+        if pair.source == pair.target and sum(map(str.isalpha, pair.source)) >= MIN_COPY_LETTERS:
             self.copies += 1
             if len(self.copied_lines) < 3:
                 self.copied_lines.append(pair.line)
         self.lengths.add(pair)
         self.sample.add(pair)
         digests = text_digest(pair.source), pair_digest(pair)
-        self.repeats.add(*digests, pair.line)
+        self.duplicates.add(*digests, pair.line)
         return digests
 
     def finish(self) -> "CorpusStatistics":
-        """Counts the characters of the pairs in the last, incomplete block."""
+        """Counts the last, incomplete block; call it after the last `add`."""
+        self._count_block()
+        return self
+
+    def _count_block(self) -> None:
+        """Counts the characters of the pairs in the current block."""
         for side, lines in zip(
             self.characters,
             ([pair.source for pair in self._block], [pair.target for pair in self._block]),
@@ -63,4 +68,3 @@ class CorpusStatistics:
         ):
             side.add(lines)
         self._block = []
-        return self

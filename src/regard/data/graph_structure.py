@@ -14,7 +14,7 @@ Edges = Int64[Tensor, "2 edges"]
 MAX_PAIRS = 50_000_000  # 1.2 GB of pairs and distances
 MAX_NODES = 10_000  # for the eigenvectors of the Laplacian: minutes, and 1.6 GB
 MIN_EIGENVALUE = 1e-6  # smaller eigenvalues count as 0: there is one for each connected component
-COLUMNS = 64  # walks that are computed together: so many fit in a processor's cache
+WALKS_PER_BLOCK = 64  # walks that are computed together: so many fit in a processor's cache
 
 
 def near_pairs(
@@ -66,8 +66,8 @@ def random_walk_positions(edges: Edges, num_nodes: int, count: int) -> Float[Ten
     """
     step = _transition_matrix(edges, num_nodes)
     positions = torch.zeros(num_nodes, count)
-    for start in range(0, num_nodes, COLUMNS):
-        own = torch.arange(start, min(start + COLUMNS, num_nodes))
+    for start in range(0, num_nodes, WALKS_PER_BLOCK):
+        own = torch.arange(start, min(start + WALKS_PER_BLOCK, num_nodes))
         column = own - start
         distribution = torch.zeros(num_nodes, len(own))
         distribution[own, column] = 1

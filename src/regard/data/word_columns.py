@@ -46,7 +46,7 @@ def read_words(path: Path, kind: WordFormat) -> Iterator[Sentence]:
     """The sentences of a file; the labels of a file in columns are in LABEL_COLUMN.
 
     Raises:
-        DataError: a line breaks the format; the message has its number.
+        DataError: a line does not follow the format; the message has its number.
     """
     return read_sentences(read_lines(path), str(path)) if kind == "conllu" else _read_columns(path)
 

@@ -102,7 +102,7 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
         Everything else stays the same, except line ends, which become line feeds.
 
         Raises:
-            DataError: a line of `name` breaks the format; the sentences before it come first.
+            DataError: a line of `name` does not follow the format; the sentences before it come first.
         """
         reader = SentenceReader(name)
         for chunk in chunks:

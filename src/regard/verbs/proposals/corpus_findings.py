@@ -87,7 +87,7 @@ def findings_of(
         yield from _overlap(training, corpus, overlaps[part])
     for corpus in corpora:
         yield from _copies(corpus)
-    yield from _repeats(training)
+    yield from _duplicates(training)
 
 
 def _scripts_of_names(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
@@ -268,23 +268,23 @@ def _copies(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
         )
 
 
-def _repeats(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
-    repeats = corpus.repeats.found()
-    about = "" if repeats.exact else "about "
-    if repeats.pairs:
-        places = [f"{corpus.files[0]}:{line} (as line {first})" for line, first in repeats.examples]
+def _duplicates(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
+    duplicates = corpus.duplicates.found()
+    about = "" if duplicates.exact else "about "
+    if duplicates.pairs:
+        places = [f"{corpus.files[0]}:{line} (as line {first})" for line, first in duplicates.examples]
         yield CorpusFinding(
             kind="duplicates",
-            text=f"{about}{_of(repeats.pairs, corpus.pairs)} repeat an earlier pair:"
-            f" {_listed(places, repeats.pairs)}",
-            count=repeats.pairs,
+            text=f"{about}{_of(duplicates.pairs, corpus.pairs)} repeat an earlier pair:"
+            f" {_listed(places, duplicates.pairs)}",
+            count=duplicates.pairs,
         )
-    if repeats.sources:
+    if duplicates.sources:
         yield CorpusFinding(
             kind="several targets",
-            text=f"{about}{repeats.sources:,} {'sources have' if repeats.sources > 1 else 'source has'}"
-            f" several different targets, up to {repeats.most_targets:,}",
-            count=repeats.sources,
+            text=f"{about}{duplicates.sources:,} {'sources have' if duplicates.sources > 1 else 'source has'}"
+            f" several different targets, up to {duplicates.most_targets:,}",
+            count=duplicates.sources,
         )
 
 

@@ -24,7 +24,8 @@ from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.proposals.template import head
 
 MIN_CHARACTERS = 2000
-HELD_OUT_SHARE, MAX_HELD_OUT = 0.1, 200_000  # of the characters
+HELD_OUT_TEXT_SHARE = 0.1  # of the documents, or of the characters of a single one
+MAX_HELD_OUT_CHARACTERS = 200_000
 MAX_BYTES_BY_CHARACTER = 2_000_000  # a longer text is tokenised into subwords, not characters
 
 # low and high: near the bytes of the training text of Tiny Shakespeare, and of War and Peace
@@ -98,13 +99,13 @@ def _documents(files: Sequence[str], columns: Sequence[str], skipped: Counter[st
 def _split(documents: list[str]) -> dict[str, list[str]]:
     """The text to train on and to validate on: the end of a single document, or some of several."""
     if len(documents) > 1:
-        chosen = held_out(documents, HELD_OUT_SHARE)
+        chosen = held_out(documents, HELD_OUT_TEXT_SHARE)
         return {
             "train": [text for text in documents if split_digest(text) not in chosen],
             "valid": [text for text in documents if split_digest(text) in chosen],
         }
     [text] = documents
-    end = len(text) - min(int(HELD_OUT_SHARE * len(text)), MAX_HELD_OUT)
+    end = len(text) - min(int(HELD_OUT_TEXT_SHARE * len(text)), MAX_HELD_OUT_CHARACTERS)
     next_line = text.find("\n", end) + 1
     end = next_line if end < next_line <= end + len(text) // 20 else end
     return {"train": [text[:end]], "valid": [text[end:]]}

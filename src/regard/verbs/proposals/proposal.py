@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-HELD_OUT_SHARE = 0.1  # of the texts
-MAX_HELD_OUT = 2000  # texts
+HELD_OUT_TEXTS_SHARE = 0.1
+MAX_HELD_OUT_TEXTS = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,9 @@ def split_digest(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8])
 
 
-def held_out(texts: Iterable[str], share: float = HELD_OUT_SHARE, limit: int = MAX_HELD_OUT) -> set[int]:
+def held_out(
+    texts: Iterable[str], share: float = HELD_OUT_TEXTS_SHARE, limit: int = MAX_HELD_OUT_TEXTS
+) -> set[int]:
     """The digests of the texts to hold out: the smallest, so that the order of the texts does not matter.
 
     A repeated text counts once. At least one text is held out, and at least one is kept.

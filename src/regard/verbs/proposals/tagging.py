@@ -20,10 +20,10 @@ from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.proposals.template import head
 
 MIN_SENTENCES = 20
-HELD_OUT_SHARE = 0.05  # of the sentences
-COLUMNS: tuple[Column, ...] = ("upos", "xpos", "deprel", "feats")  # searched for labels in this order
+HELD_OUT_SENTENCES_SHARE = 0.05
+SEARCHED_COLUMNS: tuple[Column, ...] = ("upos", "xpos", "deprel", "feats")  # for labels, in this order
 
-# low and high: near the bytes of the words of UD English EWT
+# low and high: just below and above the size of UD English EWT's words, in bytes
 TAGGING = PublishedRecipe(recipe="ud-pos", low=950_000, high=1_050_000)
 
 
@@ -33,7 +33,7 @@ def new_tagging(
     """Write the sentences of a file, with some held out, and the recipe of a tagger for them.
 
     Raises:
-        DataError: a line breaks the format, a word has no label, or there are too few sentences.
+        DataError: a line does not follow the format, a word has no label, or there are too few sentences.
     """
     paths = {part: files.path(part) for part, _ in files.parts()}
     formats: dict[str, WordFormat] = {part: word_format(path) or "columns" for part, path in paths.items()}
@@ -45,7 +45,7 @@ def new_tagging(
         )
     column = _column(train, path, formats["train"], columns)
     if "valid" not in sentences:
-        chosen = held_out(map(_text, train), HELD_OUT_SHARE)
+        chosen = held_out(map(_text, train), HELD_OUT_SENTENCES_SHARE)
         sentences["valid"] = [each for each in train if split_digest(_text(each)) in chosen]
         sentences["train"] = [each for each in train if split_digest(_text(each)) not in chosen]
     if not sentences["valid"] or not sentences["train"]:
@@ -61,13 +61,13 @@ def new_tagging(
     words = sum(map(len, sentences["train"]))
     changes = TAGGING.scaled(sum(len(_text(each).encode()) for each in sentences["train"]))
     steps = changes["training.max_steps"].value
-    about = f"{words:,} words of {path.name} and their {column.upper()}"
+    about = f"{words:,} words of {path.name} and their {column.upper()} labels"
     labels = {label for each in sentences["train"] for label in each.column(column)}
     return WrittenRecipe(
         text=adapted(TAGGING.text(), head(location.name, about), _data(names, column), changes),
         counts={part: len(each) for part, each in sentences.items()},
         unit="sentences",
-        summary=f"{len(labels)} {column.upper()}, the model of recipes/{TAGGING.recipe}, {steps:,} updates",
+        summary=f"{len(labels)} different labels ({column.upper()}), the model of recipes/{TAGGING.recipe}, {steps:,} updates",
     )
 
 
@@ -75,9 +75,11 @@ def _text(sentence: Sentence) -> str:
     return " ".join(sentence.forms)
 
 
-def _column(sentences: Iterable[Sentence], path: Path, kind: WordFormat, wanted: Sequence[str]) -> Column:
+def _column(
+    sentences: Iterable[Sentence], path: Path, file_format: WordFormat, wanted: Sequence[str]
+) -> Column:
     """The column of the labels: the wanted one, or the first in which each word has a label."""
-    if kind == "columns":
+    if file_format == "columns":
         return cast(Column, LABEL_COLUMN)
     if wanted:
         name = wanted[-1].lower()
@@ -88,13 +90,13 @@ def _column(sentences: Iterable[Sentence], path: Path, kind: WordFormat, wanted:
         for sentence in sentences:
             labels_of(sentence, cast(Column, name), str(path))
         return cast(Column, name)
-    for column in COLUMNS:
+    for column in SEARCHED_COLUMNS:
         labels = {label for sentence in sentences for label in sentence.column(column)}
         if NO_VALUE not in labels and len(labels) > 1:
             return column
     raise DataError(
         f"{path}: no column has a label for each word",
-        f"fill one of {', '.join(COLUMNS)}, or name one: --columns",
+        f"fill one of {', '.join(SEARCHED_COLUMNS)}, or name one: --columns",
     )
 
 

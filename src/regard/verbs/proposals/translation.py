@@ -21,7 +21,7 @@ from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.proposals.template import recipe_text
 
 MIN_PAIRS = 20  # with fewer there is nothing to hold out and nothing to learn from
-MAX_HELD_OUT = 2000  # pairs; and at most one in twenty
+MAX_HELD_OUT_PAIRS = 2000  # and at most one in twenty
 SIDES = "source", "target"
 
 
@@ -100,7 +100,7 @@ def _survey(corpus: Corpus, held_out: Mapping[str, Corpus]) -> tuple[Survey, int
             surveyor.add(pair)
             yield split_digest(pair.source)
 
-    smallest = heapq.nsmallest(MAX_HELD_OUT, digests())
+    smallest = heapq.nsmallest(MAX_HELD_OUT_PAIRS, digests())
     if surveyor.pairs < MIN_PAIRS:
         left_out = sum(corpus.skipped.values())
         raise DataError(
@@ -108,7 +108,7 @@ def _survey(corpus: Corpus, held_out: Mapping[str, Corpus]) -> tuple[Survey, int
             f" ({left_out} lines were left out)",
             f"give {MIN_PAIRS} or more; a usable model needs some thousands",
         )
-    return surveyor.survey(), smallest[min(MAX_HELD_OUT, surveyor.pairs // 20) - 1]
+    return surveyor.survey(), smallest[min(MAX_HELD_OUT_PAIRS, surveyor.pairs // 20) - 1]
 
 
 def _split(corpus: Corpus, folder: Path, last: int | None) -> int:
