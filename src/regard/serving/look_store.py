@@ -1,4 +1,4 @@
-"""A cache of a server's looks: the least recently used are dropped, and computed again from their requests.
+"""A least-recently-used cache of looks; a dropped look is computed again from its request.
 
 A server may run for weeks, so its memory is bounded in bytes.
 """

@@ -16,7 +16,7 @@ from regard.fast.int8 import Int8Linear
 from regard.fast.native import build, compiler, kernels
 from regard.fast.native.attention import attend_to_memory
 from regard.fast.native.build import built, find_library, library, why_none
-from regard.fast.native.compiler import FLAGS, THREADS, find_compiler
+from regard.fast.native.compiler import FLAGS, OPENMP_FLAGS, find_compiler
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.norm import PackedNorm
 
@@ -107,7 +107,7 @@ def test_a_compiler_without_openmp_will_do(tmp_path):
     """Those of macOS stop at the word."""
     without = tmp_path / "without"
     without.write_text(
-        f'#!/bin/sh\nfor word; do [ "$word" = {THREADS[0]} ] && exit 1; done\n'
+        f'#!/bin/sh\nfor word; do [ "$word" = {OPENMP_FLAGS[0]} ] && exit 1; done\n'
         f'exec "{find_compiler()[0]}" "$@"\n'
     )
     without.chmod(0o755)
@@ -169,10 +169,10 @@ def test_where_no_library_can_be_loaded_none_is_compiled(tmp_path, monkeypatch):
 @needs_compiler
 @pytest.mark.usefixtures("one_file")
 def test_a_library_that_cannot_be_loaded_is_not_compiled_at_each_start(tmp_path, monkeypatch):
-    monkeypatch.setattr(compiler, "_link", lambda command, flags, made: made.write_bytes(b"none"))
+    monkeypatch.setattr(compiler, "_compile_and_link", lambda command, flags, made: made.write_bytes(b"none"))
     with pytest.raises(RegardError, match="cannot be loaded"):
         built(find_compiler(), tmp_path)
-    monkeypatch.setattr(compiler, "_link", None)
+    monkeypatch.setattr(compiler, "_compile_and_link", None)
     with pytest.raises(RegardError, match="cannot be loaded"):
         built(find_compiler(), tmp_path)
 

@@ -15,7 +15,7 @@ from regard.fast.native.compiler import (
     compile_library,
     find_compiler,
     library_key,
-    own_compiler,
+    require_compiler,
 )
 
 WARNINGS = ("-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Wno-unused-parameter")  # as without OpenMP
@@ -55,7 +55,7 @@ def test_a_compiler_that_is_asked_for_and_not_there_is_named(asked, monkeypatch)
     monkeypatch.setenv("CC", asked)
     assert find_compiler() is None
     with pytest.raises(UserError) as caught:
-        own_compiler()
+        require_compiler()
     assert repr(asked) in caught.value.message
     assert "CC" in caught.value.hint
 
@@ -64,16 +64,17 @@ def test_without_a_compiler_none_is_found(monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", "")
     assert find_compiler() is None
-    with pytest.raises(UserError, match="there is no C compiler"):
-        own_compiler()
+    with pytest.raises(UserError, match="there is no C compiler") as caught:
+        require_compiler()
+    assert "install gcc or clang" in caught.value.hint
 
 
 @posix
 @pytest.mark.parametrize(
     ("command", "reported"),
     [
-        ("/bin/false", "ended with 1"),
-        ("/bin/true", "made no library"),
+        ("/bin/false", "exit status 1"),
+        ("/bin/true", "wrote no library"),
         ("/no/such/compiler", "cannot be run: No such file"),
         ("/", "cannot be run: Permission denied"),
     ],
@@ -95,7 +96,7 @@ def test_the_error_of_the_compiler_is_reported(tmp_path, monkeypatch):
 
 @posix
 def test_a_compiler_that_takes_too_long_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SECONDS", 0.2)
+    monkeypatch.setattr(module, "COMPILE_TIMEOUT", 0.2)
     compiler = tmp_path / "slow"
     compiler.write_text("#!/bin/sh\nexec sleep 5\n")
     compiler.chmod(0o755)

@@ -1,4 +1,4 @@
-"""C files -> a library for this processor, compiled once and kept in the user's cache.
+"""C files -> a library for this processor, compiled once and stored in the user's cache.
 
 Compiling takes two to four seconds, once, so it happens without asking. Without a C compiler there are no
 kernels.
@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from regard.errors import RegardError, RunError, UserError
-from regard.fast.native.compiler import compile_library, find_compiler, library_key, own_compiler
+from regard.fast.native.cached_library import cache_library, load_library, refuse_noexec
+from regard.fast.native.compiler import compile_library, find_compiler, library_key, require_compiler
 from regard.fast.native.failed_build import forget_failures, keep_failure, recall_failure
-from regard.fast.native.kept_library import keep_library, load_library, refuse_noexec
 from regard.fast.native.private_folder import private_folder
 from regard.user_cache import user_cache
 
@@ -72,7 +72,7 @@ def find_library() -> ctypes.CDLL:
     """
     if os.environ.get("REGARD_NATIVE") == "0":
         raise UserError("REGARD_NATIVE is 0")
-    return built(own_compiler(), _cache())
+    return built(require_compiler(), _cache())
 
 
 def try_again() -> None:
@@ -114,7 +114,7 @@ def built(compiler: Sequence[str], folder: Path) -> ctypes.CDLL:
             except RunError as error:
                 keep_failure(folder, key, compiler, error)
                 raise
-            keep_library(between / "made.so", folder, key)
+            cache_library(between / "made.so", folder, key)
         if found := load_library(folder, key):
             return found
     except OSError as error:

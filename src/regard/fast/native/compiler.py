@@ -1,4 +1,4 @@
-"""The C compiler of this machine, and its call that compiles the C files to a library."""
+"""Finds a C compiler on this machine and compiles the C files into a shared library."""
 
 import hashlib
 import os
@@ -24,9 +24,9 @@ FLAGS = (
     "-fPIC",
     "-fvisibility=protected",
 )
-THREADS = ("-fopenmp",)  # uses the OpenMP library that PyTorch has loaded
-SECONDS = 60  # a compiler that takes longer is stopped
-ANOTHER = "set CC to another C compiler"
+OPENMP_FLAGS = ("-fopenmp",)  # at run time the kernels use the OpenMP library that PyTorch has loaded
+COMPILE_TIMEOUT = 60  # seconds
+OTHER_COMPILER_HINT = "set CC to another C compiler"
 
 
 def find_compiler() -> tuple[str, ...] | None:
@@ -45,7 +45,7 @@ def find_compiler() -> tuple[str, ...] | None:
     return None if found is None else (found, *options)
 
 
-def own_compiler() -> tuple[str, ...]:
+def require_compiler() -> tuple[str, ...]:
     """`find_compiler`; UserError if there is none."""
     if found := find_compiler():
         return found
@@ -53,14 +53,14 @@ def own_compiler() -> tuple[str, ...]:
         raise UserError(
             f"CC is {asked!r}, and there is no such compiler", "set CC to a C compiler, or unset it"
         )
-    raise UserError("there is no C compiler", "with gcc or clang decoding on a CPU is faster")
+    raise UserError("there is no C compiler", "install gcc or clang: decoding on a CPU is then faster")
 
 
 def library_key(compiler: Sequence[str]) -> str:
-    """A digest of all that the library depends on; machines with other processors may share the cache."""
+    """A digest of sources, compiler, flags and processor, so that different machines can share a cache."""
     parts = [
         *(file.read_bytes() for file in (*SOURCES, *HEADERS)),
-        " ".join((*compiler, *FLAGS, *THREADS)).encode(),
+        " ".join((*compiler, *FLAGS, *OPENMP_FLAGS)).encode(),
         _processor(),
     ]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
@@ -73,14 +73,14 @@ def compile_library(compiler: Sequence[str], made: Path) -> None:
         RunError: the compiler failed; the message says why.
     """
     try:
-        _link(compiler, [*FLAGS, *THREADS], made)
+        _compile_and_link(compiler, [*FLAGS, *OPENMP_FLAGS], made)
     except RunError:  # perhaps a compiler without OpenMP
-        _link(compiler, FLAGS, made)
+        _compile_and_link(compiler, FLAGS, made)
     if not made.is_file():
-        raise RunError(f"{compiler[0]} made no library", ANOTHER)
+        raise RunError(f"{compiler[0]} reported no error, but wrote no library", OTHER_COMPILER_HINT)
 
 
-def _link(compiler: Sequence[str], flags: Sequence[str], made: Path) -> None:
+def _compile_and_link(compiler: Sequence[str], flags: Sequence[str], made: Path) -> None:
     """Compile the sources in parallel, then link the library."""
     objects = [str(made.with_name(f"{source.stem}.o")) for source in SOURCES]
     commands = [
@@ -97,17 +97,22 @@ def _run(command: Sequence[str], folder: Path) -> None:
     environment = os.environ | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(folder))
     try:
         done = subprocess.run(  # noqa: S603 (the user's compiler)
-            command, capture_output=True, text=True, errors="replace", timeout=SECONDS, env=environment
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=COMPILE_TIMEOUT,
+            env=environment,
         )
     except subprocess.TimeoutExpired as error:
-        raise RunError(f"{command[0]} took longer than {SECONDS} s", ANOTHER) from error
+        raise RunError(f"{command[0]} took longer than {COMPILE_TIMEOUT} s", OTHER_COMPILER_HINT) from error
     except OSError as error:
-        raise RunError(f"{command[0]} cannot be run: {error.strerror}", ANOTHER) from error
+        raise RunError(f"{command[0]} cannot be run: {error.strerror}", OTHER_COMPILER_HINT) from error
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         why = next((line for line in lines if "error:" in line.lower()), "".join(lines[-1:]))
-        why = why or f"it ended with {done.returncode}"
-        raise RunError(f"{command[0]} cannot compile the kernels: {why[:300]}", ANOTHER)
+        why = why or f"exit status {done.returncode}"
+        raise RunError(f"{command[0]} cannot compile the kernels: {why[:300]}", OTHER_COMPILER_HINT)
 
 
 def _processor() -> bytes:

@@ -67,7 +67,8 @@ def new_tagging(
         text=adapted(TAGGING.text(), head(location.name, about), _data(names, column), changes),
         counts={part: len(each) for part, each in sentences.items()},
         unit="sentences",
-        summary=f"{len(labels)} different labels ({column.upper()}), the model of recipes/{TAGGING.recipe}, {steps:,} updates",
+        summary=f"{len(labels)} different labels ({column.upper()}), the model of recipes/{TAGGING.recipe},"
+        f" {steps:,} updates",
     )
 
 

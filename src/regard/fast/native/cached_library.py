@@ -1,4 +1,4 @@
-"""A library in the cache, with the checksum of its content; it is loaded only if it matches."""
+"""A library in the cache; it is loaded only if its content matches the checksum in its file name."""
 
 import contextlib
 import ctypes
@@ -11,7 +11,7 @@ from regard.errors import RunError, UserError
 from regard.fast.native.private_folder import is_trusted
 
 
-def keep_library(made: Path, folder: Path, key: str) -> None:
+def cache_library(made: Path, folder: Path, key: str) -> None:
     """Move `made` into the folder; it is on disk when this returns.
 
     Its file name holds the SHA-256 of its content, so that one rename stores both: there is never a library
@@ -37,7 +37,7 @@ def load_library(folder: Path, key: str) -> ctypes.CDLL | None:
         RegardError: it is undamaged, but this machine cannot load it.
     """
     for file in sorted(folder.glob(f"kernels-{key}-*.so")):
-        descriptor = _open_whole(file, digest=file.stem.rpartition("-")[2])
+        descriptor = _open_verified(file, digest=file.stem.rpartition("-")[2])
         if descriptor is not None:
             return _load(descriptor, file)
         with contextlib.suppress(OSError):  # a file that cannot be removed is skipped again at the next start
@@ -54,7 +54,7 @@ def refuse_noexec(folder: Path) -> None:
         )
 
 
-def _open_whole(file: Path, digest: str) -> int | None:
+def _open_verified(file: Path, digest: str) -> int | None:
     """A descriptor of the file; None if it is not this user's or its digest differs."""
     try:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
