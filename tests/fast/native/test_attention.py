@@ -1,4 +1,4 @@
-"""Attention of one query a head is softmax(Q K^T) V, row by row, wherever keys and values lie."""
+"""Attention of one query per head is softmax(Q K^T) V, row by row, wherever keys and values lie."""
 
 import pytest
 import torch

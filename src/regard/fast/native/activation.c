@@ -33,10 +33,10 @@ void activate(const float *x, long x_row, const float *times, long times_row, lo
             long width = features - place < LANES ? features - place : LANES;
             float from[LANES] = {0}, by[LANES] = {0};
             memcpy(from, x + row * x_row + place, sizeof(float) * width);
-            vector found = activated(SEEN(from), kind);
+            vector found = activated(LOAD(from), kind);
             if (times) {
                 memcpy(by, times + row * times_row + place, sizeof(float) * width);
-                found *= SEEN(by);
+                found *= LOAD(by);
             }
             memcpy(out + row * features + place, &found, sizeof(float) * width);
         }

@@ -1,4 +1,4 @@
-"""Attention of one query a head (attention.c)."""
+"""Attention for decoding: one query per head (attention.c)."""
 
 import ctypes
 
@@ -14,7 +14,7 @@ class Heads(ctypes.Structure):
     """The struct `Heads` of kernels.h."""
 
     _fields_ = [
-        *[(name, ctypes.c_long) for name in ("rows", "groups", "share", "d", "room")],
+        *[(name, ctypes.c_long) for name in ("rows", "groups", "queries_per_group", "d", "weights_row")],
         ("scale", ctypes.c_float), ("threads", ctypes.c_int),
     ]  # fmt: skip
 
@@ -35,7 +35,10 @@ def attend_to_memory(
     row must be contiguous in memory.
     """
     heads = _heads(query.size(0), key.size(1) // d_head, query.size(1), d_head, longest, scale)
-    weights, out = torch.empty(heads.threads, query.size(1) // d_head, heads.room), torch.empty(query.shape)
+    weights, out = (
+        torch.empty(heads.threads, query.size(1) // d_head, heads.weights_row),
+        torch.empty(query.shape),
+    )
     kernel("attend_to_memory")(
         ctypes.addressof(heads), query.data_ptr(), query.stride(0), key.data_ptr(), key.stride(0),
         value.data_ptr(), value.stride(0), starts.data_ptr(), lengths.data_ptr(), weights.data_ptr(),
@@ -61,7 +64,10 @@ def attend_to_self(
     `keys[position, i]` and entered in the table. The features of a row must be contiguous in memory.
     """
     heads = _heads(query.size(0), key.size(1) // d_head, query.size(1), d_head, position + 1, scale)
-    weights, out = torch.empty(heads.threads, query.size(1) // d_head, heads.room), torch.empty(query.shape)
+    weights, out = (
+        torch.empty(heads.threads, query.size(1) // d_head, heads.weights_row),
+        torch.empty(query.shape),
+    )
     kernel("attend_to_self")(
         ctypes.addressof(heads), query.data_ptr(), query.stride(0), key.data_ptr(), key.stride(0),
         value.data_ptr(), value.stride(0), keys.data_ptr(), values.data_ptr(), keys.size(1),

@@ -1,4 +1,4 @@
-"""Attention of many queries a head, with its gradients (attention_training.c)."""
+"""Attention for training: many queries per head, and the gradients (attention_training.c)."""
 
 import ctypes
 from typing import Any
@@ -26,7 +26,9 @@ class _Attention(ctypes.Structure):
         ("mask", ctypes.c_void_p),
         *[(name, ctypes.c_long) for name in ("mask_batch", "mask_head", "mask_query")],
         ("bits", ctypes.c_void_p), ("weights", ctypes.c_void_p),
-        *[(name, ctypes.c_long) for name in ("batch", "groups", "share", "queries", "keys", "room", "d")],
+        *[(name, ctypes.c_long) for name in (
+            "batch", "groups", "heads_per_group", "queries", "keys", "padded_keys", "d",
+        )],
         ("scale", ctypes.c_float), ("kept", ctypes.c_float),
         ("dropped", ctypes.c_int), ("threads", ctypes.c_int),
         ("scratch", ctypes.c_void_p), ("part", ctypes.c_long),
@@ -53,9 +55,9 @@ class TrainingAttention(torch.autograd.Function):
     ) -> Float[Tensor, "batch heads tgt_len d_head"]:
         query, key, value = map(_beside, (query, key, value))
         batch, heads, queries, _ = query.shape
-        room = -(-key.size(2) // constant("lanes")) * constant("lanes")
+        padded_keys = -(-key.size(2) // constant("lanes")) * constant("lanes")
         out = _like(query)
-        weights = query.new_empty(batch, heads, queries, room)
+        weights = query.new_empty(batch, heads, queries, padded_keys)
         ctx.dropping = dropped, kept
         all_, scratch = _all(query, key, value, weights, *ctx.dropping, pieces=1)
         all_.out = _view(out)
@@ -87,13 +89,14 @@ def _all(
 ) -> tuple[_Attention, Tensor]:
     """The argument of both kernels, and the scratch memory that it points to (`pieces` for each head)."""
     batch, heads, queries, d = query.shape
-    groups, keys, room = key.size(1), key.size(2), weights.size(3)
+    groups, keys, padded_keys = key.size(1), key.size(2), weights.size(3)
     threads = threads_for(weights.numel() * d)
-    scratch = query.new_empty(threads, (d + pieces * queries) * room)
+    scratch = query.new_empty(threads, (d + pieces * queries) * padded_keys)
     all_ = _Attention(
         *map(_view, (query, key, value)), weights=weights.data_ptr(), batch=batch, groups=groups,
-        share=heads // groups, queries=queries, keys=keys, room=room, d=d, scale=d**-0.5, kept=kept,
-        dropped=dropped, threads=threads, scratch=scratch.data_ptr(), part=scratch.size(1),
+        heads_per_group=heads // groups, queries=queries, keys=keys, padded_keys=padded_keys, d=d,
+        scale=d**-0.5, kept=kept, dropped=dropped, threads=threads,
+        scratch=scratch.data_ptr(), part=scratch.size(1),
     )  # fmt: skip
     return all_, scratch
 

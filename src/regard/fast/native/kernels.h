@@ -4,9 +4,10 @@
 
 enum { WORTH = 1 << 19 }; // multiplications; fewer are done by a single thread, because starting others takes longer
 
-// The sizes of an attention. Each group of keys is shared by `share` neighbouring heads.
+// The sizes of an attention. Each group of keys is shared by the queries of `queries_per_group` neighbouring heads.
 typedef struct {
-    long rows, groups, share, d, room; // room: floats allocated for a head's weights, at least positions + LANES - 1
+    long rows, groups, queries_per_group, d;
+    long weights_row; // floats allocated for a head's weights, at least positions + LANES - 1
     float scale;
     int threads;
 } Heads;
@@ -21,5 +22,5 @@ void attend_to_memory(const Heads *heads, const float *query, long query_row, co
                       const float *value, long value_row, const int64_t *starts, const int64_t *lengths, float *weights,
                       float *out);
 void attend_to_self(const Heads *heads, const float *query, long query_row, const float *key, long key_row, const float *value,
-                    long value_row, float *keys, float *values, long slots, int32_t *table, long table_row, long position,
+                    long value_row, float *keys, float *values, long num_slots, int32_t *table, long table_row, long position,
                     float *weights, float *out);

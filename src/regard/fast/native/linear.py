@@ -100,11 +100,11 @@ class PackedLinear:
         x, asked, rows = x.contiguous(), asked.contiguous(), x.size(0)
         values, ids = torch.empty(rows, size), torch.empty(rows, size, dtype=torch.int64)
         asked_log_probs, block = torch.empty(rows), torch.empty(rows, constant("block_size"))
-        known = torch.empty(rows, constant("known_size"), dtype=torch.uint8)
+        statistics = torch.empty(rows, constant("statistics_size"), dtype=torch.uint8)
         _room, levels, scales = self._room(rows) if self._levels else (None, None, None)
         self._top_candidates(
             x.data_ptr(), rows, self._address, asked.data_ptr(), size, values.data_ptr(), ids.data_ptr(),
-            asked_log_probs.data_ptr(), block.data_ptr(), known.data_ptr(), levels, scales,
+            asked_log_probs.data_ptr(), block.data_ptr(), statistics.data_ptr(), levels, scales,
             threads_for(rows * self.shape.numel()),
         )  # fmt: skip
         return values, ids, asked_log_probs

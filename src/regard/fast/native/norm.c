@@ -8,16 +8,16 @@ void norm(const float *x, long rows, long features, int center, float eps, const
         float sum = 0, square = 0;
         long place = 0;
         if (center) {
-            for (; place + LANES <= features; place += LANES) sums += SEEN(x + place);
+            for (; place + LANES <= features; place += LANES) sums += LOAD(x + place);
             for (; place < features; place++) sum += x[place];
         }
         float mean = (sum + total(sums)) / features;
-        for (place = 0; place + LANES <= features; place += LANES) squares += (SEEN(x + place) - mean) * (SEEN(x + place) - mean);
+        for (place = 0; place + LANES <= features; place += LANES) squares += (LOAD(x + place) - mean) * (LOAD(x + place) - mean);
         for (; place < features; place++) square += (x[place] - mean) * (x[place] - mean);
         float scale = 1 / sqrtf((square + total(squares)) / features + eps);
         for (place = 0; place + LANES <= features; place += LANES) {
-            vector scaled = (SEEN(x + place) - mean) * scale * SEEN(gain + place);
-            if (bias) scaled += SEEN(bias + place);
+            vector scaled = (LOAD(x + place) - mean) * scale * LOAD(gain + place);
+            if (bias) scaled += LOAD(bias + place);
             AT(out + place) = scaled;
         }
         for (; place < features; place++) out[place] = (x[place] - mean) * scale * gain[place] + (bias ? bias[place] : 0);

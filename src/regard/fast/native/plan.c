@@ -2,11 +2,11 @@
 #include "kernels.h"
 
 enum { EMBED, LINEAR, NORM, ACTIVATE, ROTATE, TO_SELF, TO_MEMORY, ADD }; // a call's `kind`
-enum { NOTHING = -1, INPUT = -2, OUTPUT = -3 }; // an operand's `place`, if it is not in the buffer
+enum { NO_OPERAND = -1, INPUT = -2, OUTPUT = -3 }; // an operand's `offset`, if it is not in the buffer
 
-// The part of rows of `width` floats that begins at `column`. `place`: its offset in the buffer, in floats a row.
+// The part of rows of `width` floats that begins at `column`. `offset`: its place in the buffer, in floats per row.
 typedef struct {
-    long place, width, column;
+    long offset, width, column;
 } Operand;
 
 typedef struct {
@@ -20,23 +20,23 @@ typedef struct {
 // The inputs of a run, its memory, and the keys and values of attention, layer by layer (attention.c).
 typedef struct {
     const void *input; // of the first call: rows of floats, or ids
-    float *output, *buffer, *scores; // scores: threads x heads x room
-    uint8_t *levels;                // int8: scratch for the widest inputs; `level_scales`: one float a row
+    float *output, *buffer, *scores; // scores: threads x heads x weights_row
+    uint8_t *levels;                // int8: scratch for the widest inputs; `level_scales`: one float per row
     float *level_scales;
     const float *plus, *sine, *cosine; // of this position
     float **keys, **values;
     int32_t *table;
     const float **memory_keys, **memory_values;
     const int64_t *starts, *lengths;
-    long rows, slots, table_row, position, longest, threads;
+    long rows, num_slots, table_row, position, longest, threads;
 } Run;
 
 int worth(void) { return WORTH; }
 
-INLINE float *at(Operand operand, const Run *run) {
-    if (operand.place == NOTHING) return 0;
-    if (operand.place == OUTPUT) return run->output;
-    return (operand.place == INPUT ? (float *)run->input : run->buffer + operand.place * run->rows) + operand.column;
+INLINE float *address_of(Operand operand, const Run *run) {
+    if (operand.offset == NO_OPERAND) return 0;
+    if (operand.offset == OUTPUT) return run->output;
+    return (operand.offset == INPUT ? (float *)run->input : run->buffer + operand.offset * run->rows) + operand.column;
 }
 
 INLINE int threads_for(long multiplications, const Run *run) { return multiplications >= WORTH ? (int)run->threads : 1; }
@@ -48,7 +48,7 @@ static void attend(const Call *call, const Run *run, const float *x, const float
     long layer = call->layer, row = call->groups * d;
     if (call->kind == TO_SELF)
         attend_to_self(&heads, x, call->x.width, y, call->y.width, z, call->z.width, run->keys[layer], run->values[layer],
-                       run->slots, run->table, run->table_row, run->position, run->scores, out);
+                       run->num_slots, run->table, run->table_row, run->position, run->scores, out);
     else
         attend_to_memory(&heads, x, call->x.width, run->memory_keys[layer], row, run->memory_values[layer], row, run->starts,
                          run->lengths, run->scores, out);
@@ -57,8 +57,8 @@ static void attend(const Call *call, const Run *run, const float *x, const float
 // Returns 0, or 1 where an id has no embedding.
 int run_plan(const Call *calls, long count, const Run *run) {
     for (const Call *call = calls; call < calls + count; call++) {
-        const float *x = at(call->x, run), *y = at(call->y, run), *z = at(call->z, run);
-        float *out = at(call->out, run);
+        const float *x = address_of(call->x, run), *y = address_of(call->y, run), *z = address_of(call->z, run);
+        float *out = address_of(call->out, run);
         long rows = run->rows, features = call->features;
         const Weights *weights = call->weights;
         switch (call->kind) {

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.fast.native.kernels import constant, kernel
 
 EMBED, LINEAR, NORM, ACTIVATE, ROTATE, TO_SELF, TO_MEMORY, ADD = range(8)  # as in plan.c
-NOTHING, INPUT, OUTPUT = -1, -2, -3  # places of operands that are not in the buffer, as in plan.c
+NO_OPERAND, INPUT, OUTPUT = -1, -2, -3  # offsets of operands that are not in the buffer, as in plan.c
 SCALE = 4  # bytes
 
 
@@ -64,7 +64,7 @@ class AttentionInputs:
 class Operand(ctypes.Structure):
     """The struct of plan.c; so are the next two classes."""
 
-    _fields_ = [(name, ctypes.c_long) for name in ("place", "width", "column")]
+    _fields_ = [(name, ctypes.c_long) for name in ("offset", "width", "column")]
 
 
 class Call(ctypes.Structure):
@@ -83,7 +83,7 @@ class Run(ctypes.Structure):
             "keys", "values", "table", "memory_keys", "memory_values", "starts", "lengths",
         )],
         *[(name, ctypes.c_long) for name in (
-            "rows", "slots", "table_row", "position", "longest", "threads",
+            "rows", "num_slots", "table_row", "position", "longest", "threads",
         )],
     ]  # fmt: skip
 
@@ -205,44 +205,44 @@ def add(x: Rows, y: Rows) -> Rows:
 
 
 def allocated(noted: Sequence[PlannedCall], input_features: int) -> tuple[ctypes.Array[Call], int]:
-    """The calls with places in a buffer, and its floats a row; places of unused results are reused."""
+    """The calls with offsets in a buffer, and its floats per row; the memory of unused results is reused."""
     last_read = {
         given.call: number for number, each in enumerate(noted) for given in each.inputs if given is not None
     }
-    places: dict[int, int] = {}
+    offsets: dict[int, int] = {}
     calls, size = (Call * len(noted))(), 0
     for number, each in enumerate(noted):
         held = sorted(
-            (places[call], noted[call].features) for call in places if last_read.get(call, call) >= number
+            (offsets[call], noted[call].features) for call in offsets if last_read.get(call, call) >= number
         )
         is_last = number == len(noted) - 1
-        places[number] = OUTPUT if is_last else _gap(held, each.features)
-        size = size if is_last else max(size, places[number] + each.features)
-        inputs = [_operand(given, places, noted, input_features) for given in each.inputs]
-        inputs += [Operand(NOTHING)] * (3 - len(inputs))
-        result = Operand(places[number], each.features, 0)
+        offsets[number] = OUTPUT if is_last else _gap(held, each.features)
+        size = size if is_last else max(size, offsets[number] + each.features)
+        inputs = [_operand(given, offsets, noted, input_features) for given in each.inputs]
+        inputs += [Operand(NO_OPERAND)] * (3 - len(inputs))
+        result = Operand(offsets[number], each.features, 0)
         calls[number] = Call(*inputs, result, kind=each.kind, features=each.features, **each.details)
     return calls, size
 
 
 def _gap(held: Sequence[tuple[int, int]], features: int) -> int:
-    """The first free place for so many features between those in use."""
-    place = 0
+    """The first free offset for so many features between those in use."""
+    offset = 0
     for start, width in held:
-        if start - place >= features:
+        if start - offset >= features:
             break
-        place = max(place, start + width)
-    return place
+        offset = max(offset, start + width)
+    return offset
 
 
 def _operand(
-    given: Planned | None, places: dict[int, int], noted: Sequence[PlannedCall], input_features: int
+    given: Planned | None, offsets: dict[int, int], noted: Sequence[PlannedCall], input_features: int
 ) -> Operand:
     if given is None:
-        return Operand(NOTHING)
+        return Operand(NO_OPERAND)
     if given.call == INPUT:
         return Operand(INPUT, input_features, given.column)
-    return Operand(places[given.call], noted[given.call].features, given.column)
+    return Operand(offsets[given.call], noted[given.call].features, given.column)
 
 
 def _address(tensor: Tensor | None) -> int | None:

@@ -28,7 +28,7 @@ int has_int8(void) {
 INLINE long quads(long features) { return (features + QUAD - 1) / QUAD * QUAD; }
 
 INLINE void keep(vector sum, const float *residual, float *out, int relu) {
-    if (residual) sum += SEEN(residual);
+    if (residual) sum += LOAD(residual);
     if (relu) sum = (vector)((integers)sum & ~(sum < 0)); // NaN stays NaN
     AT(out) = sum;
 }
@@ -55,7 +55,7 @@ INLINE const float *prefetched(const Weights *weights, long column) {
 }
 
 INLINE void add(int count, vector sums[][2], const float *panel, const float *x, long features) {
-    vector left = SEEN(panel), right = SEEN(panel + LANES);
+    vector left = LOAD(panel), right = LOAD(panel + LANES);
     for (int row = 0; row < count; row++) {
         sums[row][0] += left * x[row * features];
         sums[row][1] += right * x[row * features];
@@ -69,7 +69,7 @@ INLINE void tile(int count, Inputs in, const Weights *weights, long column, cons
     long features = weights->features, feature = 0;
     const float *panel = weights->panels + column * features, *bias = weights->bias + column;
     const float *next = in.first ? prefetched(weights, column) : panel;
-    for (int row = 0; row < count; row++) sums[row][0] = SEEN(bias), sums[row][1] = SEEN(bias + LANES);
+    for (int row = 0; row < count; row++) sums[row][0] = LOAD(bias), sums[row][1] = LOAD(bias + LANES);
     for (; feature + STREAMS <= features; next += WIDTH)
         for (int stream = 0; stream < STREAMS; stream++, feature++) {
             __builtin_prefetch(next + stream * features * WIDTH, 0, 2);
@@ -87,12 +87,12 @@ INLINE void row_by_group(Inputs in, const Weights *weights, long column, const f
     long features = weights->features;
     const float *bias = weights->bias + column;
     for (int each = 0; each < GROUP; each++)
-        sums[each][0] = SEEN(bias + each * WIDTH), sums[each][1] = SEEN(bias + each * WIDTH + LANES);
+        sums[each][0] = LOAD(bias + each * WIDTH), sums[each][1] = LOAD(bias + each * WIDTH + LANES);
     for (long feature = 0; feature < features; feature++)
         for (int each = 0; each < GROUP; each++) {
             const float *panel = weights->panels + (column + each * WIDTH) * features + feature * WIDTH;
-            sums[each][0] += SEEN(panel) * in.x[feature];
-            sums[each][1] += SEEN(panel + LANES) * in.x[feature];
+            sums[each][0] += LOAD(panel) * in.x[feature];
+            sums[each][1] += LOAD(panel + LANES) * in.x[feature];
         }
     for (int each = 0; each < GROUP; each++)
         finish(sums[each][0], sums[each][1], residual ? residual + each * WIDTH : 0, out + each * WIDTH, WIDTH, weights->relu);
@@ -117,28 +117,28 @@ INLINE void tile_int8(int count, Inputs in, const Weights *weights, long column,
         }
     }
     for (int row = 0; row < count; row++) {
-        vector left = __builtin_convertvector(sums[row][0], vector) * SEEN(scales) * in.scales[row] + SEEN(bias);
-        vector right = __builtin_convertvector(sums[row][1], vector) * SEEN(scales + LANES) * in.scales[row] + SEEN(bias + LANES);
+        vector left = __builtin_convertvector(sums[row][0], vector) * LOAD(scales) * in.scales[row] + LOAD(bias);
+        vector right = __builtin_convertvector(sums[row][1], vector) * LOAD(scales + LANES) * in.scales[row] + LOAD(bias + LANES);
         finish(left, right, residual ? residual + row * stride : 0, out + row * stride, width, weights->relu);
     }
 }
 
 // Quantises a row: 127 steps from 0 to its largest value; MIDDLE stands for 0.
 INLINE void round_row(const float *x, long features, uint8_t *levels, float *scale) {
-    vector tops = {0};
+    vector maxima = {0};
     vector zeros = {0}; // becomes NaN if an input is NaN or infinite
-    float top = 0;
+    float maximum = 0;
     long place = 0;
     for (; place + LANES <= features; place += LANES) {
-        tops = larger(tops, larger(SEEN(x + place), -SEEN(x + place)));
-        zeros += SEEN(x + place) * 0.0f;
+        maxima = larger(maxima, larger(LOAD(x + place), -LOAD(x + place)));
+        zeros += LOAD(x + place) * 0.0f;
     }
-    for (int lane = 0; lane < LANES; lane++) top = tops[lane] > top ? tops[lane] : top;
+    for (int lane = 0; lane < LANES; lane++) maximum = maxima[lane] > maximum ? maxima[lane] : maximum;
     for (; place < features; place++) {
-        top = fabsf(x[place]) > top ? fabsf(x[place]) : top;
+        maximum = fabsf(x[place]) > maximum ? fabsf(x[place]) : maximum;
         zeros[0] += x[place] * 0.0f;
     }
-    *scale = (top < 1e-30f ? 1e-30f : top) / 127 + total(zeros);
+    *scale = (maximum < 1e-30f ? 1e-30f : maximum) / 127 + total(zeros);
     float steps = 1 / *scale;
     for (place = 0; place < features; place++) levels[place] = (uint8_t)(x[place] * steps + (MIDDLE + 0.5f)); // truncation rounds
     for (; place < quads(features); place++) levels[place] = MIDDLE;

@@ -25,8 +25,8 @@ INLINE float one_left_of(float x, Dropout dropout, long place) {
 INLINE void add_row(const float *residual, const float *x, Dropout dropout, long begin, long end, float *out) {
     long place = begin;
     for (; place + LANES <= end; place += LANES) {
-        vector left = left_of(SEEN(x + place), dropout, place);
-        if (residual) left += SEEN(residual + place);
+        vector left = left_of(LOAD(x + place), dropout, place);
+        if (residual) left += LOAD(residual + place);
         AT(out + place) = left;
     }
     for (; place < end; place++) out[place] = (residual ? residual[place] : 0) + one_left_of(x[place], dropout, place);
@@ -50,15 +50,15 @@ void post_norm(const float *residual, const float *x, const int16_t *bits, int d
         add_row(residual, x, dropout, begin, end, sum);
         vector sums = {0}, squares = {0};
         float mean = 0, square = 0;
-        for (place = begin; place + LANES <= end; place += LANES) sums += SEEN(sum + place);
+        for (place = begin; place + LANES <= end; place += LANES) sums += LOAD(sum + place);
         for (; place < end; place++) mean += sum[place];
         mean = (mean + total(sums)) / features;
-        for (place = begin; place + LANES <= end; place += LANES) squares += (SEEN(sum + place) - mean) * (SEEN(sum + place) - mean);
+        for (place = begin; place + LANES <= end; place += LANES) squares += (LOAD(sum + place) - mean) * (LOAD(sum + place) - mean);
         for (; place < end; place++) square += (sum[place] - mean) * (sum[place] - mean);
         float scale = 1 / sqrtf((square + total(squares)) / features + eps);
         moments[2 * row] = mean, moments[2 * row + 1] = scale;
         for (place = begin; place + LANES <= end; place += LANES)
-            AT(out + place) = (SEEN(sum + place) - mean) * scale * SEEN(gain + place - begin) + SEEN(bias + place - begin);
+            AT(out + place) = (LOAD(sum + place) - mean) * scale * LOAD(gain + place - begin) + LOAD(bias + place - begin);
         for (; place < end; place++) out[place] = (sum[place] - mean) * scale * gain[place - begin] + bias[place - begin];
     }
 }
@@ -70,11 +70,11 @@ INLINE void norm_gradient(const float *gradient, const float *sum, const float *
     vector firsts = {0}, seconds = {0};
     long place = 0;
     for (; place + LANES <= features; place += LANES) {
-        vector from = SEEN(gradient + place), normed = (SEEN(sum + place) - mean) * scale, product = from * normed;
+        vector from = LOAD(gradient + place), normed = (LOAD(sum + place) - mean) * scale, product = from * normed;
         AT(of_gain + place) += product;
         AT(of_bias + place) += from;
-        firsts += from * SEEN(gain + place);
-        seconds += product * SEEN(gain + place);
+        firsts += from * LOAD(gain + place);
+        seconds += product * LOAD(gain + place);
     }
     for (; place < features; place++) {
         float product = gradient[place] * (sum[place] - mean) * scale;
@@ -85,8 +85,8 @@ INLINE void norm_gradient(const float *gradient, const float *sum, const float *
     }
     first = (first + total(firsts)) / features, second = (second + total(seconds)) / features;
     for (place = 0; place + LANES <= features; place += LANES) {
-        vector normed = (SEEN(sum + place) - mean) * scale;
-        AT(of_sum + place) = (SEEN(gradient + place) * SEEN(gain + place) - first - normed * second) * scale;
+        vector normed = (LOAD(sum + place) - mean) * scale;
+        AT(of_sum + place) = (LOAD(gradient + place) * LOAD(gain + place) - first - normed * second) * scale;
     }
     for (; place < features; place++)
         of_sum[place] = (gradient[place] * gain[place] - first - (sum[place] - mean) * scale * second) * scale;
@@ -115,7 +115,7 @@ void relu_dropped(float *x, const float *bias, const int16_t *bits, int dropped,
     for (long row = 0; row < rows; row++) {
         long begin = row * features, place = 0;
         for (; place + LANES <= features; place += LANES) {
-            vector sum = SEEN(x + begin + place) + SEEN(bias + place);
+            vector sum = LOAD(x + begin + place) + LOAD(bias + place);
             sum = (vector)((integers)sum & ~(sum < 0)); // NaN stays NaN
             AT(x + begin + place) = left_of(sum, dropout, begin + place);
         }
@@ -134,7 +134,7 @@ void relu_dropped_backward(float *gradient, const float *out, float kept, long r
         for (long row = part(rows, thread, threads); row < part(rows, thread + 1, threads); row++) {
             long begin = row * features, place = 0;
             for (; place + LANES <= features; place += LANES) {
-                vector passed = (vector)((integers)(SEEN(gradient + begin + place) * kept) & ~(SEEN(out + begin + place) <= 0));
+                vector passed = (vector)((integers)(LOAD(gradient + begin + place) * kept) & ~(LOAD(out + begin + place) <= 0));
                 AT(gradient + begin + place) = passed;
                 AT(sums + place) += passed;
             }

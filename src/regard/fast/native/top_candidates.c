@@ -3,65 +3,65 @@
 
 enum { BLOCK = 32 * WIDTH, CHUNK = 4 * LANES }; // outputs that are searched while they are in the processor's cache
 
-
-// A row's statistics over the outputs so far; `sum` is that of e^(output - most).
+// A row's statistics over the outputs so far; `sum` is that of e^(output - maximum).
 typedef struct {
     float *values; // the `size` largest in descending order; of equal ones the lower number comes first
     int64_t *ids;
     long size;
-    float most;
+    float maximum;
     double sum;
-} Known;
+} Statistics;
 
 int block_size(void) { return BLOCK; }
-int known_size(void) { return sizeof(Known); }
+int statistics_size(void) { return sizeof(Statistics); }
 
 INLINE int exceeds(const float *outputs, float value) {
     integers found = {0};
-    for (int lane = 0; lane < CHUNK; lane += LANES) found |= SEEN(outputs + lane) > value;
+    for (int lane = 0; lane < CHUNK; lane += LANES) found |= LOAD(outputs + lane) > value;
     int64_t words[LANES / 2], any = 0;
     memcpy(words, &found, sizeof words);
     for (int word = 0; word < LANES / 2; word++) any |= words[word];
     return any != 0;
 }
 
-INLINE void insert(Known *known, float value, int64_t id) {
-    long place = known->size - 1;
-    for (; place > 0 && known->values[place - 1] < value; place--) {
-        known->values[place] = known->values[place - 1];
-        known->ids[place] = known->ids[place - 1];
+INLINE void insert(Statistics *statistics, float value, int64_t id) {
+    long place = statistics->size - 1;
+    for (; place > 0 && statistics->values[place - 1] < value; place--) {
+        statistics->values[place] = statistics->values[place - 1];
+        statistics->ids[place] = statistics->ids[place - 1];
     }
-    known->values[place] = value;
-    known->ids[place] = id;
+    statistics->values[place] = value;
+    statistics->ids[place] = id;
 }
 
 // Add `count` outputs, numbered from `first`; the memory after them is allocated up to a whole chunk.
-static void learn(Known *known, float *outputs, long count, int64_t first) {
-    long room = (count + CHUNK - 1) / CHUNK * CHUNK;
-    for (long place = count; place < room; place++) outputs[place] = -INFINITY;
-    vector tops = SEEN(outputs), sums = {0};
-    for (long place = LANES; place < room; place += LANES) tops = larger(tops, SEEN(outputs + place));
-    float most = known->most;
-    for (int lane = 0; lane < LANES; lane++) most = tops[lane] > most ? tops[lane] : most;
-    if (most == -INFINITY) { // all are minus infinity or NaN
+static void update(Statistics *statistics, float *outputs, long count, int64_t first) {
+    long padded = (count + CHUNK - 1) / CHUNK * CHUNK;
+    for (long place = count; place < padded; place++) outputs[place] = -INFINITY;
+    vector maxima = LOAD(outputs), sums = {0};
+    for (long place = LANES; place < padded; place += LANES) maxima = larger(maxima, LOAD(outputs + place));
+    float maximum = statistics->maximum;
+    for (int lane = 0; lane < LANES; lane++) maximum = maxima[lane] > maximum ? maxima[lane] : maximum;
+    if (maximum == -INFINITY) { // all are minus infinity or NaN
         for (long place = 0; place < count; place++)
-            if (outputs[place] != outputs[place]) known->sum = NAN;
+            if (outputs[place] != outputs[place]) statistics->sum = NAN;
         return;
     }
-    for (long place = 0; place < room; place += LANES) sums += exponential(SEEN(outputs + place) - most);
-    known->sum = known->sum * exp((double)known->most - most) + total(sums);
-    known->most = most;
-    for (long place = 0; place < room; place += CHUNK) {
-        if (!exceeds(outputs + place, known->values[known->size - 1])) continue;
+    for (long place = 0; place < padded; place += LANES) sums += exponential(LOAD(outputs + place) - maximum);
+    statistics->sum = statistics->sum * exp((double)statistics->maximum - maximum) + total(sums);
+    statistics->maximum = maximum;
+    for (long place = 0; place < padded; place += CHUNK) {
+        if (!exceeds(outputs + place, statistics->values[statistics->size - 1])) continue;
         for (long each = place; each < place + CHUNK; each++)
-            if (outputs[each] > known->values[known->size - 1]) insert(known, outputs[each], first + each);
+            if (outputs[each] > statistics->values[statistics->size - 1]) insert(statistics, outputs[each], first + each);
     }
 }
 
 // log softmax(x W + bias): the `size` largest of each row and their numbers, and the value of the output `asked`.
-// Scratch: `block` for rows x BLOCK outputs, `known` for one Known a row, `levels` and `level_scales` as in `linear`.
+// Scratch: `block` for rows x BLOCK outputs, `statistics` for one Statistics per row, `levels` and `level_scales` as in `linear`.
 void top_candidates(const float *x, long rows, const Weights *weights, const int64_t *asked, long size, float *values,
-               int64_t *ids, float *asked_log_probs, float *block, Known *known, uint8_t *levels, float *level_scales, int threads) {
+                    int64_t *ids, float *asked_log_probs, float *block, Statistics *statistics, uint8_t *levels,
+                    float *level_scales, int threads) {
     Inputs inputs = inputs_of(x, rows, weights, levels, level_scales);
 #pragma omp parallel num_threads(threads) if (threads > 1)
     for (long first = 0; first < weights->columns; first += BLOCK) {
@@ -73,15 +73,15 @@ void top_candidates(const float *x, long rows, const Weights *weights, const int
         for (long row = 0; row < rows; row++) {
             float *outputs = block + row * BLOCK, *best = values + row * size;
             if (!first) {
-                known[row] = (Known){best, ids + row * size, size, -INFINITY, 0};
+                statistics[row] = (Statistics){best, ids + row * size, size, -INFINITY, 0};
                 for (long place = 0; place < size; place++) best[place] = -INFINITY, ids[row * size + place] = 0;
             }
             if (asked[row] >= first && asked[row] < first + count) asked_log_probs[row] = outputs[asked[row] - first];
-            learn(known + row, outputs, count, first);
+            update(statistics + row, outputs, count, first);
         }
     }
     for (long row = 0; row < rows; row++) {
-        float shift = known[row].most + (float)log(known[row].sum);
+        float shift = statistics[row].maximum + (float)log(statistics[row].sum);
         for (long place = 0; place < size; place++) values[row * size + place] -= shift;
         asked_log_probs[row] -= shift;
     }

@@ -16,7 +16,7 @@ typedef float vector __attribute__((vector_size(4 * LANES), aligned(4), may_alia
 typedef int32_t integers __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
 #define AT(address) (*(vector *)(address))
-#define SEEN(address) (*(const vector *)(address))
+#define LOAD(address) (*(const vector *)(address))
 #define INLINE static inline __attribute__((always_inline))
 
 // The first row of a thread's part.
