@@ -14,7 +14,7 @@ from regard.decoding.hypothesis import Hypothesis, LengthPenalty, Power, Request
 from regard.decoding.penalties import RepetitionPenalty
 from regard.decoding.ranking import TopCandidates
 from regard.decoding.rows import SPARE, HypothesisRows
-from regard.decoding.rules import NOTHING, BannedTokens, GeneratedTokens, LengthLimits, Rule
+from regard.decoding.rules import SOURCE_PADDING, BannedTokens, GeneratedTokens, LengthLimits, Rule
 from regard.decoding.step import Stepper
 from regard.errors import ConfigError, RunError
 
@@ -79,10 +79,10 @@ class RequestConstraints:
 
     @property
     def sources(self) -> Int64[np.ndarray, "sentences src_len"]:
-        """A row of ids for each request, padded with NOTHING."""
+        """A row of ids for each request, padded with SOURCE_PADDING."""
         if self._sources is None:
             each = [request.source or () for request in self.requests]
-            self._sources = np.full((len(each), max(map(len, each))), NOTHING)
+            self._sources = np.full((len(each), max(map(len, each))), SOURCE_PADDING)
             for row, source in zip(self._sources, each, strict=True):
                 row[: len(source)] = source
         return self._sources

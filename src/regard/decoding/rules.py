@@ -15,14 +15,14 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-NOTHING = -1  # padding in a row of sources
+SOURCE_PADDING = -1  # after the end of a source in a row of sources
 
 
 class GeneratedTokens:
     """The tokens of each row so far, as rules read them.
 
     `ids` has no bos and no eos; the first `prefix_lengths` tokens of a row are its prompt or forced prefix.
-    `sources()` has a row for each request, padded with NOTHING; `sentence` is the request of each row.
+    `sources()` has a row for each request, padded with SOURCE_PADDING; `sentence` is the request of each row.
     `shift`: logits are log-probabilities plus this, where it is known.
     """
 
@@ -171,7 +171,7 @@ def forbid_repeats(
     ids, others = ids.to(log_probs.device), others.to(log_probs.device)
     known = others.unfold(1, size, 1)  # rows, positions, size
     current = ids[:, ids.size(1) - size + 1 :]
-    repeats = (known[:, :, :-1] == current[:, None]).all(dim=2) & (known[:, :, -1] != NOTHING)
+    repeats = (known[:, :, :-1] == current[:, None]).all(dim=2) & (known[:, :, -1] != SOURCE_PADDING)
     # amin, because one token may end a repeated n-gram at one place and another at the next
     least = torch.where(repeats, -torch.inf, torch.inf).to(log_probs.dtype)
     log_probs.scatter_reduce_(1, known[:, :, -1].clamp(min=0), least, reduce="amin")

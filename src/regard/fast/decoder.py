@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.fast.native.attention import plan_to_memory, plan_to_self
 from regard.fast.native.linear import PackedLinear
-from regard.fast.native.plan import AttentionInputs, Plan, Planned, Unplanned
+from regard.fast.native.plan import AttentionInputs, Plan, PlannedResult, UnsupportedPart
 from regard.fast.native.rotary import plan_rotation
 from regard.fast.row_layers import (
     row_embedding,
@@ -25,8 +25,9 @@ from regard.layers.positions import RotaryPositions
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import Decoder
 
-Block = Callable[[Planned], Planned]
-PlannedAttention = Callable[[Planned, Planned | None], Planned]  # of rows, and of a residual to add
+Block = Callable[[PlannedResult], PlannedResult]
+# of rows, and of a residual to add
+PlannedAttention = Callable[[PlannedResult, PlannedResult | None], PlannedResult]
 
 
 class PlannedDecoder:
@@ -36,7 +37,7 @@ class PlannedDecoder:
         """`output`: the layer after the stack, whose weights are prefetched.
 
         Raises:
-            Unplanned: the stack has a part that no kernel computes.
+            UnsupportedPart: the stack has a part that no kernel computes.
         """
         enter, leave = row_embedding(stack.input), row_norm(stack.norm)
         blocks = [_block(block, number) for number, block in enumerate(stack.blocks)]
@@ -46,7 +47,7 @@ class PlannedDecoder:
         self._positions, self._rotary = stack.input.positions, _rotary(stack.blocks)
         self._scale = stack.scale if isinstance(stack, Decoder) else 1.0
 
-        def path(ids: Planned) -> Planned:
+        def path(ids: PlannedResult) -> PlannedResult:
             x = enter(ids)
             for block in blocks:
                 x = block(x)
@@ -83,7 +84,7 @@ class PlannedDecoder:
 def _block(block: nn.Module, number: int) -> Block:
     """The sub-layers of a block, one after the other; `number` counts the layers of the cache."""
     if type(block) not in (EncoderBlock, DecoderBlock):
-        raise Unplanned(f"{type(block).__name__} is not a block with kernels")
+        raise UnsupportedPart(f"{type(block).__name__} is not a block with kernels")
     assert isinstance(block, EncoderBlock | DecoderBlock)
     around_self, to_self = (
         row_residual(block.around_self_attention),
@@ -106,7 +107,7 @@ def _self_attention(module: SelfAttention, number: int) -> PlannedAttention:
     norms = (module.query_norm, module.key_norm)
     query_norm, key_norm = (None if each is None else row_norm(each) for each in norms)
 
-    def attend(x: Planned, residual: Planned | None) -> Planned:
+    def attend(x: PlannedResult, residual: PlannedResult | None) -> PlannedResult:
         heads = project(x)
         both, value = heads[:, :key_end], heads[:, key_end:]
         if query_norm is not None and key_norm is not None:
@@ -125,7 +126,7 @@ def _cross_attention(module: MultiHeadAttention, number: int) -> PlannedAttentio
     project, output = row_linear(module.query), row_linear(module.output)
     scale, d_head, groups = scale_of(module), module.d_head, module.num_kv_heads
 
-    def attend(x: Planned, residual: Planned | None) -> Planned:
+    def attend(x: PlannedResult, residual: PlannedResult | None) -> PlannedResult:
         return output(plan_to_memory(project(x), number, groups, d_head, scale), residual)
 
     return attend
@@ -142,5 +143,5 @@ def _rotary(blocks: nn.ModuleList) -> RotaryPositions | None:
     """The rotary positions of all self-attentions; they must agree, because a plan has one set of angles."""
     found = [each for each in blocks.modules() if isinstance(each, RotaryPositions)]
     if len({(each.base, each.d_head) for each in found}) > 1:
-        raise Unplanned("its layers have different rotary positions")
+        raise UnsupportedPart("its layers have different rotary positions")
     return found[0] if found else None

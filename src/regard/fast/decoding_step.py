@@ -20,7 +20,7 @@ from regard.fast.encoder import Start, starting
 from regard.fast.int8 import Int8Linear, to_int8
 from regard.fast.native import kernels
 from regard.fast.native.linear import PackedLinear
-from regard.fast.native.plan import Unplanned
+from regard.fast.native.plan import UnsupportedPart
 from regard.fast.row_layers import row_linear
 from regard.fast.slot_cache import SlotCache
 from regard.fast.supported import SUPPORTED_MODELS, why_unsupported
@@ -125,7 +125,7 @@ def _build(model: nn.Module) -> DecodingStep | str:
         if isinstance(model, EncoderDecoder):
             return DecodingStep(PlannedDecoder(model.decoder, output), output, starting(model), None)
         return DecodingStep(PlannedDecoder(model, output), output, None, model.config.window)
-    except Unplanned as reason:
+    except UnsupportedPart as reason:
         return str(reason)
 
 

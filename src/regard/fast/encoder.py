@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from regard.fast.native.attention import attend_to_memory
-from regard.fast.native.plan import Unplanned
+from regard.fast.native.plan import UnsupportedPart
 from regard.fast.row_layers import row_feed_forward, row_linear, row_norm, row_residual, scale_of
 from regard.fast.slot_cache import PackedMemory, SlotCache
 from regard.layers.attention import SelfAttention
@@ -54,7 +54,7 @@ def starting(model: EncoderDecoder) -> Start:
     """A function from sources to a cache with the cross-attention keys and values of each decoder block.
 
     Raises:
-        Unplanned: the encoder has a part that no kernel computes.
+        UnsupportedPart: the encoder has a part that no kernel computes.
     """
     blocks = [_block(block) for block in model.encoder.blocks]
     enter, leave = model.encoder.input, row_norm(model.encoder.norm)
@@ -82,7 +82,7 @@ def _memory(block: nn.Module) -> Callable[[Positions], tuple[Positions, Position
 
 def _block(block: nn.Module) -> Callable[[Positions, Sources], Positions]:
     if type(block) is not EncoderBlock:
-        raise Unplanned(f"{type(block).__name__} is not a block with kernels")
+        raise UnsupportedPart(f"{type(block).__name__} is not a block with kernels")
     around_attention, attention = (
         row_residual(block.around_self_attention),
         _self_attention(block.self_attention),

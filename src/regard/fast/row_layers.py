@@ -1,7 +1,7 @@
 """Linear layers, norms, feed-forward networks and residual connections, by kernels for rows.
 
-Each is made once from its module. It is called with a tensor of rows (the positions of an encoder) or with
-`Planned` rows (the next positions of a decoder). A row's result does not depend on its batch, to the bit.
+Each is made once from its module. It is called with a tensor of rows (the positions of an encoder) or with a
+`PlannedResult` (the next positions of a decoder). A row's result does not depend on its batch, to the bit.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from regard.fast.native.activation import activate, kind_of
 from regard.fast.native.embedding import plan_embedding
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.norm import PackedNorm
-from regard.fast.native.plan import Planned, Rows, Unplanned, add
+from regard.fast.native.plan import PlannedResult, Rows, UnsupportedPart, add
 from regard.fast.training import plain_type
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.block import PostNorm, PreNorm, SandwichNorm
@@ -51,7 +51,7 @@ def row_linear(module: nn.Module, relu: bool = False) -> PackedLinear:
     if type(module) is Int8Linear:
         return PackedLinear(module.weight, module.bias, scale=module.weight_scale, relu=relu)
     if type(module) not in (nn.Linear, StackedLinear):
-        raise Unplanned(f"{type(module).__name__} is not a linear layer with a kernel")
+        raise UnsupportedPart(f"{type(module).__name__} is not a linear layer with a kernel")
     assert isinstance(module, nn.Linear)
     bias = None if module.bias is None else module.bias.detach()
     return PackedLinear(module.weight.detach(), bias, relu=relu)
@@ -66,7 +66,7 @@ def row_feed_forward(module: nn.Module) -> RowLayer:
     if kind is GatedFeedForward:
         assert isinstance(module, GatedFeedForward)
         return _gated(module)
-    raise Unplanned(f"{type(module).__name__} is not a feed-forward network with a kernel")
+    raise UnsupportedPart(f"{type(module).__name__} is not a feed-forward network with a kernel")
 
 
 def _feed_forward(module: FeedForward) -> RowLayer:
@@ -95,11 +95,11 @@ def _gated(module: GatedFeedForward) -> RowLayer:
 def _activation(module: FeedForward | GatedFeedForward) -> int:
     kind = kind_of(module.activation)
     if kind is None:
-        raise Unplanned(f"there is no kernel for the activation {module.activation}")
+        raise UnsupportedPart(f"there is no kernel for the activation {module.activation}")
     return kind
 
 
-def row_embedding(module: InputEmbedding) -> Callable[[Planned], Planned]:
+def row_embedding(module: InputEmbedding) -> Callable[[PlannedResult], PlannedResult]:
     """Ids of a position -> inputs of the stack; the position's vector is an argument of each run."""
     weight, scale = module.embedding.weight.detach(), module.embedding.scale
     after = row_norm(module.norm)
@@ -115,7 +115,7 @@ def row_norm(module: nn.Module) -> RowNorm:
         return PackedNorm(module.weight.detach(), bias, module.eps, center=True)
     if type(module) is RMSNorm and module.weight is not None and module.eps is not None:
         return PackedNorm(module.weight.detach(), None, module.eps, center=False)
-    raise Unplanned(f"{type(module).__name__} is not a norm with a kernel")
+    raise UnsupportedPart(f"{type(module).__name__} is not a norm with a kernel")
 
 
 def _same(x: Rows) -> Rows:
@@ -134,7 +134,7 @@ def row_residual(module: nn.Module) -> ResidualConnection:
     if kind is SandwichNorm:
         assert isinstance(module, SandwichNorm)
         return _sandwich_norm(row_norm(module.norm_before), row_norm(module.norm_after))
-    raise Unplanned(f"{type(module).__name__} is not a residual connection with kernels")
+    raise UnsupportedPart(f"{type(module).__name__} is not a residual connection with kernels")
 
 
 def _post_norm(after: RowNorm) -> ResidualConnection:

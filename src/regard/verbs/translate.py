@@ -19,7 +19,13 @@ from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError
 from regard.fast.decoding_step import fast_step
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.verbs.generation.candidates import NOTHING, TranslationCandidate, as_one, combinations, in_step
+from regard.verbs.generation.candidates import (
+    EMPTY_CANDIDATE,
+    TranslationCandidate,
+    as_one,
+    combinations,
+    in_step,
+)
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
@@ -210,7 +216,7 @@ class Translator:
     def _translated(self, number: int, piece: str, hypotheses: Sequence[Hypothesis]) -> Translation:
         """The translation of a piece; empty if the piece is."""
         empty = not piece or piece.isspace()
-        candidates = [NOTHING] if empty else self._candidates(hypotheses) or [NOTHING]
+        candidates = [EMPTY_CANDIDATE] if empty else self._candidates(hypotheses) or [EMPTY_CANDIDATE]
         return self.answer(line=number, source=piece, candidates=tuple(candidates), precision=self.precision)
 
     def _together(

@@ -10,7 +10,7 @@ from regard.fast.native import kernels
 from regard.fast.native.activation import GELU, activate
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.norm import PackedNorm
-from regard.fast.native.plan import AttentionInputs, Plan, Planned, Unplanned, add
+from regard.fast.native.plan import AttentionInputs, Plan, PlannedResult, UnsupportedPart, add
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C compiler")
 NOTHING = torch.zeros(1, 1, 1)
@@ -76,7 +76,7 @@ def test_results_nobody_will_read_are_written_over():
     ],
 )
 def test_what_is_no_kernel_cannot_be_planned(path):
-    with pytest.raises(Unplanned):
+    with pytest.raises(UnsupportedPart):
         Plan(20, path)
 
 
@@ -89,7 +89,7 @@ def test_linear_layers_and_sums_want_whole_rows(whole):
         "residual": lambda x: maps((4, 20))[0](x, wide(x)[:, :4]),
         "sum": lambda x: add(x[:, :4], narrow(wide(x)[:, 3:7])),
     }
-    with pytest.raises(Unplanned):
+    with pytest.raises(UnsupportedPart):
         Plan(20, paths[whole])
 
 
@@ -145,4 +145,4 @@ def test_columns_of_columns():
     plan = Plan(20, lambda x: maps((7, 4))[0](activate(x[:, 3:15][:, 2:6], GELU)))
     x = torch.randn(2, 20)
     assert torch.equal(plan(x, NOTHING_SEEN), maps((7, 4))[0](activate(x[:, 5:9], GELU)))
-    assert Planned(plan, 0, 3, 8)[:, 2:].column == 5
+    assert PlannedResult(plan, 0, 3, 8)[:, 2:].column == 5

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.fast.native.kernels import kernel
-from regard.fast.native.plan import ACTIVATE, Planned, Rows
+from regard.fast.native.plan import ACTIVATE, PlannedResult, Rows
 
 SILU, GELU_TANH, GELU = 0, 1, 2
 
@@ -30,8 +30,8 @@ def activate(x: Rows, kind: int, times: Rows | None = None) -> Rows:
 
     The features of a row must be contiguous in memory.
     """
-    if isinstance(x, Planned):
-        assert times is None or isinstance(times, Planned)
+    if isinstance(x, PlannedResult):
+        assert times is None or isinstance(times, PlannedResult)
         return x.plan.record(ACTIVATE, x, times, features=x.features, flag=kind)  # pyright: ignore[reportReturnType]
     assert times is None or isinstance(times, Tensor)
     return _activated(x, kind, times)  # pyright: ignore[reportReturnType]

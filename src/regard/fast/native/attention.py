@@ -7,7 +7,7 @@ from jaxtyping import Float, Int32, Int64
 from torch import Tensor
 
 from regard.fast.native.kernels import constant, kernel, threads_for
-from regard.fast.native.plan import TO_MEMORY, TO_SELF, Planned
+from regard.fast.native.plan import TO_MEMORY, TO_SELF, PlannedResult
 
 
 class Heads(ctypes.Structure):
@@ -35,10 +35,8 @@ def attend_to_memory(
     row must be contiguous in memory.
     """
     heads = _heads(query.size(0), key.size(1) // d_head, query.size(1), d_head, longest, scale)
-    weights, out = (
-        torch.empty(heads.threads, query.size(1) // d_head, heads.weights_row),
-        torch.empty(query.shape),
-    )
+    weights = torch.empty(heads.threads, query.size(1) // d_head, heads.weights_row)
+    out = torch.empty(query.shape)
     kernel("attend_to_memory")(
         ctypes.addressof(heads), query.data_ptr(), query.stride(0), key.data_ptr(), key.stride(0),
         value.data_ptr(), value.stride(0), starts.data_ptr(), lengths.data_ptr(), weights.data_ptr(),
@@ -64,10 +62,8 @@ def attend_to_self(
     `keys[position, i]` and entered in the table. The features of a row must be contiguous in memory.
     """
     heads = _heads(query.size(0), key.size(1) // d_head, query.size(1), d_head, position + 1, scale)
-    weights, out = (
-        torch.empty(heads.threads, query.size(1) // d_head, heads.weights_row),
-        torch.empty(query.shape),
-    )
+    weights = torch.empty(heads.threads, query.size(1) // d_head, heads.weights_row)
+    out = torch.empty(query.shape)
     kernel("attend_to_self")(
         ctypes.addressof(heads), query.data_ptr(), query.stride(0), key.data_ptr(), key.stride(0),
         value.data_ptr(), value.stride(0), keys.data_ptr(), values.data_ptr(), keys.size(1),
@@ -76,14 +72,14 @@ def attend_to_self(
     return out
 
 
-def plan_to_memory(query: Planned, layer: int, groups: int, d_head: int, scale: float) -> Planned:
+def plan_to_memory(query: PlannedResult, layer: int, groups: int, d_head: int, scale: float) -> PlannedResult:
     """`attend_to_memory` in a plan; `layer` is the number of the memory, `groups` its number of key heads."""
     return _plan(TO_MEMORY, query, layer=layer, groups=groups, d_head=d_head, scale=scale)
 
 
 def plan_to_self(
-    query: Planned, key: Planned, value: Planned, layer: int, d_head: int, scale: float
-) -> Planned:
+    query: PlannedResult, key: PlannedResult, value: PlannedResult, layer: int, d_head: int, scale: float
+) -> PlannedResult:
     """`attend_to_self` in a plan; `layer` is the number of the keys and values."""
     return _plan(
         TO_SELF, query, key, value, layer=layer, groups=key.features // d_head, d_head=d_head, scale=scale
@@ -91,8 +87,8 @@ def plan_to_self(
 
 
 def _plan(
-    kind: int, query: Planned, *held: Planned, layer: int, groups: int, d_head: int, scale: float
-) -> Planned:
+    kind: int, query: PlannedResult, *held: PlannedResult, layer: int, groups: int, d_head: int, scale: float
+) -> PlannedResult:
     heads, features = query.features // d_head, query.features
     return query.plan.record(
         kind, query, *held, features=features, heads=heads, groups=groups, layer=layer, number=scale

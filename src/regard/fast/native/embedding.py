@@ -5,10 +5,10 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.fast.native.kernels import kernel
-from regard.fast.native.plan import EMBED, Planned, refuse_ids
+from regard.fast.native.plan import EMBED, PlannedResult, refuse_ids
 
 
-def plan_embedding(ids: Planned, table: Float[Tensor, "size features"], scale: float) -> Planned:
+def plan_embedding(ids: PlannedResult, table: Float[Tensor, "size features"], scale: float) -> PlannedResult:
     """`embed` in a plan; the vector of the position is an argument of each run."""
     size, features = table.shape
     return ids.plan.record(

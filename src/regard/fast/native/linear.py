@@ -7,7 +7,7 @@ from jaxtyping import Float, Int8, Int64
 from torch import Tensor
 
 from regard.fast.native.kernels import constant, kernel, threads_for
-from regard.fast.native.plan import LINEAR, Planned, Rows
+from regard.fast.native.plan import LINEAR, PlannedResult, Rows
 
 QUAD = 4  # features of int8 that are multiplied together
 MIDDLE = 128  # the integer that stands for 0 in quantised inputs
@@ -57,13 +57,13 @@ class PackedLinear:
 
     def __call__(self, x: Rows, residual: Rows | None = None) -> Rows:
         """x W^T + bias, `residual` added, and then ReLU: [rows, out_features]."""
-        if isinstance(x, Planned):
-            assert residual is None or isinstance(residual, Planned)
+        if isinstance(x, PlannedResult):
+            assert residual is None or isinstance(residual, PlannedResult)
             return self._planned(x, residual)  # pyright: ignore[reportReturnType]
         assert residual is None or isinstance(residual, Tensor)
         return self._computed(x, residual)  # pyright: ignore[reportReturnType]
 
-    def _planned(self, x: Planned, residual: Planned | None) -> Planned:
+    def _planned(self, x: PlannedResult, residual: PlannedResult | None) -> PlannedResult:
         return x.plan.record(
             LINEAR, x, residual, features=self.shape[0], weights=self._address, kept=self, levels=self._levels
         )

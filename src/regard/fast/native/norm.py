@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.fast.native.kernels import kernel
-from regard.fast.native.plan import NORM, Planned, Rows
+from regard.fast.native.plan import NORM, PlannedResult, Rows
 
 
 class PackedNorm:
@@ -26,9 +26,9 @@ class PackedNorm:
 
     def __call__(self, x: Rows) -> Rows:
         """The norm of each row; in a plan, of each head of a row where the norm is as wide as a head."""
-        return self._planned(x) if isinstance(x, Planned) else self._computed(x)  # pyright: ignore[reportReturnType]
+        return self._planned(x) if isinstance(x, PlannedResult) else self._computed(x)  # pyright: ignore[reportReturnType]
 
-    def _planned(self, x: Planned) -> Planned:
+    def _planned(self, x: PlannedResult) -> PlannedResult:
         center, eps, gain, bias = self._ends
         heads = 0 if x.is_whole and x.features == self._features else x.features // self._features
         assert heads * self._features in (0, x.features)

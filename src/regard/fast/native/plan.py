@@ -1,6 +1,6 @@
 """A plan: a sequence of kernel calls, recorded once and run by one call (plan.c).
 
-To record it, the kernels are called with a `Planned` instead of each tensor of rows.
+To record it, the kernels are called with a `PlannedResult` instead of each tensor of rows.
 """
 
 import ctypes
@@ -19,22 +19,22 @@ NO_OPERAND, INPUT, OUTPUT = -1, -2, -3  # offsets of operands that are not in th
 SCALE = 4  # bytes
 
 
-class Unplanned(Exception):
+class UnsupportedPart(Exception):
     """A model has a part that no kernel computes; the message says which."""
 
 
-class Planned:
+class PlannedResult:
     """A placeholder for the result of a planned call: `features` of its columns, from `column` on."""
 
     def __init__(self, plan: "Plan", call: int, column: int, features: int) -> None:
         self.plan, self.call, self.column, self.features = plan, call, column, features
 
-    def __getitem__(self, place: tuple[slice, slice | None]) -> "Planned":
+    def __getitem__(self, place: tuple[slice, slice | None]) -> "PlannedResult":
         rows, columns = place
         if rows != slice(None) or columns is None or columns.step is not None:
-            raise Unplanned("rows of a plan are not sliced")
+            raise UnsupportedPart("rows of a plan are not sliced")
         first, last, _step = columns.indices(self.features)
-        return Planned(self.plan, self.call, self.column + first, last - first)
+        return PlannedResult(self.plan, self.call, self.column + first, last - first)
 
     @property
     def is_whole(self) -> bool:
@@ -42,7 +42,7 @@ class Planned:
         return (self.column, self.features) == (0, self.plan.width(self.call))
 
 
-Rows = TypeVar("Rows", Tensor, Planned)  # [rows, features], a tensor or planned
+Rows = TypeVar("Rows", Tensor, PlannedResult)  # [rows, features], a tensor or planned
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class PlannedCall:
     """A recorded call of a kernel."""
 
     kind: int
-    inputs: Sequence[Planned | None]
+    inputs: Sequence[PlannedResult | None]
     features: int  # of its result
     details: Details
     kept: object  # keeps the memory of the weights alive
@@ -114,18 +114,18 @@ class PlannedCall:
 class Plan:
     """All kernels that `path` calls, as one call."""
 
-    def __init__(self, features: int, path: Callable[[Planned], Planned]) -> None:
-        """`path` is called once, with a `Planned` of so many features, or of ids (1).
+    def __init__(self, features: int, path: Callable[[PlannedResult], PlannedResult]) -> None:
+        """`path` is called once, with a `PlannedResult` of so many features, or of ids (1).
 
         Raises:
-            Unplanned: it calls something that is not a kernel, or does not return a kernel's result.
+            UnsupportedPart: it calls something that is not a kernel, or does not return a kernel's result.
         """
         self._noted: list[PlannedCall] = []
         self._input = features
         self._levels = 0  # bytes of a row's quantised inputs, at most
-        last = path(Planned(self, INPUT, 0, features))
+        last = path(PlannedResult(self, INPUT, 0, features))
         if not self._noted or last.call != len(self._noted) - 1 or last.features != self._noted[-1].features:
-            raise Unplanned("a plan ends in the whole of what its last kernel gives")
+            raise UnsupportedPart("a plan ends in the whole of what its last kernel gives")
         self.features = last.features
         attentions = (call.details for call in self._noted if call.kind in (TO_SELF, TO_MEMORY))
         self._heads = max((details.get("heads", 0) for details in attentions), default=0)
@@ -140,23 +140,23 @@ class Plan:
     def record(
         self,
         kind: int,
-        *inputs: Planned | None,
+        *inputs: PlannedResult | None,
         features: int,
         kept: object = None,
         levels: int = 0,
         **details: Unpack[Details],
-    ) -> Planned:
+    ) -> PlannedResult:
         """Record a call of a kernel; returns its future result. `kept` keeps the memory of its weights alive.
 
         Raises:
-            Unplanned: the kernel reads whole rows, but was given some columns only.
+            UnsupportedPart: the kernel reads whole rows, but was given some columns only.
         """
         whole = kind in (LINEAR, ADD) or (kind == NORM and not details.get("heads"))
         if whole and not all(given is None or given.is_whole for given in inputs):
-            raise Unplanned("linear layers, norms and sums read whole rows")
+            raise UnsupportedPart("linear layers, norms and sums read whole rows")
         self._noted.append(PlannedCall(kind, inputs, features, details, kept))
         self._levels = max(self._levels, levels)
-        return Planned(self, len(self._noted) - 1, 0, features)
+        return PlannedResult(self, len(self._noted) - 1, 0, features)
 
     def width(self, call: int) -> int:
         """The number of features of a call's result, or of the input."""
@@ -198,8 +198,8 @@ def refuse_ids() -> NoReturn:
 
 def add(x: Rows, y: Rows) -> Rows:
     """x + y."""
-    if isinstance(x, Planned):
-        assert isinstance(y, Planned)
+    if isinstance(x, PlannedResult):
+        assert isinstance(y, PlannedResult)
         return x.plan.record(ADD, x, y, features=x.features)  # pyright: ignore[reportReturnType]
     return x + y
 
@@ -236,7 +236,7 @@ def _gap(held: Sequence[tuple[int, int]], features: int) -> int:
 
 
 def _operand(
-    given: Planned | None, offsets: dict[int, int], noted: Sequence[PlannedCall], input_features: int
+    given: PlannedResult | None, offsets: dict[int, int], noted: Sequence[PlannedCall], input_features: int
 ) -> Operand:
     if given is None:
         return Operand(NO_OPERAND)

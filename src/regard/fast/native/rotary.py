@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.fast.native.kernels import kernel
-from regard.fast.native.plan import ROTATE, Planned
+from regard.fast.native.plan import ROTATE, PlannedResult
 
 
 def rotate(
@@ -27,6 +27,6 @@ def rotate(
     return out
 
 
-def plan_rotation(x: Planned, d_head: int) -> Planned:
+def plan_rotation(x: PlannedResult, d_head: int) -> PlannedResult:
     """`rotate` in a plan; sines and cosines are arguments of each run."""
     return x.plan.record(ROTATE, x, features=x.features, heads=x.features // d_head)

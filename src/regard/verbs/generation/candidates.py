@@ -17,7 +17,7 @@ class TranslationCandidate:
     token_log_probs: tuple[float, ...]  # with that of the end, if there is one
 
 
-NOTHING = TranslationCandidate(text="", score=0.0, log_prob=0.0, tokens=(), token_log_probs=())
+EMPTY_CANDIDATE = TranslationCandidate(text="", score=0.0, log_prob=0.0, tokens=(), token_log_probs=())
 
 
 def combinations(
