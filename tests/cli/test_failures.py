@@ -24,7 +24,7 @@ def failing(monkeypatch):
             raise error
 
         monkeypatch.setattr(group, "NAMES", {"fail": "Fail."})
-        monkeypatch.setattr(group.Verbs, "get_command", lambda self, ctx, cmd_name: fail)
+        monkeypatch.setattr(group.AllVerbs, "get_command", lambda self, ctx, cmd_name: fail)
         return ["fail"]
 
     return given
@@ -103,7 +103,7 @@ def sleep():
     print("asleep", flush=True)
     time.sleep(60)
 group.NAMES = {"fail": ""}
-group.Verbs.get_command = lambda self, ctx, cmd_name: sleep
+group.AllVerbs.get_command = lambda self, ctx, cmd_name: sleep
 sys.argv = ["regard", "fail"]
 main()
 """

@@ -9,7 +9,7 @@ import pytest
 from regard.cli import run
 from regard.cli.options import SINGULAR
 from regard.verbs.generate import generate
-from regard.verbs.generation.controls import CONTROLS
+from regard.verbs.generation.controls import CONTROLS_BY_NAME
 
 
 @pytest.fixture(scope="module")
@@ -216,5 +216,5 @@ def test_controls_are_the_same_on_the_command_line_and_in_python(capsys, model):
 def test_each_control_is_an_option_of_both_verbs(capsys, verb):
     assert run([verb, "--help"]) == 0
     reported = shown(capsys)
-    options = ("--" + name.replace("_", "-") for name in CONTROLS)
+    options = ("--" + name.replace("_", "-") for name in CONTROLS_BY_NAME)
     assert not [option for option in options if f" {SINGULAR.get(option, option)}" not in reported]

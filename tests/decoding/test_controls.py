@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from regard.decoding.continuation import ContinuationSettings
-from regard.decoding.controls import CONTROLS, Controls, boosted
+from regard.decoding.controls import CONTROLS_BY_NAME, Controls, boosted
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError
 from regard.recipe import read
@@ -25,7 +25,7 @@ OLD = {  # generation.json as it was before the controls
 
 def test_every_control_is_known_to_both_kinds_of_settings():
     for settings in (GenerationSettings, ContinuationSettings):
-        assert set(CONTROLS) <= {field.name for field in dataclasses.fields(settings)}
+        assert set(CONTROLS_BY_NAME) <= {field.name for field in dataclasses.fields(settings)}
         made = settings()
         assert read(settings, made.to_dict(), "generation.json") == made
 

@@ -73,7 +73,7 @@ class Command(click.Command):
         self.params.append(debug_option())
 
 
-class Verbs(click.Group):
+class AllVerbs(click.Group):
     """The group of all commands, which are listed in a table and imported one by one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -123,7 +123,7 @@ class VerbGroup(click.Group):
 
 
 @click.group(
-    cls=Verbs,
+    cls=AllVerbs,
     params=[debug_option()],
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -5,7 +5,7 @@ from typing import Any
 
 from regard.decoding.base_search import DecodingLoop, Search
 from regard.decoding.constrained import ConstrainedBeamSearch
-from regard.decoding.controls import OF_SEARCHES, Controls, boosted
+from regard.decoding.controls import SEARCH_CONTROLS, Controls, boosted
 from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import LengthPenalty, Power, Wu
 from regard.decoding.penalties import FrequencyPenalty, PhraseBoost, PresencePenalty, RepetitionPenalty
@@ -94,7 +94,7 @@ def _registered(name: str, controls: Controls, common: dict[str, Any], tokenizer
     A control that is not set leaves the default of the field.
     """
     wanted = (phrases(tokenizer, text, "must_contain") for text in controls.must_contain)
-    values: dict[str, Any] = {name: getattr(controls, name) for name in OF_SEARCHES}
+    values: dict[str, Any] = {name: getattr(controls, name) for name in SEARCH_CONTROLS}
     values |= {
         "beam_size": controls.beam_size or None,
         "size": controls.beam_size or None,

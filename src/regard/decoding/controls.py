@@ -267,7 +267,7 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
     def is_set(self, name: str) -> bool:
         """True if this control has a value that changes something."""
         value = getattr(self, name)
-        return value is not None and value != () and value != CONTROLS[name].neutral
+        return value is not None and value != () and value != CONTROLS_BY_NAME[name].neutral
 
     @property
     def samples(self) -> bool | None:
@@ -308,7 +308,7 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
         """Raise a ConfigError for a control of searches that the registered one has no field for."""
         for name in _not_taken(search):
             value = getattr(self, name)
-            if value not in (None, (), CONTROLS[name].neutral, getattr(type(self), name)):
+            if value not in (None, (), CONTROLS_BY_NAME[name].neutral, getattr(type(self), name)):
                 raise ConfigError(
                     f"{name} = {value} is set, but the search {search!r} does not take it",
                     f"leave out {name}, or search",
@@ -317,12 +317,12 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
     def _refuse_other_searches(self) -> None:
         """Raise a ConfigError for a control of another kind of search than this one."""
         samples, why = self._samples()
-        for name in filter(self.is_set, SAMPLING):
+        for name in filter(self.is_set, SAMPLING_CONTROLS):
             value = getattr(self, name)
             if samples is False and (name, value) != ("temperature", 0):
                 hint = "leave one of them out" if "not set" not in why else f"set sample, or leave out {name}"
                 raise ConfigError(f"{name} = {value} is for sampling, but {why}", hint)
-        for name in filter(self.is_set, BEAM):
+        for name in filter(self.is_set, BEAM_CONTROLS):
             value = getattr(self, name)
             if samples:
                 raise ConfigError(f"{name} = {value} is for a beam, but {why}", "beam_size = 4 would search")
@@ -377,7 +377,7 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
         changes = self._resets(overrides)
         if overrides.max_new_tokens is not None and (self.min_new_tokens or 0) > overrides.max_new_tokens:
             changes["min_new_tokens"] = 0
-        asked = {name: getattr(overrides, name) for name in CONTROLS}
+        asked = {name: getattr(overrides, name) for name in CONTROLS_BY_NAME}
         changes |= {name: value for name, value in asked.items() if value not in (None, ())}
         return dataclasses.replace(self, **changes)
 
@@ -397,14 +397,14 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
         changes: dict[str, Any] = {}
         greedy = overrides.temperature == 0 or overrides.beam_size == 1
         if overrides.sample is False or overrides.beam_size or greedy:
-            changes |= _neutral(SAMPLING) | {"sample": None if self.samples_by_default else False}
+            changes |= _neutral(SAMPLING_CONTROLS) | {"sample": None if self.samples_by_default else False}
         if overrides.sample:
             changes |= {"beam_size": 0} if self.samples_by_default else {}
             changes |= {} if self.temperature else {"temperature": 1.0}
         if overrides.temperature == 0:
             changes["beam_size"] = 1
         if overrides.sample or greedy:
-            changes |= _neutral(BEAM)
+            changes |= _neutral(BEAM_CONTROLS)
         if overrides.width > 1 or overrides.draft_model:
             changes |= {"prompt_lookup": 0}
         if overrides.width > 1 or overrides.prompt_lookup:
@@ -425,12 +425,12 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
         return dataclasses.replace(self, **changes)
 
 
-CONTROLS: dict[str, Control] = controls_of(Controls)
-BEAM = [name for name in controls_of(BeamControls) if name not in controls_of(BeamSize)]
-SAMPLING = [name for name in controls_of(SamplingControls) if name != "sample"]
-DRAFTS = ["prompt_lookup", "draft_model", "draft_tokens"]
-OF_SEARCHES = ["beam_size", *BEAM, "sample", *SAMPLING, *DRAFTS]
-OF_OWN_SEARCHES = {"sample", "mbr", "mbr_samples", *DRAFTS}  # no registered search takes them
+CONTROLS_BY_NAME: dict[str, Control] = controls_of(Controls)
+BEAM_CONTROLS = [name for name in controls_of(BeamControls) if name not in controls_of(BeamSize)]
+SAMPLING_CONTROLS = [name for name in controls_of(SamplingControls) if name != "sample"]
+DRAFT_CONTROLS = ["prompt_lookup", "draft_model", "draft_tokens"]
+SEARCH_CONTROLS = ["beam_size", *BEAM_CONTROLS, "sample", *SAMPLING_CONTROLS, *DRAFT_CONTROLS]
+OWN_SEARCH_CONTROLS = {"sample", "mbr", "mbr_samples", *DRAFT_CONTROLS}  # no registered search takes them
 TEXTS = ("must_contain", "ban", "boost", "stop")
 NEEDS = {
     "diversity": ("beam_groups",),
@@ -466,10 +466,10 @@ def boosted(text: str) -> tuple[str, float]:
 
 def _not_taken(search: str) -> list[str]:
     """The controls of searches that a registered one does not take."""
-    taken = controls_taken(search) - OF_OWN_SEARCHES
-    return [name for name in OF_SEARCHES if name not in taken]
+    taken = controls_taken(search) - OWN_SEARCH_CONTROLS
+    return [name for name in SEARCH_CONTROLS if name not in taken]
 
 
 def _neutral(names: list[str]) -> dict[str, Any]:
     """The values that switch these controls off."""
-    return {name: () if name == "must_contain" else CONTROLS[name].neutral for name in names}
+    return {name: () if name == "must_contain" else CONTROLS_BY_NAME[name].neutral for name in names}

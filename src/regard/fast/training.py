@@ -116,19 +116,19 @@ class FusedFeedForward(FeedForward):
         )
 
 
-FUSED: dict[type[nn.Module], type[nn.Module]] = {
+FUSED_FORMS: dict[type[nn.Module], type[nn.Module]] = {
     nn.Dropout: FastDropout,
     PostNorm: FusedPostNorm,
     PreNorm: FusedPreNorm,
     SandwichNorm: FusedSandwichNorm,
     FeedForward: FusedFeedForward,
 }
-PLAIN = {fused: plain for plain, fused in FUSED.items()}
+PLAIN_FORMS = {fused: plain for plain, fused in FUSED_FORMS.items()}
 
 
 def plain_type(module: nn.Module) -> type[nn.Module]:
     """The class that `module` has without `fuse`."""
-    return PLAIN.get(type(module), type(module))
+    return PLAIN_FORMS.get(type(module), type(module))
 
 
 def plain_attend(module: MultiHeadAttention) -> Callable[..., Tensor]:
@@ -151,7 +151,7 @@ def fusible_parts(model: nn.Module) -> dict[str, str | None]:
 
 def _why_not_fused(module: nn.Module) -> str | None:
     kind = plain_type(module)
-    if kind not in (*FUSED, *ATTENTIONS):
+    if kind not in (*FUSED_FORMS, *ATTENTIONS):
         return f"{type(module).__name__} is not a type that it knows"
     if not class_is_unchanged(kind) or overrides(module):
         return "a method was replaced"
@@ -180,7 +180,7 @@ def _is_known_norm(module: nn.Module) -> bool:
 def fuse(model: nn.Module) -> None:
     """Give all modules of known types their fused forms, except modules that were changed."""
     for module in model.modules():
-        kind = FUSED.get(type(module))
+        kind = FUSED_FORMS.get(type(module))
         if kind is not None and not overrides(module) and class_is_unchanged(type(module)):
             module.__class__ = kind
         elif type(module) in ATTENTIONS and cast(MultiHeadAttention, module).attend is attention:
@@ -190,8 +190,8 @@ def fuse(model: nn.Module) -> None:
 def unfuse(model: nn.Module) -> None:
     """Give all modules their plain forms back."""
     for module in model.modules():
-        if type(module) in PLAIN:
-            module.__class__ = PLAIN[type(module)]
+        if type(module) in PLAIN_FORMS:
+            module.__class__ = PLAIN_FORMS[type(module)]
         elif isinstance(module, MultiHeadAttention):
             module.attend = plain_attend(module)
 

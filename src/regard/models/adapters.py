@@ -16,7 +16,7 @@ from regard.layers.graph import GraphAttention
 from regard.layers.stacked import StackedLinear
 from regard.models.graph import GraphTransformer
 
-ADAPTER = "adapter"  # the name of an adapter in its linear layer
+ADAPTER_NAME = "adapter"  # the name of an adapter in its linear layer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,17 +132,17 @@ def adapters_of(model: nn.Module) -> dict[str, tuple[nn.Linear, Adapter]]:
     return {
         name: (module, adapter)
         for name, module in model.named_modules()
-        if isinstance(module, nn.Linear) and isinstance(adapter := module._modules.get(ADAPTER), Adapter)
+        if isinstance(module, nn.Linear) and isinstance(adapter := module._modules.get(ADAPTER_NAME), Adapter)
     }
 
 
 def _attach(linear: nn.Linear, adapter: Adapter) -> None:
-    linear.add_module(ADAPTER, adapter.train(linear.training))
+    linear.add_module(ADAPTER_NAME, adapter.train(linear.training))
     adapter.hook = linear.register_forward_hook(_adapter_hook)
 
 
 def _adapter_hook(linear: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-    return output + linear.get_submodule(ADAPTER)(*inputs)
+    return output + linear.get_submodule(ADAPTER_NAME)(*inputs)
 
 
 @torch.no_grad()
@@ -150,7 +150,7 @@ def _merge(linear: nn.Linear, adapter: Adapter) -> None:
     assert adapter.hook is not None
     linear.weight += adapter.matrix()
     adapter.hook.remove()
-    del linear._modules[ADAPTER]
+    del linear._modules[ADAPTER_NAME]
 
 
 def _targeted_layers(model: nn.Module, targets: Sequence[str]) -> dict[str, nn.Linear]:

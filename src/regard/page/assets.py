@@ -18,7 +18,7 @@ CONTENT_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
 }
-SCRIPT = "regard.js"
+SCRIPT_FILE = "regard.js"
 SERVED_POLICY = (  # Content-Security-Policy of the server
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -42,7 +42,7 @@ class Asset:
 def assets() -> dict[str, Asset]:
     """All files that a server may send, by name; "regard.js" bundles the modules."""
     bundled = Asset(content=script().encode(), content_type=CONTENT_TYPES[".js"])
-    return _files() | {SCRIPT: bundled}
+    return _files() | {SCRIPT_FILE: bundled}
 
 
 def asset(name: str) -> Asset | None:

@@ -13,7 +13,7 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.load_encoder import encoder_that, probabilities
-from regard.verbs.shared.runtime import RUNTIME, Runtime
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import ClassificationOptions
 from regard.verbs.shared.text_verb import TextVerb, one_or_several
@@ -74,7 +74,7 @@ class Classifier(TextVerb[str, ClassPrediction]):
         model: AnyModel,
         *,
         options: ClassificationOptions = OPTIONS,
-        runtime: Runtime = RUNTIME,
+        runtime: Runtime = DEFAULT_RUNTIME,
     ) -> None:
         self.loaded = open_model(model, runtime)
         self.model = encoder_that(
@@ -125,7 +125,7 @@ def classify(
     *,
     model: AnyModel,
     options: ClassificationOptions = OPTIONS,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> ClassAnswer | list[ClassAnswer]:
     """The class of a text, or of each text of several.
 
@@ -152,7 +152,7 @@ def classify_file(
     *,
     model: AnyModel,
     options: ClassificationOptions = OPTIONS,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> list[ClassAnswer]:
     """The answers of `classify` to the lines of a file, plain or gzipped.
 

@@ -16,7 +16,7 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.load_encoder import probabilities, refuse_other_labels
 from regard.verbs.shared.model_loading import config_class_of, model_that
-from regard.verbs.shared.runtime import RUNTIME, Runtime
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 
 BATCH = 500  # images in a batch
@@ -41,7 +41,7 @@ class ImageClassifier:
         model: AnyModel,
         *,
         top: int = 1,
-        runtime: Runtime = RUNTIME,
+        runtime: Runtime = DEFAULT_RUNTIME,
     ) -> None:
         loaded = open_model(model, runtime)
         self.loaded, self.labels, self.top = loaded, loaded.labels, top
@@ -83,7 +83,7 @@ def classify_images(
     *,
     model: AnyModel,
     top: int = 1,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> list[str] | list[list[tuple[str, float]]]:
     """The class of each image of an IDX or NPZ file (its array `images`), or of an array of bytes.
 

@@ -15,7 +15,7 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.load_encoder import probabilities, refuse_other_labels
 from regard.verbs.shared.model_loading import config_class_of, model_that
-from regard.verbs.shared.runtime import RUNTIME, Runtime
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.tasks.nodes import structural_inputs
 
@@ -37,7 +37,7 @@ class NodeClassifier:
         model: AnyModel,
         *,
         top: int = 1,
-        runtime: Runtime = RUNTIME,
+        runtime: Runtime = DEFAULT_RUNTIME,
     ) -> None:
         loaded = open_model(model, runtime)
         self.loaded, self.labels, self.top = loaded, loaded.labels, top
@@ -80,7 +80,7 @@ def classify_nodes(
     *,
     model: AnyModel,
     top: int = 1,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> list[str] | list[list[tuple[str, float]]]:
     """The class of each node of the graph in an NPZ file (`features`, `edges`), or in NAME:FILE.
 

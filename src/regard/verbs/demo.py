@@ -15,7 +15,7 @@ from regard.verbs.recipes import recipe_folder
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.date_precision import date_precision
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.runtime import RUNTIME, DecodingRuntime, Runtime
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, DecodingRuntime, Runtime
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks.translation import TranslationRecipe
 from regard.verbs.train import train
@@ -42,7 +42,7 @@ class DemoResult:
 
 @checked
 @keyword_fields
-def demo(*, out: str | Path | None = None, runtime: Runtime = RUNTIME) -> DemoResult:
+def demo(*, out: str | Path | None = None, runtime: Runtime = DEFAULT_RUNTIME) -> DemoResult:
     """Train `recipes/dates.toml`, show translated dates with their alignment, and print what to try next.
 
     A demo that was stopped is resumed. If it is finished, only its results are shown.

@@ -20,7 +20,7 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.model_loading import model_that
-from regard.verbs.shared.runtime import RUNTIME, Runtime
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import BatchOptions
 from regard.verbs.shared.text_verb import TextVerb
@@ -77,7 +77,7 @@ class Embedder(TextVerb[str, EmbeddedLine]):
     @checked
     @keyword_fields
     def __init__(
-        self, model: AnyModel, *, options: BatchOptions = OPTIONS, runtime: Runtime = RUNTIME
+        self, model: AnyModel, *, options: BatchOptions = OPTIONS, runtime: Runtime = DEFAULT_RUNTIME
     ) -> None:
         self.loaded = open_model(model, runtime)
         self.model = model_that("embeds texts", EncoderOnly, self.loaded)
@@ -142,7 +142,7 @@ def embed(
     *,
     model: AnyModel,
     options: BatchOptions = OPTIONS,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> Float[Tensor, "*texts d_model"]:
     """The vectors of several texts, [texts, d_model]; of one text its vector, [d_model].
 
@@ -170,7 +170,7 @@ def embed_file(
     *,
     model: AnyModel,
     options: BatchOptions = OPTIONS,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> Float[Tensor, "lines d_model"]:
     """The vectors of the lines of a file, plain or gzipped.
 
@@ -195,7 +195,7 @@ def embed_similar(
     similar_to: str,
     model: AnyModel,
     options: BatchOptions = OPTIONS,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> list[SimilarLine]:
     """All texts with their similarity to `similar_to`, most similar first.
 

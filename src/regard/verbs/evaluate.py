@@ -19,7 +19,7 @@ from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import lines_of, references_of
-from regard.verbs.shared.runtime import DECODING_RUNTIME, DecodingRuntime
+from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.settings import recipe_of
 from regard.verbs.shared.text_options import TranslationOptions, WorkerOptions
 from regard.verbs.shared.tokenize import Tokenize
@@ -88,7 +88,7 @@ def evaluate(
     by_length: bool = False,
     beam: BeamSize = MODEL_BEAM,
     options: WorkerOptions = OPTIONS,
-    runtime: DecodingRuntime = DECODING_RUNTIME,
+    runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
 ) -> Evaluation:
     """Score a model on the test data of its recipe, on `data`, or on its translations of `src`.
 

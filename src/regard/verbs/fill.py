@@ -21,7 +21,7 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.load_encoder import encoder_that, probabilities
-from regard.verbs.shared.runtime import RUNTIME, Runtime
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import FillingOptions
 from regard.verbs.shared.text_verb import TextVerb, one_or_several
@@ -71,7 +71,7 @@ class Filler(TextVerb[str, FilledLine]):
     @checked
     @keyword_fields
     def __init__(
-        self, model: AnyModel, *, options: FillingOptions = OPTIONS, runtime: Runtime = RUNTIME
+        self, model: AnyModel, *, options: FillingOptions = OPTIONS, runtime: Runtime = DEFAULT_RUNTIME
     ) -> None:
         self.loaded = open_model(model, runtime)
         self.model = encoder_that(
@@ -168,7 +168,7 @@ def fill(
     *,
     model: AnyModel,
     options: FillingOptions = OPTIONS,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> Guesses | list[Guesses]:
     """For each masked token of a text a list of (token, probability), most probable first; or of each text.
 
@@ -194,7 +194,7 @@ def fill_file(
     *,
     model: AnyModel,
     options: FillingOptions = OPTIONS,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> list[Guesses]:
     """The answers of `fill` to the lines of a file, plain or gzipped.
 

@@ -30,7 +30,7 @@ from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.precision import compute_in, with_precision
-from regard.verbs.shared.runtime import DECODING_RUNTIME, DecodingRuntime, Precision
+from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Precision
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_verb import TextVerb
 from regard.verbs.shared.texts import several
@@ -102,7 +102,7 @@ class Generator(TextVerb[str, PromptContinuations]):
         *,
         controls: Controls = UNSET,
         num: int = 1,
-        runtime: DecodingRuntime = DECODING_RUNTIME,
+        runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
     ) -> None:
         """Load the model; controls that are not given have the model's defaults."""
         self.loaded = open_model(model, runtime)
@@ -296,7 +296,7 @@ def generate(
     model: AnyModel,
     controls: Controls = UNSET,
     num: int = 1,
-    runtime: DecodingRuntime = DECODING_RUNTIME,
+    runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
 ) -> Texts:
     """The prompt and its continuation, or those of each prompt of several.
 
@@ -328,7 +328,7 @@ def generate_file(
     model: AnyModel,
     controls: Controls = UNSET,
     num: int = 1,
-    runtime: DecodingRuntime = DECODING_RUNTIME,
+    runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
 ) -> list[str] | list[list[str]]:
     """The answers of `generate` to the lines of a file, plain or gzipped.
 

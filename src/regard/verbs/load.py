@@ -10,7 +10,7 @@ from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.model_loading import USES
-from regard.verbs.shared.runtime import RUNTIME, Runtime
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.weights.model_folder import LoadedModel
 
 
@@ -54,7 +54,7 @@ class Loaded(LoadedModel):
 
 @checked
 @keyword_fields
-def load(model: AnyModel | None = None, *, runtime: Runtime = RUNTIME) -> Loaded:
+def load(model: AnyModel | None = None, *, runtime: Runtime = DEFAULT_RUNTIME) -> Loaded:
     """Load the model of a model folder, a run folder, or a Hugging Face folder of a known family.
 
     Every verb takes the result as its `model`.

@@ -16,7 +16,7 @@ from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.model_loading import USES
-from regard.verbs.shared.runtime import RUNTIME, Runtime
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.views.decoder_only_reader import DecoderOnlyReader
 from regard.verbs.views.encoder_decoder_reader import EncoderDecoderReader
 from regard.verbs.views.encoder_only_reader import EncoderOnlyReader
@@ -61,7 +61,7 @@ class Looker:
         self,
         model: AnyModel | None = None,
         *,
-        runtime: Runtime = RUNTIME,
+        runtime: Runtime = DEFAULT_RUNTIME,
     ) -> None:
         self.loaded = open_model(model, runtime)
         self._reader = make_reader(self.loaded)
@@ -155,7 +155,7 @@ def look(
     beam: BeamSize = MODEL_BEAM,
     max_new_tokens: int | None = None,
     changes: Changes | None = None,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> Look:
     """What a model does with one text: attention, alignment, predictions, beam and more.
 

@@ -22,7 +22,7 @@ from regard.verbs.recipes import recipe_path
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.runtime import RUNTIME, Runtime
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks.recipe import Recipe
 from regard.verbs.views.files import writable
@@ -41,7 +41,7 @@ def plot_attention(
     attention: str | None = None,
     heads: tuple[int, ...] = (),
     target: str | None = None,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
     size: FigureSize = "screen",
 ) -> Path:
     """Draw the weights of each head of one attention for `text`.
@@ -96,7 +96,7 @@ def plot_alignment(
     out: str | Path,
     model: AnyModel | None = None,
     target: str | None = None,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
     size: FigureSize = "screen",
 ) -> Path:
     """Draw the attention from each token of the answer, or of `target`, to the source tokens.
@@ -150,7 +150,7 @@ def plot_positions(
     length: int = 64,
     d_model: int = 128,
     num_heads: int = 4,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> Path:
     """Draw the first `length` positions of a model, or of a scheme that needs no training.
 

@@ -18,7 +18,7 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import lines_of
 from regard.verbs.shared.model_loading import model_that
-from regard.verbs.shared.runtime import RUNTIME, Runtime
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.text_options import PrefixOptions
 from regard.weights.model_folder import LoadedModel
 
@@ -58,7 +58,7 @@ def score(
     src: str | Path,
     ref: str | Path,
     options: PrefixOptions = OPTIONS,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> PairScores:
     """The log-probability of each line of `ref` as the translation of that line of `src`.
 

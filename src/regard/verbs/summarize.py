@@ -9,7 +9,7 @@ from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import stream_lines
-from regard.verbs.shared.runtime import DECODING_RUNTIME, DecodingRuntime
+from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import SummaryOptions
 from regard.verbs.translate import Texts, Translation, Translator, answers, write
@@ -44,7 +44,7 @@ class Summarizer(Translator):
         *,
         controls: Controls = UNSET,
         options: SummaryOptions = OPTIONS,
-        runtime: DecodingRuntime = DECODING_RUNTIME,
+        runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
     ) -> None:
         """Load the model; controls that are not given have the model's defaults."""
         self._load(model, controls, options, runtime, split=None)
@@ -59,7 +59,7 @@ def summarize(
     model: AnyModel,
     controls: Controls = UNSET,
     options: SummaryOptions = OPTIONS,
-    runtime: DecodingRuntime = DECODING_RUNTIME,
+    runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
 ) -> Texts:
     """The summary of a text, or of each text of several. For many calls keep a `Summarizer`.
 
@@ -84,7 +84,7 @@ def summarize_file(
     controls: Controls = UNSET,
     as_json: bool = False,
     options: SummaryOptions = OPTIONS,
-    runtime: DecodingRuntime = DECODING_RUNTIME,
+    runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
 ) -> int:
     """Summarize each line of a file into another, which appears when it is complete; returns the line count.
 

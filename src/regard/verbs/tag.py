@@ -17,7 +17,7 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.load_encoder import encoder_that, probabilities
-from regard.verbs.shared.runtime import RUNTIME, Runtime
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import TaggingOptions
 from regard.verbs.shared.text_verb import TextVerb
@@ -75,7 +75,7 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
     @checked
     @keyword_fields
     def __init__(
-        self, model: AnyModel, *, options: TaggingOptions = OPTIONS, runtime: Runtime = RUNTIME
+        self, model: AnyModel, *, options: TaggingOptions = OPTIONS, runtime: Runtime = DEFAULT_RUNTIME
     ) -> None:
         self.loaded = open_model(model, runtime)
         self.model = encoder_that("labels words", ("tokens",), self.loaded, options.allow_fresh_head)
@@ -163,7 +163,7 @@ def tag(
     model: AnyModel,
     words: bool = False,
     options: TaggingOptions = OPTIONS,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> list[tuple[str, str]]:
     """The words of a sentence, each with its label. For many sentences keep a `Tagger`.
 
@@ -190,7 +190,7 @@ def tag_file(
     conllu: bool = False,
     words: bool = False,
     options: TaggingOptions = OPTIONS,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> list[list[tuple[str, str]]]:
     """The answers of `tag` to the lines of a file, plain or gzipped, or to the sentences of a CoNLL-U file.
 

@@ -29,7 +29,7 @@ from regard.verbs.shared import limits
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.device import choose_device
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.runtime import RUNTIME, Runtime
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.settings import RESOLVED, load_recipe, load_run
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import Say
@@ -75,7 +75,7 @@ def train(
     init: str | Path | None = None,
     resume: bool = False,
     dry_run: bool = False,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
     workers: int = 1,
     quiet: bool = False,
     on_report: Callable[[dict[str, Any]], None] | None = None,

@@ -21,7 +21,7 @@ from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.model_loading import model_that
-from regard.verbs.shared.runtime import RUNTIME, Runtime
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 
 BATCH_FRAMES = 16_384  # padded frames in a batch
@@ -58,7 +58,7 @@ class Transcriber:
         model: AnyModel,
         *,
         beam: BeamSize = MODEL_BEAM,
-        runtime: Runtime = RUNTIME,
+        runtime: Runtime = DEFAULT_RUNTIME,
     ) -> None:
         self.loaded = open_model(model, runtime)
         self.model = model_that("transcribes", Conformer, self.loaded)
@@ -115,7 +115,7 @@ def transcribe(
     *,
     model: AnyModel,
     beam: BeamSize = MODEL_BEAM,
-    runtime: Runtime = RUNTIME,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> list[str]:
     """The transcript of each recording in an NPZ file (arrays `frames` and `lengths`) or in a list of arrays.
 

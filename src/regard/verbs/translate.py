@@ -38,7 +38,7 @@ from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import chunks, numbered, stream_lines
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.precision import compute_in, with_precision
-from regard.verbs.shared.runtime import DECODING_RUNTIME, DecodingRuntime, Precision
+from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Precision
 from regard.verbs.shared.sentence_splitting import Splitter, WholeTexts, joined
 from regard.verbs.shared.text_options import SplitMode, SummaryOptions, TranslationOptions
 from regard.verbs.shared.texts import several
@@ -110,7 +110,7 @@ class Translator:
         *,
         controls: Controls = UNSET,
         options: TranslationOptions = OPTIONS,
-        runtime: DecodingRuntime = DECODING_RUNTIME,
+        runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
     ) -> None:
         """Load the model; controls that are not given have the model's defaults."""
         self._load(model, controls, options, runtime, options.split)
@@ -301,7 +301,7 @@ def translate(
     model: AnyModel | None = None,
     controls: Controls = UNSET,
     options: TranslationOptions = OPTIONS,
-    runtime: DecodingRuntime = DECODING_RUNTIME,
+    runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
 ) -> Texts:
     """The translation of a text, or of each text of several, by `model` or the included model.
 
@@ -329,7 +329,7 @@ def translate_file(
     controls: Controls = UNSET,
     as_json: bool = False,
     options: TranslationOptions = OPTIONS,
-    runtime: DecodingRuntime = DECODING_RUNTIME,
+    runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
 ) -> int:
     """Translate a file line by line into another, which appears when it is complete; returns the line count.
 

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from regard.decoding.controls import CONTROLS, Controls
+from regard.decoding.controls import CONTROLS_BY_NAME, Controls
 from regard.errors import ConfigError, FolderError
 from regard.verbs.generate import Generator, generate
 from regard.verbs.shared.runtime import DecodingRuntime
@@ -116,7 +116,7 @@ def test_log_probabilities_are_reported_token_by_token(model):
 
 def test_a_call_shows_each_control_and_takes_it_or_all_together(model):
     shown = inspect.signature(generate).parameters
-    assert set(CONTROLS) <= set(shown)
+    assert set(CONTROLS_BY_NAME) <= set(shown)
     assert "controls" not in shown
     given = {"seed": 3, "max_new_tokens": 5, "stop": "e"}
     alone = generate("To", model=model, **given)

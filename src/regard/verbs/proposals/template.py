@@ -11,7 +11,7 @@ from regard.verbs.proposals.published import commented, toml
 def head(name: str, about: str) -> str:
     """The head of the recipe `name`.toml for any task: commands to type, name, description."""
     return _filled(
-        HEAD, {"recipe": shlex.quote(f"{name}.toml"), "name": toml(name), "description": toml(about)}
+        HEAD_TEMPLATE, {"recipe": shlex.quote(f"{name}.toml"), "name": toml(name), "description": toml(about)}
     )
 
 
@@ -62,7 +62,7 @@ def _line(line: str, values: Mapping[str, object]) -> str:
 
 EXPECTED = "from similar corpora and runs: docs/recipes-by-size.md"
 
-HEAD = """\
+HEAD_TEMPLATE = """\
 # Try it:    regard train {recipe} --dry-run
 # Train it:  regard train {recipe}    (the same command resumes it after an interruption)
 # Try another setting:  regard train {recipe} --set training.max_steps=2000 --out runs/try

@@ -7,13 +7,13 @@ from pathlib import Path
 from regard.errors import UserError
 from regard.verbs.shared.device import choose_device
 from regard.verbs.shared.model_loading import load_named_model
-from regard.verbs.shared.runtime import RUNTIME, Runtime
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.weights.model_folder import LoadedModel
 
 AnyModel = str | Path | LoadedModel
 
 
-def open_model(model: AnyModel | None, runtime: Runtime = RUNTIME) -> LoadedModel:
+def open_model(model: AnyModel | None, runtime: Runtime = DEFAULT_RUNTIME) -> LoadedModel:
     """The model on the device of this runtime; a loaded model stays on its device.
 
     A runtime that changes the weights gets a copy of a loaded model.

@@ -4,10 +4,10 @@ import torch
 
 from regard.errors import RecipeError, did_you_mean
 from regard.verbs.shared.limits import LIMITS, cores
-from regard.verbs.shared.runtime import DEVICES, RUNTIME, Runtime
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, DEVICES, Runtime
 
 
-def choose_device(runtime: Runtime = RUNTIME) -> torch.device:
+def choose_device(runtime: Runtime = DEFAULT_RUNTIME) -> torch.device:
     """The device of this runtime; "auto" takes a GPU where there is one. Sets PyTorch's thread count.
 
     Raises:

@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 
 from regard.decoding.control import MOST_CHARACTERS, MOST_HYPOTHESES
-from regard.decoding.controls import CONTROLS
+from regard.decoding.controls import CONTROLS_BY_NAME
 from regard.errors import UserError
 
 THREADS_PER_CORE = 4
@@ -70,7 +70,7 @@ LIMITS: dict[str, Limit] = {
 }
 LIMITS |= {
     name: Limit(least=int(control.least or 0), most=int(control.most), why=WHY[control.unit])
-    for name, control in CONTROLS.items()
+    for name, control in CONTROLS_BY_NAME.items()
     if control.unit and control.most is not None
 }
 LENGTHS = {"prefix": MOST_CHARACTERS}  # of texts

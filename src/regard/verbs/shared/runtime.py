@@ -40,5 +40,5 @@ class DecodingRuntime(Runtime):
         return self.precision != "float32"
 
 
-RUNTIME = Runtime()
-DECODING_RUNTIME = DecodingRuntime()
+DEFAULT_RUNTIME = Runtime()
+DEFAULT_DECODING_RUNTIME = DecodingRuntime()
