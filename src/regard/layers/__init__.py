@@ -1,4 +1,4 @@
-"""The layers of the Transformer family, one idea a file; they import torch and jaxtyping alone.
+"""The layers of the Transformer family, one idea per file; they import torch and jaxtyping alone.
 
     from regard.layers import EncoderBlock, MultiHeadAttention, causal_mask
 
