@@ -21,8 +21,8 @@ from regard.weights.model_folder import LoadedModel, load_model
 
 
 @dataclass(kw_only=True)
-class Prepared:
-    """The prepared files, and the data to compute quality with."""
+class PreparedWork:
+    """The prepared files, and the data that quality is computed with."""
 
     name: str
     path: Path  # of the sentences
@@ -50,7 +50,7 @@ class Prepared:
         return {"same": same, "bleu": bleu}
 
 
-def prepared(model: str | Path | None) -> Prepared:
+def prepared(model: str | Path | None) -> PreparedWork:
     """The model of a folder, or that in the box, converted; and the test set that fits its corpus."""
     loaded = load_model(model or included_model())
     recipe = (loaded.path / "recipe.toml").read_text("utf-8")
@@ -75,7 +75,7 @@ def prepared(model: str | Path | None) -> Prepared:
     checks = [note]
     if decoding.length_penalty == "wu":
         checks.append("the length penalty of this model (Wu et al.) is regard's alone: beams may differ")
-    return Prepared(
+    return PreparedWork(
         name=Path(model).parent.name if model else "the model in the box",
         path=path,
         converted=converted,

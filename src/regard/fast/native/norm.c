@@ -1,7 +1,7 @@
 // Layer norm (Ba et al. 2016, equation 4), and RMS norm (Zhang and Sennrich 2019, equation 4).
 #include "kernels.h"
 
-// x, out: rows x features. `center`: whether the mean is subtracted. gain, bias: one number a feature; bias may be NULL.
+// x, out: rows x features. `center`: whether the mean is subtracted. gain, bias: one number per feature; bias may be NULL.
 void norm(const float *x, long rows, long features, int center, float eps, const float *gain, const float *bias, float *out) {
     for (long row = 0; row < rows; row++, x += features, out += features) {
         vector sums = {0}, squares = {0};
