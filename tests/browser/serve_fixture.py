@@ -13,7 +13,7 @@ from urllib.parse import unquote
 sys.path.insert(0, str(Path(__file__).parent))
 from fixture import Fixture, npy
 
-from regard.page.assets import SCRIPT, SERVED_POLICY
+from regard.page.assets import SCRIPT_FILE, SERVED_POLICY
 from regard.page.bundle import bundle
 
 STATIC = Path(__file__).parents[2] / "src" / "regard" / "page" / "static"
@@ -32,7 +32,7 @@ class Handler(BaseHTTPRequestHandler):
             self._json({"id": "0", "summary": self.looks["0"].summary})
         elif path.startswith("api/look/"):
             self._resource(*path.removeprefix("api/look/").split("/", 1))
-        elif path == SCRIPT:
+        elif path == SCRIPT_FILE:
             modules = {file.relative_to(STATIC).as_posix(): file.read_text() for file in STATIC.rglob("*.js")}
             self._send(bundle(modules, "page.js").encode(), "text/javascript")
         elif (STATIC / path).is_file():
