@@ -15,8 +15,7 @@ from regard.data.catalogue import cache_folder, check, data_folders, data_sets
 from regard.errors import FolderError
 from regard.fast.decoding_step import why_plain
 from regard.fast.native import kernels
-from regard.fast.native.build import try_again, why_none
-from regard.fast.native.compiler import require_compiler
+from regard.fast.native.build import library_origin, try_again, why_none
 from regard.fast.training import fusible_parts
 from regard.models.model import Model
 from regard.verbs.shared.model_loading import included_model, load_named_model
@@ -113,7 +112,7 @@ def _kernels() -> Finding:
     if error := why_none():
         return Finding(topic="kernels", found=f"none; PyTorch's are used: {error.message}", hint=error.hint)
     products = "float32 and int8" if kernels.has_int8() else "float32"
-    return Finding(topic="kernels", found=f"{products}, compiled by {' '.join(require_compiler())}")
+    return Finding(topic="kernels", found=f"{products}, {library_origin()}")
 
 
 def _memory() -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from regard.fast.native import kernels
 from regard.fast.native.build import library
-from regard.fast.native.compiler import FLAGS, OPENMP_FLAGS, SOURCES, find_compiler
+from regard.fast.native.compiler import FLAGS, OPENMP_FLAGS, SOURCES, THIS_PROCESSOR, find_compiler
 
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 NARROWER = {"AVX2": ["-mno-avx512f"], "SSE": ["-mno-avx"]} if X86 else {}
@@ -27,7 +27,16 @@ def library_of_width(width, tmp_path_factory):
         return library() or pytest.skip("no C compiler")
     compiler = find_compiler() or pytest.skip("no C compiler")
     file = tmp_path_factory.mktemp("library") / "made.so"
-    command = [*compiler, *FLAGS, *OPENMP_FLAGS, *width, "-O1", "-shared", *map(str, SOURCES)]
+    command = [
+        *compiler,
+        *FLAGS,
+        *THIS_PROCESSOR,
+        *OPENMP_FLAGS,
+        *width,
+        "-O1",
+        "-shared",
+        *map(str, SOURCES),
+    ]
     done = subprocess.run([*command, "-o", str(file), "-lm"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return ctypes.CDLL(str(file))

@@ -1,7 +1,7 @@
-"""C files -> a library for this processor, compiled once and stored in the user's cache.
+"""The library of kernels: one that came with the wheel, or the C files compiled for this processor.
 
-Compiling takes two to four seconds, once, so it happens without asking. Without a C compiler there are no
-kernels.
+Compiling takes two to four seconds, once, so it happens without asking; the library is stored in the user's
+cache. Without a prebuilt library and a C compiler there are no kernels.
 """
 
 import contextlib
@@ -13,12 +13,14 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from regard.errors import RegardError, RunError, UserError
 from regard.fast.native.cached_library import cache_library, load_library, refuse_noexec
 from regard.fast.native.compiler import compile_library, find_compiler, library_key, require_compiler
 from regard.fast.native.failed_build import forget_failures, keep_failure, recall_failure
+from regard.fast.native.prebuilt import load_prebuilt
 from regard.fast.native.private_folder import private_folder
 from regard.user_cache import user_cache
 
@@ -27,6 +29,14 @@ if sys.platform != "win32":
 
 BUILD = "build-"  # prefix of the folders in which compilers work
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Library:
+    """The compiled kernels, and where they come from."""
+
+    functions: ctypes.CDLL
+    origin: str
 
 
 @functools.cache
@@ -46,8 +56,15 @@ def library() -> ctypes.CDLL | None:
         )
         return None
     found = _found()
-    assert isinstance(found, ctypes.CDLL)
-    return found
+    assert isinstance(found, Library)
+    return found.functions
+
+
+def library_origin() -> str:
+    """Where the kernels come from, for people to read. There must be some."""
+    found = _found()
+    assert isinstance(found, Library)
+    return found.origin
 
 
 def why_none() -> RegardError | None:
@@ -57,22 +74,31 @@ def why_none() -> RegardError | None:
 
 
 @functools.cache
-def _found() -> ctypes.CDLL | RegardError:
+def _found() -> Library | RegardError:
     try:
         return find_library()
     except RegardError as error:
         return error
 
 
-def find_library() -> ctypes.CDLL:
-    """The kernels, compiled if necessary.
+def find_library() -> Library:
+    """The kernels: the prebuilt ones of this package, else compiled, if necessary.
 
     Raises:
         RegardError: there are none; the message says why.
     """
-    if os.environ.get("REGARD_NATIVE") == "0":
+    asked = os.environ.get("REGARD_NATIVE") or None
+    if asked == "0":
         raise UserError("REGARD_NATIVE is 0")
-    return built(require_compiler(), _cache())
+    if asked not in (None, "compile"):
+        raise UserError(
+            f"REGARD_NATIVE is {asked!r}, which has no meaning", "0: no kernels; compile: no prebuilt ones"
+        )
+    if asked is None and (prebuilt := load_prebuilt()):
+        functions, target = prebuilt
+        return Library(functions=functions, origin=f"prebuilt for {target.name}")
+    compiler = require_compiler()
+    return Library(functions=built(compiler, _cache()), origin=f"compiled by {' '.join(compiler)}")
 
 
 def try_again() -> None:

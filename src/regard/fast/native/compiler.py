@@ -17,13 +17,14 @@ HEADERS = sorted(Path(__file__).parent.glob("*.h"))
 COMPILERS = ("cc", "gcc", "clang")  # after $CC
 FLAGS = (
     "-O3",
-    "-march=native",
     "-std=gnu11",
     "-fno-math-errno",
     "-fno-trapping-math",
     "-fPIC",
     "-fvisibility=protected",
 )
+# clang on ARM refuses -march=native, and on x86 -mcpu means another thing
+THIS_PROCESSOR = ("-mcpu=native",) if platform.machine() in ("aarch64", "arm64") else ("-march=native",)
 OPENMP_FLAGS = ("-fopenmp",)  # at run time the kernels use the OpenMP library that PyTorch has loaded
 COMPILE_TIMEOUT = 60  # seconds
 OTHER_COMPILER_HINT = "set CC to another C compiler"
@@ -58,29 +59,44 @@ def require_compiler() -> tuple[str, ...]:
 
 def library_key(compiler: Sequence[str]) -> str:
     """A digest of sources, compiler, flags and processor, so that different machines can share a cache."""
-    parts = [
-        *(file.read_bytes() for file in (*SOURCES, *HEADERS)),
-        " ".join((*compiler, *FLAGS, *OPENMP_FLAGS)).encode(),
-        _processor(),
-    ]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+    return source_digest(" ".join((*compiler, *THIS_PROCESSOR)).encode(), _processor())
+
+
+def source_digest(*others: bytes) -> str:
+    """A digest of the C files, the flags that they are always compiled with, and `others`."""
+    sources = (file.read_bytes() for file in (*SOURCES, *HEADERS))
+    return hashlib.sha256(
+        b"\0".join((*sources, " ".join((*FLAGS, *OPENMP_FLAGS)).encode(), *others))
+    ).hexdigest()[:16]
 
 
 def compile_library(compiler: Sequence[str], made: Path) -> None:
-    """Compile the C files into the library `made`; intermediate files are in its folder too.
+    """Compile the C files into the library `made` for this processor; other files are in its folder too.
 
     Raises:
         RunError: the compiler failed; the message says why.
     """
+    flags = (*FLAGS, *THIS_PROCESSOR)
     try:
-        _compile_and_link(compiler, [*FLAGS, *OPENMP_FLAGS], made)
+        _compile_and_link(compiler, (*flags, *OPENMP_FLAGS), OPENMP_FLAGS, made)
     except RunError:  # perhaps a compiler without OpenMP
-        _compile_and_link(compiler, FLAGS, made)
-    if not made.is_file():
-        raise RunError(f"{compiler[0]} reported no error, but wrote no library", OTHER_COMPILER_HINT)
+        _compile_and_link(compiler, flags, (), made)
 
 
-def _compile_and_link(compiler: Sequence[str], flags: Sequence[str], made: Path) -> None:
+def compile_portable_library(compiler: Sequence[str], processor: Sequence[str], made: Path) -> None:
+    """Compile the C files into the library `made` for all processors that these flags describe.
+
+    It names no OpenMP library: where it is loaded, the functions of PyTorch's own are used.
+
+    Raises:
+        RunError: the compiler failed; the message says why.
+    """
+    _compile_and_link(compiler, (*FLAGS, *processor, *OPENMP_FLAGS), ("-s",), made)
+
+
+def _compile_and_link(
+    compiler: Sequence[str], flags: Sequence[str], link_flags: Sequence[str], made: Path
+) -> None:
     """Compile the sources in parallel, then link the library."""
     objects = [str(made.with_name(f"{source.stem}.o")) for source in SOURCES]
     commands = [
@@ -89,7 +105,9 @@ def _compile_and_link(compiler: Sequence[str], flags: Sequence[str], made: Path)
     ]
     with ThreadPoolExecutor(os.cpu_count()) as workers:
         list(workers.map(lambda command: _run(command, made.parent), commands))
-    _run([*compiler, *flags, "-shared", *objects, "-o", str(made), "-lm"], made.parent)
+    _run([*compiler, "-shared", *link_flags, *objects, "-o", str(made), "-lm"], made.parent)
+    if not made.is_file():
+        raise RunError(f"{compiler[0]} reported no error, but wrote no library", OTHER_COMPILER_HINT)
 
 
 def _run(command: Sequence[str], folder: Path) -> None:
