@@ -12,6 +12,7 @@ from regard.fast.native.compiler import (
     FLAGS,
     HEADERS,
     SOURCES,
+    THIS_PROCESSOR,
     compile_library,
     find_compiler,
     library_key,
@@ -25,7 +26,15 @@ posix = pytest.mark.skipif(os.name != "posix", reason="no such commands")
 
 @needs_compiler
 def test_the_compiler_has_nothing_to_say(width):
-    command = [*find_compiler(), *FLAGS, *width, *WARNINGS, "-fsyntax-only", *map(str, SOURCES)]
+    command = [
+        *find_compiler(),
+        *FLAGS,
+        *THIS_PROCESSOR,
+        *width,
+        *WARNINGS,
+        "-fsyntax-only",
+        *map(str, SOURCES),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
