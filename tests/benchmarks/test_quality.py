@@ -195,7 +195,7 @@ def bench(tmp_path, monkeypatch):
         make.trained, make.installed = 0, False
     monkeypatch.setattr(quality, "SYSTEMS", {name: (make, "") for name, make in systems.items()})
     monkeypatch.setattr(quality, "corpus", lambda name: corpus)
-    monkeypatch.setattr(quality.part, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(quality.program, "BUILD", tmp_path / "build")
     monkeypatch.setattr(quality.Regard, "name", "copy")
     monkeypatch.setattr(results, "FOLDER", tmp_path / "results")
 
