@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import re
 import sys
 from pathlib import Path
 
@@ -137,3 +138,13 @@ def test_every_file_says_what_it_is_for(file):
     first = (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").splitlines()[:1]
     assert first, "no first line"
     assert len(first[0]) <= 100
+
+
+def test_the_beam_size_is_named_in_few_files():
+    """A setting is written where it is defined and used; between the two, a settings object carries it."""
+    naming = [
+        str(file.relative_to(PACKAGE))
+        for file in FILES
+        if re.search(r"\bbeam_size\b", file.read_text("utf-8"))
+    ]
+    assert len(naming) <= 8, naming

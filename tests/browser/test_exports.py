@@ -24,7 +24,7 @@ def saved(page_visit, view, kind, folder):
     return file
 
 
-@pytest.mark.parametrize("kind", WHOLE)
+@pytest.mark.parametrize("kind", [WHOLE[0], pytest.param(WHOLE[1], marks=pytest.mark.nightly)])
 def test_every_view_is_saved_as_svg_png_and_csv(visit, addresses, tmp_path, kind):
     assert set(WHOLE) < set(KINDS)
     page_visit = visit(addresses[kind])

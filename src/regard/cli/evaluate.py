@@ -85,8 +85,7 @@ def command(
     if as_json:
         click.echo(json.dumps(evaluation.to_dict(), indent=2))
         return
-    shown_beam = f", beam {evaluation.beam_size}" if isinstance(evaluation, TranslationEvaluation) else ""
-    console.scores(f"{evaluation.model}: {evaluation.examples}{shown_beam}", evaluation.scores)
+    console.scores(evaluation.title, evaluation.scores)
     if isinstance(evaluation, TranslationEvaluation) and evaluation.by_length:
         rows = [(each.words, each.sentences, f"{each.bleu:.2f}") for each in evaluation.by_length]
         console.table("", ("words of the source", "sentences", "BLEU"), rows)

@@ -270,6 +270,11 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
         return value is not None and value != () and value != CONTROLS_BY_NAME[name].neutral
 
     @property
+    def size(self) -> int | None:
+        """The hypotheses of a beam; None if no search was asked for."""
+        return self.beam_size or None
+
+    @property
     def samples(self) -> bool | None:
         """True if tokens are sampled, False if searched; None if only the model can tell."""
         return self._samples()[0]

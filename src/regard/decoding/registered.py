@@ -47,7 +47,7 @@ def register_search(name: str) -> Callable[[SearchClass], SearchClass]:
 
     The decorated class is a subclass of `Search`. It gets limits, rules, ends, stop texts and length penalty
     as all searches do. Of the controls of beams and sampling it gets those that it has a field for: one with
-    the control's name (`beam_size`, `temperature`, ...), or with the name in regard's own searches (`size`,
+    the control's name (`temperature`, `top_k`, ...), or with the name in regard's own searches (`size`,
     `filters`). A control that is set and has no such field is refused. `sample`, minimum Bayes risk and
     proposed tokens are for regard's own searches only.
 

@@ -43,25 +43,25 @@ def choose_precision(products: Products, d_model: int, device: torch.device) -> 
     )
 
 
-def is_exact(precision: MatmulPrecision, d_model: int) -> bool:
+def is_exact(setting: MatmulPrecision, d_model: int) -> bool:
     """True if the error of a product on this machine, compared with float64, is that of float32."""
     x, weight = _factors(d_model)
     exact = x.double() @ weight.double()
-    with matmul_precision(precision):
+    with matmul_precision(setting):
         return float((x @ weight - exact).norm() / exact.norm()) < FLOAT32_ERROR
 
 
-def speed_up(precision: MatmulPrecision, d_model: int) -> float:
+def speed_up(setting: MatmulPrecision, d_model: int) -> float:
     """The speed-up over "highest": the ratio of the medians of interleaved measurements."""
     x, weight = _factors(d_model)
-    seconds: dict[MatmulPrecision, list[float]] = {"highest": [], precision: []}
+    seconds: dict[MatmulPrecision, list[float]] = {"highest": [], setting: []}
     for _ in range(REPEATS):
         for each, measured in seconds.items():
             with matmul_precision(each):
                 started = time.perf_counter()
                 torch.mm(x, weight)
                 measured.append(time.perf_counter() - started)
-    return median(seconds["highest"][1:]) / median(seconds[precision][1:])
+    return median(seconds["highest"][1:]) / median(seconds[setting][1:])
 
 
 def _factors(d_model: int) -> tuple[Tensor, Tensor]:
@@ -71,12 +71,12 @@ def _factors(d_model: int) -> tuple[Tensor, Tensor]:
 
 
 @contextmanager
-def matmul_precision(precision: MatmulPrecision) -> Iterator[None]:
-    """A context with this matmul precision; the previous one is restored afterwards."""
+def matmul_precision(setting: MatmulPrecision) -> Iterator[None]:
+    """A context with this setting of matrix products; the previous one is restored afterwards."""
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", KERNEL_CACHE_SIZE)
     os.environ.setdefault("LRU_CACHE_CAPACITY", KERNEL_CACHE_SIZE)
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(precision)
+    torch.set_float32_matmul_precision(setting)
     try:
         yield
     finally:

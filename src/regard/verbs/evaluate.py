@@ -45,6 +45,11 @@ class Evaluation:
     labels: tuple[str, ...] = ()
     confusion: list[list[int]] | None = None
 
+    @property
+    def title(self) -> str:
+        """What was evaluated, for a table of the scores: "runs/a: 15 texts"."""
+        return f"{self.model}: {self.examples}"
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON object that `regard evaluate --json` prints."""
         fields = {
@@ -66,6 +71,10 @@ class TranslationEvaluation(Evaluation):
     beam_size: int
     translations: list[str] = field(repr=False)
     by_length: list[LengthScore] = field(default_factory=list)  # empty unless requested
+
+    @property
+    def title(self) -> str:
+        return f"{super().title}, beam {self.beam_size}"
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object that `regard evaluate --json` prints; it has no translations."""

@@ -49,7 +49,7 @@ from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json
 
-PRODUCTS = "products.json"  # file of a run folder: the precision of its matrix products
+PRODUCTS = "products.json"  # file of a run folder: PyTorch's setting of its matrix products
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,7 +253,7 @@ def _train(
             distributed=distribute(model, recipe.distributed, group),
             entropy=entropy,
         )
-        with matmul_precision(_precision(source, run, task.config.d_model, device, group, say)):
+        with matmul_precision(_matmul_precision(source, run, task.config.d_model, device, group, say)):
             state = trainer.train()
     if not group.is_first:
         return TrainResult(run=run.path, model=None, steps=state.step, metrics={})
@@ -261,7 +261,7 @@ def _train(
     return TrainResult(run=run.path, model=run.path / "best", steps=state.step, metrics=metrics)
 
 
-def _precision(
+def _matmul_precision(
     source: RecipeFile,
     run: RunFolder,
     d_model: int,
@@ -269,22 +269,22 @@ def _precision(
     group: Group,
     say: Callable[[str], None],
 ) -> MatmulPrecision:
-    """The precision setting of matrix products, chosen once, so that a resumed run has the same results."""
+    """PyTorch's setting of matrix products, chosen once, so that a resumed run has the same results."""
     path = run.path / PRODUCTS
     if group.is_first and not path.is_file():
         products = "float32" if run.latest() else source.recipe.training.products  # begun by an older version
         chosen = choose_precision(products, d_model, device)
         run.write_text(PRODUCTS, json.dumps({"float32_matmul_precision": chosen}) + "\n")
     group.wait()
-    precision: MatmulPrecision = read_json(path)["float32_matmul_precision"]
+    setting: MatmulPrecision = read_json(path)["float32_matmul_precision"]
     if device.type != "cpu":
         return "highest"
-    if precision == "medium" and not is_exact(precision, d_model):
+    if setting == "medium" and not is_exact(setting, d_model):
         say("matrix products: PyTorch's default, since oneDNN is not exact here; results will differ in bits")
         return "highest"
-    if precision == "medium":
+    if setting == "medium":
         say("matrix products: oneDNN in float32, faster here than PyTorch's default")
-    return precision
+    return setting
 
 
 def _warn_of_other_hardware(state: Mapping[str, Any], device: torch.device, group: Group) -> None:

@@ -63,8 +63,8 @@ def measure_speed(
     model = build_model(config, seed=1).to(device).train()
     objective = build_objective(label_smoothing=0.1, r_drop=0.0, pad_id=tokenizers.target.pad_id)
     with _threads(threads), torch.random.fork_rng():
-        precision = choose_precision("auto", config.d_model, device)
-        with matmul_precision(precision):
+        setting = choose_precision("auto", config.d_model, device)
+        with matmul_precision(setting):
             tokens_per_second = _train(model, objective, batches, device)
     targets = sum(batch.num_targets for batch in batches)
     return Speed(
