@@ -72,6 +72,23 @@ def test_the_page_stays_dark_after_something_was_saved(visit, addresses, tmp_pat
         assert chart.screenshot() == before, view
 
 
+def test_the_page_is_printed_in_the_light_theme(visit, addresses):
+    page_visit = visit(addresses["vision"])
+    page = page_visit.page
+    for view in ("patches", "grid", "positions"):
+        printed = {}
+        for theme in ("light", "dark"):
+            page_visit.view(view, theme=theme)
+            chart = page.locator("main figure canvas:visible, main .tile canvas:visible").first
+            chart.wait_for()
+            on_screen = chart.screenshot()
+            page.emulate_media(media="print")
+            printed[theme] = chart.evaluate("node => node.toDataURL()")
+            page.emulate_media(media="screen")
+            assert chart.screenshot() == on_screen, view
+        assert printed["dark"] == printed["light"], view
+
+
 def test_all_heads_are_saved_before_they_were_in_sight(visit, addresses, tmp_path):
     page_visit = visit(addresses["encoder_decoder"], viewport={"width": 400, "height": 300})
     page_visit.view("grid", part="encoder")

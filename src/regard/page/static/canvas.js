@@ -41,6 +41,11 @@ function blank(width, height, { most, style, alpha = true }, draw) {
   return node;
 }
 
+/** Draws every canvas inside `root` again, at once: its colours are those of the theme, which has changed. */
+export function redrawCanvases(root) {
+  for (const node of root.querySelectorAll("canvas")) node.redraw?.();
+}
+
 /** A matrix as one pixel a cell, ready for `drawImage`; `colours` is a table of 256 colours (colour.js). */
 export function pixels({ data, shape: [height, width] }, colours, top = 1) {
   const node = document.createElement("canvas");

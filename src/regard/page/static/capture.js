@@ -1,4 +1,5 @@
 // Saves a drawing: on white, in the light theme's colours, whatever theme the page has.
+import { redrawCanvases } from "./canvas.js";
 import { PAPER } from "./colour.js";
 
 const COPIED = [
@@ -24,16 +25,15 @@ export function capture(drawing, holder) {
 
 /** The result of `work()`, called while `holder` has the light theme; it is synchronous, so the screen does not change. */
 function inLight(holder, work) {
-  const redraw = () => holder.querySelectorAll("canvas").forEach((canvas) => canvas.redraw?.());
   holder.dataset.theme = "light";
   holder.style.colorScheme = "light";
   try {
-    redraw();
+    redrawCanvases(holder);
     return work();
   } finally {
     delete holder.dataset.theme;
     holder.style.colorScheme = "";
-    redraw();
+    redrawCanvases(holder);
   }
 }
 

@@ -31,8 +31,9 @@ const HEADS = {
   ],
 };
 
-/** "light" or "dark": the theme of `root`, or of the page around it. */
+/** "light" or "dark": the theme of `root`, or of the page around it. What is printed is light. */
 export function theme(root = null) {
+  if (globalThis.matchMedia?.("print").matches) return "light";
   const chosen = (root?.closest?.("[data-theme]") ?? document.querySelector(".regard[data-theme]"))?.dataset.theme;
   if (chosen === "light" || chosen === "dark") return chosen;
   return globalThis.matchMedia?.("(prefers-color-scheme: dark)").matches ? "dark" : "light";

@@ -1,4 +1,5 @@
 // The page around the views: header, list of views, and what all views share.
+import { redrawCanvases } from "./canvas.js";
 import { button, element, fill } from "./elements.js";
 import { counted } from "./numbers.js";
 import { asked, askedBy } from "./question.js";
@@ -58,6 +59,7 @@ export function start(root, source, state) {
   const { signal } = life;
   window.addEventListener("look", (event) => event.detail.source === source && relook(), { signal });
   state.listen((event) => changed(page, event.detail.keys), { signal });
+  matchMedia("print").addEventListener("change", () => redrawCanvases(root), { signal });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(page), { signal });
   relook();
   const watcher = new ResizeObserver(() => resized(page));

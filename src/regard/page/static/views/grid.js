@@ -197,8 +197,13 @@ function pictures(ordered, tiles, source) {
   }));
 }
 
-async function paint(canvas, { attention, head }, source, paper = theme(canvas)) {
+async function paint(canvas, { attention, head }, source, paper = null) {
   const weights = headOf(await source.array(`attention/${attention.name}`), head).pooled(96);
+  canvas.redraw = () => shade(canvas, weights, paper ?? theme(canvas));
+  canvas.redraw();
+}
+
+function shade(canvas, weights, paper) {
   const picture = pixels({ data: weights.values, shape: [weights.rows, weights.columns] }, sequentialTable(paper));
   const scale = Math.max(1, Math.ceil(192 / Math.max(weights.rows, weights.columns)));
   canvas.width = weights.columns * scale;
