@@ -169,12 +169,12 @@ def _lengths(found: HuggingFaceSettings, has_source: bool, *, forced_eos: bool) 
     if not has_source:  # max_length and min_length count the prompt, which no limit of regard does
         return found.taken({name: name for name in ("max_new_tokens", "min_new_tokens")})
     settings: dict[str, Any] = {}
-    maximum = found.take("max_length", 0) - 1  # without the start token
+    maximum = found.take("max_length", 1) - 1  # without the start token
     if found.has_effect("max_new_tokens"):
         maximum = found.take("max_new_tokens")
     if maximum > 0:
         settings["max_length"] = max(1, maximum - forced_eos)
-    minimum = max(found.take("min_length", 0) - 1, found.take("min_new_tokens", 0))
+    minimum = max(found.take("min_length", 1) - 1, found.take("min_new_tokens", 0))
     if minimum > 0:
         settings["min_new_tokens"] = min(minimum, settings.get("max_length", minimum))
     return settings
@@ -188,15 +188,13 @@ def _stop_and_ban(found: HuggingFaceSettings, text: TokenizerPair | None) -> dic
             settings["stop"] = [found.take("stop_strings", stop)]
         case [*stops] if stops and all(isinstance(each, str) and each for each in stops):
             settings["stop"] = found.take("stop_strings")
-    if found.has_effect("bad_words_ids") and text is not None:
+    if text is not None and _are_words(banned_ids := found.values.get("bad_words_ids"), text.target):
         target = text.target
-        never_generated = {(target.pad_id,), (target.bos_id,)} - {
-            (target.eos_id,)
-        }  # never generated in any case
-        banned = {tuple(each) for each in found.values["bad_words_ids"] if _are_ids(each)}
-        texts = {each: target.decode(each).strip() for each in sorted(banned - never_generated)}
-        words = {word for word in texts.values() if word and set(spellings(target, word)) <= banned}
-        if {form for word in words for form in spellings(target, word)} >= banned - never_generated:
+        banned = {tuple(ids) for ids in banned_ids}
+        banned -= {(target.pad_id,), (target.bos_id,)} - {(target.eos_id,)}  # never generated in any case
+        texts = (target.decode(ids).strip() for ids in banned)
+        words = {word for word in texts if word and set(spellings(target, word)) <= banned}
+        if {form for word in words for form in spellings(target, word)} == banned:
             found.drop("bad_words_ids")
             settings |= {"ban": sorted(words)} if words else {}
     return settings
@@ -338,5 +336,9 @@ def _number(name: str, value: Any, where: str) -> Any:
     return number
 
 
-def _are_ids(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(type(each) is int and each >= 0 for each in value)
+def _are_words(value: Any, tokenizer: Tokenizer) -> bool:
+    """True for a list of lists of token ids."""
+    return isinstance(value, list) and all(
+        isinstance(ids, list) and all(type(each) is int and 0 <= each < tokenizer.vocab_size for each in ids)
+        for ids in value
+    )

@@ -113,8 +113,8 @@ class BERT(Family):
     }
 
     def old_names(self, names: Collection[str]) -> Sequence[tuple[str, str]]:
-        bare = any(name.startswith("embeddings.") for name in names)
-        return [(r"^(?=(embeddings|encoder|pooler)\.)", f"{self.prefix}.")] if bare else ()
+        """Adds the prefix of models without a head, which lack it."""
+        return [(r"^(?=(embeddings|encoder|transformer|pooler)\.)", f"{self.prefix}.")]
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take

@@ -23,10 +23,6 @@ class DistilBERT(BERT):
         ("classification", "regression", "tokens", "spans", "none"), (r"^vocab_",)
     )
 
-    def old_names(self, names: Collection[str]) -> Sequence[tuple[str, str]]:
-        bare = any(name.startswith("embeddings.") for name in names)
-        return [(r"^(?=(embeddings|transformer)\.)", "distilbert.")] if bare else ()
-
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
         settings.must_be("is_decoder", False)

@@ -26,6 +26,7 @@ class GPT2(Family):
     name = "gpt2"
     config = DecoderOnlyConfig
     special_tokens: ClassVar = dict.fromkeys(("pad", "unk", "bos", "eos"), "<|endoftext|>")
+    renames: ClassVar = ((r"^(?=(wte|wpe|h|ln_f)\.)", "transformer."),)
     buffers: ClassVar = (r"^transformer\.h\.\d+\.attn\.(bias|masked_bias)$",)
     ties: ClassVar = {"lm_head.weight": "transformer.wte.weight"}
 
@@ -53,7 +54,6 @@ class GPT2(Family):
             dropout=take(float, "resid_pdrop", "embd_pdrop", default=0.1),
             attention_dropout=take(float, "attn_pdrop", default=0.1),
         )
-        settings.unused("embd_pdrop")
         eos_id = settings.token("eos_token_id", vocab_size)
         return ConvertedConfig(
             config=config,
@@ -99,10 +99,6 @@ class GPT2(Family):
                     same(f"{ours}.{our_name}.bias", f"{hf}.{name}.bias"),
                 ]
         return entries
-
-    def old_names(self, names: Collection[str]) -> Sequence[tuple[str, str]]:
-        bare = any(name.startswith("wte.") for name in names)
-        return [(r"^(?=(wte|wpe|h|ln_f)\.)", "transformer.")] if bare else ()
 
     def in_family_form(
         self, config: DecoderOnlyConfig, tensors: Mapping[str, Tensor]

@@ -218,13 +218,13 @@ SIDES = ("encoder", "decoder")
 
 def _both(settings: ConfigReader, name: str) -> int:
     """A size that must be equal on both sides."""
-    sizes = [settings.take(int, f"{side}_{name}") for side in SIDES]
-    if sizes[0] != sizes[1]:
+    encoder, decoder = (settings.take(int, f"{side}_{name}") for side in SIDES)
+    if encoder != decoder:
         raise FolderError(
-            f"{settings.where}: encoder_{name} = {sizes[0]}, decoder_{name} = {sizes[1]}",
+            f"{settings.where}: encoder_{name} = {encoder}, decoder_{name} = {decoder}",
             "only models with equal sizes on both sides are supported",
         )
-    return sizes[0]
+    return encoder
 
 
 def _block(config: EncoderDecoderConfig, ours: str, hf: str, side: str) -> list[Entry]:

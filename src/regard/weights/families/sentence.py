@@ -136,7 +136,7 @@ def _lengths(folder: Path) -> tuple[Path, Mapping[str, Any]]:
     for name in LENGTHS:
         if os.path.isfile(folder / name):
             return folder / name, read_table(folder / name)
-    return folder / LENGTHS[0], {}
+    return folder, {}
 
 
 def _default_prompt(path: Path) -> str:

@@ -10,7 +10,14 @@ from typing import Any, ClassVar
 from regard.errors import FolderError
 from regard.models.vision import VisionConfig
 from regard.weights.families.bert import ACTIVATIONS
-from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, activation_name, widths
+from regard.weights.families.family import (
+    ConfigReader,
+    ConvertedConfig,
+    Family,
+    activation_name,
+    refuse_long,
+    widths,
+)
 from regard.weights.huggingface_files import read_table
 from regard.weights.names import Entry, linear, same, stacked
 from regard.weights.strict_json import json_bytes
@@ -132,13 +139,14 @@ def _pixel_scale(settings: ConfigReader) -> tuple[float, float]:
         factor = 1.0
     if settings.take(bool, "do_normalize", default=True):
         mean, std = (_one_value(settings, name) for name in ("image_mean", "image_std"))
-    if not (0 < factor < math.inf and 0 < std < math.inf and math.isfinite(mean)):
+    scale = 255 * factor
+    if not (0 < scale < math.inf and math.isfinite(mean / scale) and 0 < std / scale < math.inf):
         raise FolderError(
             f"{settings.where}: rescale_factor = {factor}, image_mean = {mean} and image_std = {std}"
             " cannot scale pixels",
             "the factor and the standard deviation must be above 0",
         )
-    return mean / (255 * factor), std / (255 * factor)
+    return mean / scale, std / scale
 
 
 def _one_value(settings: ConfigReader, name: str) -> float:
@@ -149,4 +157,5 @@ def _one_value(settings: ConfigReader, name: str) -> float:
         raise FolderError(
             f"{settings.where}: {name} = {values} is not supported", "only one number for all channels is"
         )
+    refuse_long(values[0], f"{settings.where}: {name}")
     return float(values[0])
