@@ -188,7 +188,8 @@ def _stop_and_ban(found: HuggingFaceSettings, text: TokenizerPair | None) -> dic
             settings["stop"] = [found.take("stop_strings", stop)]
         case [*stops] if stops and all(isinstance(each, str) and each for each in stops):
             settings["stop"] = found.take("stop_strings")
-    if text is not None and _are_words(banned_ids := found.values.get("bad_words_ids"), text.target):
+    banned_ids: Any = found.values.get("bad_words_ids")
+    if text is not None and _are_words(banned_ids, text.target):
         target = text.target
         banned = {tuple(ids) for ids in banned_ids}
         banned -= {(target.pad_id,), (target.bos_id,)} - {(target.eos_id,)}  # never generated in any case
