@@ -11,6 +11,7 @@ import pytest
 from tests.browser.conftest import KINDS
 
 PICTURE = b"\x89PNG\r\n\x1a\n"
+NEXT_FRAME = "() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
 WHOLE = ("encoder_decoder", "vision")  # between them they have all views
 
 
@@ -83,8 +84,10 @@ def test_the_page_is_printed_in_the_light_theme(visit, addresses):
             chart.wait_for()
             on_screen = chart.screenshot()
             page.emulate_media(media="print")
+            page.evaluate(NEXT_FRAME)  # a change of the medium is reported when a frame is drawn
             printed[theme] = chart.evaluate("node => node.toDataURL()")
             page.emulate_media(media="screen")
+            page.evaluate(NEXT_FRAME)
             assert chart.screenshot() == on_screen, view
         assert printed["dark"] == printed["light"], view
 

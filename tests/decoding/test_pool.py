@@ -1,10 +1,12 @@
 """Workers give the answers of a single process, in order; an error in a worker is raised here."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 
 import pytest
 import torch
@@ -62,6 +64,37 @@ def test_an_error_of_a_job_is_raised_whoever_had_it(pool_of, jobs):
         pool.map(jobs)
     assert caught.value.hint == "take four"
     assert pool.map([1, 2, 4, 5]) == [1, 2, 4, 5]  # and the pool still works
+
+
+class Cycle:
+    """Garbage that only a collection finds."""
+
+    def __init__(self):
+        self.itself = self
+
+
+def collect(job):
+    gc.collect()
+    time.sleep(0.01)
+    return os.getpid()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forks on Linux alone")
+def test_a_worker_collects_nothing_of_its_parent(pool_of, tmp_path):
+    """A finaliser may wait for a lock that a thread of the parent held when the worker was forked."""
+    gc.collect()
+    gc.disable()
+    try:
+        cycle = Cycle()
+        weakref.finalize(cycle, lambda: (tmp_path / str(os.getpid())).touch())
+        del cycle
+        pool = pool_of(collect)
+        workers = set(pool.map([0] * 20)) - {os.getpid()}
+    finally:
+        gc.enable()
+    assert workers
+    assert {path.name for path in tmp_path.iterdir()} == {str(os.getpid())}
+    assert not gc.get_freeze_count()
 
 
 def test_a_killed_worker_is_reported(pool_of):

@@ -3,6 +3,7 @@
 Small matrix products gain little from a second thread, and often wait for it; batches do not wait.
 """
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -40,7 +41,7 @@ class DecodingPool(Generic[Item, Result]):
         self.call, self.size = call, size
         context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
         self._workers = ProcessPoolExecutor(size - 1, context, _begin, (call, os.getpid()))
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), uncollected():
             # Python 3.12 warns of forks in a process with threads. PyTorch's idle threads hold no lock, and
             # a worker uses one thread.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -86,6 +87,23 @@ class DecodingPool(Generic[Item, Result]):
     def close(self) -> None:
         """Stop the workers after their current jobs."""
         self._workers.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """A context in which forks never collect the objects that exist now.
+
+    A finaliser in a fork may wait forever for a lock that a thread of this process held at that moment. Those
+    of `ProcessPoolExecutor` do: a worker hung when it collected the executor of an earlier pool. Memory that
+    is not collected also stays shared.
+    """
+    frozen = gc.get_freeze_count()  # by the caller's program
+    gc.freeze()
+    try:
+        yield
+    finally:
+        if not frozen:
+            gc.unfreeze()
 
 
 @contextmanager
