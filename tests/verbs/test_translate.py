@@ -10,7 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.decoding import batches
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, UserError
+from regard.training.threads import threads
 from regard.verbs.shared.device import choose_workers
 from regard.verbs.translate import MAX_CHARACTERS, Translator, output_lines, translate, translate_file, write
 
@@ -152,3 +154,22 @@ def test_any_lines_are_as_many_in_the_same_order(untrained, lines):
 @functools.cache
 def cached(folder):
     return Translator(folder, batch_tokens=200, max_new_tokens=12, workers=1)
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [({}, 1), ({"threads": 2}, 2), ({"workers": 1}, 2)],
+    ids=["default", "threads", "workers"],
+)
+def test_a_few_lines_of_a_small_model_take_one_thread(monkeypatch, more, expected):
+    seen = []
+
+    def decode_all(*given, **named):
+        seen.append(torch.get_num_threads())
+        return batches.decode_all(*given, **named)
+
+    monkeypatch.setattr("regard.verbs.translate.decode_all", decode_all)
+    with threads(2):
+        next(Translator(**more).texts(["Where is the station?"]))
+        assert seen == [expected]
+        assert torch.get_num_threads() == 2

@@ -45,6 +45,7 @@ from regard.verbs.training_run.process_agreement import (
 from regard.verbs.training_run.recipe_data import refuse_missing_data
 from regard.verbs.training_run.run_length import change_length, refuse_another_recipe
 from regard.verbs.training_run.run_summary import training_summary
+from regard.verbs.training_run.thread_choice import measured_threads, set_threads
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json
@@ -114,7 +115,7 @@ def train(
             recipe,
             overrides,
             init,
-            choose_device(runtime),
+            runtime,
             max(workers, rank.size),
             rank.rank,
             quiet,
@@ -133,14 +134,14 @@ def train(
             raise FolderError(f"{run_path}: there is no run to resume", "leave out --resume to start one")
         say = console.note if group.is_first and not quiet else _ignore
         with _locked(run_path, source, group, say) as run:
-            return _train(source, run, chosen, group, say, quiet, on_report)
+            return _train(source, run, chosen, group, say, quiet, on_report, runtime.threads)
 
 
 def _dry_run(
     recipe: str | Path,
     overrides: Sequence[str],
     init: str | Path | None,
-    device: torch.device,
+    runtime: Runtime,
     processes: int,
     rank: int,
     quiet: bool,
@@ -150,7 +151,8 @@ def _dry_run(
     if rank == 0:
         source = _load(recipe_path(recipe), overrides, init)
         refuse_too_many(source.recipe, processes)
-        metrics = try_recipe(source, device, say=_ignore if quiet else console.note)
+        device = choose_device(runtime)
+        metrics = try_recipe(source, device, threads=runtime.threads, say=_ignore if quiet else console.note)
     return TrainResult(run=None, model=None, steps=1, metrics=metrics)
 
 
@@ -216,6 +218,7 @@ def _train(
     say: Say,
     quiet: bool,
     on_report: Callable[[dict[str, Any]], None] | None,
+    threads: int | None,
 ) -> TrainResult:
     recipe = source.recipe
     task, model = begin(source, run, device, say=say, group=group)
@@ -254,6 +257,8 @@ def _train(
             entropy=entropy,
         )
         with matmul_precision(_matmul_precision(source, run, task.config.d_model, device, group, say)):
+            if threads is None and group.size == 1:
+                set_threads(run, lambda: measured_threads(model, objective, loader, recipe.training), say)
             state = trainer.train()
     if not group.is_first:
         return TrainResult(run=run.path, model=None, steps=state.step, metrics={})

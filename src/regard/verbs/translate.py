@@ -5,7 +5,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 from regard import console
 from regard.decoding.batches import Decoder, Job, decode_all, max_positions
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.pool import DecodingPool
+from regard.decoding.pool import DecodingPool, one_thread
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError
 from regard.fast.decoding_step import fast_step
+from regard.models.build import count_parameters
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.verbs.generation.candidates import (
     EMPTY_CANDIDATE,
@@ -44,6 +45,9 @@ from regard.verbs.shared.text_options import SplitMode, SummaryOptions, Translat
 from regard.verbs.shared.texts import several
 
 FEW = 32  # lines for each worker; fewer are decoded in one process
+# A step of a smaller model is so short that a second thread costs more than it computes: the included model
+# takes 1.5 s of CPU for a sentence with one thread, 2.4 to 3.7 s with two (AMD EPYC, Zen 5, a busy machine).
+MANY_PARAMETERS = 30_000_000
 ONE_TEXT = "put it into a list: [text]; Translator.texts([text]) splits it into sentences"
 MAX_CHARACTERS = 5000  # of a line; the rest is left out, with a warning
 OPTIONS = TranslationOptions()
@@ -128,6 +132,7 @@ class Translator:
         self.device = self.loaded.model.device
         self.workers = choose_workers(options.workers, self.device, runtime.threads)
         self.model = model_that(self.does, SequenceToSequence, self.loaded)
+        self._threads_are_chosen = runtime.threads is not None or options.workers is not None
         self.precision: Precision = compute_in(runtime.precision, self.model, self.device)
         defaults = decoding_defaults(GenerationSettings, self.loaded)
         self.options = options
@@ -197,17 +202,19 @@ class Translator:
         numbers = [number for number, each in enumerate(pieces, start=first) for _ in each]
         flat = [piece for each in pieces for piece in each]
         sources = self._ids(flat, numbers)
-        found = decode_all(
-            self._strategy,
-            self.model,
-            sources,
-            batch_tokens=self.options.batch_tokens,
-            pad_id=self._pad_id,
-            eos_id=self._eos_id,
-            first_index=first - 1,
-            pool=self._pool(len(sources)),
-            decoded=None if done is None else _lines_done(numbers, done),
-        )
+        pool = self._pool(len(sources))
+        with one_thread() if pool is None and self._is_faster_with_one_thread else nullcontext():
+            found = decode_all(
+                self._strategy,
+                self.model,
+                sources,
+                batch_tokens=self.options.batch_tokens,
+                pad_id=self._pad_id,
+                eos_id=self._eos_id,
+                first_index=first - 1,
+                pool=pool,
+                decoded=None if done is None else _lines_done(numbers, done),
+            )
         each_found = iter(zip(flat, found, strict=True))
         for number, (line, of_line) in enumerate(zip(lines, pieces, strict=True), start=first):
             sentences = [self._translated(number, *each) for each in islice(each_found, len(of_line))]
@@ -240,6 +247,13 @@ class Translator:
             fast_step(self.model)  # built before the fork, so that the workers share it
             self._started = DecodingPool(Decoder(self._strategy, [self.model]), self.workers)
         return self._started
+
+    @property
+    def _is_faster_with_one_thread(self) -> bool:
+        """True if the user has set neither threads nor workers, and the model is small."""
+        if self._threads_are_chosen or self.device.type != "cpu":
+            return False
+        return count_parameters(self.model) < MANY_PARAMETERS
 
     def _ids(self, lines: Sequence[str], numbers: Sequence[int]) -> list[list[int]]:
         """The source ids of each line or sentence; what is too long is truncated, with a warning."""

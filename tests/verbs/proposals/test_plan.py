@@ -17,7 +17,9 @@ from regard.verbs.proposals.template import recipe_text
 from regard.verbs.proposals.training_speed import Speed
 
 RECIPES = Path(__file__).parents[3] / "recipes"
-SPEED = Speed(target_tokens_per_second=4e3, target_tokens_per_update=3.5e3, target_tokens_per_pair=15.0)
+SPEED = Speed(
+    target_tokens_per_second=4e3, target_tokens_per_update=3.5e3, target_tokens_per_pair=15.0, threads=1
+)
 
 
 @pytest.mark.parametrize("pairs", [20, 4999, 29_000, 160_000, 30_000_000])

@@ -133,6 +133,7 @@ class Proposal:
     max_steps: int = 1000
     minutes: float = 0.0  # the expected time of the run; 0: unknown
     epochs: float = 0.0
+    threads: int | None = None  # CPU threads of that time; None: unknown
 
     @property
     def model(self) -> dict[str, str | int | float]:
@@ -230,7 +231,9 @@ def fitted_to_time(draft: Proposal, speed: Speed, pairs: int, minutes: float) ->
     affordable = 60 * minutes * (1 - RESERVED) / seconds_per_update
     steps = _rounded_down(max(float(MIN_STEPS), min(affordable, draft.size.epochs * per_epoch)))
     seconds = steps * seconds_per_update / (1 - RESERVED)
-    return replace(draft, max_steps=steps, minutes=seconds / 60, epochs=steps / per_epoch)
+    return replace(
+        draft, max_steps=steps, minutes=seconds / 60, epochs=steps / per_epoch, threads=speed.threads
+    )
 
 
 def is_trained_enough(proposal: Proposal, speed: Speed) -> bool:

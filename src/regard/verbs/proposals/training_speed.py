@@ -2,8 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from regard.data.loader import bucket_by_length
 from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
 from regard.distributed.group import SINGLE
 from regard.distributed.replicated import ReplicatedModel
+from regard.fast.training import fused
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
@@ -24,6 +24,8 @@ from regard.training.objective import Objective, build_objective
 from regard.training.optimizer import OptimizerSettings, build_optimizer
 from regard.training.products import choose_precision, matmul_precision
 from regard.training.settings import TrainingSettings
+from regard.training.threads import choose_threads
+from regard.training.threads import threads as with_threads
 from regard.weights.average import MovingAverage
 
 PAIRS = 4000  # to tokenise and train on
@@ -39,6 +41,7 @@ class Speed:
     target_tokens_per_second: float
     target_tokens_per_update: float
     target_tokens_per_pair: float
+    threads: int  # with which it was measured
 
 
 def measure_speed(
@@ -54,6 +57,7 @@ def measure_speed(
     Args:
         table: the `[model]` of a recipe.
         settings: settings of the tokeniser, which is trained on these pairs.
+        threads: CPU threads; None is the number with which it is fastest, up to PyTorch's.
     """
     pairs = pairs[:: -(-len(pairs) // PAIRS)]  # evenly spaced, since a file may be sorted by length
     tokenizers = train_tokenizers(pairs, settings)
@@ -62,15 +66,20 @@ def measure_speed(
     config = EncoderDecoderConfig.from_table(table, src_vocab_size=size, tgt_vocab_size=size)
     model = build_model(config, seed=1).to(device).train()
     objective = build_objective(label_smoothing=0.1, r_drop=0.0, pad_id=tokenizers.target.pad_id)
-    with _threads(threads), torch.random.fork_rng():
+    with torch.random.fork_rng(), fused(model):
         setting = choose_precision("auto", config.d_model, device)
         with matmul_precision(setting):
-            tokens_per_second = _train(model, objective, batches, device)
+            update = _update(model, objective, batches, device)
+            most = torch.get_num_threads()
+            count = threads or (choose_threads(update, most) if device.type == "cpu" else most)
+            with with_threads(count):
+                tokens_per_second = _measure(update)
     targets = sum(batch.num_targets for batch in batches)
     return Speed(
         target_tokens_per_second=tokens_per_second,
         target_tokens_per_update=targets / len(batches),
         target_tokens_per_pair=targets / len(pairs),
+        threads=count,
     )
 
 
@@ -95,38 +104,34 @@ def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int
     ]
 
 
-def _train(model: Model, objective: Objective, batches: Sequence[PairBatch], device: torch.device) -> float:
-    """The target tokens per second of updates like the trainer's."""
+def _update(
+    model: Model, objective: Objective, batches: Sequence[PairBatch], device: torch.device
+) -> Callable[[], int]:
+    """An update like the trainer's, of the next batch; it returns the number of target tokens."""
     distributed = ReplicatedModel(model, SINGLE)
     gradients = Gradients(distributed, objective, device, TrainingSettings.precision)
     optimizer, average = build_optimizer(model, OptimizerSettings()), MovingAverage(model, 0.99)
+    endless = itertools.cycle(batches)
 
-    def update(batch: PairBatch) -> int:
+    def update() -> int:
         optimizer.zero_grad(set_to_none=True)
         # reads the loss, and so waits for the GPU as training does
-        _, targets, _ = gradients([batch.to(device)], optimizer.zero_grad)
+        _, targets, _ = gradients([next(endless).to(device)], optimizer.zero_grad)
         distributed.clip(1.0)
         optimizer.step()
         average.update(model)
         return targets
 
-    endless = itertools.cycle(batches)
-    for batch in itertools.islice(endless, WARM_UP):
-        update(batch)
+    return update
+
+
+def _measure(update: Callable[[], int]) -> float:
+    """The target tokens per second of updates."""
+    for _ in range(WARM_UP):
+        update()
     start = time.perf_counter()
     updates = targets = 0
     while updates < MIN_UPDATES or time.perf_counter() - start < SECONDS:
-        targets += update(next(endless))
+        targets += update()
         updates += 1
     return targets / (time.perf_counter() - start)
-
-
-@contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    """Set PyTorch's threads to `count` and restore them afterwards; None changes nothing."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -70,7 +70,8 @@ def new_translation(
 
 
 def _summary(proposal: Proposal, budget: Budget) -> str:
-    cores = "" if budget.cores is None else f" of {budget.cores} core{'s' * (budget.cores > 1)}"
+    count = budget.cores or proposal.threads
+    cores = "" if count is None or budget.device.type != "cpu" else f" of {count} core{'s' * (count > 1)}"
     limit = "" if budget.has_minutes else "; at most an hour, since --minutes is not set"
     return (
         f"a model of {proposal.parameters / 1e6:.1f} M parameters, {proposal.max_steps:,} updates"

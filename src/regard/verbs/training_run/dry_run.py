@@ -22,11 +22,13 @@ from regard.models.model import Model
 from regard.training.losses import chosen_loss
 from regard.training.pace import Update, validations_after
 from regard.training.products import choose_precision, matmul_precision
+from regard.training.threads import threads as with_threads
 from regard.training.trainer import Trainer
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import Say, Task
 from regard.verbs.training_run.final_scores import scores_of
 from regard.verbs.training_run.initial_model import begin
+from regard.verbs.training_run.thread_choice import measured_threads
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
 
@@ -36,11 +38,13 @@ WARM_UP = 3  # updates that are not timed: two with the largest batches, and the
 UPDATES, SECONDS = 20, 10.0  # to time at most; at least one update is timed
 
 
-def try_recipe(source: RecipeFile, device: torch.device, *, say: Say = console.note) -> dict[str, float]:
+def try_recipe(
+    source: RecipeFile, device: torch.device, *, threads: int | None = None, say: Say = console.note
+) -> dict[str, float]:
     """Read all data, build the model, do some updates and one validation; returns its scores.
 
     The largest batches come first, so that a lack of memory shows. `say` gets the time of an update and the
-    time and memory of the whole run.
+    time and memory of the whole run. `threads` is what the user has set; None measures the best number.
 
     Raises:
         UserError: any error that `train` would raise before or in its first updates.
@@ -51,7 +55,11 @@ def try_recipe(source: RecipeFile, device: torch.device, *, say: Say = console.n
     ):
         task, model = begin(source, run, device, say=say, limit=EXAMPLES)
         with matmul_precision(choose_precision(source.recipe.training.products, task.config.d_model, device)):
-            updates = _timed_updates(source, task, model, run)
+            count = threads or measured_threads(
+                model, task.objective(), task.loader(), source.recipe.training
+            )
+            with with_threads(count):
+                updates = _timed_updates(source, task, model, run)
         start = time.perf_counter()
         metrics = _validate(task, model)
         for line in _estimates(source, task, updates, time.perf_counter() - start, model.device):
