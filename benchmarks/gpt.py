@@ -12,12 +12,16 @@ from typing import Any
 
 from benchmarks.common import program
 from benchmarks.common.contender import Contender, Entry, contenders
+from benchmarks.common.products import best_setting
 from benchmarks.common.results import Result, Table
 from benchmarks.common.roof import peak_entry, peak_of
 from benchmarks.common.rounds import best, disturbed, median, ratio, rounds
-from benchmarks.train import compared, regard_entries
+from benchmarks.train import compared, products_note, regard_entries
+from regard.training.products import MatmulPrecision
 
 NANO, HUGGING_FACE, REGARD = "nanoGPT's plain loop", "Hugging Face GPT-2", "regard"
+FASTER_NANO = "nanoGPT's plain loop, oneDNN"
+D_MODEL = 384
 NO_CACHE = "nanoGPT, no cache"
 DROPOUT = {
     "everywhere": "training, dropout 0.2 of attention weights too (nanoGPT's)",
@@ -61,21 +65,27 @@ def training(options: argparse.Namespace, result: Result, count: int, updates: i
 
     for dropout, title in list(DROPOUT.items())[: 1 if options.quick else None]:
         training_task(dropout, small=options.quick)
-        entries = training_entries(dropout, options)
+        matmul = best_setting(D_MODEL, options.threads)
+        entries = training_entries(dropout, options, matmul)
         with contenders([*entries, peak_entry(options.threads)]) as here:
             table, checks = compared(here, count, updates, title=title, unit="tokens", reference=NANO)
+        table.notes.append(products_note(matmul, NANO))
         result.tables.append(table)
         result.checks += [f"{dropout}: {check}" for check in checks]
 
 
-def training_entries(dropout: str, options: argparse.Namespace) -> list[Entry]:
+def training_entries(dropout: str, options: argparse.Namespace, matmul: MatmulPrecision) -> list[Entry]:
     threads = options.threads
     common = {"work": "texts", "dropout": dropout, "threads": threads, "small": options.quick}
-    make = {NANO: "benchmarks.language.nanogpt:Trainer", HUGGING_FACE: "benchmarks.language.gpt2:Trainer"}
-    nano, hugging_face = (
-        Entry(name=name, make=each, settings=common, threads=threads) for name, each in make.items()
+    nano, faster, hugging_face = (
+        Entry(name=name, make=f"benchmarks.language.{make}", settings=common, threads=threads, matmul=setting)
+        for name, make, setting in (
+            (NANO, "nanogpt:Trainer", "highest"),
+            (FASTER_NANO, "nanogpt:Trainer", matmul),
+            (HUGGING_FACE, "gpt2:Trainer", matmul),
+        )
     )
-    return [nano, *regard_entries(common), hugging_face]
+    return [nano, *([faster] if matmul != "highest" else []), *regard_entries(common, matmul), hugging_face]
 
 
 def generation(options: argparse.Namespace, result: Result, count: int) -> None:

@@ -1,22 +1,28 @@
 """Training: target tokens a second of one update, on the same batches, from the same weights.
 
-    python -m benchmarks.train [--quick] [--rounds N] [--dropout paper everywhere] [--updates N]
+    python -m benchmarks.train [--quick] [--rounds N] [--workload paper everywhere base] [--updates N]
 
-Multi30k, English to German, 3 + 3 layers, d_model 256, 4 heads, d_ff 1024, 8,000 BPE pieces, some 4,096
-target tokens an update, label smoothing 0.1, Adam. Each contender is a process of its own and idle while
-another works; a round gives each a few updates.
+Multi30k, English to German, 3 + 3 layers, d_model 256, 4 heads, d_ff 1024 (or the paper's base shape), 8,000
+BPE pieces, some 4,096 target tokens an update, label smoothing 0.1, Adam. Each contender is a process of its
+own and idle while another works; a round gives each a few updates. All contenders use the library of matrix
+products that regard chooses here, except the reference, which uses PyTorch's default.
 """
 
 import argparse
+from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.common import program
 from benchmarks.common.contender import Contender, Entry, contenders
+from benchmarks.common.products import LIBRARIES, best_setting
 from benchmarks.common.results import Result, Table
 from benchmarks.common.roof import PEAK, peak_entry
 from benchmarks.common.rounds import Samples, best, disturbed, median, ratio, rounds
+from regard.training.products import MatmulPrecision
 
 REFERENCE = "torch.nn.Transformer, plain loop"
+FASTER_REFERENCE = "torch.nn.Transformer, oneDNN"
+TWO_PROCESSES = "torch.nn.Transformer, DDP, two workers"
 WORKERS = "regard, two workers"
 COLUMNS = {
     "name": ("contender", ""),
@@ -30,9 +36,37 @@ COLUMNS = {
     "disturbed": ("disturbed", ""),
     "note": ("", ""),
 }
-DROPOUT = {
-    "paper": "dropout of embeddings and sub-layers (section 5.4 of the paper)",
-    "everywhere": "dropout of attention weights and inside feed-forward layers too",
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """What is trained: a module of `work`, where it has dropout, and the title of its table."""
+
+    work: str
+    dropout: str
+    d_model: int
+    title: str
+
+
+WORKLOADS = {
+    "paper": Workload(
+        work="pairs",
+        dropout="paper",
+        d_model=256,
+        title="dropout of embeddings and sub-layers (section 5.4 of the paper)",
+    ),
+    "everywhere": Workload(
+        work="pairs",
+        dropout="everywhere",
+        d_model=256,
+        title="dropout of attention weights and inside feed-forward layers too",
+    ),
+    "base": Workload(
+        work="base_pairs",
+        dropout="paper",
+        d_model=512,
+        title="the paper's base shape (6 + 6 layers, width 512), dropout of section 5.4",
+    ),
 }
 
 
@@ -42,56 +76,74 @@ def main() -> None:
     parser.add_argument(
         "--updates", type=int, default=3, help="updates of each contender in a round [default: 3]"
     )
-    parser.add_argument("--dropout", nargs="+", choices=list(DROPOUT), default=list(DROPOUT))
+    parser.add_argument("--workload", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))
     program.run(train, parser)
 
 
 def train(options: argparse.Namespace) -> Result:
-    from benchmarks.work.pairs import training_task
+    from benchmarks.work.work import work_of
 
     count = options.rounds or (1 if options.quick else 6)
     updates = 1 if options.quick else options.updates
     settings = {"rounds": count, "updates a round": updates, "threads": options.threads}
     result = Result(part="train", settings=settings)
-    for dropout in options.dropout[: 1 if options.quick else None]:
-        training_task(dropout, small=options.quick)  # prepared here, so that nobody else has to
-        entries = entries_for("pairs", dropout, options)
+    for name in options.workload[: 1 if options.quick else None]:
+        workload = WORKLOADS[name]
+        work_of(workload.work).training_task(workload.dropout, small=options.quick)  # prepared once, for all
+        matmul = best_setting(workload.d_model, options.threads)
+        entries = entries_for(workload, options, matmul)
         with contenders([*entries, peak_entry(options.threads)]) as taking_part:
-            one = compared(taking_part, count, updates, title=DROPOUT[dropout], unit="target tokens")
-        result.tables.append(one[0])
-        result.checks += [f"{dropout}: {check}" for check in one[1]]
+            table, checks = compared(taking_part, count, updates, title=workload.title, unit="target tokens")
+        table.notes.append(products_note(matmul, REFERENCE))
+        result.tables.append(table)
+        result.checks += [f"{name}: {check}" for check in checks]
     return result
 
 
-def entries_for(work: str, dropout: str, options: argparse.Namespace) -> list[Entry]:
+def products_note(matmul: MatmulPrecision, reference: str) -> str:
+    """Which library computes the matrix products of whom."""
+    best = LIBRARIES[matmul]
+    return f"matrix products: {LIBRARIES['highest']} for {reference}, {best} for the others, in float32"
+
+
+def entries_for(workload: Workload, options: argparse.Namespace, matmul: MatmulPrecision) -> list[Entry]:
     """Who trains translators."""
     threads = options.threads
-    common: dict[str, Any] = {"work": work, "dropout": dropout, "threads": threads, "small": options.quick}
+    common: dict[str, Any] = {
+        "work": workload.work,
+        "dropout": workload.dropout,
+        "threads": threads,
+        "small": options.quick,
+    }
+
+    def entry(name: str, make: str, matmul: MatmulPrecision = matmul) -> Entry:
+        make = f"benchmarks.training.{make}"
+        return Entry(name=name, make=make, settings=common, threads=threads, matmul=matmul)
+
     return [
-        Entry(name=REFERENCE, make="benchmarks.training.plain:Plain", settings=common, threads=threads),
-        *regard_entries(common),
-        Entry(
-            name="Hugging Face Marian",
-            make="benchmarks.training.marian:Marian",
-            settings=common,
-            threads=threads,
-        ),
-        Entry(
-            name="x-transformers", make="benchmarks.training.lucid:Lucid", settings=common, threads=threads
-        ),
-        Entry(name="eole", make="benchmarks.training.eole:Eole", settings=common, threads=threads),
+        entry(REFERENCE, "plain:Plain", "highest"),
+        *([entry(FASTER_REFERENCE, "plain:Plain")] if matmul != "highest" else []),
+        two_processes(TWO_PROCESSES, "benchmarks.training.data_parallel:TwoProcesses", common, matmul),
+        *regard_entries(common, matmul),
+        entry("Hugging Face Marian", "marian:Marian"),
+        entry("x-transformers", "lucid:Lucid"),
+        entry("eole", "eole:Eole"),
     ]
 
 
-def regard_entries(common: dict[str, Any]) -> list[Entry]:
+def regard_entries(common: dict[str, Any], matmul: MatmulPrecision) -> list[Entry]:
     """regard as one process with all threads, and as two that share them."""
-    make, threads = "benchmarks.training.regard_trainer:Regard", common["threads"]
-    half = max(1, threads // 2)
-    two = {**common, "threads": half, "workers": 2}
+    make = "benchmarks.training.regard_trainer:Regard"
     return [
-        Entry(name="regard", make=make, settings=common, threads=threads),
-        Entry(name=WORKERS, make=make, settings=two, threads=half),
+        Entry(name="regard", make=make, settings=common, threads=common["threads"], matmul=matmul),
+        two_processes(WORKERS, make, {**common, "workers": 2}, matmul),
     ]
+
+
+def two_processes(name: str, make: str, settings: dict[str, Any], matmul: MatmulPrecision) -> Entry:
+    """A contender of two processes, which share the threads."""
+    half = max(1, settings["threads"] // 2)
+    return Entry(name=name, make=make, settings={**settings, "threads": half}, threads=half, matmul=matmul)
 
 
 def compared(
@@ -128,6 +180,7 @@ def table_of(
     trainers: list[Contender], samples: Samples, roof: float, *, title: str, unit: str, reference: str
 ) -> Table:
     table = Table(title=title, columns={**COLUMNS, "median": (f"{unit}/s, median", ",.0f")})
+    threads = max(each.entry.threads for each in trainers)  # of all processes of a contender
     for each in trainers:
         if each.absent is not None:
             table.rows.append({"name": each.name, "note": each.absent})
@@ -137,7 +190,7 @@ def table_of(
         table.rows.append(
             {
                 "name": each.name,
-                "threads": f"{each.entry.settings.get('workers', 1)} x {each.entry.threads}",
+                "threads": f"{threads // each.entry.threads} x {each.entry.threads}",
                 "median": median(found, "tokens"),
                 "best": best(found, "tokens"),
                 "ratio": ratio(found, samples[reference], "tokens"),

@@ -1,6 +1,6 @@
 """The main program of a contender's process: creates the contender, then answers requests.
 
-    python -m benchmarks.common.child MODULE:CLASS '{"settings": ...}'
+    python -m benchmarks.common.child MODULE:CLASS '{"settings": ...}' MATMUL_PRECISION
 
 Requests are read from standard input, answers written to standard output, both as lines of JSON. What the
 contender prints goes to standard error. The process ends at the end of its input.
@@ -13,12 +13,14 @@ import traceback
 from importlib import import_module
 from typing import Any, TextIO
 
+from benchmarks.common import products
 from benchmarks.common.unfit import Unfit
 
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    products.use(sys.argv[3])
     contender = _made(answers, sys.argv[1], json.loads(sys.argv[2]))
     if contender is None:
         return

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import memory
+from benchmarks.common import memory, products
 from benchmarks.common.unfit import Unfit
+from regard.training.products import MatmulPrecision
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 30  # seconds until a process that does not end is killed
@@ -28,6 +29,7 @@ class Entry:
     make: str  # MODULE:CLASS
     settings: dict[str, Any] = field(default_factory=dict)
     threads: int = 1  # of each of its processes
+    matmul: MatmulPrecision = "highest"  # see `products.py`
 
 
 class Contender:
@@ -38,9 +40,17 @@ class Contender:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115, lives as long as the process
         threads = str(entry.threads)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.common.child", entry.make, json.dumps(entry.settings)],
+            [
+                *(sys.executable, "-m", "benchmarks.common.child"),
+                *(entry.make, json.dumps(entry.settings), entry.matmul),
+            ],
             cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads},
+            env={
+                **os.environ,
+                **products.environment(entry.matmul),
+                "OMP_NUM_THREADS": threads,
+                "MKL_NUM_THREADS": threads,
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

@@ -61,12 +61,19 @@ class Loop(ABC):
 
     def round(self, updates: int) -> dict[str, Any]:
         batches = [next(self._batches) for _ in range(updates)]
+        return self._counts(batches, self._timed(batches))
+
+    def _timed(self, batches: list[Any]) -> list[float]:
+        """Train on these batches; returns the seconds of each update."""
         self.model.train()
         seconds = []
         for batch in batches:
             began = time.perf_counter()
             self._update(batch)
             seconds.append(time.perf_counter() - began)
+        return seconds
+
+    def _counts(self, batches: list[Any], seconds: list[float]) -> dict[str, Any]:
         return {
             "seconds": sum(seconds),
             "tokens": sum(batch.num_targets for batch in batches),

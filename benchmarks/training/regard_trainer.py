@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.common import products
 from benchmarks.training.loop import held_out_loss
 from benchmarks.training.steps import Steps, trainer_of
 from benchmarks.work.work import work_of
@@ -29,7 +30,8 @@ class Regard:
         self._work = work_of(work)
         self._task = self._work.training_task(dropout, small=small)
         settings = {"work": work, "dropout": dropout, "threads": threads, "small": small, "workers": workers}
-        command = ["-m", "benchmarks.training.regard_trainer", json.dumps(settings)]
+        matmul = torch.get_float32_matmul_precision()
+        command = ["-m", "benchmarks.training.regard_trainer", json.dumps(settings), matmul]
         self._stack = ExitStack()
         group = self._stack.enter_context(started(own_rank(), workers, command))
         places = [Group(rank=rank, size=group.size) for rank in range(group.size)]
@@ -68,4 +70,5 @@ def second_worker(settings: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    products.use(sys.argv[2])
     second_worker(json.loads(sys.argv[1]))

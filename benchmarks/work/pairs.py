@@ -1,5 +1,6 @@
 """Multi30k, English to German, as regard prepares and batches it: the work of training and decoding."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -73,10 +74,16 @@ class HeldOut:
 
 
 def training_task(dropout: str, *, small: bool = False) -> Task:
+    """The task of the workload: see `prepared_task`."""
+    return prepared_task(dropout, small=small)
+
+
+def prepared_task(dropout: str, *, small: bool, more: Sequence[str] = ()) -> Task:
     """The task of the recipe in the workload's shape, its data prepared, once, under build/.
 
     `dropout`: 0.1 where section 5.4 of the paper has it, or of attention weights and inside the
     feed-forward layers too. `small`: batches of 512 tokens, to see that everything works.
+    `more`: further settings of the recipe.
     """
     rate = 0.1 if dropout == "everywhere" else 0.0
     overrides = [
@@ -86,7 +93,7 @@ def training_task(dropout: str, *, small: bool = False) -> Task:
         f"model.activation_dropout={rate}",
         *(["batches.batch_tokens=512"] if small else []),
     ]
-    source = load_recipe(recipe_path(RECIPE), overrides)
+    source = load_recipe(recipe_path(RECIPE), [*overrides, *more])
     BUILD.mkdir(parents=True, exist_ok=True)
     return prepare(source, BUILD / "pairs", say=lambda text: None)
 

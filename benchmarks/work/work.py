@@ -1,4 +1,4 @@
-"""The two kinds of training work: their data, operations and losses."""
+"""The kinds of training work: their data, operations and losses."""
 
 from types import ModuleType
 from typing import Any, Protocol, cast
@@ -25,7 +25,7 @@ class Work(Protocol):
 
 
 def work_of(name: str) -> Work:
-    from benchmarks.work import pairs, texts
+    from benchmarks.work import base_pairs, pairs, texts
 
-    known: dict[str, ModuleType] = {"pairs": pairs, "texts": texts}
+    known: dict[str, ModuleType] = {"pairs": pairs, "base_pairs": base_pairs, "texts": texts}
     return cast(Work, known[name])
