@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
@@ -140,7 +141,7 @@ class _MetaWeights(_SkipInitialisation):
         elif func is torch.arange and max(map(abs, args[:2])) > self.MAX_ELEMENTS:
             raise RuntimeError(f"a count to {args[:2]} is too long")
         elif func is Tensor.div and isinstance(args[1], Tensor):
-            shape = torch.broadcast_shapes(args[0].shape, args[1].shape)
+            shape = np.broadcast_shapes(args[0].shape, args[1].shape)  # torch's imports its compiler
             if math.prod(shape) > self.MAX_ELEMENTS:
                 raise RuntimeError(f"a table of {tuple(shape)} is too large")
         return super().__torch_function__(func, types, args, kwargs)
