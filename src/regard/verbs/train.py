@@ -45,6 +45,7 @@ from regard.verbs.training_run.process_agreement import (
 from regard.verbs.training_run.recipe_data import refuse_missing_data
 from regard.verbs.training_run.run_length import change_length, refuse_another_recipe
 from regard.verbs.training_run.run_summary import training_summary
+from regard.verbs.training_run.slowdown import SlowdownWatch
 from regard.verbs.training_run.thread_choice import measured_threads, set_threads
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
@@ -322,7 +323,15 @@ def _display(
             if on_report is not None:
                 on_report(dict(record))
 
-        yield report, _ignore if progress is None else progress.update
+        watch = SlowdownWatch()
+
+        def updated(update: Update) -> None:
+            if warning := watch.warning(update):
+                console.warn(warning)
+            if progress is not None:
+                progress.update(update)
+
+        yield report, updated
 
 
 def _ignore(_: object) -> None:
